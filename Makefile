@@ -1,0 +1,102 @@
+# Everything a developer or a curious visitor runs. `make` alone lists the targets.
+#
+# One virtual environment, .venv, is made on first use. Two stamps inside it say what is installed there:
+# .demo (the package and its plots) and .dev (everything the checks need). The package is installed in place,
+# so a change to Python code needs nothing; a change to native code or to the build rules rebuilds it.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := $(wildcard src/native/*.cpp src/native/*.h src/native/*.hpp)
+BUILT_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
+NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/native/*.hpp)
+
+# A development environment can run the demonstration too.
+READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
+
+# Whatever environment the caller has active must not leak into ours.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo build test quick native-test lint bench docs clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
+	$(BIN)/anytime demo
+
+build: $(VENV)/.dev ## install the package in place, with everything the checks need
+
+test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS)
+
+quick: $(VENV)/.dev ## the Python tests without the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
+	$(call run_native_tests,plain,OFF)
+	$(call run_native_tests,sanitized,ON)
+
+lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(NATIVE_TESTS)
+
+bench: $(VENV)/.dev ## measure against peers, write benchmarks/results/
+	@mkdir -p benchmarks/results
+	@set -e; for script in $(or $(wildcard benchmarks/run_all.py),$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+	  echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
+
+docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html
+	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
+	@echo "docs/_build/index.html is ready"
+
+clean: ## remove what was built and cached; .venv stays
+	rm -rf build dist demo docs/_build docs/api/generated
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment -----------------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) not found; install Python 3.11 or newer, or say make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $$($(PYTHON) --version) is too old; Python 3.11 or newer is needed, say make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "error: $(PYTHON) cannot make virtual environments; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || { echo "error: the headers of $(PYTHON) are missing; on Debian or Ubuntu: apt-get install python3-dev" >&2; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || { echo "error: no C++ compiler; on Debian or Ubuntu: apt-get install g++" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# What builds the package lives in the environment itself, not in a throw-away one, so that a second build
+# finds the first one's objects. The list is that of pyproject.toml, and the tools it takes for granted.
+$(VENV)/.tools: pyproject.toml | $(BIN)/python
+	@echo "installing build tools"
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "cmake>=3.25", "ninja", sep="\n")' > $@.txt
+	@$(BIN)/python -m pip install -q -r $@.txt
+	@touch $@
+
+$(VENV)/.demo: $(BUILT_FROM) | $(VENV)/.tools
+	@echo "building and installing anytime with its plots (a minute or two the first time)"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[plot]"
+	@touch $@
+
+$(VENV)/.dev: $(BUILT_FROM) | $(VENV)/.tools
+	@echo "building and installing anytime for development (a few minutes the first time)"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev]"
+	@touch $@
+
+# $(1): name of the build folder, $(2): sanitizers ON or OFF
+define run_native_tests
+@echo "native tests, $(1)"
+@$(BIN)/cmake -S . -B build/native-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/$(BIN)/ninja" \
+  -DANYTIME_TESTS=ON -DANYTIME_SANITIZE=$(2) --log-level=WARNING
+@$(BIN)/cmake --build build/native-$(1) -- --quiet
+@$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error
+endef

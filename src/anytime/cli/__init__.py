@@ -1,0 +1,63 @@
+"""The ``anytime`` command: from a table and a price list to a model that can be interrupted, without writing Python.
+
+Each command is one small file; what they share is ``io`` (reading tables, models, prices), ``screen`` (tables, plots, progress) and
+``errors``. Whatever takes long to import is imported inside the commands, so that ``anytime --help`` is there at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from anytime.cli import compare, convert, curve, demo, fit, inspection, predict, profiling
+from anytime.cli.errors import Commands
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        import anytime
+
+        print(f"anytime {anytime.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+) -> None:
+    """Predictions under a budget: train models that can be interrupted, ask them, and see what each unit of cost buys.
+
+    New here? Say [bold]anytime demo[/bold].
+    """
+
+
+for command, name in [
+    (demo.demo, "demo"),
+    (fit.fit, "fit"),
+    (predict.predict, "predict"),
+    (curve.curve, "curve"),
+    (compare.compare, "compare"),
+    (inspection.inspect, "inspect"),
+    (profiling.profile, "profile"),
+    (convert.convert, "convert"),
+]:
+    app.command(name)(command)
+
+
+def main() -> None:
+    """Run the ``anytime`` command."""
+    app(prog_name="anytime")

@@ -1,0 +1,5 @@
+"""``python -m anytime.cli``."""
+
+from anytime.cli import main
+
+main()

@@ -1,0 +1,483 @@
+"""What features cost, and what an example has already paid for.
+
+Columns belong to groups; a group has a price that an example pays once, at the first use of any of its columns. A
+group may require other groups (a blood draw before any blood test), so prices form a directed acyclic graph: using a
+group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's *Anytime
+Prediction* (seed 003, section 6.5.3) with requirements added.
+
+Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are therefore exact and do not
+depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is bought first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime._native import CostTable, Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BoundCosts", "FeatureCosts", "Ledger"]
+
+Column = str | int
+
+UNLIMITED = np.iinfo(np.int64).max  # a budget in ticks that buys everything
+_MOST_TICKS = 10**13  # prices sum to at most this: ample room below 2**62 for the cost of evaluating stages
+
+
+class FeatureCosts:
+    """Prices of groups of columns, with requirements between groups.
+
+    Parameters
+    ----------
+    prices : sequence of float or mapping, default=None
+        Without ``groups``: one price per column, in column order, or a mapping from column name to price. With
+        ``groups``: a mapping from group name to price.
+    groups : mapping from str to list of str or int, default=None
+        The columns of each group, by name or position. A group may have no column: a step that others require.
+    requires : mapping from str to list of str, default=None
+        The groups that must be paid before this one.
+    unit : str, default=None
+        What prices are counted in, such as ``"ms"`` or ``"USD"``.
+    tails : mapping from str to float, default=None
+        A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses it to
+        decide whether a group still fits before a deadline.
+
+    Examples
+    --------
+    >>> costs = FeatureCosts(
+    ...     groups={"draw": [], "chol": ["chol"], "fbs": ["fbs"], "ecg": ["st", "slope"]},
+    ...     prices={"draw": 2.10, "chol": 5.17, "fbs": 3.10, "ecg": 15.50},
+    ...     requires={"chol": ["draw"], "fbs": ["draw"]}, unit="CAD")
+    >>> costs.price(["chol"]), costs.price(["chol", "fbs"])
+    (7.27, 10.37)
+    """
+
+    def __init__(
+        self,
+        prices: ArrayLike | Mapping[str, float] | None = None,
+        *,
+        groups: Mapping[str, Sequence[Column]] | None = None,
+        requires: Mapping[str, Sequence[str]] | None = None,
+        unit: str | None = None,
+        tails: Mapping[str, float] | None = None,
+    ) -> None:
+        if prices is None:
+            raise ValueError("FeatureCosts needs prices: one per column, or a mapping from group name to price")
+        if groups is None:
+            groups, prices = _one_group_per_column(prices)
+        elif not isinstance(prices, Mapping):
+            raise ValueError("with groups, prices must be a mapping from group name to price")
+        self.groups: dict[str, tuple[Column, ...]] = {
+            str(name): _columns_of(name, columns) for name, columns in groups.items()
+        }
+        self.prices: dict[str, float] = _checked_prices(self.groups, prices, "price")
+        self.requires: dict[str, tuple[str, ...]] = _checked_requirements(self.groups, requires or {})
+        self.unit = unit
+        self.tails: dict[str, float] | None = (
+            None if tails is None else _checked_prices(self.groups, tails, "tail price")
+        )
+        _reject_overlaps(self.groups)
+        _reject_cycles(self.requires)
+        self._names = tuple(self.groups)
+        self._decimals = _decimals(self.prices.values())
+
+    # ------------------------------------------------------------------ reading prices
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Group names, in the order given."""
+        return self._names
+
+    def closure(self, groups: Iterable[str]) -> list[str]:
+        """``groups`` and all they require, each once, requirements first."""
+        found: dict[str, None] = {}
+
+        def visit(name: str) -> None:
+            if name not in self.groups:
+                raise ValueError(f"no group {name!r}; the groups are {_listing(self.groups)}")
+            for needed in self.requires.get(name, ()):
+                if needed not in found:
+                    visit(needed)
+            found[name] = None
+
+        for name in groups:
+            visit(name)
+        return list(found)
+
+    def price(self, groups: Iterable[str], bought: Iterable[str] = ()) -> float:
+        """What buying ``groups`` costs an example that has already bought ``bought``."""
+        owned = set(self.closure(bought))
+        ticks = sum(self.ticks(self.prices[name]) for name in self.closure(groups) if name not in owned)
+        return self.amount(ticks)
+
+    @property
+    def total(self) -> float:
+        """The price of everything."""
+        return self.price(self.names)
+
+    # ------------------------------------------------------------------ ticks
+
+    def ticks(self, amount: float) -> int:
+        """``amount`` in ticks, to the nearest; a positive amount is at least one tick."""
+        ticks = round(float(amount) * 10.0**self._decimals)
+        return max(ticks, 1) if amount > 0 else ticks
+
+    def amount(self, ticks: int) -> float:
+        """The amount of money that ``ticks`` are."""
+        return float(ticks) / 10.0**self._decimals
+
+    def amounts(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
+        """``amount`` of every entry."""
+        return np.asarray(ticks / 10.0**self._decimals, dtype=np.float64)
+
+    def budget_ticks(self, budget: float) -> int:
+        """The most ticks that do not exceed ``budget``."""
+        if np.isnan(budget):
+            raise ValueError("budget is NaN; give a number of units, or None for everything")
+        if budget * 10.0**self._decimals >= 2.0**62:
+            return int(UNLIMITED)
+        if budget < 0:
+            return -1
+        ticks = round(budget * 10.0**self._decimals)
+        return ticks if self.amount(ticks) <= budget else ticks - 1
+
+    # ------------------------------------------------------------------ columns of a matrix
+
+    def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
+        """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
+        position = {str(name): j for j, name in enumerate(names)} if names is not None else {}
+        column_group = np.full(n_columns, -1, dtype=np.int32)
+        for g, (group, columns) in enumerate(self.groups.items()):
+            for column in columns:
+                j = self._locate(group, column, position, n_columns, names is not None)
+                if column_group[j] >= 0:
+                    other = self.names[column_group[j]]
+                    raise ValueError(f"groups {other!r} and {group!r} both name column {_column(column)}: groups may not overlap")
+                column_group[j] = g
+        free = np.flatnonzero(column_group < 0)
+        if free.size:
+            shown = [str(names[j]) if names is not None else str(j) for j in free[:5]]
+            more = f" and {free.size - 5} more" if free.size > 5 else ""
+            raise ValueError(
+                f"columns {', '.join(shown)}{more} belong to no group; put them in one (a price may be 0)"
+            )
+        return BoundCosts(self, column_group)
+
+    def _locate(
+        self, group: str, column: Column, position: Mapping[str, int], n_columns: int, named: bool
+    ) -> int:
+        if isinstance(column, str):
+            if column in position:
+                return position[column]
+            hint = "" if named else "; X has no column names: pass a DataFrame, or name columns by position"
+            raise ValueError(
+                f"costs has {len(self.groups)} groups but group {group!r} names column {column!r}, "
+                f"which X does not have{hint}"
+            )
+        if not 0 <= column < n_columns:
+            raise ValueError(f"group {group!r} names column {column}, but X has {n_columns} columns")
+        return column
+
+    # ------------------------------------------------------------------ other forms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain lists and numbers; ``from_dict`` reads it back."""
+        out: dict[str, Any] = {"unit": self.unit, "groups": {}}
+        for name, columns in self.groups.items():
+            entry: dict[str, Any] = {"price": self.prices[name], "columns": list(columns)}
+            if self.requires.get(name):
+                entry["requires"] = list(self.requires[name])
+            if self.tails is not None:
+                entry["tail"] = self.tails[name]
+            out["groups"][name] = entry
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FeatureCosts:
+        """Read what ``to_dict`` wrote, or a plain mapping from column to price."""
+        if "groups" not in data:
+            return cls({str(name): price for name, price in data.items()})
+        unknown = set(data) - {"unit", "groups"}
+        if unknown:
+            raise ValueError(f"a cost description has the keys 'unit' and 'groups', not {_listing(sorted(unknown))}")
+        groups, prices, requires, tails = {}, {}, {}, {}
+        for name, entry in _mapping(data["groups"], "groups").items():
+            entry = _mapping(entry, f"group {name!r}")
+            unknown = set(entry) - {"price", "columns", "requires", "tail"}
+            if unknown:
+                raise ValueError(f"group {name!r} has unknown keys {_listing(sorted(map(str, unknown)))}")
+            if "price" not in entry:
+                raise ValueError(f"group {name!r} has no price")
+            groups[str(name)] = entry.get("columns", [])
+            prices[str(name)] = entry["price"]
+            requires[str(name)] = entry.get("requires", [])
+            if "tail" in entry:
+                tails[str(name)] = entry["tail"]
+        return cls(prices, groups=groups, requires=requires, unit=data.get("unit"), tails=tails or None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per group: group, price, columns, requires, unit, and tail where known."""
+        import pandas as pd
+
+        table = pd.DataFrame(
+            {
+                "group": list(self.names),
+                "price": [self.prices[name] for name in self.names],
+                "columns": [";".join(map(str, self.groups[name])) for name in self.names],
+                "requires": [";".join(self.requires.get(name, ())) for name in self.names],
+                "unit": self.unit or "",
+            }
+        )
+        if self.tails is not None:
+            table["tail"] = [self.tails[name] for name in self.names]
+        return table
+
+    @classmethod
+    def from_frame(cls, table: pd.DataFrame) -> FeatureCosts:
+        """Read a table with the columns ``group`` and ``price`` and, where wanted, ``columns``, ``requires``, ``unit``, ``tail``.
+
+        Lists are separated by semicolons. Without ``columns`` each group is the column of its own name.
+        """
+        for needed in ("group", "price"):
+            if needed not in table.columns:
+                raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")
+        groups: dict[str, list[Column]] = {}
+        prices, requires, tails = {}, {}, {}
+        for record in table.to_dict(orient="records"):
+            name = str(record["group"])
+            if name in groups:
+                raise ValueError(f"group {name!r} stands twice in the cost table")
+            listed = _split(record["columns"]) if "columns" in table.columns else [name]
+            groups[name] = [int(c) if c.isdigit() else c for c in listed]
+            prices[name] = record["price"]
+            requires[name] = _split(record.get("requires"))
+            if "tail" in table.columns:
+                tails[name] = record["tail"]
+        units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
+        if len(units) > 1:
+            raise ValueError(f"a cost table has one unit, not {_listing(sorted(units))}")
+        return cls(prices, groups=groups, requires=requires, unit=units.pop() if units else None, tails=tails or None)
+
+    def write(self, path: str | Path) -> None:
+        """Write a cost file: YAML, or CSV when the name ends in ``.csv``."""
+        path = Path(path)
+        if path.suffix == ".csv":
+            self.to_frame().to_csv(path, index=False)
+        else:
+            import yaml
+
+            path.write_text(yaml.safe_dump(self.to_dict(), sort_keys=False), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | Path) -> FeatureCosts:
+        """Read a cost file in YAML (or JSON) or CSV."""
+        path = Path(path)
+        if path.suffix == ".csv":
+            import pandas as pd
+
+            return cls.from_frame(pd.read_csv(path, dtype={"group": str, "columns": str, "requires": str, "unit": str}))
+        if path.suffix not in (".yaml", ".yml", ".json"):
+            raise ValueError(f"{path}: a cost file ends in .csv, .yaml, .yml or .json")
+        import yaml
+
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not valid YAML: {error}") from None
+        return cls.from_dict(_mapping(data, str(path)))
+
+    @classmethod
+    def coerce(cls, costs: Any, n_columns: int) -> FeatureCosts:
+        """``costs`` in any accepted form; ``None`` means that every column costs 1."""
+        if costs is None:
+            return cls(np.ones(n_columns), unit="columns")
+        if isinstance(costs, cls):
+            return costs
+        if isinstance(costs, (str, Path)):
+            return cls.read(costs)
+        if isinstance(costs, Mapping):
+            return cls.from_dict(costs)
+        if hasattr(costs, "to_dict") and hasattr(costs, "columns"):
+            return cls.from_frame(costs)
+        return cls(costs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FeatureCosts) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # equal by value, and its dicts could be changed
+
+    def __repr__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        columns = sum(map(len, self.groups.values()))
+        return f"FeatureCosts({len(self.groups)} groups, {columns} columns, total {self.total:g}{unit})"
+
+
+class BoundCosts:
+    """``FeatureCosts`` resolved against the columns of one matrix, with its native twin.
+
+    Attributes
+    ----------
+    costs : FeatureCosts
+    column_group : (d,) int32
+        The group of each column.
+    prices : (G,) int64
+        In ticks.
+    table : CostTable
+        What the native code reads.
+    """
+
+    def __init__(self, costs: FeatureCosts, column_group: NDArray[np.int32]) -> None:
+        self.costs = costs
+        self.column_group = column_group
+        self.prices = np.array([costs.ticks(costs.prices[name]) for name in costs.names], dtype=np.int64)
+        number = {name: g for g, name in enumerate(costs.names)}
+        required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
+        start = np.concatenate([[0], np.cumsum([len(r) for r in required])]).astype(np.int64)
+        flat = np.array([r for row in required for r in row], dtype=np.int32)
+        self.table = CostTable(self.prices, start, flat, column_group)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.prices.size
+
+    def groups_of(self, columns: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+        """The groups that ``columns`` belong to, increasing, requirements not included."""
+        return np.unique(self.column_group[columns]).astype(np.int32)
+
+    def closure(self, groups: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """(G,) mask of ``groups`` and all they require."""
+        mask = np.zeros(self.n_groups, dtype=bool)
+        for g in groups:
+            mask[self.table.closure(int(g))] = True
+        return mask
+
+    def ledger(self, n_rows: int) -> Ledger:
+        """An empty ledger for ``n_rows`` examples."""
+        return Ledger(self.table, n_rows)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BoundCosts, (self.costs, self.column_group)
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def _one_group_per_column(
+    prices: ArrayLike | Mapping[str, float],
+) -> tuple[dict[str, list[Column]], dict[str, float]]:
+    if isinstance(prices, Mapping):
+        return {str(name): [str(name)] for name in prices}, {str(name): price for name, price in prices.items()}
+    values = np.asarray(prices)
+    if values.ndim != 1:
+        raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
+    names = [f"x{j}" for j in range(values.size)]
+    return {name: [j] for j, name in enumerate(names)}, dict(zip(names, values.tolist(), strict=True))
+
+
+def _columns_of(group: object, columns: Any) -> tuple[Column, ...]:
+    if isinstance(columns, (str, int, np.integer)):
+        columns = [columns]
+    if columns is None or isinstance(columns, Mapping):
+        raise ValueError(f"group {group!r}: columns must be a list of names or positions")
+    out: list[Column] = []
+    for column in columns:
+        if isinstance(column, bool) or not isinstance(column, (str, int, np.integer)):
+            raise ValueError(f"group {group!r}: a column is a name or a position, not {column!r}")
+        out.append(column if isinstance(column, str) else int(column))
+    return tuple(out)
+
+
+def _checked_prices(groups: Mapping[str, Any], prices: Mapping[str, Any], what: str) -> dict[str, float]:
+    given = {str(name): price for name, price in prices.items()}
+    if missing := [name for name in groups if name not in given]:
+        raise ValueError(f"no {what} for {_listing(missing)}")
+    if unknown := [name for name in given if name not in groups]:
+        raise ValueError(f"{what} given for {_listing(unknown)}, which is no group; the groups are {_listing(groups)}")
+    out = {}
+    for name in groups:
+        try:
+            value = float(given[name])
+        except (TypeError, ValueError):
+            raise ValueError(f"the {what} of {name!r} is {given[name]!r}, which is not a number") from None
+        if not np.isfinite(value) or value < 0:
+            raise ValueError(f"the {what} of {name!r} is {value}; a price is finite and not negative")
+        out[name] = value
+    return out
+
+
+def _checked_requirements(
+    groups: Mapping[str, Any], requires: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    out: dict[str, tuple[str, ...]] = {}
+    for name, needed in requires.items():
+        listed = [needed] if isinstance(needed, str) else list(needed)
+        for group in [name, *listed]:
+            if str(group) not in groups:
+                raise ValueError(f"requires names {group!r}, which is no group; the groups are {_listing(groups)}")
+        if listed:
+            out[str(name)] = tuple(dict.fromkeys(map(str, listed)))
+    return out
+
+
+def _reject_overlaps(groups: Mapping[str, tuple[Column, ...]]) -> None:
+    owner: dict[Column, str] = {}
+    for name, columns in groups.items():
+        for column in columns:
+            if column in owner:
+                raise ValueError(f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: groups may not overlap")
+            owner[column] = name
+
+
+def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
+    finished: set[str] = set()
+    for root in requires:
+        path, pending = [root], [iter(requires[root])]
+        while path:
+            if path[-1] in finished:
+                needed = None
+            else:
+                needed = next(pending[-1], None)
+            if needed is None:
+                finished.add(path.pop())
+                pending.pop()
+            elif needed in path:
+                cycle = [*path[path.index(needed) :], needed]
+                raise ValueError("groups require each other in a circle: " + " -> ".join(map(repr, cycle)))
+            elif needed not in finished:
+                path.append(needed)
+                pending.append(iter(requires.get(needed, ())))
+
+
+def _decimals(prices: Iterable[float]) -> int:
+    """Decimals of a tick: fine enough for the prices, coarse enough for evaluation costs far above them."""
+    total = sum(prices)
+    if total <= 0:
+        return 6
+    return int(np.clip(np.floor(np.log10(_MOST_TICKS / total)), -292, 15))
+
+
+def _mapping(data: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{what} must be a mapping, not {type(data).__name__}")
+    return data
+
+
+def _split(text: Any) -> list[str]:
+    return [part.strip() for part in str(text).split(";") if part.strip()] if isinstance(text, (str, int)) else []
+
+
+def _column(column: Column) -> str:
+    return repr(column) if isinstance(column, str) else str(column)
+
+
+def _listing(names: Iterable[Any]) -> str:
+    listed = [repr(str(name)) for name in names]
+    return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")

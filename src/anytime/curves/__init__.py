@@ -1,0 +1,34 @@
+"""Curves: how good an answer is at every budget, what that is worth in one number, and how models compare.
+
+``curve`` judges a fitted model after every stage and returns an ``AnytimeCurve``; ``compare`` does so for several models and
+writes a report. Metrics are those of the papers (timeliness, stopping cost, oracle) and of scikit-learn.
+"""
+
+from anytime.curves.anytime_curve import AnytimeCurve, Purchase
+from anytime.curves.comparison import Comparison, compare
+from anytime.curves.display import AnytimeCurveDisplay
+from anytime.curves.evaluate import curve
+from anytime.curves.frontier import (
+    Frontier,
+    pareto_frontier,
+    select_on_validation,
+    upper_envelope,
+    worst_ratio,
+)
+from anytime.curves.metrics import NDCG, ndcg
+
+__all__ = [
+    "NDCG",
+    "AnytimeCurve",
+    "AnytimeCurveDisplay",
+    "Comparison",
+    "Frontier",
+    "Purchase",
+    "compare",
+    "curve",
+    "ndcg",
+    "pareto_frontier",
+    "select_on_validation",
+    "upper_envelope",
+    "worst_ratio",
+]

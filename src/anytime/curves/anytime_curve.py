@@ -1,0 +1,461 @@
+"""``AnytimeCurve``: quality against cost after every stage, and the numbers that sum it up.
+
+The curve is the library's judge. It is a right-continuous step function: a stage counts from the moment its cumulative cost
+is reached, and its answer is held until the next (Grubb, *Anytime Prediction*; Hu, *Anytime Prediction and Learning*, 2.1-2.2:
+looking only at the stages' own costs over-states the quality between them). Timeliness, stopping cost, plateau rule and oracle
+curve are those of Hu et al., *Anytime Linear Prediction* (AnytimeLinear); timeliness goes back to Karayev et al. 2012, area
+under average precision against time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.curves.areas import Array, Rule, area_between
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anytime.curves.display import AnytimeCurveDisplay
+
+Meter = Literal["model", "realised", "time"]
+Normaliser = Literal["initial_risk", "final_objective", "none"]
+
+__all__ = ["AnytimeCurve", "Meter", "Normaliser", "Purchase"]
+
+_SLACK = 1e-12  # relative: a level such as 0.97 of the end is reached in spite of rounding
+
+
+@dataclass(frozen=True)
+class Purchase:
+    """A group of features, the stage that first buys it, and its price where it is known."""
+
+    group: str
+    stage: int
+    price: float | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnytimeCurve:
+    """Quality after every stage against cumulative cost.
+
+    Parameters
+    ----------
+    costs : (m,) float
+        Cumulative cost of each stage, non-decreasing. The first is stage 0, the constant answer, at cost 0; a model that has no
+        answer before some cost begins there. Stages of equal cost are allowed (re-use of features is free): the last counts.
+    values : (m,) float
+        The metric after each stage.
+    metric : str, default="objective"
+        What ``values`` measure.
+    greater_is_better : bool, default=True
+    perfect : float, default=None
+        The value that a perfect predictor has (1 for accuracy, 0 for a loss). Gives the initial risk and errors.
+    meter : {"model", "realised", "time"}, default="model"
+        Which of the three meters ``costs`` is.
+    unit : str, default=None
+        What ``costs`` are counted in.
+    price_unit : str, default=None
+        What model and realised costs are counted in; ``unit`` when not given and time is not metered.
+    model_costs, realised_costs, times : (m,) float, default=None
+        The three meters: cost fixed at training, mean over rows of what was paid, and seconds.
+    stages : (m,) int, default=None
+        Stage numbers; 0, 1, … when not given.
+    band : pair of (m,) float, default=None
+        Lower and upper ends of a confidence band.
+    confidence : float, default=None
+        The coverage of ``band``.
+    purchases : sequence of Purchase, default=()
+        Groups in the order first bought.
+    label : str, default=None
+
+    Examples
+    --------
+    >>> curve = AnytimeCurve([0, 1, 3], [0.0, 0.6, 0.8], perfect=1.0)
+    >>> curve.at(2.5), curve.cost_to_reach(0.7), round(curve.timeliness(), 6)
+    (0.6, 3.0, 0.566667)
+    """
+
+    costs: Array
+    values: Array
+    _: KW_ONLY
+    metric: str = "objective"
+    greater_is_better: bool = True
+    perfect: float | None = None
+    meter: Meter = "model"
+    unit: str | None = None
+    price_unit: str | None = None
+    model_costs: Array | None = None
+    realised_costs: Array | None = None
+    times: Array | None = None
+    stages: NDArray[np.int64] | None = None
+    band: tuple[Array, Array] | None = None
+    confidence: float | None = None
+    purchases: tuple[Purchase, ...] = ()
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "costs", _vector("costs", self.costs))
+        size = self.costs.size
+        if size == 0:
+            raise ValueError("a curve needs at least one point; costs is empty")
+        put(self, "values", _vector("values", self.values, size))
+        for name in ("model_costs", "realised_costs", "times"):
+            if getattr(self, name) is not None:
+                put(self, name, _vector(name, getattr(self, name), size))
+        given = np.arange(size) if self.stages is None else self.stages
+        put(self, "stages", _vector("stages", given, size).astype(np.int64))
+        if self.band is not None:
+            low, high = self.band
+            put(self, "band", (_vector("band[0]", low, size), _vector("band[1]", high, size)))
+        put(self, "purchases", tuple(self.purchases))
+        if self.price_unit is None and self.meter != "time":
+            put(self, "price_unit", self.unit)
+        if self.costs[0] < 0:
+            raise ValueError(f"costs must not be negative, but the first is {self.costs[0]:g}")
+        drop = np.flatnonzero(np.diff(self.costs) < 0)
+        if drop.size:
+            j = int(drop[0])
+            raise ValueError(
+                f"costs must not decrease, but costs[{j + 1}] = {self.costs[j + 1]:g} follows costs[{j}] = "
+                f"{self.costs[j]:g}; sort the stages by cumulative cost"
+            )
+
+    def __len__(self) -> int:
+        return self.costs.size
+
+    def __repr__(self) -> str:
+        name = f"{self.label!r}, " if self.label else ""
+        unit = f" {self.unit}" if self.unit else ""
+        return (
+            f"AnytimeCurve({name}{self.metric} {self.values[0]:.4g} → {self.final:.4g}, {len(self)} stages, "
+            f"cost {self.costs[0]:g} to {self.total_cost:g}{unit})"
+        )
+
+    # ------------------------------------------------------------------ reading the curve
+
+    @property
+    def final(self) -> float:
+        """The value after the last stage."""
+        return float(self.values[-1])
+
+    @property
+    def total_cost(self) -> float:
+        """The cost of all stages."""
+        return float(self.costs[-1])
+
+    @property
+    def sign(self) -> float:
+        """+1 where greater is better, −1 for a loss."""
+        return 1.0 if self.greater_is_better else -1.0
+
+    def position(self, budget: ArrayLike) -> NDArray[np.intp]:
+        """Index of the last point with cost ≤ ``budget``; −1 where there is none."""
+        asked = np.asarray(budget, dtype=np.float64)
+        if np.isnan(asked).any():
+            raise ValueError("budget is NaN; give a number of cost units, or inf for everything")
+        return np.asarray(np.searchsorted(self.costs, asked, side="right") - 1)
+
+    @overload
+    def at(self, budget: float) -> float: ...
+    @overload
+    def at(self, budget: ArrayLike) -> float | Array: ...
+    def at(self, budget: ArrayLike) -> float | Array:
+        """The value that ``budget`` buys: that of the last stage completed at cost ≤ budget.
+
+        Right-continuous: a stage counts at exactly its own cost. NaN where the budget is below the first point: no answer yet.
+        """
+        where = self.position(budget)
+        out = np.where(where >= 0, self.values[where], np.nan)
+        return float(out) if out.ndim == 0 else out
+
+    def at_fraction(self, fraction: float) -> float:
+        """The value of the last stage with cost ≤ ``fraction`` × total cost (AnytimeLinear tables use 1/4, 1/2, 3/4, 1)."""
+        return self.at(_fraction(fraction) * self.total_cost * (1 + _SLACK))
+
+    def cost_to_reach(self, target: float) -> float:
+        """The least cost at which the value is at least (a loss: at most) ``target``; inf when it never is."""
+        reached = np.flatnonzero(self.sign * self.values >= self.sign * target)
+        return float(self.costs[reached[0]]) if reached.size else np.inf
+
+    def best_position(self, budget: float = np.inf) -> int:
+        """The point with the best value among those with cost ≤ ``budget``; the earliest of equals.
+
+        On validation data this is the prefix that the reading policy "best validated" returns.
+        """
+        stop = int(self.position(budget))
+        if stop < 0:
+            raise ValueError(f"no answer costs {budget:g} or less; the first costs {self.costs[0]:g}")
+        return int(np.argmax(self.sign * self.values[: stop + 1]))
+
+    # ------------------------------------------------------------------ area and timeliness
+
+    def improvement(self, start: float | None = None) -> Array:
+        """(m,) how much better each point is than the start, in the direction that is better.
+
+        For the papers' objective, which starts at 0, this is the objective itself; for an accuracy or a loss it plays its part.
+        """
+        return np.asarray(self.sign * (self.values - (self.values[0] if start is None else start)))
+
+    def area(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        rule: Rule = "step",
+        start: float | None = None,
+    ) -> float:
+        """Area under the values between two costs; by default the whole curve, as the step function it is.
+
+        Parameters
+        ----------
+        low, high : float, default=None
+            The range of cost; the first and last point when not given. Beyond the last point its value is held.
+        rule : {"step", "trapezoid"}, default="step"
+        start : float, default=None
+            The value before the first point. Needed when ``low`` lies there.
+        """
+        costs, values = self._points(self.values, start)
+        low = float(costs[0]) if low is None else float(low)
+        high = self.total_cost if high is None else float(high)
+        if not (np.isfinite(low) and np.isfinite(high)) or low > high:
+            raise ValueError(f"area needs finite low ≤ high, not low={low:g}, high={high:g}")
+        if low < costs[0]:
+            raise ValueError(
+                f"there is no answer at cost {low:g}, before {costs[0]:g}: give start=, or a higher low"
+            )
+        return area_between(costs, values, low, high, rule)
+
+    def stopping_cost(self, alpha: float) -> float:
+        """The α-stopping cost: the least cost with improvement ≥ α × final improvement (AnytimeLinear, section 3.5.2).
+
+        The papers take it from the *training* curve of one method and cut all methods there: pass it to ``timeliness``.
+        """
+        improvement = self.improvement()
+        target = _fraction(alpha, "alpha") * improvement[-1]
+        return float(self.costs[np.argmax(improvement >= target - _SLACK * abs(target))])
+
+    def timeliness(
+        self,
+        alpha: float = 1.0,
+        *,
+        normalise: Normaliser = "initial_risk",
+        rule: Rule = "trapezoid",
+        stop_cost: float | None = None,
+        initial_risk: float | None = None,
+        start: float | None = None,
+    ) -> float:
+        r"""α-timeliness: mean improvement over the start up to a stopping cost, as a share of what could be improved.
+
+        .. math:: T_\alpha = \frac{1}{N} \int_0^{c_\alpha} F(c)\,dc, \qquad F(c) = \pm (v(c) - v(0)),
+
+        with :math:`N = c_\alpha R(\emptyset)` by default (AnytimeLinear, section 3.5.2; Karayev et al. 2012). ``F`` is the
+        papers' objective where the curve holds it (it starts at 0); for an accuracy it is the accuracy gained over the constant
+        answer, for a loss the loss removed, so that timeliness means the same for every metric.
+
+        Parameters
+        ----------
+        alpha : float, default=1.0
+            The curve is cut where it first reaches this share of its final improvement; 1 is the whole curve, 0 gives 0.
+        normalise : {"initial_risk", "final_objective", "none"}, default="initial_risk"
+            Divide by stop × initial risk, by stop × final improvement, or not at all.
+        rule : {"trapezoid", "step"}, default="trapezoid"
+            Straight lines between points, as the papers, or the held answer.
+        stop_cost : float, default=None
+            Cut here instead of at the curve's own α-stopping cost. The last value is held beyond the end.
+        initial_risk : float, default=None
+            R(∅), the improvement that perfection would be; \|perfect − start\| when not given.
+        start : float, default=None
+            The value of the constant answer; the first value when not given.
+
+        Returns
+        -------
+        float
+            NaN when the normaliser is not positive: there was nothing to improve.
+        """
+        whole = alpha == 1
+        stop = stop_cost if stop_cost is not None else self.total_cost if whole else self.stopping_cost(alpha)
+        if not np.isfinite(stop) or stop < 0:
+            raise ValueError(f"stop_cost must be finite and not negative, not {stop}")
+        costs, gained = self._points(self.improvement(start), 0.0)
+        area = area_between(costs, gained, 0.0, stop, rule)
+        if normalise == "none" or stop == 0:
+            return area
+        scale = (
+            float(gained[-1])
+            if normalise == "final_objective"
+            else self._risk(normalise, initial_risk, start)
+        )
+        return area / (stop * scale) if scale > 0 else np.nan
+
+    def plateau_alpha(self, total_cost: float | None = None) -> float:
+        """The α at which the final plateau begins: 95 % is achieved and the next 1 % takes over 20 % of the cost.
+
+        Smallest α in {0.95, …, 0.99} with ``stopping_cost(α + 0.01) − stopping_cost(α) > 0.2 · total_cost``, else 1
+        (AnytimeLinear, section 3.5.2). ``total_cost`` is the price of all features; the curve's own when not given.
+        """
+        total = self.total_cost if total_cost is None else total_cost
+        for percent in range(95, 100):
+            step = self.stopping_cost((percent + 1) / 100) - self.stopping_cost(percent / 100)
+            if step > 0.2 * total:
+                return percent / 100
+        return 1.0
+
+    def oracle(self) -> AnytimeCurve:
+        """The same purchases in order of gain per cost: an optimistic bound, not a predictor (AnytimeLinear, section 3.5.2).
+
+        From increments ``Δ_j`` at costs ``c_j``, sort by ``Δ_j / c_j`` and add up again. Concave, ends where this curve ends, and
+        never below it. A stage that costs nothing belongs to the purchase before it.
+        """
+        last = np.append(np.diff(self.costs) > 0, True)  # the last point of each cost: what is held there
+        costs, gained = self.costs[last], self.improvement()[last]
+        gain, price = np.diff(gained), np.diff(costs)
+        order = np.argsort(-gain / price, kind="stable")
+        sums = np.cumsum(np.concatenate([gained[:1], gain[order]]))
+        spent = np.minimum(np.cumsum(np.concatenate([costs[:1], price[order]])), costs[-1])
+        spent[-1], sums[-1] = costs[-1], gained[-1]  # the same end to the last bit
+        if not last[0]:  # free stages before the first purchase: a jump at the start
+            spent, sums = np.insert(spent, 0, costs[0]), np.insert(sums, 0, 0.0)
+        return AnytimeCurve(
+            spent,
+            self.values[0] + self.sign * sums,
+            metric=self.metric,
+            greater_is_better=self.greater_is_better,
+            perfect=self.perfect,
+            meter=self.meter,
+            unit=self.unit,
+            label=f"{self.label} (oracle)" if self.label else "oracle",
+        )
+
+    # ------------------------------------------------------------------ stage by stage
+
+    def monotonicity_violations(self, tolerance: float = 0.0) -> int:
+        """Number of stages that make the value worse by more than ``tolerance``."""
+        return int(np.sum(np.diff(self.improvement()) < -tolerance))
+
+    def value_of_computation(self) -> Array:
+        """(m,) improvement of the next stage per unit of its cost; 0 after the last, ±inf for a free stage with an effect."""
+        gain, price = np.diff(self.improvement(), append=0.0), np.diff(self.costs, append=np.inf)
+        gain[-1] = 0.0
+        free = np.where(gain == 0, 0.0, np.copysign(np.inf, gain))
+        return np.divide(gain, price, out=free, where=price > 0)
+
+    def diminishing_returns_violations(self, tolerance: float = 0.0) -> int:
+        """Number of stages that improve more per cost than the stage before them."""
+        rate = self.value_of_computation()[:-1]
+        return int(np.sum(rate[1:] > rate[:-1] + tolerance))
+
+    def stalled_stages(self, factor: float = 0.1) -> NDArray[np.int64]:
+        """Stages whose gain per cost is below ``factor`` × the least before them: usually paid-for features used again."""
+        rate = self.value_of_computation()[:-1]
+        least = np.minimum.accumulate(np.where(rate > 0, rate, np.inf))
+        before = np.concatenate([[np.inf], least[:-1]])
+        assert self.stages is not None
+        return np.asarray(self.stages[1:][np.isfinite(before) & (rate < factor * before)])
+
+    # ------------------------------------------------------------------ errors, against another curve
+
+    @property
+    def errors(self) -> Array:
+        """(m,) distance from perfection; the value itself for a loss whose perfect value is not known."""
+        if self.perfect is not None:
+            return np.asarray(np.abs(self.perfect - self.values))
+        if self.greater_is_better:
+            raise ValueError(
+                f"the error of {self.metric!r} needs the value of a perfect predictor: build the curve with perfect="
+            )
+        return self.values
+
+    def error_at_fraction(self, fraction: float) -> float:
+        """Error of the last answer with cost ≤ ``fraction`` × total cost; NaN before the first."""
+        where = int(self.position(_fraction(fraction) * self.total_cost * (1 + _SLACK)))
+        return float(self.errors[where]) if where >= 0 else np.nan
+
+    def relative_increase(self, other: AnytimeCurve, budgets: ArrayLike | None = None) -> Array:
+        """Percentage by which this curve's error exceeds that of ``other``, ``100 (e − e_other) / e_other``, at each budget.
+
+        Hu, *Anytime Prediction and Learning*, table 4.1, where ``other`` is OPT, trained for one budget. Budgets are this
+        curve's costs when not given; NaN where either has no answer, inf where only ``other`` is without error.
+        """
+        asked = self.costs if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
+        mine, theirs = _held(self.errors, self.position(asked)), _held(other.errors, other.position(asked))
+        perfect = np.where(mine == 0, 0.0, np.where(np.isnan(mine), np.nan, np.inf))
+        return 100 * np.divide(mine - theirs, theirs, out=perfect, where=theirs != 0)
+
+    # ------------------------------------------------------------------ out
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per stage: stage, cost, value, and where known the three meters, the band and the number of groups bought."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"stage": self.stages, "cost": self.costs, self.metric: self.values}
+        if self.band is not None:
+            columns |= {"low": self.band[0], "high": self.band[1]}
+        for name in ("model_costs", "realised_costs", "times"):
+            if getattr(self, name) is not None:
+                columns[name.removesuffix("s")] = getattr(self, name)
+        if self.purchases:
+            columns["groups"] = self.groups_bought()
+        return pd.DataFrame(columns)
+
+    def groups_bought(self) -> NDArray[np.int64]:
+        """(m,) how many groups each stage has, from ``purchases``."""
+        return np.searchsorted(
+            [p.stage for p in self.purchases], np.asarray(self.stages), side="right"
+        ).astype(np.int64)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> AnytimeCurveDisplay:
+        """Draw the curve with matplotlib; see ``AnytimeCurveDisplay.plot``."""
+        from anytime.curves.display import AnytimeCurveDisplay
+
+        return AnytimeCurveDisplay.from_curve(self, ax=ax, **kwargs)
+
+    # ------------------------------------------------------------------ helpers
+
+    def _points(self, values: Array, start: float | None) -> tuple[Array, Array]:
+        """The points, with one at cost 0 before a first answer that is not free."""
+        if start is None or self.costs[0] == 0:
+            return self.costs, values
+        return np.insert(self.costs, 0, 0.0), np.insert(values, 0, start)
+
+    def _risk(self, normalise: str, initial_risk: float | None, start: float | None) -> float:
+        """R(∅): what perfection would improve on the start."""
+        if normalise != "initial_risk":
+            raise ValueError(
+                f"normalise must be 'initial_risk', 'final_objective' or 'none', not {normalise!r}"
+            )
+        if initial_risk is not None:
+            return float(initial_risk)
+        if self.perfect is None:
+            raise ValueError(
+                f"the perfect value of {self.metric!r} is not known: give initial_risk=, or normalise='final_objective'"
+            )
+        return abs(self.perfect - float(self.values[0] if start is None else start))
+
+
+def _vector(name: str, given: ArrayLike, size: int | None = None) -> Array:
+    """A read-only finite copy."""
+    out = np.array(given, dtype=np.float64)
+    if out.ndim != 1:
+        raise ValueError(f"{name} must be a vector, but has shape {out.shape}")
+    if size is not None and out.size != size:
+        raise ValueError(f"{name} has {out.size} entries, but the curve has {size} points")
+    if not np.isfinite(out).all():
+        raise ValueError(f"{name} must be finite, but {name}[{int(np.argmin(np.isfinite(out)))}] is not")
+    out.flags.writeable = False
+    return out
+
+
+def _fraction(given: float, name: str = "fraction") -> float:
+    if not 0 <= given <= 1:
+        raise ValueError(f"{name} must lie between 0 and 1, not {given}")
+    return float(given)
+
+
+def _held(values: Array, where: NDArray[np.intp]) -> Array:
+    return np.where(where >= 0, values[where], np.nan)

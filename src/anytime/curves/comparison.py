@@ -1,0 +1,227 @@
+"""``compare``: several models on the same rows, the same meter and the same draws, in a table, a plot or a page.
+
+Fairness rules of the papers (Grubb, *Anytime Prediction*, chapter 6): one cost meter and one start for all; a model that ignores
+costs is still charged the true cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import _num_samples
+
+from anytime.curves.anytime_curve import AnytimeCurve, Meter
+from anytime.curves.display import PALETTE, AnytimeCurveDisplay, metric_label
+from anytime.curves.evaluate import curve as evaluate
+from anytime.curves.frontier import _check_comparable
+from anytime.curves.resampling import generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison", "compare"]
+
+SHARES = (0.90, 0.95, 0.99)
+
+
+def compare(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    metric: Any = None,
+    meter: Meter = "model",
+    budgets: ArrayLike | None = None,
+    full_cost: float | Mapping[str, float] | None = None,
+    random_state: Any = None,
+    **kwargs: Any,
+) -> Comparison:
+    """Judge several fitted models on the same rows, at every budget.
+
+    Parameters
+    ----------
+    models : mapping from str to estimator
+        Fitted models by name. One without ``stages`` (any estimator with ``predict``) is a single point at its full cost: it has
+        nothing to say before, so until then the constant answer of the others is taken for it.
+    X : (n, d)
+    y : (n,)
+    metric, meter
+        As in ``anytime.curve``.
+    budgets : (b,), default=None
+        Budgets for ``table``; quarters of the greatest cost when not given.
+    full_cost : float or mapping from str to float, default=None
+        What an answer of a model without stages costs; usually the price of all features it reads.
+    random_state : int, Generator or RandomState, default=None
+        Seed of the bootstrap draws, which are the same for all models.
+    **kwargs
+        Further arguments of ``anytime.curve``: ``sample_weight``, ``qid``, ``groups``, ``bootstrap``, ``confidence``, …
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyRegressor
+    >>> X, y = np.arange(4.0)[:, None], np.arange(4.0)
+    >>> result = compare({"mean": DummyRegressor().fit(X, y)}, X, y, full_cost=2.0)
+    >>> result.curves["mean"].at(2.0)
+    0.0
+    """
+    if not isinstance(models, Mapping) or not models:
+        raise ValueError("compare needs a mapping from names to fitted models, with at least one")
+    seed = int(generator(random_state).integers(2**32))  # one seed, so that all are judged on the same draws
+    curves = {}
+    for name, model in models.items():
+        price = full_cost.get(name) if isinstance(full_cost, Mapping) else full_cost
+        try:
+            curves[str(name)] = evaluate(
+                model,
+                X,
+                y,
+                metric=metric,
+                meter=meter,
+                full_cost=price,
+                random_state=seed,
+                label=str(name),
+                **kwargs,
+            )
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"model {name!r}: {error}") from error
+    return Comparison(curves, budgets=budgets, n_rows=_num_samples(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Curves of several models on the same rows.
+
+    Parameters
+    ----------
+    curves : mapping from str to AnytimeCurve
+        At least one; all of one metric and one meter.
+    budgets : (b,), default=None
+        Budgets for ``table``.
+    n_rows : int, default=None
+        How many rows the curves were measured on.
+    """
+
+    curves: Mapping[str, AnytimeCurve]
+    budgets: ArrayLike | None = None
+    n_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_comparable(list(self.curves.values()))
+        units = {c.unit for c in self.curves.values() if c.unit}
+        if len(units) > 1:
+            raise ValueError(
+                f"costs in {' and '.join(sorted(units))} cannot be compared; give all models one unit"
+            )
+        if self.budgets is not None:
+            object.__setattr__(self, "budgets", np.atleast_1d(np.asarray(self.budgets, dtype=np.float64)))
+
+    # ------------------------------------------------------------------ what all curves share
+
+    @property
+    def first(self) -> AnytimeCurve:
+        """The first curve: its metric and meter are those of all."""
+        return next(iter(self.curves.values()))
+
+    def unit(self, of: Literal["unit", "price_unit"] = "unit") -> str | None:
+        """The unit of cost (or of prices), which models without stages do not know."""
+        return next((getattr(c, of) for c in self.curves.values() if getattr(c, of)), None)
+
+    @property
+    def horizon(self) -> float:
+        """The greatest cost of any model; up to there each holds its last answer."""
+        return max(c.total_cost for c in self.curves.values())
+
+    @property
+    def start(self) -> float:
+        """The value of the constant answer: the best that any curve has at cost 0, else the worst first value."""
+        sign = self.first.sign
+        free = [sign * float(c.values[0]) for c in self.curves.values() if c.costs[0] == 0]
+        return sign * (max(free) if free else min(sign * float(c.values[0]) for c in self.curves.values()))
+
+    @property
+    def best(self) -> float:
+        """The best value of any model at any stage."""
+        return self.first.sign * max(float(np.max(c.sign * c.values)) for c in self.curves.values())
+
+    def target(self, share: float) -> float:
+        """The value that is ``share`` of the way from the constant answer to the best."""
+        return self.start + share * (self.best - self.start)
+
+    # ------------------------------------------------------------------ tables
+
+    def table(self, budgets: ArrayLike | None = None) -> pd.DataFrame:
+        """Quality at each budget: one row per model, one column per budget; NaN before a model's first answer."""
+        import pandas as pd
+
+        given = self.budgets if budgets is None else budgets
+        asked = (
+            self.horizon * np.arange(1, 5) / 4
+            if given is None
+            else np.atleast_1d(np.asarray(given, dtype=np.float64))
+        )
+        rows = {name: np.atleast_1d(c.at(asked)) for name, c in self.curves.items()}
+        columns = pd.Index(asked, name=f"budget ({self.unit()})" if self.unit() else "budget")
+        return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("model")
+
+    def summary(self, shares: Sequence[float] = SHARES) -> pd.DataFrame:
+        """One row per model: final quality, mean quality over all budgets, timeliness, cost to reach shares of the best.
+
+        The mean is the area under the step curve from 0 to the greatest cost of any model, over that cost: the quality to expect
+        of a budget drawn evenly. Timeliness is that mean as a share of what could be gained over the constant answer (``step``
+        rule, one start and one stopping cost for all; where the perfect value is not known, the best of all models stands in).
+        Shares are of the gain from the constant answer to the best of all models.
+        """
+        import pandas as pd
+
+        rows = {name: self._summary_of(c, shares) for name, c in self.curves.items()}
+        return pd.DataFrame.from_dict(rows, orient="index").rename_axis("model")
+
+    def _summary_of(self, c: AnytimeCurve, shares: Sequence[float]) -> dict[str, float]:
+        start, horizon = self.start, self.horizon
+        risk = abs((self.best if c.perfect is None else c.perfect) - start)
+        flat = horizon == 0
+        out = {
+            "final": c.final,
+            "mean": c.final if flat else c.area(0, horizon, start=start) / horizon,
+            "timeliness": np.nan
+            if flat
+            else c.timeliness(rule="step", stop_cost=horizon, initial_risk=risk, start=start),
+            "total cost": c.total_cost,
+        }
+        return out | {f"cost to {share:.0%}": c.cost_to_reach(self.target(share)) for share in shares}
+
+    # ------------------------------------------------------------------ out
+
+    def plot(self, ax: Any = None, *, log: bool = False, **kwargs: Any) -> Any:
+        """Draw all curves on one axes, each held to the greatest cost; returns the axes."""
+        for j, (name, c) in enumerate(self.curves.items()):
+            style = {"color": PALETTE[j % len(PALETTE)]} | kwargs
+            ax = AnytimeCurveDisplay(c).plot(ax, log=log, name=name, right=self.horizon, **style).ax_
+        return ax
+
+    def report(self, path: str | Path, *, title: str = "Quality under a budget") -> Path:
+        """Write one self-contained HTML page: curves, a budget slider, a table, and what each model buys.
+
+        The page asks nothing of any server and works from a file.
+        """
+        from anytime.curves.report import render
+
+        path = Path(path)
+        path.write_text(render(self, title), encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        table = self.summary().to_html(float_format=lambda v: f"{v:.4g}", na_rep="-", escape=True, border=0)
+        return f"<div>{table}</div>"
+
+    def __repr__(self) -> str:
+        return f"Comparison of {', '.join(self.curves)} by {metric_label(self.first)}\n{self.summary().to_string()}"

@@ -1,0 +1,171 @@
+"""Drawing curves with matplotlib, in the manner of scikit-learn's displays. Matplotlib is loaded only when something is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anytime.curves.anytime_curve import AnytimeCurve, Meter
+from anytime.curves.evaluate import curve as evaluate
+
+__all__ = ["AnytimeCurveDisplay", "cost_label", "metric_label"]
+
+# Okabe and Ito: told apart with every common kind of colour blindness, and in grey.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#555555")
+
+_METERS = {"model": "Cost", "realised": "Mean realised cost", "time": "Time"}
+
+
+class AnytimeCurveDisplay:
+    """An anytime curve, drawn.
+
+    Make one with ``from_estimator`` or ``from_curve``.
+
+    Parameters
+    ----------
+    curve : AnytimeCurve
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+        The step line.
+    band_ : matplotlib FillBetweenPolyCollection or None
+        The confidence band.
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> curve = AnytimeCurve([0, 1, 3], [0.5, 0.8, 0.9], metric="accuracy", unit="ms")
+    >>> display = AnytimeCurveDisplay.from_curve(curve)
+    >>> display.ax_.get_xlabel(), display.ax_.get_ylabel()
+    ('Cost (ms)', 'Accuracy')
+    """
+
+    def __init__(self, curve: AnytimeCurve) -> None:
+        self.curve = curve
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        ax: Any = None,
+        log: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> AnytimeCurveDisplay:
+        """Judge a fitted model and draw its curve.
+
+        Parameters
+        ----------
+        estimator, X, y
+            As in ``anytime.curve``, which ``kwargs`` are for too (``metric``, ``meter``, ``bootstrap``, …).
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure when not given.
+        log : bool, default=False
+        name : str, default=None
+            The name in the legend; the estimator's class when not given.
+        """
+        name = name or type(estimator).__name__
+        return cls(evaluate(estimator, X, y, label=name, **kwargs)).plot(ax, log=log, name=name)
+
+    @classmethod
+    def from_curve(cls, curve: AnytimeCurve, *, ax: Any = None, **kwargs: Any) -> AnytimeCurveDisplay:
+        """Draw a curve; ``kwargs`` are those of ``plot``."""
+        return cls(curve).plot(ax, **kwargs)
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        log: bool = False,
+        name: str | None = None,
+        right: float | None = None,
+        **kwargs: Any,
+    ) -> AnytimeCurveDisplay:
+        """Draw the curve as the step function it is, with its band.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure when not given.
+        log : bool, default=False
+            Logarithmic cost axis. It is linear below the first cost that is not zero, so that stage 0 can be seen.
+        name : str, default=None
+            The name in the legend; the curve's label when not given.
+        right : float, default=None
+            Hold the last value up to this cost.
+        **kwargs
+            Passed to matplotlib's ``plot``.
+        """
+        plt = _pyplot()
+        fresh = ax is None
+        if fresh:
+            _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        costs, (values, low, high) = self._held_until(right)
+        name = name or self.curve.label
+        style = {"linewidth": 1.8, "solid_joinstyle": "miter"} | ({"label": name} if name else {}) | kwargs
+        (self.line_,) = ax.plot(costs, values, drawstyle="steps-post", **style)
+        if costs.size == 1:  # a step of no length cannot be seen
+            self.line_.set_marker("o")
+        self.band_ = None
+        if self.curve.band is not None:
+            colour = self.line_.get_color()
+            self.band_ = ax.fill_between(costs, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
+        _dress(ax, self.curve, log, fresh)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _held_until(self, right: float | None) -> tuple[Any, tuple[Any, Any, Any]]:
+        """Costs, and value, low and high there, the last held up to ``right``."""
+        low, high = self.curve.band or (self.curve.values, self.curve.values)
+        rows = (self.curve.costs, self.curve.values, low, high)
+        if right is not None and right > self.curve.total_cost:
+            rows = tuple(np.append(row, row[-1]) for row in rows)  # type: ignore[assignment]
+            rows[0][-1] = right
+        return rows[0], (rows[1], rows[2], rows[3])
+
+
+def cost_label(meter: Meter, unit: str | None) -> str:
+    """The cost axis in words, with its unit."""
+    return _METERS[meter] + (f" ({unit})" if unit else "")
+
+
+def metric_label(curve: AnytimeCurve) -> str:
+    """The metric in words."""
+    known = {"roc_auc": "ROC AUC", "r2": "R²", "f1": "F1"}
+    if curve.metric in known:
+        return known[curve.metric]
+    if curve.metric.startswith("ndcg"):
+        return curve.metric.upper()
+    words = curve.metric.replace("_", " ").strip()
+    if words.startswith("neg "):
+        return f"Negative {words[4:]}"
+    return words[:1].upper() + words[1:]
+
+
+def _dress(ax: Any, curve: AnytimeCurve, log: bool, fresh: bool) -> None:
+    ax.set_xlabel(cost_label(curve.meter, curve.unit))
+    ax.set_ylabel(metric_label(curve))
+    positive = curve.costs[curve.costs > 0]
+    if log and positive.size:
+        ax.set_xscale("symlog", linthresh=float(positive[0]), linscale=0.5)
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(frameon=False, loc="best")
+    if fresh:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", alpha=0.25, linewidth=0.6)
+        ax.margins(x=0.02)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install anytime[plot]") from error
+    return plt

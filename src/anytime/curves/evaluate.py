@@ -1,0 +1,244 @@
+"""``curve``: judge a fitted model after every stage, on any of the three meters.
+
+Only the public face of a model is used (``stages``, ``classes_``, ``costs_``, ``order_``); each stage is computed once, by
+the model, and judged once. Stages that leave what the metric looks at unchanged are not judged again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.curves.anytime_curve import AnytimeCurve, Meter, Purchase
+from anytime.curves.frozen import FrozenAnswer, is_classification
+from anytime.curves.metrics import EvaluationData, Metric, resolve_metric
+from anytime.curves.resampling import Bootstrap
+
+__all__ = ["curve"]
+
+METERS = ("model", "realised", "time")
+
+
+def curve(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    metric: Any = None,
+    meter: Meter = "model",
+    sample_weight: ArrayLike | None = None,
+    qid: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    greater_is_better: bool | None = None,
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    random_state: Any = None,
+    full_cost: float | None = None,
+    label: str | None = None,
+) -> AnytimeCurve:
+    """Quality after every stage of a fitted model, against what it cost.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted anytime model. An estimator without ``stages`` is one point at ``full_cost``.
+    X : (n, d)
+    y : (n,)
+    metric : str, callable or NDCG, default=None
+        A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"``, a scorer ``f(estimator, X, y)`` or a metric
+        ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor, NDCG@5 for a regressor given ``qid``.
+    meter : {"model", "realised", "time"}, default="model"
+        The cost axis: what the plan costs, fixed at training, which is what a budget is compared with; the mean over rows of
+        what was really paid; or seconds for the whole batch, judging not included.
+    sample_weight : (n,), default=None
+    qid : (n,), default=None
+        The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
+    groups : (n,), default=None
+        Rows that belong together (a patient, a site) and are drawn together.
+    greater_is_better : bool, default=None
+        For a callable. When not given, a metric whose name ends in ``_error``, ``_loss`` or ``_deviance`` is taken for a loss,
+        any other for a score.
+    bootstrap : int, default=0
+        Number of bootstrap draws for the band; 0 for none. Means, R² and ROC AUC are fast; other metrics are judged anew on
+        every draw of every stage.
+    confidence : float, default=0.95
+    random_state : int, Generator or RandomState, default=None
+    full_cost : float, default=None
+        What an answer of an estimator without stages costs.
+    label : str, default=None
+
+    Returns
+    -------
+    AnytimeCurve
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace as Answer
+    >>> class Halves:  # answers 0, then y's first digit, then y
+    ...     def stages(self, X):
+    ...         for s, (cost, guess) in enumerate([(0, 0 * X[:, 0]), (1, np.floor(X[:, 0])), (4, X[:, 0])]):
+    ...             yield Answer(stage=s, prediction=guess, scores=None, probabilities=None, cost=cost, model_cost=cost)
+    >>> X = np.array([[0.5], [1.5], [2.0]])
+    >>> result = curve(Halves(), X, X[:, 0], metric="neg_mean_absolute_error")
+    >>> result.at(2.0), result.cost_to_reach(0)
+    (-0.3333333333333333, 4.0)
+    """
+    if meter not in METERS:
+        raise ValueError(f"meter must be 'model', 'realised' or 'time', not {meter!r}")
+    if bootstrap < 0:
+        raise ValueError(f"bootstrap is a number of draws, not {bootstrap}")
+    classifier = is_classification(model)
+    data = EvaluationData.checked(X, y, sample_weight, qid)
+    judge = _Judge(
+        resolve_metric(metric, classifier=classifier, data=data, greater_is_better=greater_is_better),
+        data,
+        Bootstrap.drawn(data, groups, bootstrap, confidence, random_state) if bootstrap else None,
+    )
+    classes = np.asarray(model.classes_) if classifier else None
+    if hasattr(model, "stages"):
+        records = [judge.record(stage, seconds, classes) for stage, seconds in _timed(model.stages(X))]
+    else:
+        records = [_whole(model, X, classes, judge, full_cost, meter)]
+    return _assemble(model, records, judge, meter, confidence, label)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """One stage, judged."""
+
+    stage: int
+    model_cost: float
+    realised_cost: float
+    seconds: float
+    value: float
+    band: tuple[float, float] | None
+    groups: list[str] | None
+
+
+class _Judge:
+    """Scores answers, remembering the last so that an unchanged one is not scored again."""
+
+    def __init__(self, metric: Metric, data: EvaluationData, bootstrap: Bootstrap | None) -> None:
+        self.metric, self.data, self.bootstrap = metric, data, bootstrap
+        self._last: tuple[FrozenAnswer, float, tuple[float, float] | None] | None = None
+
+    def record(self, answer: Any, seconds: float, classes: NDArray[Any] | None) -> _Record:
+        """Judge one ``Answer``."""
+        stage = int(np.max(answer.stage))
+        value, band = self.judged(FrozenAnswer.of_stage(answer, classes), stage)
+        realised = np.broadcast_to(np.asarray(answer.cost, dtype=np.float64), self.data.y.shape)
+        return _Record(
+            stage=stage,
+            model_cost=float(np.max(answer.model_cost)),
+            realised_cost=float(np.average(realised, weights=self.data.weight)),
+            seconds=seconds,
+            value=value,
+            band=band,
+            groups=getattr(answer, "groups", None),
+        )
+
+    def judged(self, answer: FrozenAnswer, stage: int) -> tuple[float, tuple[float, float] | None]:
+        """The value of an answer and its band."""
+        if self._last is not None:
+            before, value, band = self._last
+            if answer.same(before, before.used):
+                return value, band
+        if len(answer) != self.data.y.size:
+            raise ValueError(f"stage {stage} answers for {len(answer)} rows, but y has {self.data.y.size}")
+        value = self.metric(answer, self.data)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"metric {self.metric.name!r} is {value} at stage {stage}; a curve needs finite values (does y hold every class?)"
+            )
+        band = None if self.bootstrap is None else self.bootstrap.band(self.metric, answer, self.data)
+        self._last = answer, value, band
+        return value, band
+
+
+def _timed(stages: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+    """Each answer with the seconds spent computing up to it; the time the consumer takes between answers is not counted."""
+    spent = 0.0
+    stages = iter(stages)
+    while True:
+        began = time.perf_counter()
+        try:
+            answer = next(stages)
+        except StopIteration:
+            return
+        spent += time.perf_counter() - began
+        yield answer, spent
+
+
+def _whole(
+    model: Any, X: Any, classes: NDArray[Any] | None, judge: _Judge, full_cost: float | None, meter: Meter
+) -> _Record:
+    """An estimator that answers all at once, as one stage."""
+    if not hasattr(model, "predict"):
+        raise TypeError(f"a {type(model).__name__} has neither stages nor predict: fit a model first")
+    if full_cost is None and meter != "time":
+        raise ValueError(f"a {type(model).__name__} has no stages: say what its answer costs with full_cost=")
+    began = time.perf_counter()
+    model.predict(X)
+    seconds = time.perf_counter() - began
+    cost = 0.0 if full_cost is None else float(full_cost)
+    value, band = judge.judged(FrozenAnswer.of_estimator(model, X, classes), 1)
+    return _Record(1, cost, cost, seconds, value, band, None)
+
+
+def _assemble(
+    model: Any, records: list[_Record], judge: _Judge, meter: Meter, confidence: float, label: str | None
+) -> AnytimeCurve:
+    if not records:
+        raise ValueError("the model gave no stage, not even the constant answer before the first")
+    meters = {
+        "model": np.array([r.model_cost for r in records]),
+        "realised": _never_falling(np.array([r.realised_cost for r in records])),
+        "time": np.array([r.seconds for r in records]),
+    }
+    price_unit = getattr(getattr(model, "costs_", None), "unit", None)
+    bands = [r.band for r in records if r.band is not None]
+    return AnytimeCurve(
+        meters[meter],
+        np.array([r.value for r in records]),
+        metric=judge.metric.name,
+        greater_is_better=judge.metric.greater_is_better,
+        perfect=judge.metric.perfect,
+        meter=meter,
+        unit="s" if meter == "time" else price_unit,
+        price_unit=price_unit,
+        model_costs=meters["model"],
+        realised_costs=meters["realised"],
+        times=meters["time"],
+        stages=np.array([r.stage for r in records]),
+        band=(np.array([b[0] for b in bands]), np.array([b[1] for b in bands])) if bands else None,
+        confidence=confidence if bands else None,
+        purchases=_purchases(model, records),
+        label=label,
+    )
+
+
+def _never_falling(costs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean realised costs without the last-digit falls that summing in floating point can give."""
+    level = np.maximum.accumulate(costs)
+    return np.where(level - costs <= 1e-9 * level, level, costs)
+
+
+def _purchases(model: Any, records: list[_Record]) -> tuple[Purchase, ...]:
+    """Groups in the order first bought: as the answers tell, else by adding up the prices of ``order_``."""
+    prices = getattr(getattr(model, "costs_", None), "prices", None)
+    price = {str(name): float(p) for name, p in prices.items()} if isinstance(prices, Mapping) else {}
+    found: dict[str, int] = {}
+    for record in records:
+        for name in record.groups or ():
+            found.setdefault(str(name), record.stage)
+    if not found and price:
+        order = [str(name) for name in getattr(model, "order_", ())]
+        spent = np.cumsum([price.get(name, 0.0) for name in order])
+        after = np.searchsorted([r.model_cost for r in records], spent - 1e-9 * (1 + spent), side="left")
+        found = {name: records[j].stage for name, j in zip(order, after, strict=True) if j < len(records)}
+    return tuple(Purchase(name, stage, price.get(name)) for name, stage in found.items())

@@ -1,0 +1,148 @@
+"""What a loader returns: data and prices that unpack to three, with everything else as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import FeatureCosts
+
+__all__ = ["About", "Dataset"]
+
+
+class _Triple(NamedTuple):
+    X: Any
+    y: NDArray[Any]
+    costs: FeatureCosts
+
+
+class Dataset(_Triple):
+    """Examples, answers and prices; unpacks to ``X, y, costs``.
+
+    Classes are numbered from 0; ``target_names[k]`` is what class ``k`` is called. The groups of ``costs`` name columns
+    by position, so they fit ``X`` as a matrix and as a frame.
+
+    Attributes
+    ----------
+    X : (n, d) array or DataFrame
+        NaN where a value is missing.
+    y : (n,) array
+    costs : FeatureCosts
+    name, description : str
+    feature_names : tuple of str
+    target_names : tuple of str or None
+        None for regression and ranking.
+    train, valid, test : (k,) int arrays or None
+        Row numbers of the official or customary split, where there is one.
+    folds : (n,) int array or None
+        The official fold of each row, counted from 1.
+    qid : (n,) int array or None
+        The query of each row, for ranking.
+    blocks : (n,) array or None
+        Rows with the same entry describe one thing and belong on the same side of a split.
+    row_costs : (n, G) array or None
+        What each group cost for each row, where it was measured row by row; NaN where it was not bought there.
+    runtimes, solved : (n, A) arrays or None
+        Algorithm selection: seconds of each solver on each row, and whether it finished.
+    categories : mapping from str to tuple of str, or None
+        The values behind the codes 0, 1, 2, … of the columns that were words.
+    delayed : tuple of str or None
+        Groups whose results arrive only the next day.
+
+    Examples
+    --------
+    >>> data = Dataset(np.eye(2), np.array([0, 1]), FeatureCosts([1.0, 5.0]), name="tiny")
+    >>> X, y, costs = data
+    >>> data.costs.total, data.name
+    (6.0, 'tiny')
+    """
+
+    name: str = ""
+    description: str = ""
+    feature_names: tuple[str, ...] = ()
+    target_names: tuple[str, ...] | None = None
+    train: NDArray[np.intp] | None = None
+    valid: NDArray[np.intp] | None = None
+    test: NDArray[np.intp] | None = None
+    folds: NDArray[np.intp] | None = None
+    qid: NDArray[np.int64] | None = None
+    blocks: NDArray[Any] | None = None
+    row_costs: NDArray[np.float64] | None = None
+    runtimes: NDArray[np.float64] | None = None
+    solved: NDArray[np.bool_] | None = None
+    categories: Mapping[str, Sequence[str]] | None = None
+    delayed: tuple[str, ...] | None = None
+
+    # The extra arguments may be left out, so that copy and pickle can rebuild the triple and restore the attributes after.
+    def __new__(cls, X: Any, y: NDArray[Any], costs: FeatureCosts, **attributes: Any) -> Dataset:
+        self = super().__new__(cls, X, y, costs)
+        for key, value in attributes.items():
+            if not hasattr(cls, key) or callable(getattr(cls, key)):
+                raise TypeError(f"a Dataset has no attribute {key!r}")
+            setattr(self, key, value)
+        return self
+
+    def with_attributes(self, **changes: Any) -> Dataset:
+        """A copy in which some attributes, or ``X``, ``y`` or ``costs``, are others."""
+        fields = {"X": self.X, "y": self.y, "costs": self.costs, **self.__dict__, **changes}
+        return type(self)(**fields)
+
+    # Equality of the tuple would compare arrays, which has no single truth value.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        rows, columns = np.shape(self.X)
+        return f"Dataset({self.name!r}, {rows} rows, {columns} columns, {self.costs!r})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What is known about a data set without loading it.
+
+    Examples
+    --------
+    >>> About(name="coin", summary="Two sides", rows=2, columns=1, groups=1, task="binary").rows
+    2
+    """
+
+    name: str
+    summary: str
+    rows: int | None
+    columns: int | None
+    groups: int | None
+    task: str
+    unit: str = "columns"
+    prices: str = "uniform"
+    split: str = "none"
+    licence: str = ""
+    source: str = ""
+    notes: str = ""
+    loader: str = "load"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        size = f"{self.rows} rows, {self.columns} columns in {self.groups} groups" if self.columns else f"{self.rows} rows"
+        lines = [
+            f"{self.name}: {self.summary}",
+            f"  size     {size}",
+            f"  task     {self.task}",
+            f"  prices   {self.prices}; unit: {self.unit}",
+            f"  split    {self.split}",
+            f"  licence  {self.licence}",
+            f"  source   {self.source}",
+        ]
+        if self.notes:
+            lines.append(f"  notes    {self.notes}")
+        if self.options:
+            lines.append(f"  options  {', '.join(f'{key}={value!r}' for key, value in self.options.items())}")
+        if self.loader != "load":
+            lines.append(f"  read by  anytime.datasets.{self.loader}()")
+        return "\n".join(lines)

@@ -1,0 +1,197 @@
+"""Medical tests with Turney's prices, group discounts written as a graph of steps.
+
+Turney (*Cost-sensitive classification*, JAIR 2, 1995) charges the first test of a group its full price and each later
+one a discount price. Where full price less discount is the same for all tests of a group, this is exactly a shared step
+(the blood draw) that costs the difference and that every test of the group requires: the bill no longer depends on
+the order, and ``FeatureCosts`` can hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anytime.costs import FeatureCosts
+from anytime.datasets.dataset import Dataset
+from anytime.datasets.files import Source, reading
+from anytime.datasets.tables import Table
+
+__all__ = ["PricedTests", "Test", "discounts_as_steps"]
+
+
+@dataclass(frozen=True)
+class Test:
+    """One medical test: its full price, the group it shares a step with, and its price once that step is paid."""
+
+    __test__ = False  # not a test of pytest's
+
+    name: str
+    full: float
+    group: str = ""
+    discount: float | None = None
+    delayed: bool = False
+
+
+def discounts_as_steps(
+    tests: Sequence[Test],
+    steps: Mapping[str, str],
+    computed: Mapping[str, Sequence[str]] | None = None,
+) -> FeatureCosts:
+    """Prices of ``tests``, column by column, with one column-less step for each discount group.
+
+    Parameters
+    ----------
+    tests : sequence of Test
+        In the order of the columns.
+    steps : mapping from str to str
+        From each discount group to the name of its shared step.
+    computed : mapping from str to list of str, default=None
+        Results that are computed from other tests, and from which.
+
+    Examples
+    --------
+    >>> tests = [Test("chol", 7.27, "A", 5.17), Test("fbs", 5.20, "A", 3.10), Test("age", 1.00)]
+    >>> costs = discounts_as_steps(tests, {"A": "blood draw"})
+    >>> costs.price(["chol"]), costs.price(["fbs", "chol"]), costs.prices["blood draw"]
+    (7.27, 10.37, 2.1)
+    """
+    shared = _shared_prices(tests)
+    prices = {steps[group]: price for group, price in shared.items()}
+    groups: dict[str, list[int]] = {step: [] for step in prices}
+    requires: dict[str, list[str]] = {name: list(needed) for name, needed in (computed or {}).items()}
+    for column, test in enumerate(tests):
+        groups[test.name] = [column]
+        if test.group:
+            requires.setdefault(test.name, []).append(steps[test.group])
+        prices[test.name] = test.full if test.discount is None else test.discount
+    return FeatureCosts(prices, groups=groups, requires=requires, unit="CAD")
+
+
+def _shared_prices(tests: Sequence[Test]) -> dict[str, float]:
+    """What the step of each group costs: full price less discount, which all tests of the group must agree on."""
+    shared: dict[str, float] = {}
+    for test in tests:
+        if not test.group:
+            continue
+        if test.discount is None:
+            raise ValueError(f"test {test.name!r} is in group {test.group!r} but has no discount price")
+        price = round(test.full - test.discount, 2)  # cents
+        if shared.setdefault(test.group, price) != price:
+            raise ValueError(
+                f"the tests of group {test.group!r} differ in what they save ({shared[test.group]} and {price}), "
+                "so no single shared step has that price"
+            )
+    return shared
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricedTests:
+    """A table of test results together with ``costs.csv``: feature, group, cost_full, cost_discount, delay."""
+
+    table: Table
+    costs: str
+    steps: Mapping[str, str]
+    computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __call__(self, source: Source) -> Dataset:
+        """Read the files."""
+        prices = source.table(self.costs, header=0, dtype={"feature": str, "group": str}, keep_default_na=False)
+        with reading(source.path(self.costs)):
+            tests = [_test(record) for record in prices.to_dict(orient="records")]
+            if [test.name for test in tests] != list(self.table.names):
+                raise ValueError(f"its features are not {', '.join(self.table.names)}")
+            costs = discounts_as_steps(tests, self.steps, self.computed)
+        delayed = tuple(test.name for test in tests if test.delayed)
+        return self.table(source).with_attributes(costs=costs, delayed=delayed)
+
+
+def _test(record: Mapping[Any, Any]) -> Test:
+    full, discount = float(record["cost_full"]), float(record["cost_discount"])
+    group = str(record["group"])
+    return Test(str(record["feature"]), full, group, discount if group else None, record["delay"] == "delayed")
+
+
+# ---------------------------------------------------------------------- the five sets
+
+_DRAW = {"A": "blood draw"}
+
+_HEART_NAMES = (
+    "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal",
+)  # fmt: skip
+_PIMA_NAMES = (
+    "times_pregnant", "glucose_tol", "diastolic_bp", "triceps", "insulin", "mass_index", "pedigree", "age",
+)  # fmt: skip
+_HEPATITIS_NAMES = (
+    "age", "sex", "steroid", "antviral", "fatigue", "malaise", "anorexia", "liver_big", "liver_firm",
+    "spleen_palpable", "spiders", "ascites", "varices", "bilirubin", "alk_phosphate", "sgot", "albumin", "protime",
+    "histology",
+)  # fmt: skip
+_BUPA_NAMES = ("mcv", "alkphos", "sgpt", "sgot", "gammagt")
+_THYROID_NAMES = (
+    "age", "sex", "on_thyroxine", "query_on_thyroxine", "on_antithyroid_medication", "sick", "pregnant",
+    "thyroid_surgery", "I131_treatment", "query_hypothyroid", "query_hyperthyroid", "lithium", "goitre", "tumor",
+    "hypopituitary", "psych", "TSH", "T3", "TT4", "T4U", "FTI",
+)  # fmt: skip
+
+_HEART_CLASSES = {"0": "healthy", "1": "grade 1", "2": "grade 2", "3": "grade 3", "4": "grade 4"}
+
+
+def read_heart(source: Source, *, grades: bool = False) -> Dataset:
+    """Cleveland heart disease: ill or not, or with ``grades`` the five grades of the file."""
+    classes = _HEART_CLASSES if grades else {label: "ill" if label != "0" else "healthy" for label in _HEART_CLASSES}
+    table = Table(files={"": "heart/processed.cleveland.data"}, names=_HEART_NAMES, missing="?", classes=classes)
+    steps = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
+    return PricedTests(table=table, costs="heart/costs.csv", steps=steps)(source)
+
+
+def read_pima(source: Source, *, zeros_as_missing: bool = True) -> Dataset:
+    """Diabetes among Pima women; a zero in columns 1 to 5 cannot be a measurement and is read as missing."""
+    table = Table(
+        files={"": "pima/pima-indians-diabetes.data"}, names=_PIMA_NAMES, classes={"0": "healthy", "1": "diabetes"}
+    )
+    data = PricedTests(table=table, costs="pima/costs.csv", steps=_DRAW)(source)
+    if zeros_as_missing:
+        measured = data.X[:, 1:6]
+        measured[measured == 0] = np.nan
+    return data
+
+
+def read_bupa(source: Source) -> Dataset:
+    """Five blood tests against drinking: three or more half-pints a day, or fewer. The selector column is the split."""
+    table = Table(files={"": "bupa/bupa.data"}, names=_BUPA_NAMES, target=5, drop=(6,))
+    data = PricedTests(table=table, costs="bupa/costs.csv", steps=_DRAW)(source)
+    selector = source.table("bupa/bupa.data").to_numpy()[:, 6]
+    return data.with_attributes(
+        y=(data.y >= 3).astype(np.intp),
+        target_names=("under 3 drinks", "3 drinks or more"),
+        train=np.flatnonzero(selector == 1),
+        test=np.flatnonzero(selector == 2),
+    )
+
+
+read_hepatitis = PricedTests(
+    table=Table(
+        files={"": "hepatitis/hepatitis.data"},
+        names=_HEPATITIS_NAMES,
+        target=0,
+        missing="?",
+        classes={"2": "live", "1": "die"},
+    ),
+    costs="hepatitis/costs.csv",
+    steps=_DRAW,
+)
+
+read_thyroid = PricedTests(
+    table=Table(
+        files={"train": "thyroid/ann-train.data", "test": "thyroid/ann-test.data"},
+        names=_THYROID_NAMES,
+        sep=r"\s+",
+        classes={"1": "class 1", "2": "class 2", "3": "class 3"},
+    ),
+    costs="thyroid/costs.csv",
+    steps=_DRAW,
+    computed={"FTI": ["TT4", "T4U"]},
+)

@@ -1,0 +1,297 @@
+"""Runs a plan over the rows of a matrix, as far as a budget, a deadline or an interrupt allows.
+
+A ``Run`` remembers how far each row has come and can be continued at any time: interrupt-then-resume gives the same bits as
+an uninterrupted run. Work is done stage by stage over all rows (stage-major), so that whenever it stops every row has
+the answer of a complete prefix. Forest blocks run natively, without the GIL; other blocks run in chunks of about a millisecond.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime._native import StopFlag
+from anytime.costs import UNLIMITED, Ledger
+from anytime.losses import LINKS
+from anytime.plan import Array, Plan, rowwise_product
+
+__all__ = ["Run", "Stop"]
+
+_SLICE = 1e-3  # seconds of work between two looks at the clock or at a Python stop flag
+_FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
+
+
+class Stop(Protocol):
+    """What may interrupt a run: ``threading.Event``, ``anytime.StopFlag``, or anything with ``is_set``."""
+
+    def is_set(self) -> bool:
+        """Whether the run shall stop."""
+
+
+class Run:
+    """Progress of one plan over the rows of one matrix.
+
+    Parameters
+    ----------
+    plan : Plan
+    X : (n, d) float64, C order
+        Only columns of groups that a stage may use are read.
+    metered : bool, default=False
+        Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
+    threads : int, default=1
+
+    Attributes
+    ----------
+    done : (n,) int32
+        Stages completed, per row.
+    finished : (n,) bool
+        Rows that a stopping rule has released: they need no further stage.
+    ledger : Ledger or None
+    """
+
+    def __init__(self, plan: Plan, X: Array, *, metered: bool = False, threads: int = 1) -> None:
+        n = len(X)
+        self.plan, self.X, self.threads = plan, X, threads
+        self.done = np.zeros(n, dtype=np.int32)
+        self.finished = np.zeros(n, dtype=bool)
+        self.ledger: Ledger | None = plan.costs.ledger(n) if metered else None
+        self._applied = np.zeros(n, dtype=np.int32)  # stages in the answer: done, less skipped and replaced ones
+        self._rebased = np.zeros(n, dtype=bool)  # rows whose answer a stage has replaced, base included
+        self._sum = np.zeros((n, plan.n_outputs))
+        self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
+        self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
+        self._pace: dict[int, float] = {}  # measured seconds per row of each block
+
+    # ------------------------------------------------------------------ going on
+
+    def advance(
+        self,
+        until: NDArray[np.integer] | int | None = None,  # type: ignore[type-arg]
+        *,
+        budget: NDArray[np.int64] | int = UNLIMITED,
+        deadline: float = np.inf,
+        stop: Stop | None = None,
+    ) -> bool:
+        """Continue; return whether every row got as far as it may.
+
+        Parameters
+        ----------
+        until : int or (n,) int, default=None
+            The stage to stop after, for all rows or for each. None: the last.
+        budget : int or (n,) int
+            Realised cost, in ticks, that a row may reach. Needs ``metered=True``.
+        deadline : float
+            On the clock of ``time.monotonic()``.
+        stop : StopFlag, threading.Event or similar
+        """
+        n = len(self.X)
+        limit = np.minimum(self.plan.n_stages if until is None else until, self.plan.n_stages)
+        limit = np.broadcast_to(limit, n).astype(np.int32)
+        limit = np.where(self.finished, self.done, limit)
+        cap = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), self.plan.limit_ticks)
+        if self.ledger is None and np.isinf(deadline) and stop is None:
+            # Nobody reads or pays on the way, so what a later stage would replace need not be computed.
+            np.maximum(self.done, self.plan.fresh_start[limit], out=self.done)
+        for b, first in enumerate(self.plan.block_start[:-1]):
+            if not (limit > first).any():
+                break
+            run_block = self._run_natively if self._is_native(b) else self._run_staged
+            if not run_block(b, limit, cap, deadline, stop):
+                return False
+        return True
+
+    def _is_native(self, b: int) -> bool:
+        plan, first, last = self.plan, *self.plan.block_start[b : b + 2]
+        if plan.blocks[b].forest is None or plan.weights is not None:
+            return False
+        if plan.replaces is not None and np.any(plan.replaces[first:last]):
+            return False
+        return not any(first <= s < last for rules in (plan.passes, plan.stops) for s in rules)
+
+    def _run_natively(
+        self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
+    ) -> bool:
+        first, last = self.plan.block_start[b : b + 2]
+        reached = np.clip(self.done - first, 0, last - first).astype(np.int32)
+        may = np.where(self.done >= first, np.clip(limit - first, reached, last - first), reached).astype(np.int32)
+        before = reached.copy()
+        sums = self._tree_sums(b)
+        flag = stop if isinstance(stop, StopFlag) else None
+        polled = stop is not None and flag is None
+        while True:
+            until_clock = min(deadline, time.monotonic() + _SLICE) if polled else deadline
+            over = self._run_forest(b, sums, reached, may, cap, until_clock, flag)
+            if over or not polled or _interrupted(deadline, stop):
+                break
+        moved = reached - before
+        self.done += moved
+        self._applied += moved
+        if over and self.ledger is not None:  # not interrupted, so whoever is behind ran out of money
+            np.copyto(limit, self.done, where=reached < may)
+        return over
+
+    def _run_forest(
+        self,
+        b: int,
+        sums: NDArray[np.int64],
+        reached: NDArray[np.int32],
+        may: NDArray[np.int32],
+        cap: NDArray[np.int64],
+        deadline: float,
+        flag: StopFlag | None,
+    ) -> bool:
+        forest = self.plan.blocks[b].forest
+        assert forest is not None
+        if self.ledger is None:
+            return forest.run(self.X, sums, reached, may, deadline, flag, self.threads)
+        first, last = self.plan.block_start[b : b + 2]
+        price = self.plan.evaluation_ticks[first:last]
+        return forest.run_metered(self.X, sums, reached, may, self.ledger, price, cap, deadline, flag)
+
+    def _tree_sums(self, b: int) -> NDArray[np.int64]:
+        if b not in self._trees:
+            self._trees[b] = np.zeros((len(self.X), self.plan.blocks[b].width), dtype=np.int64)
+        return self._trees[b]
+
+    def _run_staged(
+        self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
+    ) -> bool:
+        hurried = np.isfinite(deadline) or stop is not None
+        for s in range(*self.plan.block_start[b : b + 2]):
+            rows = np.flatnonzero((self.done == s) & (limit > s))
+            if hurried and rows.size > _FIRST_CHUNK:  # the least certain rows first: they gain most
+                margin = LINKS[self.plan.link].margin(self.scores(rows))
+                rows = rows[np.argsort(margin, kind="stable")]
+            at = 0
+            while at < rows.size:
+                if hurried and _interrupted(deadline, stop):
+                    return False
+                size = rows.size - at
+                if hurried:
+                    pace = self._pace.get(b)
+                    size = min(size, _FIRST_CHUNK if pace is None else max(1, int(_SLICE / pace)))
+                began = time.perf_counter()
+                self._do_stage(s, rows[at : at + size], limit, cap)
+                self._pace[b] = max((time.perf_counter() - began) / size, 1e-9)
+                at += size
+        return True
+
+    def _do_stage(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+        """Stage ``s`` for ``rows``, all or nothing for each row."""
+        plan = self.plan
+        if s in plan.passes:
+            rows = self._buy(plan.costs.groups_of(plan.passes[s].columns()), 0, rows, limit, cap)
+            held = plan.passes[s].holds(self.X[rows], self.scores(rows), LINKS[plan.link])
+            self.done[rows[~held]] = s + 1
+            rows = rows[held]
+        b, within = plan.locate(s)
+        block = plan.blocks[b]
+        if block.forest is not None and self.ledger is not None:
+            rows, outputs = self._forest_stage(b, within, rows, limit, cap)
+        else:
+            groups = plan.costs.groups_of(block.columns(within))
+            rows = self._buy(groups, int(plan.evaluation_ticks[s]), rows, limit, cap)
+            outputs = block.outputs(within, self.X[rows]) if rows.size else np.empty((0, block.width))
+        self._commit(s, rows, outputs)
+        if s in plan.stops and rows.size:
+            rows = self._buy(plan.costs.groups_of(plan.stops[s].columns()), 0, rows, limit, cap)
+            satisfied = rows[plan.stops[s].holds(self.X[rows], self.scores(rows), LINKS[plan.link])]
+            self.finished[satisfied] = True
+            limit[satisfied] = s + 1
+
+    def _buy(
+        self,
+        groups: NDArray[np.int32],
+        evaluation: int,
+        rows: NDArray[np.intp],
+        limit: NDArray[np.int32],
+        cap: NDArray[np.int64],
+    ) -> NDArray[np.intp]:
+        """Pay for ``groups``; return the rows that could. The others go no further in this call."""
+        if self.ledger is None:
+            return rows
+        price = self.ledger.quote(groups, rows) + evaluation
+        able = self.ledger.paid[rows] + price <= cap[rows]
+        limit[rows[~able]] = 0
+        rows = rows[able]
+        self.ledger.buy(groups, rows)
+        self.ledger.charge(evaluation, rows)
+        return rows
+
+    def _forest_stage(
+        self, b: int, within: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], Array]:
+        """A stage of trees under a rule: each row pays for its own path."""
+        reached = np.full(len(self.X), within, dtype=np.int32)
+        may = reached.copy()
+        may[rows] += 1
+        sums = np.zeros((len(self.X), self.plan.blocks[b].width), dtype=np.int64)
+        self._run_forest(b, sums, reached, may, cap, np.inf, None)
+        able = reached[rows] > within
+        limit[rows[~able]] = 0
+        rows = rows[able]
+        forest = self.plan.blocks[b].forest
+        assert forest is not None
+        return rows, sums[rows] * forest.unit
+
+    def _commit(self, s: int, rows: NDArray[np.intp], outputs: Array) -> None:
+        plan = self.plan
+        if self._history is not None:
+            self._history[rows, plan.output_start[s] : plan.output_start[s + 1]] = outputs
+        else:
+            if plan.replaces is not None and plan.replaces[s]:
+                self._rebased[rows] = True
+                self._applied[rows] = 0
+                self._sum[rows] = 0.0
+                for sums in self._trees.values():
+                    sums[rows] = 0
+            self._sum[rows] += outputs
+        self._applied[rows] += 1
+        self.done[rows] = s + 1
+
+    # ------------------------------------------------------------------ reading
+
+    def scores(self, rows: NDArray[np.intp] | slice = slice(None)) -> Array:
+        """The answer so far, (n, K) raw scores."""
+        if self._history is not None:
+            return self._weighted(rows)
+        total = self._sum[rows].copy()
+        for b, sums in self._trees.items():
+            forest = self.plan.blocks[b].forest
+            assert forest is not None
+            total += sums[rows] * forest.unit
+        base = np.where(self._rebased[rows, None], 0.0, self.plan.base)
+        if self.plan.combine == "sum":
+            return np.asarray(base + total)
+        count = self._applied[rows, None]
+        return np.where(count > 0, total / np.maximum(count, 1), base)
+
+    def _weighted(self, rows: NDArray[np.intp] | slice) -> Array:
+        plan = self.plan
+        assert plan.weights is not None
+        assert self._history is not None
+        done, history = self.done[rows], self._history[rows]
+        out = np.tile(plan.base, (done.size, 1))
+        for t in np.unique(done[done > 0]):
+            here = np.flatnonzero(done == t)
+            table = plan.weights[t - 1]
+            kept = history[here, : plan.output_start[t]]
+            intercept = plan.base if plan.intercepts is None else plan.intercepts[t - 1]
+            if table.ndim == 1:  # one number per stage
+                by_output = kept.reshape(len(here), t, -1).swapaxes(1, 2).reshape(-1, t)
+                out[here] = intercept + rowwise_product(by_output, table[:, None]).reshape(len(here), -1)
+            else:
+                out[here] = intercept + rowwise_product(kept, table)
+        return out
+
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """(n,) rows that have nothing left to do."""
+        return np.asarray(self.finished | (self.done == self.plan.n_stages))
+
+
+def _interrupted(deadline: float, stop: Stop | None) -> bool:
+    return time.monotonic() >= deadline or (stop is not None and stop.is_set())

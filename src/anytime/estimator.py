@@ -1,0 +1,500 @@
+"""The scikit-learn face that all models share: ``predict`` under a budget or a deadline, every prefix, cost, truncation, files.
+
+A learner inherits from ``AnytimeModel`` and one of the two mixins, and sets ``plan_`` (and ``classes_``) in ``fit``. All else
+is here.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, check_scoring, r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.engine import Run, Stop
+from anytime.losses import LINKS
+from anytime.plan import Answer, Array, Plan
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "budget_scorer"]
+
+Budget = float | ArrayLike | None
+
+
+class AnytimeModel(BaseEstimator):  # type: ignore[misc]
+    """What every fitted model can do. Not used by itself.
+
+    A subclass stores at least the constructor parameters ``costs``, ``budget``, ``meter`` and ``n_jobs``:
+
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        The budget of a prediction that names none. None: unlimited.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted. "model": by the cost of whole stages fixed at training, so that all rows stop after the same
+        stage and none ever pays more. "realised": by what each row really pays, so that a row with a cheap path goes further.
+    n_jobs : int, default=None
+        Threads for prediction; None means 1, -1 all cores. The result does not depend on it.
+    """
+
+    plan_: Plan
+    costs: Any
+    budget: float | None
+    meter: str
+    n_jobs: int | None
+
+    # ------------------------------------------------------------------ fitted attributes
+
+    @property
+    def costs_(self) -> FeatureCosts:
+        """The prices of the fitted plan."""
+        return self._plan.costs.costs
+
+    @property
+    def stage_costs_(self) -> Array:
+        """(S,) cumulative model cost after each stage."""
+        return self._plan.stage_costs
+
+    @property
+    def order_(self) -> list[str]:
+        """Groups in the order in which they are first bought."""
+        return self._plan.order
+
+    @property
+    def n_stages_(self) -> int:
+        """Number of stages."""
+        return self._plan.n_stages
+
+    @property
+    def _plan(self) -> Plan:
+        try:
+            return self.__dict__["plan_"]  # type: ignore[no-any-return]
+        except KeyError:
+            # hasattr(model, "order_") has to be False before fit
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first") from None
+
+    # ------------------------------------------------------------------ answers
+
+    def answer(
+        self, X: ArrayLike, budget: Budget = None, deadline: float | None = None, *, stop: Stop | None = None
+    ) -> Answer:
+        """The best answer within the bounds, with all that is known about it.
+
+        Parameters
+        ----------
+        X : (n, d)
+        budget : float or (n,) float, default=None
+            Units of cost that each row may spend. None: the constructor's ``budget``.
+        deadline : float, default=None
+            Seconds from now, for the whole batch.
+        stop : StopFlag, threading.Event or similar, default=None
+            Set from another thread to interrupt.
+        """
+        began = time.monotonic()
+        X = self._checked(X)
+        run = Run(self.plan_, X, metered=True)
+        self._advance(run, budget, self._due(began, deadline), stop)
+        return self._read(run, began)
+
+    def stages(self, X: ArrayLike) -> Iterator[Answer]:
+        """Every prefix: the answer before the first stage, then one after each stage."""
+        X = self._checked(X)
+        began = time.monotonic()
+        run = Run(self.plan_, X, metered=True)
+        yield self._read(run, began, 0)
+        for stage in range(1, self.plan_.n_stages + 1):
+            if self.plan_.limit_ticks < UNLIMITED:
+                run.advance(stage, budget=self.plan_.limit_ticks)
+            else:
+                run.advance(stage)
+            yield self._read(run, began, stage)
+
+    def cost(
+        self,
+        X: ArrayLike,
+        budget: Budget = None,
+        *,
+        meter: str = "realised",
+        row_prices: ArrayLike | None = None,
+    ) -> Array:
+        """What each answer costs, (n,).
+
+        Parameters
+        ----------
+        X : (n, d)
+        budget : float or (n,) float, default=None
+        meter : {"realised", "model", "time"}, default="realised"
+            "realised": what each row pays. "model": the cost, fixed at training, of the stages it goes through. "time": measured
+            seconds of computation, the batch's time shared equally by its rows.
+        row_prices : (n, G), default=None
+            Prices that differ from row to row, one column per group in the order of ``costs_.names``. They change the bill, not the
+            choice of stages.
+        """
+        if meter not in ("realised", "model", "time"):
+            raise ValueError(f"meter must be 'realised', 'model' or 'time', not {meter!r}")
+        X = self._checked(X)
+        began = time.perf_counter()
+        run = Run(self.plan_, X, metered=meter != "time" or self._metered(budget), threads=self._threads())
+        self._advance(run, budget, np.inf, None)
+        if meter == "time":
+            return np.full(len(X), (time.perf_counter() - began) / max(len(X), 1))
+        if meter == "model":
+            return np.concatenate([[0.0], self.plan_.stage_costs])[run.done]
+        assert run.ledger is not None
+        if row_prices is None:
+            return self._spent(run)
+        prices = np.asarray(row_prices, dtype=np.float64)
+        if prices.shape != (len(X), self.plan_.costs.n_groups):
+            raise ValueError(f"row_prices has shape {prices.shape}, but needs ({len(X)}, {self.plan_.costs.n_groups})")
+        bought = run.ledger.bought
+        features = (bought @ self.plan_.costs.prices).astype(np.int64)
+        evaluation = self.costs_.amounts(run.ledger.paid - features)
+        return np.asarray(np.where(bought, prices, 0.0).sum(axis=1) + evaluation)
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row.
+
+        With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
+        """
+        check_is_fitted(self, "plan_")
+        ticks = self._ticks(budget)
+        smaller = copy.copy(self)
+        if self.meter == "model":
+            smaller.plan_ = self.plan_.head(int(self.plan_.affordable(ticks)))
+        else:
+            limit = min(self.plan_.limit, self.costs_.amount(ticks) if ticks < UNLIMITED else np.inf)
+            smaller.plan_ = replace(self.plan_, limit=limit)
+        return smaller
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to an ``.anytime`` file; ``anytime.load`` reads it back."""
+        from importlib import import_module
+
+        check_is_fitted(self, "plan_")
+        # files stands above the models and knows them all, so it is met only here, at run time
+        import_module("anytime.files").save(self, path)
+
+    # ------------------------------------------------------------------ one row
+
+    def predict_one(self, x: NDArray[np.float64], budget: float | None = None, deadline: float | None = None) -> Any:
+        """The prediction for one row, without validation: the microsecond path.
+
+        Parameters
+        ----------
+        x : (d,) float64, contiguous
+        budget : float, default=None
+        deadline : float, default=None
+            Seconds from the call.
+        """
+        due = np.inf if deadline is None else time.monotonic() + deadline
+        row = self.__dict__.get("_one_row")
+        if row is None or row.plan is not self.plan_ or row.meter != self.meter:
+            row = self._one_row = _OneRow(self)
+        return row(x, budget, due)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_one_row"}
+
+    # ------------------------------------------------------------------ tables in, tables out
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what ``predict``, ``predict_proba``, ``decision_function`` and ``cost`` give.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas"}, default=None
+            "pandas": a Series or DataFrame with the index of ``X`` and the classes as columns. None changes nothing.
+        """
+        if transform not in (None, "default", "pandas"):
+            raise ValueError(f"transform must be 'default' or 'pandas', not {transform!r}")
+        if transform is not None:
+            self._output = transform
+        return self
+
+    def _wrapped(self, values: Array, X: Any, columns: Sequence[Any] | None = None) -> Any:
+        if getattr(self, "_output", "default") == "default":
+            return values
+        import pandas as pd
+
+        index = getattr(X, "index", None)
+        if values.ndim == 1:
+            return pd.Series(values, index=index, name="prediction")
+        return pd.DataFrame(values, index=index, columns=columns)
+
+    # ------------------------------------------------------------------ within the family
+
+    def _encoded(self, X: Any) -> Any:
+        """``X`` with categories as numbers; a model that was trained on a table with categories overrides this."""
+        return X
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self, "plan_")
+        finite = not self.__sklearn_tags__().input_tags.allow_nan
+        encoded = self._encoded(X)
+        checked = validate_data(self, encoded, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
+        return np.asarray(checked)
+
+    def _threads(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _ticks(self, budget: Budget) -> Any:
+        """A budget, or one per row, in ticks."""
+        if budget is None:
+            budget = self.budget
+        if budget is None:
+            return UNLIMITED
+        amounts = np.asarray(budget, dtype=np.float64)
+        if (amounts < 0).any():
+            raise ValueError(f"budget must not be negative; got {amounts.min():g}")
+        if amounts.ndim == 0:
+            return self.costs_.budget_ticks(float(amounts))
+        return np.array([self.costs_.budget_ticks(amount) for amount in amounts.ravel()], dtype=np.int64)
+
+    def _metered(self, budget: Budget) -> bool:
+        """Whether keeping within the budget needs a ledger."""
+        if self.meter not in ("model", "realised"):
+            raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
+        unlimited = budget is None and self.budget is None and self.plan_.limit == np.inf
+        return self.meter == "realised" and not unlimited
+
+    @staticmethod
+    def _due(began: float, deadline: float | None) -> float:
+        if deadline is None:
+            return np.inf
+        if np.isnan(deadline) or deadline < 0:
+            raise ValueError(f"deadline must be a number of seconds that is not negative, not {deadline}")
+        return began + deadline
+
+    def _advance(self, run: Run, budget: Budget, due: float, stop: Stop | None) -> None:
+        ticks = self._ticks(budget)
+        if np.ndim(ticks) and np.shape(ticks) != (len(run.X),):
+            raise ValueError(f"budget has {np.size(ticks)} entries, but X has {len(run.X)} rows")
+        if self._metered(budget):
+            run.advance(budget=ticks, deadline=due, stop=stop)
+        else:
+            run.advance(self.plan_.affordable(ticks), deadline=due, stop=stop)
+
+    def _scores(self, X: Any, budget: Budget, deadline: float | None) -> Array:
+        began = time.monotonic()
+        X = self._checked(X)
+        run = Run(self.plan_, X, metered=self._metered(budget), threads=self._threads())
+        self._advance(run, budget, self._due(began, deadline), None)
+        return run.scores()
+
+    def _spent(self, run: Run) -> Array:
+        assert run.ledger is not None
+        return self.costs_.amounts(run.ledger.paid)
+
+    def _read(self, run: Run, began: float, stage: int | None = None) -> Answer:
+        assert run.ledger is not None
+        scores = run.scores()
+        link = LINKS[self.plan_.link]
+        bought = run.ledger.bought.any(axis=0)
+        number = {name: g for g, name in enumerate(self.costs_.names)}
+        reached = run.done if stage is None else np.asarray(stage)
+        model_cost = np.concatenate([[0.0], self.plan_.stage_costs])[reached]
+        return Answer(
+            prediction=self._decide(scores),
+            scores=scores,
+            probabilities=link.transform(scores) if link.classifies else None,
+            stage=run.done.copy() if stage is None else stage,
+            cost=self._spent(run),
+            model_cost=model_cost if stage is None else float(model_cost),
+            elapsed=time.monotonic() - began,
+            groups=[name for name in self.plan_.order if bought[number[name]]],
+            complete=bool(run.complete.all()),
+        )
+
+    def _decide(self, scores: Array) -> Any:
+        raise NotImplementedError("use ClassifierFace or RegressorFace")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
+    """``predict``, ``predict_proba``, ``decision_function`` and ``score`` of anytime classifiers."""
+
+    classes_: NDArray[Any]
+
+    def predict(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+        """Class labels, (n,). See ``answer`` for the parameters."""
+        return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
+
+    def predict_proba(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+        """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
+        scores = self._scores(X, budget, deadline)
+        return self._wrapped(LINKS[self.plan_.link].transform(scores), X, self.classes_)
+
+    def predict_log_proba(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+        """Logarithm of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, budget, deadline))
+
+    def decision_function(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+        """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
+        scores = self._scores(X, budget, deadline)
+        if scores.shape[1] == 1:
+            scores = scores[:, 0]
+        elif len(self.classes_) == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        return self._wrapped(scores, X, self.classes_)
+
+    def score(
+        self: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        budget: Budget = None,
+        deadline: float | None = None,
+    ) -> float:
+        """Accuracy within the bounds."""
+        return float(accuracy_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
+
+    def _decide(self, scores: Array) -> NDArray[Any]:
+        leading = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[leading])
+
+
+class RegressorFace(RegressorMixin):  # type: ignore[misc]
+    """``predict`` and ``score`` of anytime regressors."""
+
+    def predict(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+        """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
+        return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
+
+    def score(
+        self: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        budget: Budget = None,
+        deadline: float | None = None,
+    ) -> float:
+        """Coefficient of determination within the bounds."""
+        return float(r2_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
+
+    def _decide(self: Any, scores: Array) -> Array:
+        values = LINKS[self.plan_.link].transform(scores)
+        return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
+
+
+class _OneRow:
+    """Everything ``predict_one`` needs, looked up once. Plans that are not one plain forest take the general path."""
+
+    def __init__(self, model: AnytimeModel) -> None:
+        check_is_fitted(model, "plan_")
+        plan = model.plan_
+        self.model, self.plan, self.meter = model, plan, model.meter
+        block = plan.blocks[0] if len(plan.blocks) == 1 else None
+        special = plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops
+        plain = block is not None and not special and not model._metered(0.0)
+        self.forest = block.forest if plain and block is not None else None
+        self.unit = self.forest.unit if self.forest is not None else 1.0
+        self.costs: list[float] = plan.stage_costs.tolist()
+        self.affordable = bisect_right(self.costs, plan.limit)
+        self.base = plan.base
+        self.first = float(plan.base[0])
+        self.mean = plan.combine == "mean"
+        self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
+        self.transform = None if plan.link == "identity" else LINKS[plan.link].transform
+
+    def __call__(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
+        if budget is None:
+            budget = self.model.budget
+        forest = self.forest
+        if forest is None:
+            return self._general(x, budget, due)
+        until = self.affordable
+        if budget is not None:
+            until = min(until, bisect_right(self.costs, budget))
+        sums = np.empty(self.base.size, dtype=np.int64)
+        done = forest.run_one(x, until, due, sums)
+        if sums.size > 1:
+            return self._many(sums, done)
+        score = sums.item() * self.unit
+        if self.mean:
+            score = score / done if done else self.first
+        else:
+            score += self.first
+        if self.classes is not None:
+            return self.classes[score > 0]
+        return score if self.transform is None else self.transform(np.array([[score]])).item()
+
+    def _many(self, sums: NDArray[np.int64], done: int) -> Any:
+        scores = sums * self.unit
+        if self.mean:
+            scores = scores / done if done else self.base
+        else:
+            scores = self.base + scores
+        if self.classes is not None:
+            return self.classes[int(scores.argmax())]
+        return scores if self.transform is None else self.transform(scores[None, :])[0]
+
+    def _general(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
+        model = self.model
+        run = Run(self.plan, x[None, :], metered=model._metered(budget))
+        model._advance(run, budget, due, None)
+        return model._decide(run.scores())[0]
+
+
+def budget_scorer(budget: float, scoring: str | Callable[..., float] | None = None) -> Callable[..., float]:
+    """A scorer that judges a model at a budget, for grid search and cross-validation.
+
+    Parameters
+    ----------
+    budget : float
+    scoring : str or scorer, default=None
+        A scorer name of scikit-learn, a scorer, or None for the model's own ``score``.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> import anytime as at
+    >>> search = GridSearchCV(at.AnytimeClassifier(), {"n_jobs": [1]}, scoring=at.budget_scorer(10, "accuracy"))
+    """
+    return _BudgetScorer(budget, scoring)
+
+
+class _BudgetScorer:
+    """A class, not a closure, so that it can be pickled to other processes."""
+
+    def __init__(self, budget: float, scoring: str | Callable[..., float] | None) -> None:
+        self.budget, self.scoring = budget, scoring
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, **parameters: Any) -> float:
+        limited = self._limited(estimator)
+        return float(check_scoring(limited, scoring=self.scoring)(limited, X, y, **parameters))
+
+    def _limited(self, estimator: Any) -> Any:
+        limited = copy.copy(estimator)
+        if hasattr(estimator, "steps"):  # a pipeline: the model is its last step
+            name, model = estimator.steps[-1]
+            limited.steps = [*estimator.steps[:-1], (name, self._limited(model))]
+        elif hasattr(estimator, "budget"):
+            limited.budget = self.budget
+        else:
+            raise TypeError(f"{type(estimator).__name__} takes no budget; budget_scorer is for anytime models")
+        return limited
+
+    def __repr__(self) -> str:
+        return f"budget_scorer({self.budget!r}, {self.scoring!r})"

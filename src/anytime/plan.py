@@ -1,0 +1,520 @@
+"""The one contract: an ordered plan of stages that can be stopped after any of them.
+
+Every learner produces a ``Plan``. A plan is made of **blocks**, runs of consecutive stages that share an evaluator (a native
+forest is one block of many stages; a linear step or a network exit is a block of one). After stage ``t`` there is one valid answer:
+
+- ``combine="sum"``: the base plus what stages since the last replacing stage have added;
+- ``combine="mean"``: the mean of those stages (a forest), the base before the first;
+- ``weights`` (a refitted table): the base plus all stages' outputs weighted by row ``t``, usable only when stages 1..t are done.
+
+A stage may *replace* the answer instead of adding to it, work only on rows that a rule lets *pass*, and *stop* rows that a rule
+is satisfied with. Anytime framework: Grubb, *Anytime Prediction*, chapter 6; prefixes with their own weights: Hu, *Anytime Linear
+Prediction*, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime._native import Forest
+from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
+from anytime.losses import LINKS, Link
+
+Array = NDArray[np.float64]
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description, arrays
+
+__all__ = ["Answer", "Block", "FunctionBlock", "LinearBlock", "MarginRule", "Plan", "Rule", "ScoreRule", "Stage", "rowwise_product"]
+
+
+# ---------------------------------------------------------------------- what stages compute
+
+
+def rowwise_product(left: Array, right: Array) -> Array:
+    """``left @ right``, each row with the same bits whatever rows stand beside it, which BLAS does not promise."""
+    out = np.zeros((len(left), right.shape[1]))
+    for column, weights in zip(left.T, right, strict=True):
+        out += column[:, None] * weights
+    return out
+
+
+class Block(ABC):
+    """One or more consecutive stages that share an evaluator."""
+
+    kind: ClassVar[str]
+    n_stages: int
+    width: int  # how many numbers a stage gives per row
+    forest: Forest | None = None  # given by a block of trees: the engine then runs its stages natively
+
+    @abstractmethod
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        """Columns that ``stage`` may read, increasing."""
+
+    @abstractmethod
+    def outputs(self, stage: int, X: Array) -> Array:
+        """What ``stage`` gives for each row of ``X``, (n, width). May read only ``columns(stage)``."""
+
+    @abstractmethod
+    def head(self, n_stages: int) -> Block:
+        """The first ``n_stages`` stages."""
+
+    def state(self) -> State:
+        """What a file keeps of this block."""
+        raise TypeError(f"a {type(self).__name__} holds a Python function and cannot be saved to a file")
+
+
+class LinearBlock(Block):
+    """One stage ``x[columns] @ coefficients``.
+
+    Parameters
+    ----------
+    columns : (m,) int
+    coefficients : (m, width)
+    """
+
+    kind = "linear"
+    n_stages = 1
+
+    def __init__(self, columns: ArrayLike, coefficients: ArrayLike) -> None:
+        self._columns = np.asarray(columns, dtype=np.int32)
+        self.coefficients = np.atleast_2d(np.asarray(coefficients, dtype=np.float64))
+        if self.coefficients.shape[0] != self._columns.size:
+            raise ValueError(f"{self._columns.size} columns but {self.coefficients.shape[0]} rows of coefficients")
+        if self._columns.size and self._columns.min() < 0:
+            raise ValueError("a column's position is not negative")
+        if not np.isfinite(self.coefficients).all():
+            raise ValueError("coefficients must be finite")
+        self.width = self.coefficients.shape[1]
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return np.unique(self._columns)
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        return rowwise_product(X[:, self._columns], self.coefficients)
+
+    def head(self, n_stages: int) -> LinearBlock:
+        return self
+
+    def state(self) -> State:
+        return {}, {"columns": self._columns, "coefficients": self.coefficients}
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearBlock:
+        """Read what ``state`` gave."""
+        return cls(arrays["columns"], arrays["coefficients"])
+
+
+class FunctionBlock(Block):
+    """One stage given by a Python function of ``X[:, columns]``: another library's model, a network's exit.
+
+    Parameters
+    ----------
+    columns : (m,) int
+    function : callable
+        From (n, m) to (n, width).
+    width : int
+    """
+
+    kind = "function"
+    n_stages = 1
+
+    def __init__(self, columns: ArrayLike, function: Callable[[Array], ArrayLike], width: int = 1) -> None:
+        self._columns = np.asarray(columns, dtype=np.int32)
+        self.function = function
+        self.width = width
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return np.unique(self._columns)
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        out = np.asarray(self.function(X[:, self._columns]), dtype=np.float64)
+        return out.reshape(len(X), self.width)
+
+    def head(self, n_stages: int) -> FunctionBlock:
+        return self
+
+
+# ---------------------------------------------------------------------- which rows go on
+
+
+class Rule(ABC):
+    """A question about a row, asked before a stage (does it pass?) or after it (may it stop?)."""
+
+    kind: ClassVar[str]
+
+    def columns(self) -> NDArray[np.int32]:
+        """Columns that the rule reads."""
+        return np.empty(0, dtype=np.int32)
+
+    @abstractmethod
+    def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
+        """(n,) the answer for each row, given the scores so far."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """What a file keeps of this rule."""
+
+
+@dataclass(frozen=True)
+class MarginRule(Rule):
+    """The margin of the answer so far is below (or not below) a threshold: SpeedBoost's filters, a cascade's gates."""
+
+    threshold: float
+    below: bool = True
+    kind: ClassVar[str] = "margin"
+
+    def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
+        return np.asarray((link.margin(scores) < self.threshold) == self.below)
+
+    def state(self) -> State:
+        return {"threshold": self.threshold, "below": self.below}, {}
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MarginRule:
+        """Read what ``state`` gave."""
+        return cls(float(description["threshold"]), bool(description["below"]))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRule(Rule):
+    """A learned gate: the output of a one-stage block of width 1 is above a threshold."""
+
+    block: Block
+    threshold: float = 0.0
+    kind: ClassVar[str] = "score"
+
+    def columns(self) -> NDArray[np.int32]:
+        return self.block.columns(0)
+
+    def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
+        return np.asarray(self.block.outputs(0, X)[:, 0] > self.threshold)
+
+    def state(self) -> State:
+        description, arrays = self.block.state()
+        return {"threshold": self.threshold, "block": self.block.kind, "of": description}, arrays
+
+
+# ---------------------------------------------------------------------- what comes out
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer after some stages, and what it took: three meters side by side.
+
+    Attributes
+    ----------
+    prediction : (n,) array, or one value from a single-example session
+        Labels or numbers.
+    scores : (n, K)
+        Raw scores.
+    probabilities : (n, C) or None
+        For classifiers.
+    stage : int or (n,) int
+        Stages done; one number when all rows are equally far.
+    cost : (n,) or float
+        What each row really paid (realised cost).
+    model_cost : float or (n,)
+        The cumulative cost of those stages as fixed at training; never less than ``cost``.
+    elapsed : float
+        Seconds since the computation began.
+    groups : list of str
+        Groups bought, in the order of purchase (single example) or of the plan (batch: by any row).
+    complete : bool
+        Whether nothing was left to do.
+    failures : mapping from str to str
+        Groups whose features could not be had, and why.
+    """
+
+    prediction: Any
+    scores: Any
+    probabilities: Any
+    stage: Any
+    cost: Any
+    model_cost: Any
+    elapsed: float = 0.0
+    groups: list[str] = field(default_factory=list)
+    complete: bool = False
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def confidence(self) -> Any:
+        """The probability of the leading class, or None for a regressor."""
+        return None if self.probabilities is None else np.max(self.probabilities, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A reading view of one stage of a plan."""
+
+    number: int  # 1 for the first; 0 is the answer before anything is done
+    groups: tuple[str, ...]  # what it may use, requirements not included
+    cost: float  # of evaluating it, features apart
+    model_cost: float  # of all stages up to it, features included
+    replaces: bool
+    passes: Rule | None
+    stops: Rule | None
+
+
+# ---------------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """An ordered plan of stages: what every learner produces and the engine runs.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Stages are numbered through them.
+    costs : BoundCosts
+    base : (K,) float
+        Scores before the first stage.
+    link : str
+        A name of ``anytime.losses.LINKS``.
+    combine : {"sum", "mean"}
+    weights : sequence of arrays, default=None
+        A refitted table. Entry ``t`` belongs to the answer after stage ``t + 1`` and has shape (m, K), with ``m`` the summed
+        width of the first ``t + 1`` stages; or (t + 1,) numbers that scale whole stage outputs of width K.
+    intercepts : (S, K), default=None
+        The base that belongs to each entry of ``weights``; the plan's base where not given.
+    evaluation_costs : (S,) float, default=None
+        Cost of evaluating each stage, features apart. Zero when not given.
+    replaces : (S,) bool, default=None
+        Stages that replace the answer so far.
+    passes, stops : mapping from stage position (0-based) to Rule
+        Rows a stage works on; rows that are finished after it.
+    quality : (S + 1,) float, default=None
+        Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
+    limit : float, default=inf
+        A spending cap that no budget lifts.
+    """
+
+    blocks: Sequence[Block]
+    costs: BoundCosts
+    base: Array
+    link: str
+    combine: Literal["sum", "mean"] = "sum"
+    weights: Sequence[Array] | None = None
+    intercepts: Array | None = None
+    evaluation_costs: Array | None = None
+    replaces: NDArray[np.bool_] | None = None
+    passes: Mapping[int, Rule] = field(default_factory=dict)
+    stops: Mapping[int, Rule] = field(default_factory=dict)
+    quality: Array | None = None
+    limit: float = np.inf
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "blocks", tuple(self.blocks))
+        set_(self, "base", np.atleast_1d(np.asarray(self.base, dtype=np.float64)))
+        _check_plan(self)
+
+    # ------------------------------------------------------------------ shape
+
+    @property
+    def n_stages(self) -> int:
+        """Number of stages."""
+        return sum(block.n_stages for block in self.blocks)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of scores per row."""
+        return self.base.size
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that the plan expects."""
+        return self.costs.column_group.size
+
+    @cached_property
+    def block_start(self) -> list[int]:
+        """(B + 1,) the first stage of each block, and the end."""
+        return [0, *np.cumsum([block.n_stages for block in self.blocks]).tolist()]
+
+    def locate(self, stage: int) -> tuple[int, int]:
+        """The block of a stage, and the stage's number within it."""
+        b = int(np.searchsorted(self.block_start, stage, side="right")) - 1
+        return b, stage - self.block_start[b]
+
+    @cached_property
+    def output_start(self) -> NDArray[np.int64]:
+        """(S + 1,) where each stage's outputs begin when all are kept side by side."""
+        widths = np.concatenate([[0], *[np.full(b.n_stages, b.width) for b in self.blocks]])
+        return np.cumsum(widths).astype(np.int64)
+
+    @cached_property
+    def fresh_start(self) -> NDArray[np.int32]:
+        """(S + 1,) for the answer after ``t`` stages, the number of stages whose work it does not contain."""
+        start = np.zeros(self.n_stages + 1, dtype=np.int32)
+        if self.replaces is not None and not self.passes and not self.stops:
+            replacing = np.where(self.replaces, np.arange(self.n_stages), 0)
+            start[1:] = np.maximum.accumulate(replacing)
+        return start
+
+    # ------------------------------------------------------------------ cost
+
+    @cached_property
+    def stage_groups(self) -> list[NDArray[np.int32]]:
+        """Groups that each stage may use, rules included, requirements not."""
+        out = []
+        for s in range(self.n_stages):
+            b, within = self.locate(s)
+            read = [self.blocks[b].columns(within)]
+            read += [rules[s].columns() for rules in (self.passes, self.stops) if s in rules]
+            out.append(self.costs.groups_of(np.concatenate(read)))
+        return out
+
+    @cached_property
+    def evaluation_ticks(self) -> NDArray[np.int64]:
+        """(S,) evaluation cost of each stage."""
+        if self.evaluation_costs is None:
+            return np.zeros(self.n_stages, dtype=np.int64)
+        return np.array([self.costs.costs.ticks(cost) for cost in self.evaluation_costs], dtype=np.int64)
+
+    @cached_property
+    def _purchases(self) -> tuple[NDArray[np.int64], list[int]]:
+        """Cumulative model cost in ticks after each stage, and the groups in the order of first purchase."""
+        closures = [np.array(self.costs.table.closure(g), dtype=np.intp) for g in range(self.costs.n_groups)]
+        depth = np.array([c.size for c in closures])  # a group requires more than what it requires does
+        bought = np.zeros(self.costs.n_groups, dtype=bool)
+        order: list[int] = []
+        spent = 0
+        ticks = np.empty(self.n_stages, dtype=np.int64)
+        for s, groups in enumerate(self.stage_groups):
+            new = np.unique(np.concatenate([closures[g] for g in groups])) if groups.size else groups
+            new = new[~bought[new]]
+            bought[new] = True
+            order.extend(new[np.argsort(depth[new], kind="stable")].tolist())
+            spent += int(self.costs.prices[new].sum()) + int(self.evaluation_ticks[s])
+            ticks[s] = spent
+        return ticks, order
+
+    @cached_property
+    def stage_ticks(self) -> NDArray[np.int64]:
+        """(S,) cumulative model cost after each stage, in ticks."""
+        return self._purchases[0]
+
+    @cached_property
+    def stage_costs(self) -> Array:
+        """(S,) cumulative model cost after each stage: everything its rows could have to pay for."""
+        return self.costs.costs.amounts(self.stage_ticks)
+
+    @cached_property
+    def order(self) -> list[str]:
+        """Groups in the order in which the plan first buys them."""
+        return [self.costs.costs.names[g] for g in self._purchases[1]]
+
+    def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """The most stages whose model cost is within ``ticks`` (and the plan's limit)."""
+        return np.searchsorted(self.stage_ticks, np.minimum(ticks, self.limit_ticks), side="right")
+
+    @cached_property
+    def limit_ticks(self) -> int:
+        """The spending cap in ticks."""
+        return self.costs.costs.budget_ticks(self.limit)
+
+    # ------------------------------------------------------------------ reading
+
+    def __len__(self) -> int:
+        return self.n_stages
+
+    def __iter__(self) -> Iterator[Stage]:
+        return (self.stage(number) for number in range(1, self.n_stages + 1))
+
+    def stage(self, number: int) -> Stage:
+        """Stage ``number``, counted from 1."""
+        s = number - 1
+        names = self.costs.costs.names
+        return Stage(
+            number=number,
+            groups=tuple(names[g] for g in self.stage_groups[s]),
+            cost=self.costs.costs.amount(int(self.evaluation_ticks[s])),
+            model_cost=float(self.stage_costs[s]),
+            replaces=self.replaces is not None and bool(self.replaces[s]),
+            passes=self.passes.get(s),
+            stops=self.stops.get(s),
+        )
+
+    def value_of_computation(self) -> Array | None:
+        """(S,) held-out gain of each stage per unit of its model cost; None when quality was not measured."""
+        if self.quality is None:
+            return None
+        gain = np.diff(self.quality)
+        price = np.diff(self.stage_costs, prepend=0.0)
+        free = np.where(gain > 0, np.inf, np.where(gain < 0, -np.inf, 0.0))
+        return np.divide(gain, price, out=free, where=price > 0)
+
+    # ------------------------------------------------------------------ derived plans
+
+    def head(self, n_stages: int) -> Plan:
+        """The plan that ends after ``n_stages`` stages."""
+        kept: list[Block] = []
+        for block, start in zip(self.blocks, self.block_start, strict=False):
+            if start < n_stages:
+                kept.append(block.head(min(block.n_stages, n_stages - start)))
+        return replace(
+            self,
+            blocks=kept,
+            weights=None if self.weights is None else self.weights[:n_stages],
+            intercepts=None if self.intercepts is None else self.intercepts[:n_stages],
+            evaluation_costs=None if self.evaluation_costs is None else self.evaluation_costs[:n_stages],
+            replaces=None if self.replaces is None else self.replaces[:n_stages],
+            passes={s: rule for s, rule in self.passes.items() if s < n_stages},
+            stops={s: rule for s, rule in self.stops.items() if s < n_stages},
+            quality=None if self.quality is None else self.quality[: n_stages + 1],
+        )
+
+    def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
+        """The same stages under other prices: re-metering on another machine."""
+        return replace(self, costs=costs.bind(self.n_features, names))
+
+
+def _check_plan(plan: Plan) -> None:
+    """Raise ``ValueError`` for a plan that could not be run."""
+    n_stages, n_outputs = plan.n_stages, plan.n_outputs
+    if plan.link not in LINKS:
+        raise ValueError(f"no link {plan.link!r}; the links are {', '.join(LINKS)}")
+    if plan.combine not in ("sum", "mean"):
+        raise ValueError(f"combine must be 'sum' or 'mean', not {plan.combine!r}")
+    if plan.base.ndim != 1 or not np.isfinite(plan.base).all():
+        raise ValueError("base must be a vector of finite scores")
+    if np.isnan(plan.limit) or plan.limit < 0:
+        raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
+    for b, block in enumerate(plan.blocks):
+        if plan.weights is None and block.width != n_outputs:
+            raise ValueError(f"block {b} gives {block.width} numbers per row, but the plan has {n_outputs} outputs")
+    for name, length in (("evaluation_costs", n_stages), ("replaces", n_stages), ("quality", n_stages + 1)):
+        given = getattr(plan, name)
+        if given is not None and np.shape(given) != (length,):
+            raise ValueError(f"{name} has shape {np.shape(given)}, but the plan needs ({length},)")
+    if plan.evaluation_costs is not None:
+        costs = np.asarray(plan.evaluation_costs, dtype=np.float64)
+        if not np.isfinite(costs).all() or (costs < 0).any():
+            raise ValueError("evaluation costs must be finite and not negative")
+        if plan.costs.costs.budget_ticks(2 * costs.sum() + plan.costs.costs.total) == UNLIMITED:
+            raise ValueError("evaluating the stages costs too much beside such small prices; count in a smaller unit")
+    if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
+        raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
+    if plan.weights is not None:
+        _check_weights(plan)
+
+
+def _check_weights(plan: Plan) -> None:
+    assert plan.weights is not None
+    if plan.combine != "sum" or plan.passes or (plan.replaces is not None and np.any(plan.replaces)):
+        raise ValueError("a refitted table needs combine='sum', no replacing stage and no filter: all of 1..t must be done")
+    if len(plan.weights) != plan.n_stages:
+        raise ValueError(f"the table has {len(plan.weights)} rows, but the plan has {plan.n_stages} stages")
+    if plan.intercepts is not None and np.shape(plan.intercepts) != (plan.n_stages, plan.n_outputs):
+        raise ValueError(f"intercepts must have shape ({plan.n_stages}, {plan.n_outputs})")
+    for t, row in enumerate(plan.weights):
+        full = (int(plan.output_start[t + 1]), plan.n_outputs)
+        scaling = row.ndim == 1 and all(block.width == plan.n_outputs for block in plan.blocks)
+        if row.shape != full and not (scaling and row.shape == (t + 1,)):
+            raise ValueError(f"row {t + 1} of the table has shape {row.shape}, but needs {full}")

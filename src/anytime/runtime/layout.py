@@ -1,0 +1,157 @@
+"""What a runtime looks up about a model and its extractors, worked out once and shared by all sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.engine import Run
+from anytime.estimator import AnytimeModel
+from anytime.features import Features
+from anytime.losses import LINKS
+from anytime.plan import Array, Rule
+from anytime.runtime.skipping import MarginSkips
+
+Groups = NDArray[np.int32]
+
+
+class Layout:
+    """A plan seen from the runtime: where the features of each group go, and when each group is next used.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    features : Features, default=None
+        None: examples are rows of a matrix, all columns there.
+
+    Attributes
+    ----------
+    columns : list of (m,) int
+        Positions that a group's vector fills, in the order in which ``FeatureCosts`` lists the group's columns.
+    closures : list of tuple of int
+        Each group with all it requires, requirements first, itself last.
+    native : list of bool
+        Whether a block is a plain forest, many stages of which run in one native call.
+    """
+
+    def __init__(self, model: AnytimeModel, features: Features | None) -> None:
+        self.model, self.features = model, features
+        self.plan = plan = model._plan
+        costs = plan.costs.costs
+        self.names = costs.names
+        self.number = {name: g for g, name in enumerate(self.names)}
+        self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
+        self.labels = [costs.groups[name] for name in self.names]
+        self.columns = _positions(model)
+        self.link = LINKS[plan.link]
+        self.stage_costs = [0.0, *plan.stage_costs.tolist()]
+        self.block_of = [plan.locate(s)[0] for s in range(plan.n_stages)]
+        probe = Run(plan, np.empty((0, plan.n_features)))
+        self.native = [probe._is_native(b) for b in range(len(plan.blocks))]
+        self.allows_missing = bool(model.__sklearn_tags__().input_tags.allow_nan)
+        if features is not None:
+            self._check(features)
+
+    # ------------------------------------------------------------------ stages
+
+    @cached_property
+    def next_use(self) -> NDArray[np.int32]:
+        """(S + 1, G) the first stage from ``s`` on that may use a group; S when none does."""
+        n_stages = self.plan.n_stages
+        out = np.full((n_stages + 1, len(self.names)), n_stages, dtype=np.int32)
+        for s in range(n_stages - 1, -1, -1):
+            out[s] = out[s + 1]
+            out[s, self.plan.stage_groups[s]] = s
+        return out
+
+    @cached_property
+    def block_groups(self) -> list[Groups]:
+        """Groups that each stage's own outputs may use, rules apart."""
+        plan = self.plan
+        return [
+            plan.costs.groups_of(plan.blocks[b].columns(s - plan.block_start[b])) for s, b in enumerate(self.block_of)
+        ]
+
+    def rule_groups(self, rule: Rule) -> Groups:
+        """Groups that a rule reads."""
+        return self.plan.costs.groups_of(rule.columns())
+
+    @cached_property
+    def skips(self) -> MarginSkips | None:
+        """Jumps over stages whose margin filter is known to say no; None for a plan without such filters."""
+        return MarginSkips.of(self.plan)
+
+    # ------------------------------------------------------------------ groups
+
+    @cached_property
+    def dependents(self) -> dict[int, list[int]]:
+        """Groups whose extractor is given what another group's extractor returned, by that other group."""
+        out: dict[int, list[int]] = {}
+        for name, extractor in (self.features.extractors if self.features else {}).items():
+            if extractor.takes != "raw" and name in self.number:
+                for source in extractor.requires:
+                    out.setdefault(self.number[source], []).append(self.number[name])
+        return out
+
+    def missing(self, groups: Sequence[int], available: NDArray[np.bool_]) -> list[int]:
+        """``groups`` and their requirements that are not available, each once, requirements first."""
+        found: dict[int, None] = {}
+        for g in groups:
+            found.update((needed, None) for needed in self.closures[g] if not available[needed])
+        return list(found)
+
+    def _check(self, features: Features) -> None:
+        costs = self.plan.costs.costs
+        used = {g for groups in self.plan.stage_groups for name in groups for g in self.closures[name]}
+        for g in sorted(used):
+            name = self.names[g]
+            extractor = features.extractors.get(name)
+            if extractor is None:
+                if self.columns[g].size:
+                    raise ValueError(
+                        f"the model uses group {name!r}, but features has no extractor for it; "
+                        f"it has {', '.join(map(repr, features.names))}"
+                    )
+                continue  # a step that is only paid for
+            for needed in extractor.requires:
+                if needed not in self.number or self.number[needed] not in self.closures[g]:
+                    raise ValueError(
+                        f"the extractor of {name!r} requires {needed!r}, but the model's costs do not: put "
+                        f"requires={{{name!r}: [{needed!r}]}} into FeatureCosts, so that it is paid for"
+                    )
+            for source in costs.requires.get(name, ()):
+                if source not in features.extractors and self.columns[self.number[source]].size:
+                    raise ValueError(f"group {name!r} requires {source!r}, for which features has no extractor")
+
+
+def _positions(model: AnytimeModel) -> list[NDArray[np.intp]]:
+    """Where each group's columns stand, in the order in which the price list names them."""
+    bound = model._plan.costs
+    names = getattr(model, "feature_names_in_", None)
+    position = {} if names is None else {str(name): j for j, name in enumerate(names)}
+    out = []
+    for g, (group, labels) in enumerate(bound.costs.groups.items()):
+        owned = np.flatnonzero(bound.column_group == g)
+        if all(isinstance(label, int) or label in position for label in labels):
+            listed = [label if isinstance(label, int) else position[label] for label in labels]
+            out.append(np.array(listed, dtype=np.intp))
+        elif len(labels) == 1:
+            out.append(owned)
+        else:
+            raise ValueError(
+                f"group {group!r} names columns {', '.join(map(str, labels[:3]))}..., but the model has no "
+                "feature_names_in_ to say where they stand: name columns by position, or fit on a table"
+            )
+    return out
+
+
+def as_row(x: Any, n_features: int) -> Array:
+    """One example as a (1, d) matrix of its own."""
+    row = np.array(x, dtype=np.float64, order="C").reshape(1, -1)
+    if row.shape[1] != n_features:
+        raise ValueError(f"the example has {row.shape[1]} columns, but the model expects {n_features}")
+    return row

@@ -1,0 +1,140 @@
+"""What work takes on this machine: estimates for deadlines, corrected by every measurement, and statistics for people.
+
+Estimates start from the price list, where its unit is a time, and follow what is measured. They never change the order of stages.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+from typing import Any
+
+from anytime.features import seconds_per_unit
+from anytime.plan import Plan
+
+__all__ = ["Pace", "Timings"]
+
+_WINDOW = 128  # measurements remembered: enough for a 99th percentile, few enough to follow a machine that slows down
+_TRUSTED = 32  # measurements after which the price list is no longer asked
+
+
+class Pace:
+    """What one kind of work takes: a prior at first, then the 99th percentile of what was measured lately.
+
+    Parameters
+    ----------
+    prior : float, default=0
+        Seconds that are rarely exceeded, as far as known beforehand.
+    """
+
+    def __init__(self, prior: float = 0.0) -> None:
+        self.prior = prior
+        self.count = 0
+        self.total = 0.0
+        self.largest = 0.0
+        self.error = 0.0  # sum of |measured - expected|
+        self.histogram: dict[int, int] = {}  # by the number of bits of whole microseconds
+        self._recent: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def expect(self) -> float:
+        """Seconds that the next piece of work will rarely exceed."""
+        if not self._sorted:
+            return self.prior
+        if len(self._sorted) < _TRUSTED:
+            return max(self.prior, self._sorted[-1])
+        return self._quantile(0.99)
+
+    def observe(self, seconds: float) -> None:
+        """Take a measurement into account."""
+        self.error += abs(seconds - self.expect())
+        self.count += 1
+        self.total += seconds
+        self.largest = max(self.largest, seconds)
+        bucket = int(max(seconds, 0.0) * 1e6).bit_length()
+        self.histogram[bucket] = self.histogram.get(bucket, 0) + 1
+        if len(self._recent) == _WINDOW:
+            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+        self._recent.append(seconds)
+        insort(self._sorted, seconds)
+
+    def _quantile(self, share: float) -> float:
+        return self._sorted[min(int(share * len(self._sorted)), len(self._sorted) - 1)]
+
+    def summary(self) -> dict[str, Any]:
+        """Counts and seconds, with a histogram by upper bound in microseconds (powers of two)."""
+        if not self.count:
+            return {"count": 0, "expected": self.prior}
+        return {
+            "count": self.count,
+            "mean": self.total / self.count,
+            "median": self._quantile(0.5),
+            "p99": self._quantile(0.99),
+            "max": self.largest,
+            "expected": self.expect(),
+            "estimate_error": self.error / self.count,
+            "histogram_us": {1 << bucket: self.histogram[bucket] for bucket in sorted(self.histogram)},
+        }
+
+
+class Timings:
+    """Paces of all groups and stages of a plan, shared by the sessions that run it.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._lock = threading.Lock()
+        costs = plan.costs.costs
+        unit = seconds_per_unit(costs.unit)
+        tails = costs.tails or costs.prices
+        self.groups = [Pace(0.0 if unit is None else tails[name] * unit) for name in costs.names]
+        self._evaluation = [] if unit is None or plan.evaluation_costs is None else (plan.evaluation_costs * unit).tolist()
+        self.stages: dict[tuple[int, int], Pace] = {}  # by the first and the last stage of what is run in one go
+        self.runs = 0
+        self.overruns = 0
+        self.worst_overrun = 0.0
+
+    def stage(self, first: int, last: int) -> Pace:
+        """The pace of the stages ``first`` up to, not including, ``last``, per stage."""
+        pace = self.stages.get((first, last))
+        if pace is None:
+            prior = max(self._evaluation[first:last], default=0.0)
+            pace = self.stages.setdefault((first, last), Pace(prior))
+        return pace
+
+    def observe(self, pace: Pace, seconds: float) -> None:
+        """Take a measurement into account; safe from several threads."""
+        with self._lock:
+            pace.observe(seconds)
+
+    def finish(self, elapsed: float, allowed: float) -> None:
+        """Count a run that took ``elapsed`` seconds of the ``allowed``."""
+        with self._lock:
+            self.runs += 1
+            if elapsed > allowed:
+                self.overruns += 1
+                self.worst_overrun = max(self.worst_overrun, elapsed - allowed)
+
+    def summary(self) -> dict[str, Any]:
+        """Everything measured, as plain numbers; times are in seconds."""
+        with self._lock:
+            names = self._plan.costs.costs.names
+            features = sum(pace.total for pace in self.groups)
+            stages = sum(pace.total for pace in self.stages.values())
+            return {
+                "runs": self.runs,
+                "overruns": self.overruns,
+                "worst_overrun": self.worst_overrun,
+                "seconds": {"features": features, "stages": stages},
+                "groups": {n: p.summary() for n, p in zip(names, self.groups, strict=True) if p.count},
+                "stages": {_span(*key): self.stages[key].summary() for key in sorted(self.stages)},
+            }
+
+
+def _span(first: int, last: int) -> str:
+    return str(first + 1) if last == first + 1 else f"{first + 1}-{last}"

@@ -1,0 +1,9 @@
+"""Checks that every anytime model must pass, and hypothesis strategies for costs, data and plans.
+
+:func:`check_anytime_estimator` is to budgets what scikit-learn's ``check_estimator`` is to ``fit`` and ``predict``: run your own
+models through it.
+"""
+
+from anytime.testing.checks import check_anytime_estimator
+
+__all__ = ["check_anytime_estimator"]

@@ -1,0 +1,324 @@
+"""The invariants of anytime prediction, each as one function whose name is the sentence it checks."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+
+from anytime.costs import FeatureCosts
+from anytime.engine import Run
+
+__all__ = ["check_anytime_estimator"]
+
+Check = Callable[[Any, NDArray[Any]], None]
+
+
+def check_anytime_estimator(
+    estimator: Any, X: Any = None, y: Any = None, *, on_fail: str = "raise"
+) -> list[tuple[str, Exception | None]]:
+    """Run an estimator through all invariants of anytime prediction.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the anytime face. A fitted one is checked as it is and needs ``X``; an unfitted one is cloned and fitted, on
+        ``X, y`` or on a small problem made here.
+    X, y : (n, d) and (n,), default=None
+    on_fail : {"raise", None}, default="raise"
+        None: go on after a failure and report all.
+
+    Returns
+    -------
+    list of (str, Exception or None)
+        Each check's name and how it failed.
+
+    Raises
+    ------
+    AssertionError
+        When an invariant does not hold, with the invariant's name.
+    """
+    fitted = hasattr(estimator, "plan_")
+    if fitted and X is None:
+        raise ValueError("a fitted estimator is checked on data: give X")
+    if not fitted:
+        X, y = _problem(is_classifier(estimator)) if X is None else (X, y)
+        with _unchanged(X, y):
+            model = clone(estimator).fit(X, y)
+    else:
+        model = estimator
+    results: list[tuple[str, Exception | None]] = []
+    for check in CHECKS:
+        name = check.__name__
+        try:
+            check(model, X)
+        except Exception as error:
+            if on_fail == "raise":
+                raise AssertionError(f"{type(estimator).__name__}: it is not true that {name}: {error}") from error
+            results.append((name, error))
+        else:
+            results.append((name, None))
+    return results
+
+
+# ---------------------------------------------------------------------- cost
+
+
+def cost_never_exceeds_the_budget(model: Any, X: Any) -> None:
+    for budget in _budgets(model):
+        for meter in ("model", "realised"):
+            metered = _with(model, meter=meter)
+            assert (metered.cost(X, budget=budget) <= budget).all(), f"meter={meter!r}, budget={budget!r}"
+
+
+def realised_cost_never_exceeds_model_cost(model: Any, X: Any) -> None:
+    for answer in model.stages(X):
+        assert (answer.cost <= answer.model_cost).all(), f"stage {answer.stage}"
+
+
+def costs_along_a_trace_never_decrease(model: Any, X: Any) -> None:
+    assert (np.diff(model.stage_costs_) >= 0).all(), "stage_costs_ falls"
+    paid = np.array([answer.cost for answer in model.stages(X)])
+    assert (np.diff(paid, axis=0) >= 0).all(), "a row's cost falls"
+    assert (paid[0] == 0).all(), "the answer before the first stage is not free"
+
+
+def a_group_is_paid_once_and_its_requirements_with_it(model: Any, X: Any) -> None:
+    run = Run(model.plan_, model._checked(X), metered=True)
+    run.advance()
+    assert run.ledger is not None
+    bought = run.ledger.bought
+    bound = model.plan_.costs
+    features = np.where(bought, bound.prices, 0).sum(axis=1)
+    assert (run.ledger.paid >= features).all(), "a group was bought and not paid"
+    most = features + model.plan_.evaluation_ticks.sum()
+    assert (run.ledger.paid <= most).all(), "a group was paid more than once"
+    for g in range(bound.n_groups):
+        owners = bought[:, g]
+        assert bought[owners][:, bound.table.closure(g)].all(), f"{bound.costs.names[g]!r} without what it requires"
+
+
+def the_order_of_groups_covers_what_is_bought(model: Any, X: Any) -> None:
+    assert len(set(model.order_)) == len(model.order_), "a group stands twice in order_"
+    *_, last = model.stages(X)
+    assert set(last.groups) <= set(model.order_), "a row bought a group that order_ does not name"
+    place = {name: i for i, name in enumerate(model.order_)}
+    for name in model.order_:
+        for needed in model.costs_.requires.get(name, ()):
+            assert place[needed] < place[name], f"{needed!r} comes after {name!r}, which requires it"
+
+
+# ---------------------------------------------------------------------- answers
+
+
+def an_unlimited_budget_gives_the_full_prediction(model: Any, X: Any) -> None:
+    model = _with(model, budget=None)
+    full = _outputs(model, X)
+    assert_array_equal(_outputs(model, X, budget=np.inf), full)
+    assert_array_equal(_outputs(model, X, budget=model.costs_.total + float(np.sum(model.stage_costs_[-1:]))), full)
+    assert_array_equal(_outputs(model, X, deadline=3600.0), full)
+    *_, last = model.stages(X)
+    assert_array_equal(last.scores, model.answer(X).scores)
+    assert_array_equal(last.prediction, model.predict(X))
+
+
+def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
+    trace = list(model.stages(X))
+    scores = np.array([answer.scores for answer in trace])
+    paid = np.array([answer.cost for answer in trace])
+    for budget in _budgets(model):
+        by_model = _with(model, meter="model").answer(X, budget=budget)
+        stage = int(np.searchsorted(model.stage_costs_, budget, side="right"))
+        assert_array_equal(by_model.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
+        by_row = _with(model, meter="realised").answer(X, budget=budget)
+        # the last stage that a row has paid for; stages after an unaffordable one are not reached
+        reached = np.cumprod(paid <= budget, axis=0).sum(axis=0) - 1
+        expected = scores[reached, np.arange(scores.shape[1])]
+        assert_array_equal(by_row.scores, expected, err_msg=f"realised meter, budget {budget!r}")
+
+
+def a_budget_per_row_equals_separate_calls(model: Any, X: Any) -> None:
+    checked = model._checked(X)
+    budgets = np.resize(_budgets(model), len(checked))
+    together = _outputs(model, X, budget=budgets)
+    for budget in np.unique(budgets):
+        rows = budgets == budget
+        assert_array_equal(together[rows], _outputs(model, X, budget=budget)[rows])
+
+
+def a_budget_of_zero_and_a_deadline_of_zero_give_a_valid_answer(model: Any, X: Any) -> None:
+    for bounds in ({"budget": 0.0}, {"deadline": 0.0}):
+        values = _outputs(model, X, **bounds)
+        assert np.isfinite(values).all(), f"{bounds} gives {values[~np.isfinite(values)][:3]}"
+        assert len(model.predict(X, **bounds)) == len(values)
+
+
+def interrupt_then_resume_equals_uninterrupted(model: Any, X: Any) -> None:
+    checked = model._checked(X)
+    whole = Run(model.plan_, checked, metered=True)
+    whole.advance()
+    random = np.random.default_rng(0)
+    pieces = Run(model.plan_, checked, metered=True)
+    while not pieces.complete.all():
+        pieces.advance(deadline=0.0)  # long past: may do nothing, must break nothing
+        pieces = pickle.loads(pickle.dumps(pieces))
+        ahead = random.integers(0, max(2, model.plan_.n_stages // 3), size=len(checked)) + 1
+        pieces.advance(np.minimum(pieces.done + ahead, model.plan_.n_stages))
+    assert_array_equal(pieces.scores(), whole.scores())
+    assert whole.ledger is not None
+    assert pieces.ledger is not None
+    assert_array_equal(pieces.ledger.paid, whole.ledger.paid)
+
+
+def one_row_at_a_time_gives_the_same(model: Any, X: Any) -> None:
+    checked = model._checked(X)[:20]
+    for budget in [None, *_budgets(model)[:4]]:
+        expected = model._decide(_raw(model, checked, budget))
+        for x, value in zip(checked, expected, strict=True):
+            assert_array_equal(model.predict_one(np.ascontiguousarray(x), budget=budget), value)
+
+
+def the_number_of_threads_does_not_matter(model: Any, X: Any) -> None:
+    assert_array_equal(_outputs(_with(model, n_jobs=1), X), _outputs(_with(model, n_jobs=2), X))
+
+
+# ---------------------------------------------------------------------- derived models
+
+
+def a_truncated_model_never_spends_more_and_answers_alike(model: Any, X: Any) -> None:
+    for budget in _budgets(model):
+        for meter in ("model", "realised"):
+            whole = _with(model, meter=meter, budget=None)
+            small = whole.truncate(budget)
+            assert (small.cost(X) <= budget).all(), f"budget {budget!r}"
+            assert_array_equal(_outputs(small, X), _outputs(whole, X, budget=budget))
+
+
+def a_pickled_model_answers_alike(model: Any, X: Any) -> None:
+    assert_array_equal(_outputs(pickle.loads(pickle.dumps(model)), X), _outputs(model, X))
+
+
+def a_saved_model_is_loaded_bit_for_bit(model: Any, X: Any) -> None:
+    from anytime import files
+
+    if not files.can_save(model):
+        return  # a user's class that the closed registry does not name
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.anytime"
+        model.save(path)
+        loaded = files.load(path)
+    for before, after in zip(model.stages(X), loaded.stages(X), strict=True):
+        assert_array_equal(after.scores, before.scores)
+        assert_array_equal(after.cost, before.cost)
+        assert_array_equal(after.prediction, before.prediction)
+
+
+def a_damaged_file_raises_the_documented_error(model: Any, X: Any) -> None:
+    from anytime import files
+
+    if not files.can_save(model):
+        return
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.anytime"
+        model.save(path)
+        content = path.read_bytes()
+        for _ in range(20):
+            cut = int(random.integers(0, len(content)))
+            path.write_bytes(content[:cut])
+            try:
+                files.load(path)
+            except files.BadFileError:
+                continue
+            raise AssertionError(f"a file cut after {cut} of {len(content)} bytes was accepted")
+
+
+def wrong_bounds_are_refused(model: Any, X: Any) -> None:
+    for bounds in ({"budget": -1.0}, {"budget": np.nan}, {"deadline": -1.0}, {"budget": [1.0]}):
+        if bounds == {"budget": [1.0]} and len(X) == 1:
+            continue
+        try:
+            model.predict(X, **bounds)
+        except ValueError:
+            continue
+        raise AssertionError(f"{bounds} was accepted")
+
+
+CHECKS: list[Check] = [
+    cost_never_exceeds_the_budget,
+    realised_cost_never_exceeds_model_cost,
+    costs_along_a_trace_never_decrease,
+    a_group_is_paid_once_and_its_requirements_with_it,
+    the_order_of_groups_covers_what_is_bought,
+    an_unlimited_budget_gives_the_full_prediction,
+    a_prediction_is_the_trace_read_at_its_budget,
+    a_budget_per_row_equals_separate_calls,
+    a_budget_of_zero_and_a_deadline_of_zero_give_a_valid_answer,
+    interrupt_then_resume_equals_uninterrupted,
+    one_row_at_a_time_gives_the_same,
+    the_number_of_threads_does_not_matter,
+    a_truncated_model_never_spends_more_and_answers_alike,
+    a_pickled_model_answers_alike,
+    a_saved_model_is_loaded_bit_for_bit,
+    a_damaged_file_raises_the_documented_error,
+    wrong_bounds_are_refused,
+]
+
+
+# ---------------------------------------------------------------------- helpers
+
+
+def _problem(classification: bool) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 6))
+    signal = X[:, 0] + X[:, 1] * X[:, 2] - X[:, 3]
+    return X, (signal > 0).astype(int) if classification else signal
+
+
+def _with(model: Any, **parameters: Any) -> Any:
+    """The same fitted model with other constructor parameters; the original stays as it was."""
+    import copy
+
+    return copy.copy(model).set_params(**parameters)
+
+
+def _budgets(model: Any) -> list[float]:
+    """Budgets at, just below and between the model's stage costs, and beyond."""
+    costs = np.unique(model.stage_costs_)
+    chosen = costs[np.unique(np.linspace(0, costs.size - 1, 5).astype(int))] if costs.size else costs
+    total: FeatureCosts = model.costs_
+    near = [np.nextafter(chosen, 0), chosen, chosen * 0.7]
+    return [0.0, *np.unique(np.concatenate(near)).tolist(), total.total * 1.5 + 1.0]
+
+
+def _outputs(model: Any, X: Any, **bounds: Any) -> NDArray[np.float64]:
+    answer = model.predict_proba if is_classifier(model) else model.predict
+    return np.asarray(answer(X, **bounds))
+
+
+def _raw(model: Any, X: NDArray[np.float64], budget: float | None) -> NDArray[np.float64]:
+    scores: NDArray[np.float64] = model.answer(X, budget=budget).scores
+    return scores
+
+
+class _unchanged:  # noqa: N801  # read as a word: with _unchanged(X, y)
+    """Assert that arrays are the same after as before."""
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self.before = [pickle.dumps(array) for array in arrays]
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        if error[0] is None:
+            same = all(pickle.dumps(a) == b for a, b in zip(self.arrays, self.before, strict=True))
+            assert same, "fit changed its inputs"

@@ -1,0 +1,1 @@
+"""Trees and forests as plans: flat arrays, import from other libraries, ordering for anytime use."""

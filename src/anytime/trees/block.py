@@ -1,0 +1,55 @@
+"""A forest as a block of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime._native import Forest
+from anytime.plan import Array, Block, State
+from anytime.trees.arrays import TreeArrays
+
+_SCALARS = ("n_outputs", "n_features", "float32_input", "shift")
+
+
+class TreeBlock(Block):
+    """Stages made of trees, evaluated natively.
+
+    Parameters
+    ----------
+    trees : TreeArrays or Forest
+    """
+
+    kind = "trees"
+    forest: Forest
+
+    def __init__(self, trees: TreeArrays | Forest) -> None:
+        self.forest = trees if isinstance(trees, Forest) else Forest(**trees.asdict())
+        self.n_stages = self.forest.n_stages
+        self.width = self.forest.n_outputs
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return self.forest.stage_columns(stage)
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        return self.forest.stage_outputs(X, np.array([stage]))[0]
+
+    def head(self, n_stages: int) -> TreeBlock:
+        return self if n_stages == self.n_stages else self.select(np.arange(n_stages))
+
+    def select(self, stages: ArrayLike) -> TreeBlock:
+        """The given stages in the given order."""
+        return TreeBlock(self.forest.select(np.asarray(stages, dtype=np.int64)))
+
+    def state(self) -> State:
+        arrays = dict(self.forest.arrays())
+        description = {name: arrays.pop(name) for name in _SCALARS}
+        return description, arrays
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TreeBlock:
+        """Read what ``state`` gave; the native constructor checks every link and index."""
+        return cls(Forest(**arrays, **{name: description[name] for name in _SCALARS}))

@@ -1,0 +1,195 @@
+"""Fitted models of other libraries as :class:`~anytime.trees.arrays.TreeArrays`, with answers that stay the same.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from anytime.trees.importers import import_trees
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> imported = import_trees(forest)
+    >>> imported.trees.n_stages, imported.combine, imported.link
+    (5, 'mean', 'probability')
+
+A model's library is told by the name of its class, so nothing heavy is loaded before it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from anytime.trees.importers.imported import LINK_NAMES, Imported
+
+__all__ = ["Imported", "import_file", "import_trees"]
+
+_FORESTS = (
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+)
+_BOOSTED = ("GradientBoostingClassifier", "GradientBoostingRegressor")
+_HISTOGRAM = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+_SUPPORTED = (
+    "scikit-learn's DecisionTree*, ExtraTree*, RandomForest*, ExtraTrees*, GradientBoosting* and HistGradientBoosting*, "
+    "LightGBM's Booster and LGBM*, XGBoost's Booster, XGB* and XGBRF*"
+)
+_PICKLES = (".pkl", ".pickle", ".joblib", ".skops")
+
+
+def import_trees(model: Any, *, link: str | None = None) -> Imported:
+    """Turn a fitted tree ensemble into arrays that give the same answers.
+
+    Parameters
+    ----------
+    model : fitted estimator or booster
+        Of scikit-learn, LightGBM or XGBoost. A subclass counts as its parent.
+    link : str, optional
+        Only for LightGBM and XGBoost models with an objective of the user's own, whose meaning no file records:
+        what turns their scores into answers, named as in `Imported`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    TypeError
+        The model is of no supported kind.
+    ValueError
+        It is, but something in it cannot be represented exactly, or it is not fitted.
+    """
+    if link is not None and link not in LINK_NAMES:
+        raise ValueError(f"link={link!r} is unknown; known are {', '.join(LINK_NAMES)}")
+    library, names = _library(model)
+    if library:
+        source = f"{library}.{names[0]} {getattr(sys.modules.get(library), '__version__', '?')}"
+        imported = _IMPORT[library](model, names, source, link)
+        if imported is not None:
+            return imported
+    if "Pipeline" in names:
+        raise TypeError(
+            "a Pipeline changes its input before the trees see it: import its last step, import_trees(pipeline[-1]), and "
+            "give the result transformed data, pipeline[:-1].transform(X)"
+        )
+    raise TypeError(
+        f"cannot import trees from {type(model).__module__}.{type(model).__name__}. Supported: {_SUPPORTED}"
+    )
+
+
+def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
+    """Import a model file: LightGBM's text, XGBoost's ``.json`` or ``.ubj``.
+
+    What a file is, is told by its content. Neither library has to be installed, and neither format runs code. Labels
+    are not in these files, so classes are 0, 1, …
+
+    Parameters
+    ----------
+    path : path
+    trusted : bool
+        Allow pickles (``.pkl``, ``.joblib``: how scikit-learn models are kept). Opening one runs whatever code its author
+        put there, so this is never the default.
+
+    Returns
+    -------
+    Imported
+    """
+    path = Path(path)
+    data = path.read_bytes()
+    if path.suffix.lower() in _PICKLES or data[:1] == b"\x80":
+        return _import_pickle(path, trusted)
+    if data.startswith((b"tree\n", b"tree\r\n")):
+        from anytime.trees.importers.lightgbm import import_text
+
+        return import_text(data.decode(), f"LightGBM file {path.name}")
+    if data.startswith(b"{"):
+        from anytime.trees.importers.xgboost import import_document
+
+        return import_document(_read_document(data, path), f"XGBoost file {path.name}")
+    raise ValueError(
+        f"{path} is no model file known here. Supported: LightGBM's text (Booster.save_model), XGBoost's .json and .ubj "
+        "(save_model; its old binary format has to be saved again with a current XGBoost)"
+    )
+
+
+def _library(model: Any) -> tuple[str, list[str]]:
+    """Library that a model's class or its nearest known ancestor belongs to, and the names it has there."""
+    packages = [
+        (ancestor.__module__.partition(".")[0], ancestor.__name__) for ancestor in type(model).__mro__
+    ]
+    library = next((package for package, _ in packages if package in _IMPORT), "")
+    return library, [name for package, name in packages if package == library]
+
+
+def _import_sklearn(model: Any, names: list[str], source: str, link: str | None) -> Imported | None:
+    from anytime.trees.importers import sklearn
+
+    if link is not None:
+        raise ValueError(
+            f"link={link!r} is for custom objectives of LightGBM and XGBoost; {source} states its own"
+        )
+    if not {*names}.isdisjoint(_HISTOGRAM):
+        return sklearn.import_hist_gradient_boosting(model, source)
+    if not {*names}.isdisjoint(_BOOSTED):
+        return sklearn.import_gradient_boosting(model, source)
+    if not {*names}.isdisjoint(_FORESTS):
+        return sklearn.import_forest(model, source)
+    return None
+
+
+def _import_lightgbm(model: Any, names: list[str], source: str, link: str | None) -> Imported | None:
+    from anytime.trees.importers import lightgbm
+
+    if "Booster" in names:
+        return lightgbm.import_booster(model, source, link)
+    return lightgbm.import_estimator(model, source, link) if "LGBMModel" in names else None
+
+
+def _import_xgboost(model: Any, names: list[str], source: str, link: str | None) -> Imported | None:
+    from anytime.trees.importers import xgboost
+
+    if "Booster" in names:
+        return xgboost.import_booster(model, source, link)
+    return xgboost.import_estimator(model, source, link) if "XGBModel" in names else None
+
+
+_IMPORT: dict[str, Callable[[Any, list[str], str, str | None], Imported | None]] = {
+    "sklearn": _import_sklearn,
+    "lightgbm": _import_lightgbm,
+    "xgboost": _import_xgboost,
+}
+
+
+def _import_pickle(path: Path, trusted: bool) -> Imported:
+    if path.suffix.lower() == ".skops":
+        raise ValueError(
+            f"{path}: open a skops file with skops.io.load, which asks you what to trust, and pass the model to import_trees"
+        )
+    if not trusted:
+        raise ValueError(
+            f"{path} is a pickle, and opening one runs code of whoever wrote it. If you trust the file, "
+            "say so: import_file(path, trusted=True)"
+        )
+    import joblib
+
+    return import_trees(joblib.load(path))
+
+
+def _read_document(data: bytes, path: Path) -> dict[str, Any]:
+    """JSON, or UBJSON: there an object's first key is preceded by the type of its length."""
+    from anytime.trees.importers.ubjson import read_ubjson
+
+    try:
+        is_json = data[1:].lstrip()[:1] in (b'"', b"}")
+        document = json.loads(data) if is_json else read_ubjson(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if not isinstance(document, dict) or "learner" not in document:
+        raise ValueError(
+            f"{path} is no XGBoost model: it has no 'learner' (a dump is not a model; use save_model)"
+        )
+    return document

@@ -1,0 +1,475 @@
+"""Models people already have, made interruptible: forests and boosted trees of scikit-learn, LightGBM and XGBoost.
+
+The trees are taken over exactly, so the full prediction is the original's. What changes is the order: with held-out data, stages are
+sorted so that every budget buys as much quality as it can (``anytime.trees.ordering``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, has_fit_parameter, validate_data
+
+from anytime.costs import FeatureCosts
+from anytime.engine import Run
+from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.losses import LINKS, loss_for
+from anytime.plan import Array, Plan
+from anytime.trees.block import TreeBlock
+from anytime.trees.importers import Imported, import_trees
+from anytime.trees.ladder import as_replacing_stage
+from anytime.trees.ordering import OrderingLog, order_stages
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"]
+
+_MOST_ROWS_FOR_ORDERING = 4000  # enough to rank stages by; the greedy search grows with rows x stages
+
+
+class _ImportedModel(AnytimeModel):
+    """What classifier and regressor share."""
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        meter: str = "model",
+        evaluation_cost: float = 0.0,
+        validation_fraction: float | None = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.costs = costs
+        self.budget = budget
+        self.meter = meter
+        self.evaluation_cost = evaluation_cost
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the wrapped estimator, take over its trees, and order them on held-out rows.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+        sample_weight : (n,), default=None
+        """
+        X, y = self._check_training(X, y)
+        weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
+        check_consistent_length(X, y, weight)
+        random = check_random_state(self.random_state)
+        estimator = self._default(random) if self.estimator is None else clone(self.estimator)
+        train, held = self._split(y, random)
+        parameters = {}
+        if weight is not None:
+            if not has_fit_parameter(estimator, "sample_weight"):
+                raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
+            parameters["sample_weight"] = weight[train]
+        estimator.fit(_rows(X, train), y[train], **parameters)
+        imported = import_trees(estimator)
+        self._check_kind(imported)
+        self.estimator_ = estimator
+        held_weight = None if weight is None else weight[held]
+        self._adopt(imported, None if not held.size else (_rows(X, held), y[held], held_weight))
+        return self
+
+    def _adopt(self, imported: Imported, held: tuple[Any, Any, Array | None] | None) -> None:
+        """Make the plan from imported trees, ordered by held-out data when there is some."""
+        self.categories_ = imported.categories
+        self.source_ = imported.source
+        if imported.classes is not None:
+            self.classes_ = imported.classes
+        names = getattr(self, "feature_names_in_", None)
+        costs = FeatureCosts.coerce(self.costs, imported.trees.n_features)
+        bound = costs.bind(imported.trees.n_features, None if names is None else list(names))
+        trees_per_stage = np.diff(imported.trees.stage_start)
+        plan = Plan(
+            blocks=[TreeBlock(imported.trees)],
+            costs=bound,
+            base=imported.base,
+            link=imported.link,
+            combine=imported.combine,
+            evaluation_costs=self._evaluation_costs(trees_per_stage),
+        )
+        self.ordering_: OrderingLog | None = None
+        if held is not None:
+            plan = self._ordered(plan, *held)
+        self.plan_ = plan
+
+    def _evaluation_costs(self, trees_per_stage: NDArray[np.int64]) -> Array | None:
+        if not self.evaluation_cost:
+            return None
+        return np.asarray(trees_per_stage * float(self.evaluation_cost))
+
+    def _ordered(self, plan: Plan, X: Any, y: Any, weight: Array | None) -> Plan:
+        X = check_array(self._encoded(X), dtype=np.float64, order="C", ensure_all_finite=False)
+        target = self._target(y)
+        if len(X) > _MOST_ROWS_FOR_ORDERING:
+            chosen = np.random.RandomState(0).permutation(len(X))[:_MOST_ROWS_FOR_ORDERING]
+            X, target, weight = X[chosen], target[chosen], None if weight is None else weight[chosen]
+        block = plan.blocks[0]
+        assert isinstance(block, TreeBlock)
+        outputs = block.forest.stage_outputs(X, np.arange(plan.n_stages))
+        needs = np.array([plan.costs.closure(groups) for groups in plan.stage_groups])
+        loss = loss_for(plan.link)
+        order, self.ordering_ = order_stages(
+            outputs,
+            base=plan.base,
+            combine=plan.combine,
+            loss=loss,
+            y=target,
+            sample_weight=weight,
+            needs=needs,
+            prices=plan.costs.prices,
+            evaluation=plan.evaluation_ticks,
+        )
+        evaluation = None if plan.evaluation_costs is None else plan.evaluation_costs[order]
+        plan = replace(plan, blocks=[block.select(order)], evaluation_costs=evaluation)
+        return replace(plan, quality=_quality(plan, X, target, weight))
+
+    # ------------------------------------------------------------------ categories
+
+    def _encoded(self, X: Any) -> Any:
+        """Tables with categories as the trees know them: the number of each category, NaN for an unknown one."""
+        if not getattr(self, "categories_", None) or not hasattr(X, "iloc"):
+            return X
+        out = np.empty(X.shape, dtype=np.float64)
+        for j in range(X.shape[1]):
+            column = X.iloc[:, j]
+            known = self.categories_.get(j)
+            if known is None:
+                out[:, j] = np.asarray(column, dtype=np.float64)
+            else:
+                code = {value: i for i, value in enumerate(known)}
+                out[:, j] = [code.get(value, np.nan) for value in column]
+        return out
+
+    def _checked(self, X: Any) -> Array:
+        if getattr(self, "categories_", None) and hasattr(X, "iloc"):
+            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            return np.asarray(self._encoded(X))
+        return super()._checked(X)
+
+    # ------------------------------------------------------------------ training data
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        if _has_categories(X):
+            validate_data(self, X, skip_check_array=True)
+            y = column_or_1d(y, warn=True)
+        else:
+            finite = not self.__sklearn_tags__().input_tags.allow_nan
+            checked, y = validate_data(
+                self, X, y, dtype=np.float64, ensure_all_finite=finite, multi_output=False, y_numeric=self._numeric
+            )
+            X = X if hasattr(X, "iloc") else checked  # the estimator keeps the names of a table
+        return X, y
+
+    _numeric = False
+
+    def _split(self, y: NDArray[Any], random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to fit on, and rows to order on; every class keeps a row to fit on."""
+        fraction = self.validation_fraction
+        everything = np.arange(len(y))
+        if fraction is None:
+            return everything, everything[:0]
+        if not 0 < fraction < 1:
+            raise ValueError(f"validation_fraction must lie between 0 and 1 or be None, not {fraction}")
+        strata = np.zeros(len(y), dtype=np.intp) if self._numeric else np.unique(y, return_inverse=True)[1]
+        shuffled = random.permutation(len(y))
+        held = [
+            members[: int(fraction * members.size)]
+            for members in (shuffled[strata[shuffled] == stratum] for stratum in range(int(strata.max()) + 1))
+        ]
+        mask = np.zeros(len(y), dtype=bool)
+        mask[np.concatenate(held)] = True
+        return everything[~mask], everything[mask]
+
+    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+        raise NotImplementedError
+
+    def _target(self, y: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _check_kind(self, imported: Imported) -> None:
+        if LINKS[imported.link].classifies != isinstance(self, ClassifierFace):
+            wanted = "regressor" if isinstance(self, RegressorFace) else "classifier"
+            raise TypeError(f"{type(self).__name__} needs a {wanted}, but {imported.source} is not one")
+
+    # ------------------------------------------------------------------ files and tags
+
+    def _file_state(self) -> dict[str, Any]:
+        categories = None
+        if self.categories_ is not None:
+            categories = {str(j): list(known) for j, known in self.categories_.items()}
+        return {"source": self.source_, "categories": categories}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        self.source_ = str(state.get("source", ""))
+        categories = state.get("categories")
+        self.categories_ = None if categories is None else {int(j): list(known) for j, known in categories.items()}
+        self.ordering_ = None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if self.estimator is not None and not hasattr(self, "plan_"):
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
+
+class AnytimeClassifier(ClassifierFace, _ImportedModel):
+    """A tree-based classifier of another library, made interruptible.
+
+    ``fit`` trains the given estimator, takes over its trees exactly and sorts them so that each budget buys as much
+    quality as it can. For a model that is fitted already use :func:`make_anytime`.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        A forest, extra-trees or gradient boosting classifier of scikit-learn, LightGBM or XGBoost. None:
+        ``HistGradientBoostingClassifier``.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        The budget of a prediction that names none. None: unlimited.
+    meter : {"model", "realised"}, default="model"
+        Whether a budget counts the cost of whole stages, the same for all rows, or what each row really pays.
+    evaluation_cost : float, default=0.0
+        Cost of evaluating one tree, features apart.
+    validation_fraction : float, default=0.2
+        Share of the rows that is kept from the estimator and orders the stages. None: keep the trained order.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads for prediction. The result does not depend on it.
+
+    Attributes
+    ----------
+    plan_ : Plan
+    classes_ : (C,) array
+    stage_costs_ : (S,) array
+        Cumulative model cost after each stage.
+    order_ : list of str
+        Groups in the order in which they are first bought.
+    estimator_ : the fitted estimator (not after ``make_anytime`` or ``load``)
+
+    See Also
+    --------
+    make_anytime : The same for a model that is fitted already.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.AnytimeClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> bool((model.cost(X, budget=40) <= 40).all())
+    True
+    """
+
+    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        return HistGradientBoostingClassifier(random_state=random.randint(2**31))
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        X, y = super()._check_training(X, y)
+        check_classification_targets(y)
+        if len(np.unique(y)) < 2:
+            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+        return X, y
+
+    def _target(self, y: Any) -> NDArray[Any]:
+        number = {label: c for c, label in enumerate(self.classes_.tolist())}
+        try:
+            return np.array([number[label] for label in np.asarray(y).tolist()], dtype=np.intp)
+        except KeyError as error:
+            raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
+
+
+class AnytimeRegressor(RegressorFace, _ImportedModel):
+    """A tree-based regressor of another library, made interruptible.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        A forest, extra-trees or gradient boosting regressor of scikit-learn, LightGBM or XGBoost. None:
+        ``HistGradientBoostingRegressor``.
+    costs, budget, meter, evaluation_cost, validation_fraction, random_state, n_jobs
+        As in :class:`AnytimeClassifier`.
+
+    See Also
+    --------
+    make_anytime : The same for a model that is fitted already.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = at.AnytimeRegressor(costs=costs, random_state=0).fit(X, y)
+    >>> model.predict(X[:3], budget=0).round()  # nothing bought: the constant answer
+    array([152., 152., 152.])
+    """
+
+    _numeric = True
+
+    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor(random_state=random.randint(2**31))
+
+    def _target(self, y: Any) -> NDArray[Any]:
+        return np.asarray(y, dtype=np.float64)
+
+
+def make_anytime(
+    model: Any,
+    *,
+    costs: Any = None,
+    X: Any = None,
+    y: Any = None,
+    sample_weight: ArrayLike | None = None,
+    budget: float | None = None,
+    meter: str = "model",
+    evaluation_cost: float = 0.0,
+    n_jobs: int | None = None,
+) -> AnytimeClassifier | AnytimeRegressor:
+    """Make a fitted model interruptible.
+
+    Parameters
+    ----------
+    model : fitted model, or list of models
+        A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost. A list of models, from
+        cheap to costly, becomes a plan whose stages *replace* the answer so far; an entry may be a pair (model, columns) when the
+        model was trained on some columns only.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    X, y : (n, d) and (n,), default=None
+        Held-out data, not seen in training. With them, stages are ordered by held-out loss drop per cost. Without,
+        the trained order stays.
+    sample_weight : (n,), default=None
+    budget, meter, evaluation_cost, n_jobs
+        As in :class:`AnytimeClassifier`.
+
+    Returns
+    -------
+    AnytimeClassifier or AnytimeRegressor
+        Its full prediction equals that of ``model``.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
+    >>> model = at.make_anytime(forest, costs=costs, X=X[1::2], y=y[1::2])
+    >>> bool((model.predict(X) == forest.predict(X)).all())
+    True
+    """
+    if (X is None) != (y is None):
+        raise ValueError("give X and y together: held-out rows and their truth")
+    if isinstance(model, (AnytimeClassifier, AnytimeRegressor)):
+        raise TypeError("this model is an anytime model already")
+    rungs = _rungs(model)
+    first = rungs[0][0]
+    face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
+    made = face(
+        costs=costs, budget=budget, meter=meter, evaluation_cost=evaluation_cost, validation_fraction=None, n_jobs=n_jobs
+    )
+    weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
+    _take_names(made, rungs, X)
+    if len(rungs) == 1 and rungs[0][1] is None:
+        made._adopt(first, None if X is None else (X, y, weight))
+    else:
+        _adopt_ladder(made, rungs, None if X is None else (X, y, weight))
+    return made
+
+
+Rung = tuple[Imported, Sequence[str | int] | None]
+
+
+def _rungs(model: Any) -> list[Rung]:
+    listed = model if isinstance(model, (list, tuple)) else [model]
+    if not listed:
+        raise ValueError("the list of models is empty")
+    rungs: list[Rung] = []
+    for entry in listed:
+        fitted, columns = entry if isinstance(entry, tuple) else (entry, None)
+        rungs.append((import_trees(fitted), columns))
+    return rungs
+
+
+def _take_names(made: _ImportedModel, rungs: list[Rung], X: Any) -> None:
+    names = None
+    if hasattr(X, "columns"):
+        names = [str(name) for name in X.columns]
+    elif all(columns is None for _, columns in rungs):
+        names = rungs[-1][0].feature_names
+    if names is not None:
+        made.feature_names_in_ = np.array(names, dtype=object)
+    width = len(names) if names is not None else rungs[-1][0].trees.n_features
+    if X is not None:
+        width = np.shape(X)[1]
+    made.n_features_in_ = width
+
+
+def _adopt_ladder(made: _ImportedModel, rungs: list[Rung], held: tuple[Any, Any, Array | None] | None) -> None:
+    first = rungs[0][0]
+    for imported, _ in rungs:
+        same = imported.link == first.link and imported.base.shape == first.base.shape
+        if not same or not np.array_equal(imported.classes, first.classes):  # type: ignore[arg-type]
+            raise ValueError(f"the models of a list must answer the same question: {first.source} and {imported.source} differ")
+        if imported.categories:
+            raise ValueError("models trained on tables with categories cannot stand in a list yet; encode the categories first")
+    names = getattr(made, "feature_names_in_", None)
+    made.categories_, made.source_, made.ordering_ = None, " < ".join(imported.source for imported, _ in rungs), None
+    if first.classes is not None:
+        made.classes_ = first.classes
+    d = made.n_features_in_
+    bound = FeatureCosts.coerce(made.costs, d).bind(d, None if names is None else list(names))
+    blocks = [TreeBlock(as_replacing_stage(imported, columns, d, names)) for imported, columns in rungs]
+    plan = Plan(
+        blocks=blocks,
+        costs=bound,
+        base=first.base,
+        link=first.link,
+        evaluation_costs=made._evaluation_costs(np.array([imported.trees.n_trees for imported, _ in rungs])),
+        replaces=np.ones(len(rungs), dtype=bool),
+    )
+    if held is not None:
+        X, y, weight = held
+        X = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+        plan = replace(plan, quality=_quality(plan, X, made._target(y), weight))
+    made.plan_ = plan
+
+
+def _quality(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Array:
+    """Minus the held-out loss before the first and after each stage."""
+    run, loss = Run(plan, X), loss_for(plan.link)
+    quality = [-loss(run.scores(), target, weight)]
+    for stage in range(1, plan.n_stages + 1):
+        run.advance(stage)
+        quality.append(-loss(run.scores(), target, weight))
+    return np.array(quality)
+
+
+def _has_categories(X: Any) -> bool:
+    """Whether X is a table with a column that is not a number."""
+    if not hasattr(X, "dtypes"):
+        return False
+    return any(not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" for dtype in np.atleast_1d(X.dtypes))
+
+
+def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

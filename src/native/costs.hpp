@@ -1,0 +1,95 @@
+// What an example has paid for. Prices are whole ticks, so that sums are exact and do not depend on their order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace anytime {
+
+// Groups of columns, their prices, and which other groups each one requires (a DAG).
+class CostTable {
+ public:
+  // require[require_start[g] .. require_start[g + 1]) are the direct requirements of group g.
+  // Throws std::invalid_argument on a cycle, a bad index, a negative price or a total over 2^62.
+  CostTable(std::span<const int64_t> prices, std::span<const int64_t> require_start,
+            std::span<const int32_t> require, std::span<const int32_t> column_group);
+
+  int32_t n_groups() const noexcept { return static_cast<int32_t>(prices_.size()); }
+  int32_t n_columns() const noexcept { return static_cast<int32_t>(column_group_.size()); }
+  int32_t group_of(int32_t column) const noexcept { return column_group_[static_cast<size_t>(column)]; }
+  int64_t own_price(int32_t group) const noexcept { return prices_[static_cast<size_t>(group)]; }
+
+  // The group and all it needs, directly or not; ascending. The group must be in range.
+  std::span<const int32_t> closure(int32_t group) const noexcept {
+    const auto begin = static_cast<size_t>(closure_start_[static_cast<size_t>(group)]);
+    const auto end = static_cast<size_t>(closure_start_[static_cast<size_t>(group) + 1]);
+    return std::span(closure_).subspan(begin, end - begin);
+  }
+  // Union of the closures, ascending. Checks the indices.
+  std::vector<int32_t> closed_union(std::span<const int32_t> groups) const;
+  int64_t price(std::span<const int32_t> groups) const;
+
+  void check_group(int64_t group) const;
+
+  std::span<const int64_t> prices() const noexcept { return prices_; }
+  std::span<const int64_t> require_start() const noexcept { return require_start_; }
+  std::span<const int32_t> require() const noexcept { return require_; }
+  std::span<const int32_t> column_group() const noexcept { return column_group_; }
+
+ private:
+  void check_arrays() const;
+  void build_closures();
+
+  std::vector<int64_t> prices_;
+  std::vector<int64_t> require_start_;
+  std::vector<int32_t> require_;
+  std::vector<int32_t> column_group_;
+  std::vector<int64_t> closure_start_;
+  std::vector<int32_t> closure_;
+};
+
+// Per row: the groups bought (each once, with what they require) and the ticks paid.
+class Ledger {
+ public:
+  Ledger(std::shared_ptr<const CostTable> table, int64_t n_rows);
+  // Restores a saved state; throws std::invalid_argument unless it is one.
+  Ledger(std::shared_ptr<const CostTable> table, std::span<const uint64_t> bits, std::span<const int64_t> paid);
+
+  const std::shared_ptr<const CostTable>& table() const noexcept { return table_; }
+  int64_t n_rows() const noexcept { return static_cast<int64_t>(paid_.size()); }
+  int64_t words_per_row() const noexcept { return words_; }
+  std::span<const int64_t> paid() const noexcept { return paid_; }
+  std::span<const uint64_t> bits() const noexcept { return bits_; }
+
+  // Checked, for many rows at once. Nothing changes when they throw.
+  void buy(std::span<const int32_t> groups, std::span<const int64_t> rows);
+  void quote(std::span<const int32_t> groups, std::span<const int64_t> rows, std::span<int64_t> out) const;
+  void charge(int64_t ticks, std::span<const int64_t> rows);
+
+  // Unchecked, for the evaluator's inner loop.
+  bool has(int64_t row, int32_t group) const noexcept {
+    return (word(row, group) >> (static_cast<uint32_t>(group) & 63u) & 1u) != 0;
+  }
+  // Pays if the row can afford it without exceeding `budget`; says whether it did.
+  bool try_buy(int64_t row, int32_t group, int64_t budget) noexcept;
+  bool try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept;
+
+ private:
+  uint64_t word(int64_t row, int32_t group) const noexcept {
+    return bits_[static_cast<size_t>(row * words_ + (group >> 6))];
+  }
+  void mark(int64_t row, int32_t group) noexcept {
+    bits_[static_cast<size_t>(row * words_ + (group >> 6))] |= uint64_t{1} << (static_cast<uint32_t>(group) & 63u);
+  }
+  int64_t missing_price(int64_t row, std::span<const int32_t> closed) const noexcept;
+  void check_rows(std::span<const int64_t> rows) const;
+
+  std::shared_ptr<const CostTable> table_;
+  int64_t words_;
+  std::vector<uint64_t> bits_;
+  std::vector<int64_t> paid_;
+};
+
+}  // namespace anytime

@@ -1,0 +1,411 @@
+// The Python face of the native core. Arrays are checked here (type, shape, order); the core never sees an object.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "clock.hpp"
+#include "costs.hpp"
+#include "evaluate.hpp"
+#include "forest.hpp"
+#include "layout.hpp"
+#include "meter.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace anytime {
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+std::span<T> span_of(const Vector<T>& array) {
+  return {array.data(), array.size()};
+}
+
+template <class T>
+nb::object new_array(std::initializer_list<size_t> shape, T** data) {
+  size_t size = 1;
+  for (const size_t n : shape) size *= n;
+  T* memory = new T[size == 0 ? 1 : size];
+  nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  *data = memory;
+  return nb::cast(nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.begin(), owner));
+}
+
+template <class T>
+nb::object array_of(std::span<const T> values) {
+  T* data;
+  nb::object array = new_array<T>({values.size()}, &data);
+  std::copy(values.begin(), values.end(), data);
+  return array;
+}
+
+void check_length(size_t found, size_t expected, const char* name) {
+  if (found == expected) return;
+  throw std::invalid_argument(std::string(name) + " has " + std::to_string(found) + " entries, expected " +
+                              std::to_string(expected));
+}
+
+// Rows named by the caller, or all of them.
+class RowList {
+ public:
+  RowList(const std::optional<Vector<const int64_t>>& rows, int64_t n) {
+    if (rows) {
+      rows_ = span_of(*rows);
+      return;
+    }
+    all_.resize(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) all_[static_cast<size_t>(i)] = i;
+    rows_ = all_;
+  }
+  std::span<const int64_t> get() const { return rows_; }
+
+ private:
+  std::vector<int64_t> all_;
+  std::span<const int64_t> rows_;
+};
+
+void bind_stop_flag(nb::module_& m) {
+  nb::class_<StopFlag>(m, "StopFlag", "A flag that native loops read without holding the interpreter's lock.")
+      .def(nb::init<>())
+      .def("set", &StopFlag::set, "Ask every run that was given this flag to stop.")
+      .def("clear", &StopFlag::clear, "Take the request back.")
+      .def("is_set", &StopFlag::is_set, "Whether a stop has been asked for.");
+}
+
+using TableState = std::tuple<Vector<const int64_t>, Vector<const int64_t>, Vector<const int32_t>, Vector<const int32_t>>;
+
+void bind_cost_table(nb::module_& m) {
+  nb::class_<CostTable>(m, "CostTable",
+                        "Groups of columns, their prices in ticks, and the groups each requires.\n\n"
+                        "require[require_start[g]:require_start[g + 1]] are the direct requirements of group g;\n"
+                        "column_group[j] is the group of column j.")
+      .def(
+          "__init__",
+          [](CostTable* self, Vector<const int64_t> prices, Vector<const int64_t> require_start,
+             Vector<const int32_t> require, Vector<const int32_t> column_group) {
+            new (self) CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
+          },
+          "prices"_a.noconvert(), "require_start"_a.noconvert(), "require"_a.noconvert(), "column_group"_a.noconvert())
+      .def_prop_ro("n_groups", &CostTable::n_groups, "Number of groups.")
+      .def_prop_ro("n_columns", &CostTable::n_columns, "Number of columns.")
+      .def(
+          "closure",
+          [](const CostTable& table, int64_t group) {
+            table.check_group(group);
+            const auto closed = table.closure(static_cast<int32_t>(group));
+            return std::vector<int32_t>(closed.begin(), closed.end());
+          },
+          "group"_a, "The group and all it needs, directly or not, ascending.")
+      .def(
+          "price", [](const CostTable& table, Vector<const int32_t> groups) { return table.price(span_of(groups)); },
+          "groups"_a.noconvert(), "Ticks for the groups and all they need, each counted once.")
+      .def("__getstate__",
+           [](const CostTable& table) {
+             return nb::make_tuple(array_of(table.prices()), array_of(table.require_start()), array_of(table.require()),
+                                   array_of(table.column_group()));
+           })
+      .def("__setstate__", [](CostTable& self, nb::tuple state) {
+        if (state.size() != 4) throw std::invalid_argument("not the state of a CostTable");
+        const auto prices = nb::cast<Vector<const int64_t>>(state[0]);
+        const auto require_start = nb::cast<Vector<const int64_t>>(state[1]);
+        const auto require = nb::cast<Vector<const int32_t>>(state[2]);
+        const auto column_group = nb::cast<Vector<const int32_t>>(state[3]);
+        new (&self) CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
+      });
+}
+
+void bind_ledger(nb::module_& m) {
+  nb::class_<Ledger>(m, "Ledger", "Per row: the groups bought, each once with what it requires, and the ticks paid.")
+      .def(
+          "__init__",
+          [](Ledger* self, std::shared_ptr<const CostTable> table, int64_t n_rows) {
+            new (self) Ledger(std::move(table), n_rows);
+          },
+          "table"_a, "n_rows"_a)
+      .def_prop_ro("n_rows", &Ledger::n_rows, "Number of rows.")
+      .def_prop_ro(
+          "table", [](const Ledger& ledger) { return std::const_pointer_cast<CostTable>(ledger.table()); },
+          "The prices it charges.")
+      .def(
+          "buy",
+          [](Ledger& ledger, Vector<const int32_t> groups, std::optional<Vector<const int64_t>> rows) {
+            ledger.buy(span_of(groups), RowList(rows, ledger.n_rows()).get());
+          },
+          "groups"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
+          "Pay, in the rows, for the groups and all they need that the row does not have yet.")
+      .def(
+          "quote",
+          [](const Ledger& ledger, Vector<const int32_t> groups, std::optional<Vector<const int64_t>> rows) {
+            const RowList list(rows, ledger.n_rows());
+            int64_t* out;
+            nb::object array = new_array<int64_t>({list.get().size()}, &out);
+            ledger.quote(span_of(groups), list.get(), {out, list.get().size()});
+            return array;
+          },
+          "groups"_a.noconvert(), "rows"_a.noconvert() = nb::none(), "What buy would charge each row, without buying.")
+      .def(
+          "charge",
+          [](Ledger& ledger, int64_t ticks, std::optional<Vector<const int64_t>> rows) {
+            ledger.charge(ticks, RowList(rows, ledger.n_rows()).get());
+          },
+          "ticks"_a, "rows"_a.noconvert() = nb::none(), "Add an evaluation cost to the rows.")
+      .def_prop_ro("paid", [](const Ledger& ledger) { return array_of(ledger.paid()); }, "Ticks paid per row (a copy).")
+      .def_prop_ro(
+          "bought",
+          [](const Ledger& ledger) {
+            const auto n = static_cast<size_t>(ledger.n_rows());
+            const auto groups = static_cast<size_t>(ledger.table()->n_groups());
+            bool* out;
+            nb::object array = new_array<bool>({n, groups}, &out);
+            for (size_t i = 0; i < n; ++i) {
+              for (size_t g = 0; g < groups; ++g) {
+                out[i * groups + g] = ledger.has(static_cast<int64_t>(i), static_cast<int32_t>(g));
+              }
+            }
+            return array;
+          },
+          "Which groups each row has (a copy), (n_rows, n_groups).")
+      .def("copy", [](const Ledger& ledger) { return Ledger(ledger); }, "A ledger of its own in the same state.")
+      .def("__getstate__",
+           [](const Ledger& ledger) {
+             return nb::make_tuple(std::const_pointer_cast<CostTable>(ledger.table()), array_of(ledger.bits()),
+                                   array_of(ledger.paid()));
+           })
+      .def("__setstate__", [](Ledger& self, nb::tuple state) {
+        if (state.size() != 3) throw std::invalid_argument("not the state of a Ledger");
+        const auto bits = nb::cast<Vector<const uint64_t>>(state[1]);
+        const auto paid = nb::cast<Vector<const int64_t>>(state[2]);
+        new (&self) Ledger(nb::cast<std::shared_ptr<CostTable>>(state[0]), span_of(bits), span_of(paid));
+      });
+}
+
+void construct_forest(Forest* self, Vector<const int64_t> tree_start, Vector<const int64_t> stage_start,
+                      Vector<const int32_t> feature, Vector<const double> threshold, Vector<const int32_t> left,
+                      Vector<const int32_t> right, Vector<const uint8_t> default_left, Vector<const uint8_t> missing,
+                      Vector<const int32_t> category_set, Vector<const uint8_t> members_left,
+                      Vector<const int64_t> category_start, Vector<const int32_t> categories,
+                      Matrix<const double> value, Vector<const int32_t> tree_output, int64_t n_outputs,
+                      int64_t n_features, bool float32_input, std::optional<int> shift) {
+  const TreeArraysView arrays{.tree_start = span_of(tree_start),
+                              .stage_start = span_of(stage_start),
+                              .feature = span_of(feature),
+                              .threshold = span_of(threshold),
+                              .left = span_of(left),
+                              .right = span_of(right),
+                              .default_left = span_of(default_left),
+                              .missing = span_of(missing),
+                              .category_set = span_of(category_set),
+                              .members_left = span_of(members_left),
+                              .category_start = span_of(category_start),
+                              .categories = span_of(categories),
+                              .value = {value.data(), value.size()},
+                              .value_rows = static_cast<int64_t>(value.shape(0)),
+                              .value_width = static_cast<int64_t>(value.shape(1)),
+                              .tree_output = span_of(tree_output),
+                              .n_outputs = n_outputs,
+                              .n_features = n_features,
+                              .float32_input = float32_input};
+  const nb::gil_scoped_release unlocked;
+  new (self) Forest(arrays, shift);
+}
+
+template <class T, class Field>
+nb::object node_array(const Forest& forest, Field&& field) {
+  T* out;
+  nb::object array = new_array<T>({forest.nodes().size()}, &out);
+  for (size_t i = 0; i < forest.nodes().size(); ++i) out[i] = field(forest.nodes()[i]);
+  return array;
+}
+
+// Children are numbered within the forest inside, within their tree outside.
+template <class Field>
+nb::object child_array(const Forest& forest, Field&& field) {
+  int32_t* out;
+  nb::object array = new_array<int32_t>({forest.nodes().size()}, &out);
+  for (size_t t = 0; t < static_cast<size_t>(forest.n_trees()); ++t) {
+    const auto first = static_cast<size_t>(forest.tree_start()[t]), end = static_cast<size_t>(forest.tree_start()[t + 1]);
+    for (size_t i = first; i < end; ++i) {
+      const PlainNode& node = forest.nodes()[i];
+      out[i] = node.is_leaf() ? -1 : field(node) - static_cast<int32_t>(first);
+    }
+  }
+  return array;
+}
+
+nb::dict forest_arrays(const Forest& forest) {
+  nb::dict out;
+  out["tree_start"] = array_of(forest.tree_start());
+  out["stage_start"] = array_of(forest.stage_start());
+  out["feature"] = node_array<int32_t>(forest, [](const PlainNode& node) { return node.feature; });
+  out["threshold"] = node_array<double>(forest, [](const PlainNode& node) { return node.threshold; });
+  out["left"] = child_array(forest, [](const PlainNode& node) { return node.left; });
+  out["right"] = child_array(forest, [](const PlainNode& node) { return node.right; });
+  out["default_left"] = node_array<uint8_t>(forest, [](const PlainNode& node) { return node.default_left; });
+  out["missing"] = node_array<uint8_t>(forest, [](const PlainNode& node) { return node.missing; });
+  out["category_set"] = node_array<int32_t>(forest, [](const PlainNode& node) { return node.category_set; });
+  out["members_left"] = node_array<uint8_t>(forest, [](const PlainNode& node) { return node.members_left; });
+  out["category_start"] = array_of(forest.category_start());
+  out["categories"] = array_of(forest.categories());
+  double* values;
+  out["value"] = new_array<double>({forest.nodes().size(), static_cast<size_t>(forest.value_width())}, &values);
+  std::copy(forest.values().begin(), forest.values().end(), values);
+  out["tree_output"] = array_of(forest.tree_output());
+  out["n_outputs"] = forest.n_outputs();
+  out["n_features"] = forest.n_features();
+  out["float32_input"] = forest.float32_input();
+  out["shift"] = forest.shift();
+  return out;
+}
+
+Rows rows_of(const Forest& forest, const Matrix<const double>& x, const Matrix<int64_t>& acc,
+             const Vector<int32_t>& done, const Vector<const int32_t>& until) {
+  check_length(x.shape(1), static_cast<size_t>(forest.n_features()), "a row of X");
+  check_length(acc.shape(0), x.shape(0), "acc");
+  check_length(acc.shape(1), static_cast<size_t>(forest.n_outputs()), "a row of acc");
+  check_length(done.size(), x.shape(0), "done");
+  check_length(until.size(), x.shape(0), "until");
+  return {.x = x.data(),
+          .n = static_cast<int64_t>(x.shape(0)),
+          .acc = acc.data(),
+          .done = done.data(),
+          .until = until.data()};
+}
+
+bool forest_run(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc, Vector<int32_t> done,
+                Vector<const int32_t> until, double deadline, const StopFlag* stop, int threads) {
+  const Rows rows = rows_of(forest, x, acc, done, until);
+  const Watch watch(deadline, stop);
+  const nb::gil_scoped_release unlocked;
+  return run(forest, rows, watch, threads);
+}
+
+bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc, Vector<int32_t> done,
+                        Vector<const int32_t> until, Ledger& ledger, Vector<const int64_t> evaluation,
+                        Vector<const int64_t> budget, double deadline, const StopFlag* stop,
+                        std::optional<Vector<bool>> halted) {
+  const Rows rows = rows_of(forest, x, acc, done, until);
+  check_length(budget.size(), x.shape(0), "budget");
+  if (halted) check_length(halted->size(), x.shape(0), "halted");
+  const Meter meter{.ledger = &ledger,
+                    .evaluation = span_of(evaluation),
+                    .budget = budget.data(),
+                    .halted = halted ? reinterpret_cast<uint8_t*>(halted->data()) : nullptr};
+  const Watch watch(deadline, stop);
+  const nb::gil_scoped_release unlocked;
+  return run_metered(forest, rows, meter, watch);
+}
+
+int32_t forest_run_one(const Forest& forest, Vector<const double> x, int32_t until, double deadline,
+                       Vector<int64_t> acc) {
+  check_length(x.size(), static_cast<size_t>(forest.n_features()), "x");
+  check_length(acc.size(), static_cast<size_t>(forest.n_outputs()), "acc");
+  return run_one(forest, x.data(), until, Watch(deadline, nullptr), acc.data());
+}
+
+nb::object forest_stage_outputs(const Forest& forest, Matrix<const double> x, Vector<const int64_t> stages) {
+  check_length(x.shape(1), static_cast<size_t>(forest.n_features()), "a row of X");
+  double* out;
+  nb::object array = new_array<double>({stages.size(), x.shape(0), static_cast<size_t>(forest.n_outputs())}, &out);
+  const nb::gil_scoped_release unlocked;
+  stage_outputs(forest, x.data(), static_cast<int64_t>(x.shape(0)), span_of(stages), out);
+  return array;
+}
+
+void bind_forest(nb::module_& m) {
+  nb::class_<Forest>(m, "Forest",
+                     "An ensemble of trees, checked and immutable. Takes the fields of anytime.trees.TreeArrays.\n\n"
+                     "Sums are whole multiples of `unit` = 2**-shift, hence the same bits in any order. Without\n"
+                     "`shift` the finest unit that cannot overflow is chosen.")
+      .def("__init__", &construct_forest, nb::kw_only(), "tree_start"_a.noconvert(), "stage_start"_a.noconvert(),
+           "feature"_a.noconvert(), "threshold"_a.noconvert(), "left"_a.noconvert(), "right"_a.noconvert(),
+           "default_left"_a.noconvert(), "missing"_a.noconvert(), "category_set"_a.noconvert(),
+           "members_left"_a.noconvert(), "category_start"_a.noconvert(), "categories"_a.noconvert(),
+           "value"_a.noconvert(), "tree_output"_a.noconvert(), "n_outputs"_a, "n_features"_a,
+           "float32_input"_a = false, "shift"_a = nb::none())
+      .def_prop_ro("n_trees", &Forest::n_trees, "Number of trees.")
+      .def_prop_ro("n_stages", &Forest::n_stages, "Number of stages.")
+      .def_prop_ro("n_outputs", &Forest::n_outputs, "Number of outputs.")
+      .def_prop_ro("n_features", &Forest::n_features, "Number of columns a row has.")
+      .def_prop_ro("unit", &Forest::unit, "What one in a sum is worth: 2.0**-shift.")
+      .def_prop_ro("shift", &Forest::shift, "Binary digits after the point of the sums.")
+      .def("run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(), "until"_a.noconvert(),
+           "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
+           "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
+           "All rows advance through early stages before late ones. When the deadline (time.monotonic seconds)\n"
+           "or the flag cuts it short, acc holds exactly the first done[i] stages of row i.")
+      .def("run_one", &forest_run_one, "x"_a.noconvert(), "until"_a, "deadline"_a, "acc"_a.noconvert(),
+           "One row from the start: overwrites acc, returns the stages done by the deadline.")
+      .def("run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+           "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
+           "deadline"_a = kInfinity, "stop"_a = nb::none(), "halted"_a.noconvert() = nb::none(),
+           "Like run, but a row buys the groups its path tests; False when the clock or the flag cut it short.\n\n"
+           "A row that cannot pay stays at its last complete stage (and is marked in `halted`, if given; rows\n"
+           "already marked are left alone). What an abandoned stage paid stays paid.")
+      .def(
+          "need",
+          [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,
+             const CostTable& table) {
+            check_length(x.size(), static_cast<size_t>(forest.n_features()), "x");
+            forest.check_stage(stage);
+            return need(forest, x.data(), static_cast<int32_t>(stage),
+                        {reinterpret_cast<const uint8_t*>(available.data()), available.size()}, table);
+          },
+          "x"_a.noconvert(), "stage"_a, "available"_a.noconvert(), "table"_a,
+          "First group that the row's path through the stage tests and that is not available, else -1.")
+      .def(
+          "stage_columns",
+          [](const Forest& forest, int64_t stage) {
+            forest.check_stage(stage);
+            return array_of(std::span<const int32_t>(forest.stage_columns(static_cast<int32_t>(stage))));
+          },
+          "stage"_a, "Columns that the stage may test, ascending.")
+      .def("stage_outputs", &forest_stage_outputs, "X"_a.noconvert(), "stages"_a.noconvert(),
+           "What each of the stages adds by itself: (len(stages), n, n_outputs).")
+      .def(
+          "select",
+          [](const Forest& forest, Vector<const int64_t> stages) {
+            const nb::gil_scoped_release unlocked;
+            return forest.select(span_of(stages));
+          },
+          "stages"_a.noconvert(), "A forest of those stages in that order, with the same unit.")
+      .def("arrays", &forest_arrays, "The constructor's arguments: the fields of TreeArrays exactly as they were given, and shift.")
+      .def("__getstate__", &forest_arrays)
+      .def("__setstate__", [](Forest& self, const nb::dict& arrays) {
+        const auto vec = [&]<class T>(T, const char* name) { return nb::cast<Vector<const T>>(arrays[name]); };
+        construct_forest(&self, vec(int64_t{}, "tree_start"), vec(int64_t{}, "stage_start"), vec(int32_t{}, "feature"),
+                         vec(double{}, "threshold"), vec(int32_t{}, "left"), vec(int32_t{}, "right"),
+                         vec(uint8_t{}, "default_left"), vec(uint8_t{}, "missing"), vec(int32_t{}, "category_set"),
+                         vec(uint8_t{}, "members_left"), vec(int64_t{}, "category_start"), vec(int32_t{}, "categories"),
+                         nb::cast<Matrix<const double>>(arrays["value"]), vec(int32_t{}, "tree_output"),
+                         nb::cast<int64_t>(arrays["n_outputs"]), nb::cast<int64_t>(arrays["n_features"]),
+                         nb::cast<bool>(arrays["float32_input"]), nb::cast<int>(arrays["shift"]));
+      });
+}
+
+}  // namespace
+}  // namespace anytime
+
+NB_MODULE(_native, m) {
+  m.doc() = "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has paid.";
+  anytime::bind_stop_flag(m);
+  anytime::bind_cost_table(m);
+  anytime::bind_ledger(m);
+  anytime::bind_forest(m);
+}

@@ -1,0 +1,200 @@
+"""FeatureCosts and the ledger: prices, requirements, exact sums, precise errors."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.testing.strategies import feature_costs
+
+BLOOD = {
+    "groups": {"draw": [], "chol": ["chol"], "fbs": ["fbs"], "ecg": ["st", "slope"]},
+    "prices": {"draw": 2.10, "chol": 5.17, "fbs": 3.10, "ecg": 15.50},
+    "requires": {"chol": ["draw"], "fbs": ["draw"]},
+    "unit": "CAD",
+}
+COLUMNS = ["chol", "fbs", "st", "slope"]
+
+
+def blood() -> FeatureCosts:
+    return FeatureCosts(**BLOOD)
+
+
+def test_first_test_of_a_group_pays_the_shared_step_and_later_ones_do_not():
+    costs = blood()
+    assert costs.price(["chol"]) == 7.27
+    assert costs.price(["fbs"], bought=["chol"]) == 3.10
+    assert costs.price(["chol", "fbs"]) == 10.37
+    assert costs.total == 25.87
+
+
+def test_decimal_prices_add_up_exactly_in_any_order():
+    costs = FeatureCosts([0.1, 0.2, 0.3])
+    assert costs.price(["x0", "x1"]) == 0.3
+    assert costs.budget_ticks(0.3) >= costs.ticks(0.1) + costs.ticks(0.2)
+    assert costs.budget_ticks(math.nextafter(0.3, 0)) < costs.ticks(0.1) + costs.ticks(0.2)
+
+
+@given(st.floats(0, 1e6), st.floats(1e-3, 1e5))
+def test_budget_in_ticks_never_exceeds_the_budget(budget, price):
+    costs = FeatureCosts([price])
+    ticks = costs.budget_ticks(budget)
+    assert costs.amount(ticks) <= budget or (ticks == UNLIMITED and budget > 1000 * costs.total)
+
+
+def test_one_price_per_column_and_prices_by_name():
+    assert FeatureCosts([1, 2.5]).prices == {"x0": 1.0, "x1": 2.5}
+    by_name = FeatureCosts({"age": 1, "scan": 50})
+    assert by_name.bind(2, ["scan", "age"]).column_group.tolist() == [1, 0]
+
+
+def test_ledger_charges_a_group_once_and_requirements_before():
+    ledger = blood().bind(4, COLUMNS).ledger(2)
+    chol, fbs = np.array([1], dtype=np.int32), np.array([2], dtype=np.int32)
+    costs = blood()
+    ledger.buy(chol, np.array([0]))
+    assert costs.amounts(ledger.paid).tolist() == [7.27, 0.0]
+    ledger.buy(chol, None)
+    assert costs.amounts(ledger.paid).tolist() == [7.27, 7.27]
+    assert costs.amounts(ledger.quote(fbs)).tolist() == [3.10, 3.10]
+    assert ledger.bought[0].tolist() == [True, True, False, False]
+
+
+def test_zero_prices_are_allowed_and_cost_nothing():
+    costs = FeatureCosts({"free": 0, "dear": 3})
+    assert costs.price(["free"]) == 0
+    assert FeatureCosts([0.0, 0.0]).total == 0
+
+
+@given(feature_costs(5), st.data())
+def test_price_of_a_set_does_not_depend_on_the_order_of_purchase(costs, data):
+    groups = data.draw(st.lists(st.sampled_from(costs.names), unique=True, max_size=5))
+    wanted = costs.price(groups)
+    for order in itertools.islice(itertools.permutations(groups), 12):
+        bought: list[str] = []
+        ticks = 0
+        for group in order:
+            ticks += costs.budget_ticks(costs.price([group], bought))
+            bought.append(group)
+        assert ticks == costs.budget_ticks(wanted)
+
+
+@given(feature_costs(5))
+def test_conditional_price_never_rises_as_the_ledger_grows(costs):
+    """speedboost_and_structured P17."""
+    names = list(costs.names)
+    for group in names:
+        prices = [costs.price([group], names[:i]) for i in range(len(names) + 1)]
+        assert all(a >= b for a, b in itertools.pairwise(prices))
+
+
+@given(feature_costs(4))
+def test_every_form_reads_back_what_it_wrote(costs):
+    assert FeatureCosts.from_dict(costs.to_dict()) == costs
+    assert FeatureCosts.from_frame(costs.to_frame()) == costs
+
+
+@pytest.mark.parametrize("name", ["costs.yaml", "costs.csv", "costs.yml"])
+def test_cost_files_read_back(tmp_path, name):
+    costs = FeatureCosts(**BLOOD, tails={"draw": 3, "chol": 6, "fbs": 4, "ecg": 20})
+    costs.write(tmp_path / name)
+    assert FeatureCosts.read(tmp_path / name) == costs
+
+
+def test_coerce_takes_every_documented_form(tmp_path):
+    costs = blood()
+    costs.write(tmp_path / "c.yaml")
+    for form in (costs, costs.to_dict(), costs.to_frame(), tmp_path / "c.yaml", str(tmp_path / "c.yaml")):
+        assert FeatureCosts.coerce(form, 4) == costs
+    assert FeatureCosts.coerce(None, 3).prices == {"x0": 1, "x1": 1, "x2": 1}
+    assert FeatureCosts.coerce({"a": 1.0, "b": 2.0}, 2).prices == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prices": None}, "needs prices"),
+        ({"prices": [1, -2]}, "price of 'x1' is -2.0; a price is finite and not negative"),
+        ({"prices": [np.nan]}, "price of 'x0' is nan"),
+        ({"prices": [np.inf]}, "price of 'x0' is inf"),
+        ({"prices": {"a": "cheap"}}, "price of 'a' is 'cheap', which is not a number"),
+        ({"prices": [[1, 2]]}, "shape (1, 2)"),
+        ({"prices": {"a": 1}, "groups": {"a": [0], "b": [1]}}, "no price for 'b'"),
+        ({"prices": {"a": 1, "c": 1}, "groups": {"a": [0]}}, "price given for 'c', which is no group"),
+        ({"prices": {"a": 1, "b": 1}, "groups": {"a": [0, 1], "b": [1]}}, "'a' and 'b' both name column 1"),
+        ({"prices": {"a": 1}, "groups": {"a": [0.5]}}, "a column is a name or a position, not 0.5"),
+        ({"prices": [1], "groups": {"a": [0]}}, "prices must be a mapping"),
+        ({"prices": {"a": 1}, "groups": {"a": [0]}, "requires": {"a": ["z"]}}, "requires names 'z', which is no group"),
+    ],
+)
+def test_bad_prices_get_a_precise_error(arguments, words):
+    with pytest.raises(ValueError) as error:
+        FeatureCosts(**arguments)
+    assert words in str(error.value)
+
+
+def test_a_circle_of_requirements_is_named():
+    groups = {"a": [0], "b": [1], "c": [2]}
+    with pytest.raises(ValueError, match="circle: 'a' -> 'b' -> 'c' -> 'a'"):
+        FeatureCosts(dict.fromkeys("abc", 1), groups=groups, requires={"a": ["b"], "b": ["c"], "c": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("n", "names", "words"),
+    [
+        (4, ["chol", "fbs", "st", "x"], "4 groups but group 'ecg' names column 'slope', which X does not have"),
+        (4, None, "X has no column names"),
+        (5, [*COLUMNS, "age"], "columns age belong to no group"),
+    ],
+)
+def test_columns_that_do_not_match_get_a_precise_error(n, names, words):
+    with pytest.raises(ValueError) as error:
+        blood().bind(n, names)
+    assert words in str(error.value)
+
+
+def test_a_position_beyond_the_matrix_is_refused():
+    with pytest.raises(ValueError, match="group 'x2' names column 2, but X has 2 columns"):
+        FeatureCosts([1, 1, 1]).bind(2)
+
+
+def test_a_column_named_and_numbered_in_two_groups_overlaps():
+    costs = FeatureCosts({"a": 1, "b": 1}, groups={"a": ["u"], "b": [0]})
+    with pytest.raises(ValueError, match="overlap"):
+        costs.bind(1, ["u"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- 1\n- 2\n", "must be a mapping"),
+        ("groups: {a: {columns: [0]}}", "group 'a' has no price"),
+        ("groups: {a: {price: 1, colour: red}}", "unknown keys 'colour'"),
+        ("groups: {a: 3}", "group 'a' must be a mapping"),
+        ("a: [", "not valid YAML"),
+        ("groups: {a: {price: 1}}\nprizes: 3", "not 'prizes'"),
+    ],
+)
+def test_bad_cost_files_get_a_precise_error(tmp_path, text, words):
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ValueError) as error:
+        FeatureCosts.read(tmp_path / "c.yaml")
+    assert words in str(error.value)
+
+
+def test_a_cost_table_needs_its_columns():
+    with pytest.raises(ValueError, match="needs a column 'price'"):
+        FeatureCosts.from_frame(pd.DataFrame({"group": ["a"]}))
+    with pytest.raises(ValueError, match="stands twice"):
+        FeatureCosts.from_frame(pd.DataFrame({"group": ["a", "a"], "price": [1, 2]}))
+
+
+def test_prices_of_very_different_size_stay_positive():
+    costs = FeatureCosts([1e-9, 1e12])
+    assert costs.ticks(1e-9) >= 1
+    assert costs.price(["x0"]) > 0

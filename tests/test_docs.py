@@ -1,0 +1,67 @@
+"""Every Python block of the README and of the documentation runs, page by page, top to bottom."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if page.exists() and "_build" not in page.parts
+]
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """The fenced ``python`` blocks of a Markdown page, each with the line its code starts on."""
+    fences = (token for token in MarkdownIt().parse(text) if token.type == "fence" and token.map)
+    return [(fence.map[0] + 2, fence.content) for fence in fences if fence.info.split()[:1] == ["python"]]
+
+
+def run_page(page: Path) -> None:
+    """Run the blocks of a page in one namespace; a failure names the page and the line in it."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for line, code in python_blocks(page.read_text(encoding="utf-8")):
+        padded = "\n" * (line - 1) + code  # so that line numbers are those of the page
+        try:
+            exec(compile(padded, str(page), "exec"), namespace)
+        except Exception as error:
+            at = _line_in_page(error, page) or line
+            source = page.read_text(encoding="utf-8").splitlines()[at - 1].strip()
+            raise AssertionError(f"{page}:{at}: {type(error).__name__}: {error}\n    {source}") from error
+
+
+def _line_in_page(error: Exception, page: Path) -> int | None:
+    if isinstance(error, SyntaxError) and error.filename == str(page):
+        return error.lineno
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(page)
+    ]
+    return lines[-1] if lines else None
+
+
+PAGES_WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a page may write files
+    run_page(page)
+
+
+def test_failure_names_page_and_line(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\n```python\nx = 1\n```\n\n- item\n\n  ```python\n  y = 2\n  x / 0\n  ```\n")
+    with pytest.raises(AssertionError, match=r"page\.md:11: ZeroDivisionError: division by zero\s+x / 0"):
+        run_page(page)
+
+
+def test_other_languages_are_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ rm nothing\n```\n\n```python\nassert __name__\n```\n")
+    run_page(page)
+    assert python_blocks(page.read_text()) == [(6, "assert __name__\n")]

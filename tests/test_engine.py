@@ -1,0 +1,224 @@
+"""The engine against the obvious implementation, and its promises: prefixes, budgets, interrupts."""
+
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from reference.engine import run_row
+
+from anytime._native import StopFlag
+from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.engine import Run
+from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
+from anytime.testing.strategies import plans
+
+ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
+
+
+def two_groups(**more) -> Plan:
+    """Two linear stages over columns priced 1 and 2."""
+    return Plan(
+        blocks=[LinearBlock([0], [[1.0]]), LinearBlock([1], [[10.0]])],
+        costs=FeatureCosts([1.0, 2.0]).bind(2),
+        base=[0.5],
+        link="identity",
+        **more,
+    )
+
+
+@settings(max_examples=150)
+@given(plans(), st.data())
+def test_engine_equals_the_obvious_implementation(plan, data):
+    budgets = plan.stage_ticks.tolist() + [t // 2 for t in plan.stage_ticks.tolist()] + [UNLIMITED]
+    budget = data.draw(st.sampled_from(budgets))
+    until = data.draw(st.integers(0, plan.n_stages))
+    run = Run(plan, ROWS, metered=True)
+    run.advance(until, budget=budget)
+    assert run.ledger is not None
+    for i, x in enumerate(ROWS):
+        scores, paid, done = run_row(plan, x, until=until, budget=budget)
+        assert_allclose(run.scores()[i], scores, rtol=1e-12, atol=1e-12)
+        assert run.ledger.paid[i] == paid
+        assert run.done[i] == done or run.finished[i]
+
+
+@settings(max_examples=100)
+@given(plans())
+def test_metering_does_not_change_the_answer(plan):
+    free, metered = Run(plan, ROWS), Run(plan, ROWS, metered=True)
+    free.advance()
+    metered.advance()
+    assert_array_equal(free.scores(), metered.scores())
+
+
+@settings(max_examples=100)
+@given(plans(), st.data())
+def test_a_run_in_pieces_gives_the_same_bits(plan, data):
+    whole = Run(plan, ROWS, metered=True)
+    whole.advance()
+    pieces = Run(plan, ROWS, metered=True)
+    for _ in range(20):
+        steps = data.draw(st.lists(st.integers(0, 3), min_size=len(ROWS), max_size=len(ROWS)))
+        pieces.advance(pieces.done + np.array(steps))
+        pieces = pickle.loads(pickle.dumps(pieces))
+    pieces.advance()
+    assert_array_equal(pieces.scores(), whole.scores())
+    assert_array_equal(pieces.ledger.paid, whole.ledger.paid)
+
+
+@settings(max_examples=50)
+@given(plans())
+def test_realised_cost_is_at_most_model_cost(plan):
+    """speedboost_and_structured P23."""
+    run = Run(plan, ROWS, metered=True)
+    for stage in range(1, plan.n_stages + 1):
+        run.advance(stage)
+        assert (run.ledger.paid <= plan.stage_ticks[stage - 1]).all()
+
+
+def test_prefix_sums_and_costs_by_hand():
+    plan = two_groups()
+    run = Run(plan, np.array([[3.0, 0.2]]), metered=True)
+    assert run.scores().tolist() == [[0.5]]
+    run.advance(1)
+    assert run.scores().tolist() == [[3.5]]
+    assert plan.costs.costs.amounts(run.ledger.paid).tolist() == [1.0]
+    run.advance()
+    assert run.scores().tolist() == [[5.5]]
+    assert plan.stage_costs.tolist() == [1.0, 3.0]
+    assert plan.order == ["x0", "x1"]
+
+
+def test_a_replacing_stage_discards_the_base_and_all_before():
+    run = Run(two_groups(replaces=np.array([False, True])), np.array([[3.0, 0.2]]))
+    run.advance()
+    assert run.scores().tolist() == [[2.0]]
+
+
+def test_skipping_to_a_replacing_stage_changes_nothing():
+    calls = []
+    first = FunctionBlock([0], lambda x: calls.append(len(x)) or x)
+    plan = Plan(
+        blocks=[first, LinearBlock([1], [[2.0]]), LinearBlock([0], [[1.0]])],
+        costs=FeatureCosts([1.0, 1.0]).bind(2),
+        base=[7.0],
+        link="identity",
+        replaces=np.array([False, True, False]),
+    )
+    run = Run(plan, np.array([[3.0, 0.5]]))
+    run.advance()
+    assert (run.scores().tolist(), calls) == ([[4.0]], [])
+    prefix = Run(plan, np.array([[3.0, 0.5]]))
+    prefix.advance(1)
+    assert (prefix.scores().tolist(), calls) == ([[10.0]], [1])
+
+
+def test_mean_of_the_stages_done_and_base_before_the_first():
+    run = Run(two_groups(combine="mean"), np.array([[3.0, 0.2]]))
+    assert run.scores().tolist() == [[0.5]]
+    run.advance(1)
+    assert run.scores().tolist() == [[3.0]]
+    run.advance(2)
+    assert run.scores().tolist() == [[2.5]]
+
+
+def test_a_refitted_table_uses_its_own_row_for_every_prefix():
+    """linear_and_networks 2.1: truncating one weight vector is wrong; each prefix has its own."""
+    weights = [np.array([[2.0]]), np.array([[1.0], [0.1]])]
+    run = Run(two_groups(weights=weights, intercepts=np.array([[0.0], [100.0]])), np.array([[3.0, 0.2]]))
+    run.advance(1)
+    assert run.scores().tolist() == [[6.0]]
+    run.advance(2)
+    assert_allclose(run.scores(), [[100 + 3.0 + 0.1 * 2.0]])
+
+
+def test_rows_that_do_not_pass_keep_their_bits():
+    """speedboost_and_structured P18."""
+    plan = two_groups(passes={1: MarginRule(2.0)})
+    X = np.array([[3.0, 1.0], [1.0, 1.0]])
+    run = Run(plan, X, metered=True)
+    run.advance()
+    assert run.scores().tolist() == [[3.5], [11.5]]
+    assert plan.costs.costs.amounts(run.ledger.paid).tolist() == [1.0, 3.0]
+    assert run.complete.all()
+
+
+def test_a_gate_releases_rows_and_a_learned_gate_pays_for_what_it_reads():
+    gate = ScoreRule(LinearBlock([1], [[1.0]]))
+    plan = two_groups(stops={0: gate})
+    run = Run(plan, np.array([[1.0, 5.0], [1.0, -5.0]]), metered=True)
+    run.advance()
+    assert run.finished.tolist() == [True, False]
+    assert run.scores().tolist() == [[1.5], [-48.5]]
+    assert plan.costs.costs.amounts(run.ledger.paid).tolist() == [3.0, 3.0]
+
+
+def slow_plan(seconds_per_row: float) -> Plan:
+    def slowly(x):
+        time.sleep(seconds_per_row * len(x))
+        return x
+
+    return Plan(
+        blocks=[FunctionBlock([j], slowly) for j in range(4)],
+        costs=FeatureCosts(np.ones(4)).bind(4),
+        base=[0.0],
+        link="identity",
+    )
+
+
+def test_a_deadline_leaves_every_row_with_a_whole_prefix():
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    run = Run(slow_plan(2e-4), X)
+    began = time.monotonic()
+    assert not run.advance(deadline=began + 0.05)
+    assert time.monotonic() - began < 0.2  # one chunk late at most, with room for a busy machine
+    assert 0 < run.done.max()
+    expected = np.array([x[:t].sum() for x, t in zip(X, run.done, strict=True)])
+    assert_allclose(run.scores()[:, 0], expected)
+    assert run.advance()
+    assert_allclose(run.scores()[:, 0], X.sum(axis=1))
+
+
+@pytest.mark.parametrize("make", [threading.Event, StopFlag])
+def test_a_stop_flag_set_by_another_thread_interrupts(make):
+    flag = make()
+    X = np.zeros((2000, 4))
+    run = Run(slow_plan(1e-4), X)
+    timer = threading.Timer(0.05, flag.set)
+    timer.start()
+    assert not run.advance(stop=flag)
+    timer.join()
+    assert run.done.min() < 4
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"link": "probit"}, "no link 'probit'"),
+        ({"combine": "max"}, "combine must be"),
+        ({"base": [np.nan]}, "finite scores"),
+        ({"base": [0.0, 1.0]}, "block 0 gives 1 numbers per row, but the plan has 2 outputs"),
+        ({"replaces": np.array([True])}, r"replaces has shape \(1,\)"),
+        ({"quality": np.zeros(2)}, r"needs \(3,\)"),
+        ({"evaluation_costs": np.array([1.0, -1.0])}, "not negative"),
+        ({"passes": {5: MarginRule(1.0)}}, "not among the plan's 2"),
+        ({"limit": -1.0}, "limit must be"),
+        ({"weights": [np.ones((1, 1))]}, "table has 1 rows"),
+        ({"weights": [np.ones((1, 1)), np.ones((3, 1))]}, r"row 2 of the table has shape \(3, 1\)"),
+        ({"weights": [np.ones((1, 1)), np.ones((2, 1))], "passes": {0: MarginRule(1.0)}}, "refitted table needs"),
+    ],
+)
+def test_a_plan_that_could_not_run_is_refused(change, words):
+    base = {"blocks": two_groups().blocks, "costs": two_groups().costs, "base": [0.0], "link": "identity"}
+    with pytest.raises(ValueError, match=words):
+        Plan(**{**base, **change})
+
+
+def test_value_of_computation_is_gain_per_price():
+    plan = two_groups(quality=np.array([0.0, 0.5, 0.6]))
+    assert_allclose(plan.value_of_computation(), [0.5, 0.05])

@@ -1,0 +1,286 @@
+"""The face that all models share, on models made by hand and on imported ones."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import anytime as at
+from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.plan import LinearBlock, MarginRule, Plan
+from anytime.testing import check_anytime_estimator
+from anytime.testing.checks import CHECKS
+
+FAST = HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=7, min_samples_leaf=5)
+ESTIMATORS = [at.AnytimeClassifier(FAST, random_state=0), at.AnytimeRegressor(random_state=0)]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        at.AnytimeClassifier(FAST, random_state=0),
+        at.AnytimeClassifier(FAST, random_state=0, evaluation_cost=0.05, meter="realised"),
+        at.AnytimeClassifier(RandomForestClassifier(12, random_state=0), random_state=0),
+        at.AnytimeRegressor(ExtraTreesRegressor(9, max_depth=4, random_state=0), random_state=0),
+        at.AnytimeRegressor(random_state=0),
+    ],
+    ids=lambda e: f"{type(e).__name__}({type(e.estimator).__name__})",
+)
+def test_anytime_checks(estimator):
+    check_anytime_estimator(estimator)
+
+
+def test_anytime_checks_with_requirements_and_three_classes():
+    X, y, _ = at.datasets.load("wine")
+    groups = {"step": [], "a": [0, 1, 2], "b": list(range(3, 9)), "c": list(range(9, 13))}
+    costs = at.FeatureCosts(
+        {"step": 0.1, "a": 0.2, "b": 3.1, "c": 5.17}, groups=groups, requires={"b": ["step"], "c": ["step", "a"]}
+    )
+    check_anytime_estimator(at.AnytimeClassifier(FAST, costs=costs, random_state=0), X, y)
+
+
+class TwoStep(ClassifierFace, AnytimeModel):
+    """A user's model: two linear stages, the second only for rows in doubt."""
+
+    def __init__(self, costs=None, budget=None, meter="model", n_jobs=None):
+        self.costs, self.budget, self.meter, self.n_jobs = costs, budget, meter, n_jobs
+
+    def fit(self, X, y):
+        X, y = np.asarray(X, dtype=float), np.asarray(y)
+        self.n_features_in_ = X.shape[1]
+        self.classes_ = np.unique(y)
+        sign = np.where(y == self.classes_[1], 1.0, -1.0)
+        slope = (X * sign[:, None]).mean(axis=0)
+        half = X.shape[1] // 2
+        self.plan_ = Plan(
+            blocks=[
+                LinearBlock(np.arange(half), slope[:half, None]),
+                LinearBlock(np.arange(half, len(slope)), slope[half:, None]),
+            ],
+            costs=at.FeatureCosts.coerce(self.costs, X.shape[1]).bind(X.shape[1]),
+            base=[0.0],
+            link="logistic",
+            passes={1: MarginRule(1.0)},
+        )
+        return self
+
+
+def test_a_users_model_with_a_filter_passes_the_checks():
+    check_anytime_estimator(TwoStep())
+
+
+class Overspender(TwoStep):
+    """A negative control: it says that its answers cost more than the budget."""
+
+    def cost(self, X, budget=None, **more):
+        return super().cost(X, budget, **more) + 1.0
+
+
+class Forgetful(TwoStep):
+    """A negative control: it ignores the budget."""
+
+    def _advance(self, run, budget, due, stop):
+        run.advance()
+
+
+@pytest.mark.parametrize(
+    ("broken", "check"),
+    [
+        (Overspender(), "cost_never_exceeds_the_budget"),
+        (Forgetful(), "cost_never_exceeds_the_budget"),
+        (Forgetful(), "a_prediction_is_the_trace_read_at_its_budget"),
+    ],
+)
+def test_the_checks_catch_broken_models(broken, check):
+    failed = {name for name, error in check_anytime_estimator(broken, on_fail=None) if error is not None}
+    assert check in failed
+    with pytest.raises(AssertionError, match="it is not true that"):
+        check_anytime_estimator(broken)
+
+
+def test_every_check_ran():
+    results = check_anytime_estimator(TwoStep(), on_fail=None)
+    assert [name for name, _ in results] == [check.__name__ for check in CHECKS]
+    assert all(error is None for _, error in results)
+
+
+# ---------------------------------------------------------------------- the face
+
+
+@pytest.fixture(scope="module")
+def cells():
+    X, y, costs = at.datasets.load("breast_cancer")
+    return at.AnytimeClassifier(FAST, costs=costs, random_state=0).fit(X[::2], y[::2]), X[1::2], y[1::2]
+
+
+def test_more_budget_buys_a_better_answer(cells):
+    model, X, y = cells
+    assert model.score(X, y, budget=0) < 0.7
+    assert model.score(X, y) > 0.93
+
+
+def test_the_constructor_budget_is_the_default(cells):
+    model, X, _ = cells
+    limited = clone(model).set_params(budget=10)
+    limited.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+    assert_array_equal(limited.predict_proba(X), model.predict_proba(X, budget=10))
+    assert_array_equal(limited.predict_proba(X, budget=np.inf), model.predict_proba(X))
+
+
+def test_three_meters_are_distinguishable(cells):
+    model, X, _ = cells
+    realised, by_model = model.cost(X), model.cost(X, meter="model")
+    seconds = model.cost(X, meter="time")
+    assert (realised <= by_model).all()
+    assert (realised < by_model).any()
+    assert 0 < seconds.sum() < 60
+    with pytest.raises(ValueError, match="meter must be"):
+        model.cost(X, meter="money")
+
+
+def test_prices_that_differ_from_row_to_row_change_the_bill_only(cells):
+    model, X, _ = cells
+    flat = np.tile([model.costs_.prices[name] for name in model.costs_.names], (len(X), 1))
+    assert_allclose(model.cost(X, row_prices=flat), model.cost(X))
+    assert_allclose(model.cost(X, row_prices=2 * flat), 2 * model.cost(X))
+    with pytest.raises(ValueError, match="row_prices has shape"):
+        model.cost(X, row_prices=flat[:, :-1])
+
+
+def test_the_realised_meter_goes_at_least_as_far(cells):
+    model, X, _ = cells
+    by_row = clone(model).set_params(meter="realised")
+    by_row.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+    budget = float(np.median(model.stage_costs_))
+    assert (by_row.answer(X, budget=budget).stage >= model.answer(X, budget=budget).stage).all()
+
+
+def test_an_answer_says_what_it_took(cells):
+    model, X, _ = cells
+    answer = model.answer(X, budget=20)
+    assert answer.prediction.shape == (len(X),)
+    assert (answer.cost <= answer.model_cost).all()
+    assert (answer.model_cost <= 20).all()
+    assert answer.elapsed > 0
+    assert set(answer.groups) <= set(model.order_)
+    assert not answer.complete
+    assert model.answer(X).complete
+    assert (answer.confidence >= 0.5).all()
+
+
+def test_stages_begin_with_the_free_answer_and_end_with_the_full_one(cells):
+    model, X, _ = cells
+    trace = list(model.stages(X[:5]))
+    assert [answer.stage for answer in trace] == list(range(model.n_stages_ + 1))
+    assert len({*map(float, trace[0].probabilities[:, 1])}) == 1
+    assert_array_equal(trace[-1].probabilities, model.predict_proba(X[:5]))
+
+
+def test_a_deadline_holds_for_the_whole_batch(cells):
+    model, X, _ = cells
+    big = np.tile(X, (2000, 1))
+    began = time.perf_counter()
+    model.predict(big, deadline=0.02)
+    # validation of the input is not interruptible: allow for it, generously, on a busy machine
+    assert time.perf_counter() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"budget": -1}, "budget must not be negative"),
+        ({"budget": float("nan")}, "budget is NaN"),
+        ({"deadline": -0.1}, "deadline must be"),
+        ({"budget": [1.0, 2.0]}, "budget has 2 entries, but X has"),
+    ],
+)
+def test_wrong_bounds_get_a_precise_error(cells, bounds, words):
+    model, X, _ = cells
+    with pytest.raises(ValueError, match=words):
+        model.predict(X, **bounds)
+
+
+def test_unfitted_models_say_so():
+    from sklearn.exceptions import NotFittedError
+
+    model = at.AnytimeClassifier()
+    for call in (lambda: model.predict([[1.0]]), lambda: model.truncate(1), lambda: next(model.stages([[1.0]]))):
+        with pytest.raises(NotFittedError):
+            call()
+    assert not hasattr(model, "order_")
+
+
+def test_predict_one_follows_a_refit():
+    X, y, _ = at.datasets.load("wine")
+    model = at.AnytimeClassifier(FAST, random_state=0, validation_fraction=None).fit(X, y)
+    model.predict_one(X[0])
+    flipped = np.where(y == 0, 1, np.where(y == 1, 0, 2))
+    model.fit(X, flipped)
+    assert model.predict_one(X[0]) == model.predict(X[:1])[0]
+
+
+# ---------------------------------------------------------------------- the ecosystem
+
+
+def test_tables_come_out_when_asked_for(cells):
+    model, X, _ = cells
+    table = pd.DataFrame(X, index=np.arange(len(X)) + 100)
+    named = clone(model).set_output(transform="pandas").fit(table, cells[2])
+    proba = named.predict_proba(table)
+    assert list(proba.columns) == [0, 1]
+    assert proba.index[0] == 100
+    assert isinstance(named.predict(table), pd.Series)
+    assert isinstance(named.set_output(transform="default").predict(table), np.ndarray)
+    with pytest.raises(ValueError, match="transform must be"):
+        named.set_output(transform="excel")
+
+
+def test_budget_is_routed_through_a_pipeline(cells):
+    _, X, y = cells
+    with config_context(enable_metadata_routing=True):
+        model = at.AnytimeClassifier(FAST, random_state=0).set_predict_request(budget=True)
+        pipeline = make_pipeline(StandardScaler(), model).fit(X, y)
+        assert len(np.unique(pipeline.predict(X, budget=0))) == 1
+        assert len(np.unique(pipeline.predict(X))) == 2
+
+
+def test_grid_search_scores_at_a_budget(cells):
+    _, X, y = cells
+    search = GridSearchCV(
+        at.AnytimeClassifier(FAST, random_state=0),
+        {"validation_fraction": [None, 0.2]},
+        scoring=at.budget_scorer(0, "accuracy"),
+        cv=3,
+    ).fit(X, y)
+    majority = max(np.mean(y == 0), np.mean(y == 1))
+    assert abs(search.best_score_ - majority) < 0.02
+    full = cross_val_score(at.AnytimeClassifier(FAST, random_state=0), X, y, scoring=at.budget_scorer(np.inf), cv=3)
+    assert full.mean() > 0.9
+
+
+def test_budget_scorer_reaches_into_a_pipeline_and_refuses_other_models(cells):
+    _, X, y = cells
+    pipeline = make_pipeline(StandardScaler(), at.AnytimeClassifier(FAST, random_state=0)).fit(X, y)
+    assert at.budget_scorer(0)(pipeline, X, y) < at.budget_scorer(1e9)(pipeline, X, y)
+    with pytest.raises(TypeError, match="takes no budget"):
+        at.budget_scorer(1)(FAST, X, y)
+
+
+def test_sample_weight_reaches_the_estimator(cells):
+    _, X, y = cells
+    only_ones = at.AnytimeClassifier(FAST, random_state=0).fit(X, y, sample_weight=np.where(y == 1, 1.0, 1e-9))
+    assert only_ones.predict(X).mean() > 0.95
