@@ -52,7 +52,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, the import contract, clang-format
 
 bench: $(VENV)/.dev ## measure against peers, write benchmarks/results/
 	@mkdir -p benchmarks/results
-	@set -e; for script in $(or $(wildcard benchmarks/run_all.py),$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do \
 	  echo "$(BIN)/python $$script"; $(BIN)/python $$script; done
 
 docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html

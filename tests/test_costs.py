@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -129,13 +130,15 @@ def test_coerce_takes_every_documented_form(tmp_path):
         ({"prices": {"a": 1, "b": 1}, "groups": {"a": [0, 1], "b": [1]}}, "'a' and 'b' both name column 1"),
         ({"prices": {"a": 1}, "groups": {"a": [0.5]}}, "a column is a name or a position, not 0.5"),
         ({"prices": [1], "groups": {"a": [0]}}, "prices must be a mapping"),
-        ({"prices": {"a": 1}, "groups": {"a": [0]}, "requires": {"a": ["z"]}}, "requires names 'z', which is no group"),
+        (
+            {"prices": {"a": 1}, "groups": {"a": [0]}, "requires": {"a": ["z"]}},
+            "requires names 'z', which is no group",
+        ),
     ],
 )
 def test_bad_prices_get_a_precise_error(arguments, words):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(words)):
         FeatureCosts(**arguments)
-    assert words in str(error.value)
 
 
 def test_a_circle_of_requirements_is_named():
@@ -147,15 +150,18 @@ def test_a_circle_of_requirements_is_named():
 @pytest.mark.parametrize(
     ("n", "names", "words"),
     [
-        (4, ["chol", "fbs", "st", "x"], "4 groups but group 'ecg' names column 'slope', which X does not have"),
+        (
+            4,
+            ["chol", "fbs", "st", "x"],
+            "4 groups but group 'ecg' names column 'slope', which X does not have",
+        ),
         (4, None, "X has no column names"),
         (5, [*COLUMNS, "age"], "columns age belong to no group"),
     ],
 )
 def test_columns_that_do_not_match_get_a_precise_error(n, names, words):
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(words)):
         blood().bind(n, names)
-    assert words in str(error.value)
 
 
 def test_a_position_beyond_the_matrix_is_refused():
@@ -182,9 +188,8 @@ def test_a_column_named_and_numbered_in_two_groups_overlaps():
 )
 def test_bad_cost_files_get_a_precise_error(tmp_path, text, words):
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=re.escape(words)):
         FeatureCosts.read(tmp_path / "c.yaml")
-    assert words in str(error.value)
 
 
 def test_a_cost_table_needs_its_columns():

@@ -21,7 +21,7 @@ from anytime.testing import check_anytime_estimator
 from anytime.testing.checks import CHECKS
 
 FAST = HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=7, min_samples_leaf=5)
-ESTIMATORS = [at.AnytimeClassifier(FAST, random_state=0), at.AnytimeRegressor(random_state=0)]
+ESTIMATORS = [at.AnytimeClassifier(random_state=0), at.AnytimeRegressor(random_state=0)]
 
 
 @parametrize_with_checks(ESTIMATORS)
@@ -48,7 +48,9 @@ def test_anytime_checks_with_requirements_and_three_classes():
     X, y, _ = at.datasets.load("wine")
     groups = {"step": [], "a": [0, 1, 2], "b": list(range(3, 9)), "c": list(range(9, 13))}
     costs = at.FeatureCosts(
-        {"step": 0.1, "a": 0.2, "b": 3.1, "c": 5.17}, groups=groups, requires={"b": ["step"], "c": ["step", "a"]}
+        {"step": 0.1, "a": 0.2, "b": 3.1, "c": 5.17},
+        groups=groups,
+        requires={"b": ["step"], "c": ["step", "a"]},
     )
     check_anytime_estimator(at.AnytimeClassifier(FAST, costs=costs, random_state=0), X, y)
 
@@ -218,7 +220,11 @@ def test_unfitted_models_say_so():
     from sklearn.exceptions import NotFittedError
 
     model = at.AnytimeClassifier()
-    for call in (lambda: model.predict([[1.0]]), lambda: model.truncate(1), lambda: next(model.stages([[1.0]]))):
+    for call in (
+        lambda: model.predict([[1.0]]),
+        lambda: model.truncate(1),
+        lambda: next(model.stages([[1.0]])),
+    ):
         with pytest.raises(NotFittedError):
             call()
     assert not hasattr(model, "order_")
@@ -268,7 +274,9 @@ def test_grid_search_scores_at_a_budget(cells):
     ).fit(X, y)
     majority = max(np.mean(y == 0), np.mean(y == 1))
     assert abs(search.best_score_ - majority) < 0.02
-    full = cross_val_score(at.AnytimeClassifier(FAST, random_state=0), X, y, scoring=at.budget_scorer(np.inf), cv=3)
+    full = cross_val_score(
+        at.AnytimeClassifier(FAST, random_state=0), X, y, scoring=at.budget_scorer(np.inf), cv=3
+    )
     assert full.mean() > 0.9
 
 
@@ -282,5 +290,7 @@ def test_budget_scorer_reaches_into_a_pipeline_and_refuses_other_models(cells):
 
 def test_sample_weight_reaches_the_estimator(cells):
     _, X, y = cells
-    only_ones = at.AnytimeClassifier(FAST, random_state=0).fit(X, y, sample_weight=np.where(y == 1, 1.0, 1e-9))
+    only_ones = at.AnytimeClassifier(FAST, random_state=0).fit(
+        X, y, sample_weight=np.where(y == 1, 1.0, 1e-9)
+    )
     assert only_ones.predict(X).mean() > 0.95

@@ -58,3 +58,4 @@ def test_type_checkers_see_the_names_that_exist_at_run_time() -> None:
     lazy = {name: home for home, names in anytime._HOMES.items() for name in names}
     lazy |= dict.fromkeys(anytime._ROOMS, "")
     assert typed == lazy
+    assert sorted(lazy) == sorted(anytime.__all__)

@@ -14,15 +14,65 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anytime import curves, datasets, runtime, testing, trees
+    from anytime._native import StopFlag
     from anytime.costs import FeatureCosts
+    from anytime.curves import (
+        AnytimeCurve,
+        AnytimeCurveDisplay,
+        Comparison,
+        compare,
+        curve,
+        pareto_frontier,
+    )
+    from anytime.estimator import budget_scorer
+    from anytime.features import Features
+    from anytime.files import BadFileError, load, save
+    from anytime.plan import Answer, Plan, Stage
+    from anytime.runtime import BatchSession, Session
+    from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
+__all__ = [
+    "Answer",
+    "AnytimeClassifier",
+    "AnytimeCurve",
+    "AnytimeCurveDisplay",
+    "AnytimeRegressor",
+    "BadFileError",
+    "BatchSession",
+    "Comparison",
+    "FeatureCosts",
+    "Features",
+    "Plan",
+    "Session",
+    "Stage",
+    "StopFlag",
+    "budget_scorer",
+    "compare",
+    "curve",
+    "curves",
+    "datasets",
+    "load",
+    "make_anytime",
+    "pareto_frontier",
+    "runtime",
+    "save",
+    "testing",
+    "trees",
+]
+
+_ROOMS = ["curves", "datasets", "runtime", "testing", "trees"]
 _HOMES = {
+    "_native": ["StopFlag"],
     "costs": ["FeatureCosts"],
+    "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
+    "estimator": ["budget_scorer"],
+    "features": ["Features"],
+    "files": ["BadFileError", "load", "save"],
+    "plan": ["Answer", "Plan", "Stage"],
+    "runtime": ["BatchSession", "Session"],
+    "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
-_ROOMS = ["datasets", "trees"]
-
-__all__ = ["FeatureCosts"]
-
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 

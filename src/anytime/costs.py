@@ -69,7 +69,9 @@ class FeatureCosts:
         tails: Mapping[str, float] | None = None,
     ) -> None:
         if prices is None:
-            raise ValueError("FeatureCosts needs prices: one per column, or a mapping from group name to price")
+            raise ValueError(
+                "FeatureCosts needs prices: one per column, or a mapping from group name to price"
+            )
         if groups is None:
             groups, prices = _one_group_per_column(prices)
         elif not isinstance(prices, Mapping):
@@ -146,7 +148,9 @@ class FeatureCosts:
         if budget < 0:
             return -1
         ticks = round(budget * 10.0**self._decimals)
-        return ticks if self.amount(ticks) <= budget else ticks - 1
+        while self.amount(ticks) > budget:
+            ticks -= max(1, ticks >> 52)  # beyond 2**53 ticks a float skips some
+        return ticks
 
     # ------------------------------------------------------------------ columns of a matrix
 
@@ -159,7 +163,9 @@ class FeatureCosts:
                 j = self._locate(group, column, position, n_columns, names is not None)
                 if column_group[j] >= 0:
                     other = self.names[column_group[j]]
-                    raise ValueError(f"groups {other!r} and {group!r} both name column {_column(column)}: groups may not overlap")
+                    raise ValueError(
+                        f"groups {other!r} and {group!r} both name column {_column(column)}: groups may not overlap"
+                    )
                 column_group[j] = g
         free = np.flatnonzero(column_group < 0)
         if free.size:
@@ -206,7 +212,9 @@ class FeatureCosts:
             return cls({str(name): price for name, price in data.items()})
         unknown = set(data) - {"unit", "groups"}
         if unknown:
-            raise ValueError(f"a cost description has the keys 'unit' and 'groups', not {_listing(sorted(unknown))}")
+            raise ValueError(
+                f"a cost description has the keys 'unit' and 'groups', not {_listing(sorted(unknown))}"
+            )
         groups, prices, requires, tails = {}, {}, {}, {}
         for name, entry in _mapping(data["groups"], "groups").items():
             entry = _mapping(entry, f"group {name!r}")
@@ -263,7 +271,9 @@ class FeatureCosts:
         units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
         if len(units) > 1:
             raise ValueError(f"a cost table has one unit, not {_listing(sorted(units))}")
-        return cls(prices, groups=groups, requires=requires, unit=units.pop() if units else None, tails=tails or None)
+        return cls(
+            prices, groups=groups, requires=requires, unit=units.pop() if units else None, tails=tails or None
+        )
 
     def write(self, path: str | Path) -> None:
         """Write a cost file: YAML, or CSV when the name ends in ``.csv``."""
@@ -282,7 +292,9 @@ class FeatureCosts:
         if path.suffix == ".csv":
             import pandas as pd
 
-            return cls.from_frame(pd.read_csv(path, dtype={"group": str, "columns": str, "requires": str, "unit": str}))
+            return cls.from_frame(
+                pd.read_csv(path, dtype={"group": str, "columns": str, "requires": str, "unit": str})
+            )
         if path.suffix not in (".yaml", ".yml", ".json"):
             raise ValueError(f"{path}: a cost file ends in .csv, .yaml, .yml or .json")
         import yaml
@@ -374,7 +386,9 @@ def _one_group_per_column(
     prices: ArrayLike | Mapping[str, float],
 ) -> tuple[dict[str, list[Column]], dict[str, float]]:
     if isinstance(prices, Mapping):
-        return {str(name): [str(name)] for name in prices}, {str(name): price for name, price in prices.items()}
+        return {str(name): [str(name)] for name in prices}, {
+            str(name): price for name, price in prices.items()
+        }
     values = np.asarray(prices)
     if values.ndim != 1:
         raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
@@ -400,7 +414,9 @@ def _checked_prices(groups: Mapping[str, Any], prices: Mapping[str, Any], what: 
     if missing := [name for name in groups if name not in given]:
         raise ValueError(f"no {what} for {_listing(missing)}")
     if unknown := [name for name in given if name not in groups]:
-        raise ValueError(f"{what} given for {_listing(unknown)}, which is no group; the groups are {_listing(groups)}")
+        raise ValueError(
+            f"{what} given for {_listing(unknown)}, which is no group; the groups are {_listing(groups)}"
+        )
     out = {}
     for name in groups:
         try:
@@ -421,7 +437,9 @@ def _checked_requirements(
         listed = [needed] if isinstance(needed, str) else list(needed)
         for group in [name, *listed]:
             if str(group) not in groups:
-                raise ValueError(f"requires names {group!r}, which is no group; the groups are {_listing(groups)}")
+                raise ValueError(
+                    f"requires names {group!r}, which is no group; the groups are {_listing(groups)}"
+                )
         if listed:
             out[str(name)] = tuple(dict.fromkeys(map(str, listed)))
     return out
@@ -432,7 +450,9 @@ def _reject_overlaps(groups: Mapping[str, tuple[Column, ...]]) -> None:
     for name, columns in groups.items():
         for column in columns:
             if column in owner:
-                raise ValueError(f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: groups may not overlap")
+                raise ValueError(
+                    f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: groups may not overlap"
+                )
             owner[column] = name
 
 
@@ -441,10 +461,7 @@ def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
     for root in requires:
         path, pending = [root], [iter(requires[root])]
         while path:
-            if path[-1] in finished:
-                needed = None
-            else:
-                needed = next(pending[-1], None)
+            needed = None if path[-1] in finished else next(pending[-1], None)
             if needed is None:
                 finished.add(path.pop())
                 pending.pop()
@@ -471,7 +488,11 @@ def _mapping(data: Any, what: str) -> Mapping[str, Any]:
 
 
 def _split(text: Any) -> list[str]:
-    return [part.strip() for part in str(text).split(";") if part.strip()] if isinstance(text, (str, int)) else []
+    return (
+        [part.strip() for part in str(text).split(";") if part.strip()]
+        if isinstance(text, (str, int))
+        else []
+    )
 
 
 def _column(column: Column) -> str:

@@ -8,7 +8,7 @@ the answer of a complete prefix. Forest blocks run natively, without the GIL; ot
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,9 @@ class Run:
         self.done = np.zeros(n, dtype=np.int32)
         self.finished = np.zeros(n, dtype=bool)
         self.ledger: Ledger | None = plan.costs.ledger(n) if metered else None
-        self._applied = np.zeros(n, dtype=np.int32)  # stages in the answer: done, less skipped and replaced ones
+        self._applied = np.zeros(
+            n, dtype=np.int32
+        )  # stages in the answer: done, less skipped and replaced ones
         self._rebased = np.zeros(n, dtype=bool)  # rows whose answer a stage has replaced, base included
         self._sum = np.zeros((n, plan.n_outputs))
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
@@ -69,7 +71,7 @@ class Run:
 
     def advance(
         self,
-        until: NDArray[np.integer] | int | None = None,  # type: ignore[type-arg]
+        until: NDArray[np.integer[Any]] | int | None = None,
         *,
         budget: NDArray[np.int64] | int = UNLIMITED,
         deadline: float = np.inf,
@@ -116,7 +118,9 @@ class Run:
     ) -> bool:
         first, last = self.plan.block_start[b : b + 2]
         reached = np.clip(self.done - first, 0, last - first).astype(np.int32)
-        may = np.where(self.done >= first, np.clip(limit - first, reached, last - first), reached).astype(np.int32)
+        may = np.where(self.done >= first, np.clip(limit - first, reached, last - first), reached).astype(
+            np.int32
+        )
         before = reached.copy()
         sums = self._tree_sums(b)
         flag = stop if isinstance(stop, StopFlag) else None
@@ -179,7 +183,9 @@ class Run:
                 at += size
         return True
 
-    def _do_stage(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+    def _do_stage(
+        self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> None:
         """Stage ``s`` for ``rows``, all or nothing for each row."""
         plan = self.plan
         if s in plan.passes:

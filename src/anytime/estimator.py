@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -139,8 +139,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             "realised": what each row pays. "model": the cost, fixed at training, of the stages it goes through. "time": measured
             seconds of computation, the batch's time shared equally by its rows.
         row_prices : (n, G), default=None
-            Prices that differ from row to row, one column per group in the order of ``costs_.names``. They change the bill, not the
-            choice of stages.
+            Prices that differ from row to row, one column per group in the order of ``costs_.names``. They change
+            the bill, not the choice of stages.
         """
         if meter not in ("realised", "model", "time"):
             raise ValueError(f"meter must be 'realised', 'model' or 'time', not {meter!r}")
@@ -157,7 +157,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return self._spent(run)
         prices = np.asarray(row_prices, dtype=np.float64)
         if prices.shape != (len(X), self.plan_.costs.n_groups):
-            raise ValueError(f"row_prices has shape {prices.shape}, but needs ({len(X)}, {self.plan_.costs.n_groups})")
+            raise ValueError(
+                f"row_prices has shape {prices.shape}, but needs ({len(X)}, {self.plan_.costs.n_groups})"
+            )
         bought = run.ledger.bought
         features = (bought @ self.plan_.costs.prices).astype(np.int64)
         evaluation = self.costs_.amounts(run.ledger.paid - features)
@@ -188,7 +190,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ one row
 
-    def predict_one(self, x: NDArray[np.float64], budget: float | None = None, deadline: float | None = None) -> Any:
+    def predict_one(
+        self, x: NDArray[np.float64], budget: float | None = None, deadline: float | None = None
+    ) -> Any:
         """The prediction for one row, without validation: the microsecond path.
 
         Parameters
@@ -224,7 +228,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             self._output = transform
         return self
 
-    def _wrapped(self, values: Array, X: Any, columns: Sequence[Any] | None = None) -> Any:
+    def _wrapped(self, values: Array, X: Any, columns: NDArray[Any] | None = None) -> Any:
         if getattr(self, "_output", "default") == "default":
             return values
         import pandas as pd
@@ -244,7 +248,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "plan_")
         finite = not self.__sklearn_tags__().input_tags.allow_nan
         encoded = self._encoded(X)
-        checked = validate_data(self, encoded, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
+        checked = validate_data(
+            self, encoded, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite
+        )
         return np.asarray(checked)
 
     def _threads(self) -> int:
@@ -345,12 +351,16 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         scores = self._scores(X, budget, deadline)
         return self._wrapped(LINKS[self.plan_.link].transform(scores), X, self.classes_)
 
-    def predict_log_proba(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+    def predict_log_proba(
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None
+    ) -> Any:
         """Logarithm of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, budget, deadline))
 
-    def decision_function(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+    def decision_function(
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None
+    ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
         scores = self._scores(X, budget, deadline)
         if scores.shape[1] == 1:
@@ -442,10 +452,7 @@ class _OneRow:
 
     def _many(self, sums: NDArray[np.int64], done: int) -> Any:
         scores = sums * self.unit
-        if self.mean:
-            scores = scores / done if done else self.base
-        else:
-            scores = self.base + scores
+        scores = (scores / done if done else self.base) if self.mean else self.base + scores
         if self.classes is not None:
             return self.classes[int(scores.argmax())]
         return scores if self.transform is None else self.transform(scores[None, :])[0]
@@ -493,7 +500,9 @@ class _BudgetScorer:
         elif hasattr(estimator, "budget"):
             limited.budget = self.budget
         else:
-            raise TypeError(f"{type(estimator).__name__} takes no budget; budget_scorer is for anytime models")
+            raise TypeError(
+                f"{type(estimator).__name__} takes no budget; budget_scorer is for anytime models"
+            )
         return limited
 
     def __repr__(self) -> str:

@@ -187,7 +187,9 @@ class Features:
         if extractor.is_async:
             return self.submit(group, raws, results).result()
         calls = _calls(extractor, raws, results)
-        return _outcomes(group, extractor, [_attempt(group, extractor.function, call) for call in calls], len(raws))
+        return _outcomes(
+            group, extractor, [_attempt(group, extractor.function, call) for call in calls], len(raws)
+        )
 
     def submit(self, group: str, raws: Sequence[Any], results: Sequence[Results]) -> Future[list[Any]]:
         """``compute`` in the background: an asynchronous extractor on the event loop, any other in a worker thread."""
@@ -291,7 +293,10 @@ class Features:
             for _ in range(repeats):
                 self._measure(i, raw, seconds)
         prices = {name: _rounded(np.median(taken) / scale) for name, taken in seconds.items()}
-        tails = {name: _rounded(np.quantile(taken, 0.99, method="higher") / scale) for name, taken in seconds.items()}
+        tails = {
+            name: _rounded(np.quantile(taken, 0.99, method="higher") / scale)
+            for name, taken in seconds.items()
+        }
         costs = FeatureCosts(prices, groups=groups, requires=self.requires, unit=unit, tails=tails)
         if path is not None:
             costs.write(path)
@@ -317,7 +322,9 @@ def as_vector(result: Any, columns: Sequence[Any]) -> NDArray[np.float64]:
         return np.empty(0)
     if isinstance(result, Mapping):
         if missing := [column for column in columns if column not in result]:
-            raise ValueError(f"returned no value for column {missing[0]!r}; it gave {', '.join(map(repr, result))}")
+            raise ValueError(
+                f"returned no value for column {missing[0]!r}; it gave {', '.join(map(repr, result))}"
+            )
         result = [result[column] for column in columns]
     try:
         vector = np.asarray(result, dtype=np.float64).reshape(-1)
@@ -375,11 +382,15 @@ def _outcomes(group: str, extractor: Extractor, outcomes: list[Any], n: int) -> 
 def _reject_unknown(what: str, given: Iterable[str], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
-            raise ValueError(f"{what} names {name!r}, which has no extractor; there are {', '.join(map(repr, names))}")
+            raise ValueError(
+                f"{what} names {name!r}, which has no extractor; there are {', '.join(map(repr, names))}"
+            )
 
 
 def _rounded(value: float) -> float:
-    return float(f"{value:.4g}")  # a fifth digit of a measured time is noise, and makes a cost file hard to read
+    return float(
+        f"{value:.4g}"
+    )  # a fifth digit of a measured time is noise, and makes a cost file hard to read
 
 
 # ---------------------------------------------------------------------- where calls run
@@ -406,16 +417,17 @@ class _Workers:
     def _work(self) -> None:
         while True:
             future, job = self._jobs.get()
+            wanted = future.set_running_or_notify_cancel()
             try:
-                outcome, error = job(), None
+                outcome, error = job() if wanted else None, None
             except BaseException as raised:  # also SystemExit: it must reach the one who waits
                 outcome, error = None, raised
             with self._lock:
                 self._idle += 1  # before the result is seen, so that the next job finds this thread idle
-            if error is None:
-                future.set_result(outcome)
-            else:
+            if error is not None:
                 future.set_exception(error)
+            elif wanted:
+                future.set_result(outcome)
             del future, job, outcome, error  # an idle thread keeps no example alive
 
 

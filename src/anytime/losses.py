@@ -58,7 +58,8 @@ def _one_vs_all(scores: Array) -> Array:
 
 def _shares(weights: Array) -> Array:
     total = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, total, out=np.full_like(weights, 1.0 / weights.shape[1]), where=total > 0)
+    even = np.full_like(weights, 1.0 / weights.shape[1])
+    return np.asarray(np.divide(weights, total, out=even, where=total > 0))
 
 
 LINKS = {
@@ -103,7 +104,9 @@ def _log_softmax(scores: Array, y: NDArray[np.generic]) -> Array:
     return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(scores)), np.asarray(y, dtype=np.intp)])
 
 
-def _log_of_shares(to_probabilities: Callable[[Array], Array]) -> Callable[[Array, NDArray[np.generic]], Array]:
+def _log_of_shares(
+    to_probabilities: Callable[[Array], Array],
+) -> Callable[[Array, NDArray[np.generic]], Array]:
     def per_row(scores: Array, y: NDArray[np.generic]) -> Array:
         chosen = to_probabilities(scores)[np.arange(len(scores)), np.asarray(y, dtype=np.intp)]
         # A few trees may give the true class no chance at all; the floor keeps such a prefix comparable.

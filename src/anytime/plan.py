@@ -1,7 +1,8 @@
 """The one contract: an ordered plan of stages that can be stopped after any of them.
 
-Every learner produces a ``Plan``. A plan is made of **blocks**, runs of consecutive stages that share an evaluator (a native
-forest is one block of many stages; a linear step or a network exit is a block of one). After stage ``t`` there is one valid answer:
+Every learner produces a ``Plan``. A plan is made of **blocks**, runs of consecutive stages that share an evaluator (a
+native forest is one block of many stages; a linear step or a network exit is a block of one). After stage ``t`` there
+is one valid answer:
 
 - ``combine="sum"``: the base plus what stages since the last replacing stage have added;
 - ``combine="mean"``: the mean of those stages (a forest), the base before the first;
@@ -30,7 +31,18 @@ from anytime.losses import LINKS, Link
 Array = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description, arrays
 
-__all__ = ["Answer", "Block", "FunctionBlock", "LinearBlock", "MarginRule", "Plan", "Rule", "ScoreRule", "Stage", "rowwise_product"]
+__all__ = [
+    "Answer",
+    "Block",
+    "FunctionBlock",
+    "LinearBlock",
+    "MarginRule",
+    "Plan",
+    "Rule",
+    "ScoreRule",
+    "Stage",
+    "rowwise_product",
+]
 
 
 # ---------------------------------------------------------------------- what stages compute
@@ -85,7 +97,9 @@ class LinearBlock(Block):
         self._columns = np.asarray(columns, dtype=np.int32)
         self.coefficients = np.atleast_2d(np.asarray(coefficients, dtype=np.float64))
         if self.coefficients.shape[0] != self._columns.size:
-            raise ValueError(f"{self._columns.size} columns but {self.coefficients.shape[0]} rows of coefficients")
+            raise ValueError(
+                f"{self._columns.size} columns but {self.coefficients.shape[0]} rows of coefficients"
+            )
         if self._columns.size and self._columns.min() < 0:
             raise ValueError("a column's position is not negative")
         if not np.isfinite(self.coefficients).all():
@@ -488,7 +502,9 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
     for b, block in enumerate(plan.blocks):
         if plan.weights is None and block.width != n_outputs:
-            raise ValueError(f"block {b} gives {block.width} numbers per row, but the plan has {n_outputs} outputs")
+            raise ValueError(
+                f"block {b} gives {block.width} numbers per row, but the plan has {n_outputs} outputs"
+            )
     for name, length in (("evaluation_costs", n_stages), ("replaces", n_stages), ("quality", n_stages + 1)):
         given = getattr(plan, name)
         if given is not None and np.shape(given) != (length,):
@@ -498,7 +514,9 @@ def _check_plan(plan: Plan) -> None:
         if not np.isfinite(costs).all() or (costs < 0).any():
             raise ValueError("evaluation costs must be finite and not negative")
         if plan.costs.costs.budget_ticks(2 * costs.sum() + plan.costs.costs.total) == UNLIMITED:
-            raise ValueError("evaluating the stages costs too much beside such small prices; count in a smaller unit")
+            raise ValueError(
+                "evaluating the stages costs too much beside such small prices; count in a smaller unit"
+            )
     if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
         raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
     if plan.weights is not None:
@@ -508,7 +526,9 @@ def _check_plan(plan: Plan) -> None:
 def _check_weights(plan: Plan) -> None:
     assert plan.weights is not None
     if plan.combine != "sum" or plan.passes or (plan.replaces is not None and np.any(plan.replaces)):
-        raise ValueError("a refitted table needs combine='sum', no replacing stage and no filter: all of 1..t must be done")
+        raise ValueError(
+            "a refitted table needs combine='sum', no replacing stage and no filter: all of 1..t must be done"
+        )
     if len(plan.weights) != plan.n_stages:
         raise ValueError(f"the table has {len(plan.weights)} rows, but the plan has {plan.n_stages} stages")
     if plan.intercepts is not None and np.shape(plan.intercepts) != (plan.n_stages, plan.n_outputs):

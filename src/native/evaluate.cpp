@@ -83,6 +83,7 @@ void add_tree(const Forest& forest, int32_t t, const Rank* ranks, int32_t rows, 
   const Layout& layout = forest.layout();
   const Tree& tree = layout.trees[static_cast<size_t>(t)];
   uint32_t slot[kLanes];
+  std::fill_n(slot, kLanes, tree.root);
   const int64_t* values = nullptr;
   if (tree.form == Form::kPlain) {
     for (int lane = 0; lane < rows; ++lane) {
@@ -91,10 +92,10 @@ void add_tree(const Forest& forest, int32_t t, const Rank* ranks, int32_t rows, 
     return;
   }
   if (tree.form == Form::kNarrow) {
-    descend_rows(layout.narrow.nodes.data(), nullptr, ranks, tree.root, tree.depth, slot);
+    descend<1>(layout.narrow.nodes.data(), nullptr, ranks, tree.depth, slot);
     values = layout.narrow.values.data();
   } else {
-    descend_rows(layout.wide.nodes.data(), layout.set_bits.data(), ranks, tree.root, tree.depth, slot);
+    descend<1>(layout.wide.nodes.data(), layout.set_bits.data(), ranks, tree.depth, slot);
     values = layout.wide.values.data();
   }
   const auto width = static_cast<size_t>(forest.value_width());
@@ -348,7 +349,7 @@ bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads
 
 namespace {
 
-constexpr int kTrees = 8;          // trees that one row walks side by side
+constexpr int kTrees = kLanes;          // trees that one row walks side by side
 constexpr int32_t kTreesPerLook = 32;  // under a watch: about 300 ns
 
 template <class Rank, class Node>
@@ -362,7 +363,7 @@ void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks
     slot[i] = tree.root;
     depth = std::max(depth, tree.depth);
   }
-  descend_trees(slots.nodes.data(), layout.set_bits.data(), ranks, depth, slot);
+  descend<0>(slots.nodes.data(), layout.set_bits.data(), ranks, depth, slot);
   const auto width = static_cast<size_t>(forest.value_width());
   for (int i = 0; i < count; ++i) {
     if (width == 1) {

@@ -1,4 +1,4 @@
-// The inner loops: sixteen walks at a time, either one tree for sixteen rows or several trees for one row.
+// The inner loops: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,46 @@ inline uint32_t step(const WideNode& node, const uint32_t* set_bits, Rank rank) 
   return node.left + (node.set == 0 ? wide_rank > node.rank : in_set);
 }
 
-// Slots reached by the rows of a pack in one tree.
-template <class Node, class Rank>
-inline void descend_rows(const Node* nodes, const uint32_t* set_bits, const Rank* ranks, uint32_t root, int32_t depth,
-                         uint32_t (&slot)[kLanes]) noexcept {
-  constexpr int kTogether = 8;  // as many walks as there are registers for
-  for (int first = 0; first < kLanes; first += kTogether) {
-    uint32_t at[kTogether];
-    for (uint32_t& a : at) a = root;
-    for (int32_t d = 0; d < depth; ++d) {
-      for (int i = 0; i < kTogether; ++i) {
+// Moves every walk down until all stand on a leaf, which takes at most `depth` steps. Walk i reads `ranks[i * apart]`
+// and what stands kLanes entries further for each further column.
+template <int kApart, class Node, class Rank>
+inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* ranks, int32_t depth,
+                    uint32_t (&slot)[kLanes]) noexcept {
+  constexpr int32_t kStepsPerCheck = STEPS;
+  uint32_t at[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) at[i] = slot[i];
+  int32_t d = 0;
+#ifdef CHECK
+  while (depth - d > kStepsPerCheck) {
+    for (int32_t e = d + (d == 0 ? CHECK : kStepsPerCheck) - 1; d < e; ++d) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes; ++i) {
         const Node& node = nodes[at[i]];
-        at[i] = step(node, set_bits, ranks[node.column + static_cast<uint32_t>(first + i)]);
+        at[i] = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
       }
     }
-    for (int i = 0; i < kTogether; ++i) slot[first + i] = at[i];
+    uint32_t moved = 0;
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      const Node& node = nodes[at[i]];
+      const uint32_t next = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
+      moved |= next ^ at[i];
+      at[i] = next;
+    }
+    ++d;
+    if (moved == 0) {d = depth; break;}
   }
-}
-
-// Slots reached by one row in N trees; `ranks` is its lane.
-template <int N, class Node, class Rank>
-inline void descend_trees(const Node* nodes, const uint32_t* set_bits, const Rank* ranks, int32_t depth,
-                          uint32_t (&slot)[N]) noexcept {
-  for (int32_t d = 0; d < depth; ++d) {
-    for (int i = 0; i < N; ++i) {
-      const Node& node = nodes[slot[i]];
-      slot[i] = step(node, set_bits, ranks[node.column]);
+#endif
+  for (; d < depth; ++d) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      const Node& node = nodes[at[i]];
+      at[i] = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
     }
   }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes; ++i) slot[i] = at[i];
 }
 
 }  // namespace anytime

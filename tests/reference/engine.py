@@ -6,7 +6,9 @@ from anytime.losses import LINKS
 from anytime.plan import Plan
 
 
-def run_row(plan: Plan, x: np.ndarray, *, until: int | None = None, budget: int | None = None) -> tuple[np.ndarray, int, int]:
+def run_row(
+    plan: Plan, x: np.ndarray, *, until: int | None = None, budget: int | None = None
+) -> tuple[np.ndarray, int, int]:
     """Scores, ticks paid and stages done for one row. ``budget`` is a limit on realised ticks."""
     link = LINKS[plan.link]
     row = x[None, :]

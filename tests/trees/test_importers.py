@@ -102,10 +102,11 @@ def strange_rows(case, imported, n=160):
     X = np.array(case.X[r.integers(0, N, n)], dtype=np.float64)
     by_set = set(imported.trees.feature[imported.trees.category_set != NUMERIC].tolist())
     for column in range(X.shape[1]):
-        pool = np.array(STRANGE + [np.nan] * 4 * case.nan + [np.inf, -np.inf] * case.infinite)
+        pool = STRANGE + [np.inf, -np.inf] * case.infinite
         pool = np.concatenate([pool, STRANGE_CODES if column in by_set else thresholds(imported, column)])
-        pool = pool if case.infinite else pool[~(np.abs(pool) > 1e38)]
+        pool = pool if case.infinite else pool[np.abs(pool) < 1e38]
         X[:, column] = np.where(r.random(n) < 0.5, r.choice(pool, n), X[:, column])
+        X[(r.random(n) < 0.15) & case.nan, column] = np.nan
     return X
 
 
@@ -133,10 +134,9 @@ def test_answers_are_those_of_the_original(name):
     for X in (case.X[:60], strange_rows(case, imported)):
         expected = original(case.model, X)
         found = ours(imported, X, expected.shape[1])
+        # XGBoost adds in float32, so small answers that are sums of larger terms carry the rounding of those.
         scale = (
-            1.0
-            if imported.classes is not None
-            else np.maximum(np.abs(expected), 1e-3 * np.abs(expected).max())
+            np.maximum(np.abs(expected), 0.1 * np.abs(expected).max()) if imported.classes is None else 1.0
         )
         assert np.max(np.abs(found - expected) / scale) <= 1e-6
 
@@ -239,7 +239,8 @@ def test_any_floats_at_all_give_the_same_answer(name, data):
     case, imported = built(name)
     width = 64 if case.infinite else 32
     cells = st.floats(width=width, allow_infinity=case.infinite) | st.sampled_from(STRANGE_CODES)
-    cells |= st.sampled_from(sorted(set(imported.trees.threshold.tolist())))
+    at_thresholds = [t for t in imported.trees.threshold.tolist() if case.infinite or abs(t) < 1e38]
+    cells |= st.sampled_from(at_thresholds)
     row = st.lists(cells, min_size=case.X.shape[1], max_size=case.X.shape[1])
     X = np.array(data.draw(st.lists(row, min_size=1, max_size=5)))
     expected = original(case.model, X)

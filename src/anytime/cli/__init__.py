@@ -1,6 +1,6 @@
 """The ``anytime`` command: from a table and a price list to a model that can be interrupted, without writing Python.
 
-Each command is one small file; what they share is ``io`` (reading tables, models, prices), ``screen`` (tables, plots, progress) and
+Each command is one small file; what they share is ``io`` (reading tables, models, prices), ``tables`` and ``plot`` (what is printed) and
 ``errors``. Whatever takes long to import is imported inside the commands, so that ``anytime --help`` is there at once.
 """
 

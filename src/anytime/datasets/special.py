@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anytime.datasets.aslib import in_fold
 from anytime.datasets.columns import ABALONE, MQ2008, MQ2008_STREAMS
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
-from anytime.datasets.tables import SparseTable, Table, class_numbers, runs, uniform_costs
+from anytime.datasets.tables import SparseTable, Table, runs, uniform_costs
 
 __all__ = ["Folded", "Musk", "read_abalone", "read_lgb_rank", "read_mfeat", "read_mq2008"]
 
 
 def read_mq2008(source: Source, *, fold: int = 1) -> Dataset:
     """LETOR's MQ2008: files S1 to S5; fold ``i`` trains on three in a circle, validates on the next, tests on the last."""
-    files = {f"S{k}": f"mq2008/S{k}.txt" for k in range(1, 6)}
-    sizes = [len(source.sparse(file, 46)[1]) for file in files.values()]
-    data = SparseTable(files=files, columns=46, names=MQ2008, groups=MQ2008_STREAMS)(source)
     if fold not in range(1, 6):
         raise ValueError(f"fold must be from 1 to 5, not {fold!r}")
-    part = np.repeat(np.arange(1, 6), sizes)
+    files = {f"{k}": f"mq2008/S{k}.txt" for k in range(1, 6)}
+    data = SparseTable(files=files, columns=46, names=MQ2008, groups=MQ2008_STREAMS)(source)
     valid, test = (fold + 2) % 5 + 1, (fold + 3) % 5 + 1
     return data.with_attributes(
-        folds=part,
-        train=np.flatnonzero((part != valid) & (part != test)),
-        valid=np.flatnonzero(part == valid),
-        test=np.flatnonzero(part == test),
+        train=np.flatnonzero((data.folds != valid) & (data.folds != test)),
+        valid=np.flatnonzero(data.folds == valid),
+        test=np.flatnonzero(data.folds == test),
     )
 
 
@@ -47,7 +45,8 @@ def read_lgb_rank(source: Source) -> Dataset:
 def read_mfeat(source: Source) -> Dataset:
     """Six families of descriptors of the same 2,000 handwritten digits, each a file of its own."""
     families = {"fourier": 76, "factors": 216, "karhunen": 64, "pixel": 240, "zernike": 47, "morphological": 6}
-    blocks = []
+    blocks: list[NDArray[np.float64]] = []
+    digits = np.repeat(np.arange(10), 200)
     for family, columns in families.items():
         file = f"mfeat/mfeat-{family}.tsv"
         table = source.table(file, sep="\t", header=0)
@@ -55,19 +54,17 @@ def read_mfeat(source: Source) -> Dataset:
             if table.shape[1] != columns + 1:
                 raise ValueError(f"it has {table.shape[1] - 1} feature columns instead of {columns}")
             blocks.append(table.iloc[:, :-1].to_numpy(dtype=np.float64))
-            answers, _ = class_numbers(table.iloc[:, -1], _MFEAT_CLASSES[table.iloc[:, -1].min()])
+            label = table.iloc[:, -1].to_numpy()  # some files count the digits from 1, the others from 0
+            if not np.array_equal(label - label[0], digits):
+                raise ValueError("its rows are not the digits 0 to 9, 200 of each")
     names = tuple(f"{family} {k + 1}" for family, columns in families.items() for k in range(columns))
     return Dataset(
         np.hstack(blocks),
-        answers,
+        digits,
         uniform_costs(names, runs(families)),
         feature_names=names,
         target_names=tuple("0123456789"),
     )
-
-
-# Some of the files number the ten digits from 1, the others from 0.
-_MFEAT_CLASSES = {first: {str(first + k): str(k) for k in range(10)} for first in (0, 1)}
 
 
 def read_abalone(source: Source) -> Dataset:

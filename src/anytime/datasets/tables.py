@@ -235,9 +235,14 @@ def patches(side: int, patch: int) -> dict[str, list[int]]:
 
 
 def official_parts(sizes: Mapping[str, int], cuts: Iterable[int] = ()) -> dict[str, NDArray[np.intp]]:
-    """Row numbers of the parts, from the number of rows of each file or from cuts in the only one."""
+    """Row numbers of the parts, from the number of rows of each file or from cuts in the only one.
+
+    Files that are called 1, 2, … are folds.
+    """
     rows = np.arange(sum(sizes.values()))
     cuts = list(cuts)
+    if all(part.isdigit() for part in sizes):
+        return {"folds": np.repeat([int(part) for part in sizes], list(sizes.values()))}
     if cuts:
         names = ("train", "test") if len(cuts) == 1 else ("train", "valid", "test")
         return dict(zip(names, np.split(rows, cuts), strict=True))

@@ -17,35 +17,43 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.files.reading import bad, shown
 
-__all__ = ["MANIFEST", "Archive", "Packed", "pack_arrays", "write_archive"]
+__all__ = ["MANIFEST", "Archive", "Packed", "allowance", "pack_arrays", "write_archive"]
 
 MANIFEST = "manifest.json"
 RATIO = 64  # times the file's size that its contents may have; typical models stay below 10
 FLOOR = 1 << 24  # bytes that the contents of any file may have, however small
 MOST_MANIFEST = 1 << 26
 MOST_MEMBERS = 0xFFFF - 1  # a zip without its 64-bit extension
-_MOST_FILE = 0xFFFFFFFF
+_MOST_SIZE = 0xFFFFFFFF
 _DEFLATE_MOST = 1032  # no deflated stream unpacks to more than this many times its size
 _CHUNK = 1 << 20
+_LONGEST_HEADER = 256
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _END = struct.Struct("<4s4H2IH")
 _STORED, _DEFLATED = 0, 8
-_VERSION, _MADE_BY, _DATE, _ATTRIBUTES = 20, 3 << 8 | 20, 1 << 5 | 1, 0o100644 << 16  # 1980-01-01, a plain file
+_VERSION, _MADE_BY = 20, 3 << 8 | 20
+_DATE, _ATTRIBUTES = 1 << 5 | 1, 0o100644 << 16  # 1980-01-01, a plain file
 
 _NAME = re.compile(r"manifest\.json|arrays/[a-z0-9_.]{1,120}\.npy")
 _NPY = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([|<][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]{0,100})\), \} *\n", re.S
+    rb"\x93NUMPY\x01\x00..\{'descr': '([|<][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]{0,100})\), \} *\n",
+    re.S,
 )
 _TYPES = frozenset(["|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"])
+
+
+def allowance(file_bytes: int) -> int:
+    """Bytes that the contents of a file of this size may take."""
+    return max(FLOOR, RATIO * file_bytes)
 
 
 # ---------------------------------------------------------------------- headers, written and read by the same lines
@@ -89,7 +97,13 @@ def _npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     """Version 1.0, padded so that the numbers begin at a multiple of 64."""
     text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape!r}, }}"
     padding = -(10 + len(text) + 1) % 64
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + padding + 1) + text.encode() + b" " * padding + b"\n"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(text) + padding + 1)
+        + text.encode()
+        + b" " * padding
+        + b"\n"
+    )
 
 
 # ---------------------------------------------------------------------- writing
@@ -115,7 +129,7 @@ def pack_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Packed]:
     """Members in order of name, deflated where that makes them smaller."""
     raw = {f"arrays/{name}.npy": _npy_bytes(array) for name, array in sorted(arrays.items())}
     packed = [_pack(name, data, squeeze=True) for name, data in raw.items()]
-    if sum(m.size for m in packed) > max(FLOOR, RATIO * sum(len(m.data) for m in packed)):
+    if sum(m.size for m in packed) > allowance(sum(len(m.data) for m in packed)):
         # So regular that a reader would take it for a bomb.
         return [_pack(name, data, squeeze=False) for name, data in raw.items()]
     return packed
@@ -140,13 +154,14 @@ def _pack(name: str, data: bytes, *, squeeze: bool) -> Packed:
 def write_archive(out: BinaryIO, manifest: bytes, arrays: Iterable[Packed]) -> None:
     """Write the whole file. The manifest is first and never deflated, so that it can be read with any tool."""
     if len(manifest) > MOST_MANIFEST:
-        raise ValueError(f"the model's description takes {len(manifest)} bytes; a file has room for {MOST_MANIFEST}")
+        raise ValueError(
+            f"the model's description takes {len(manifest)} bytes; a file has room for {MOST_MANIFEST}"
+        )
     members = [_pack(MANIFEST, manifest, squeeze=False), *arrays]
-    ends = np.cumsum([_LOCAL.size + len(m.name) + len(m.data) for m in members])
-    if len(members) > MOST_MEMBERS or ends[-1] > _MOST_FILE // 2:
-        raise ValueError(f"the model has {len(members)} parts and {ends[-1]} bytes, more than a file can hold")
-    directory, offset = b"", 0
-    central = []
+    total = sum(max(len(m.data), m.size) for m in members) + 256 * len(members)  # headers and names included
+    if len(members) > MOST_MEMBERS or total > _MOST_SIZE:
+        raise ValueError(f"the model has {len(members)} parts and {total} bytes, more than a file can hold")
+    central, offset = [], 0
     for member in members:
         entry = _Member(member.name, member.method, member.crc, len(member.data), member.size, offset)
         out.write(entry.local())
@@ -181,14 +196,11 @@ class Archive:
         self._refuse_bombs(max_bytes)
 
     @property
-    def allowance(self) -> int:
-        """Bytes that the contents of a file of this size may take."""
-        return max(FLOOR, RATIO * self.size)
-
-    @property
     def array_names(self) -> list[str]:
         """Names of the arrays, in the order in which they stand."""
-        return [name.removeprefix("arrays/").removesuffix(".npy") for name in self._members if name != MANIFEST]
+        return [
+            name.removeprefix("arrays/").removesuffix(".npy") for name in self._members if name != MANIFEST
+        ]
 
     def manifest(self) -> bytearray:
         """The bytes of the manifest."""
@@ -202,15 +214,17 @@ class Archive:
         member = self._members[f"arrays/{name}.npy"]
         digest = hashlib.sha256()
         raw = bytearray()
-        header, dtype, shape = None, np.dtype(bool), (0,)
+        header: _Header | None = None
         for chunk in self._unpack(member, digest):
             raw += chunk
-            if header is None:  # the first chunk holds all of it: look before any more is unpacked
-                header, dtype, shape = _read_npy_header(raw, member)
+            if header is None and len(raw) >= min(
+                member.size, _LONGEST_HEADER
+            ):  # before any more is unpacked
+                header = _read_npy_header(raw, member)
         if header is None:
             bad(member.name, "is empty")
-        array = np.frombuffer(raw, dtype=dtype, offset=header).reshape(shape)
-        if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        array = np.frombuffer(raw, dtype=header.dtype, offset=header.length).reshape(header.shape)
+        if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
             bad(member.name, "holds truth values that are neither 0 nor 1")
         return array, digest.hexdigest()
 
@@ -248,14 +262,20 @@ class Archive:
         for member in self._members.values():
             most = member.packed if member.method == _STORED else (member.packed + 1) * _DEFLATE_MOST
             if member.size > most or (member.method == _STORED and member.size != member.packed):
-                bad(member.name, f"claims {member.size} bytes, which its {member.packed} packed bytes cannot hold")
+                bad(
+                    member.name,
+                    f"claims {member.size} bytes, which its {member.packed} packed bytes cannot hold",
+                )
         manifest = self._members[MANIFEST]
         if manifest.method != _STORED or manifest.size > MOST_MANIFEST:
             bad(MANIFEST, f"must not be compressed, nor have more than {MOST_MANIFEST} bytes")
         if self.unpacked > max_bytes:
             bad("the file", f"unpacks to {self.unpacked} bytes, more than max_bytes={max_bytes}")
-        if self.unpacked > self.allowance:
-            bad("the file", f"has {self.size} bytes and claims to hold {self.unpacked}: no model is that regular")
+        if self.unpacked > allowance(self.size):
+            bad(
+                "the file",
+                f"has {self.size} bytes and claims to hold {self.unpacked}: no model is that regular",
+            )
 
     # ------------------------------------------------------------------ bytes
 
@@ -286,32 +306,33 @@ class Archive:
             bad(member.name, "is damaged: its size or its checksum is wrong")
 
     def _pieces(self, member: _Member, digest: Any) -> Iterator[bytes]:
-        inflater = zlib.decompressobj(-15) if member.method == _DEFLATED else None
+        if member.method == _STORED:
+            for chunk in self._chunks(member.packed):
+                digest.update(chunk)
+                yield chunk
+            return
+        inflater = zlib.decompressobj(-15)
         for chunk in self._chunks(member.packed):
             digest.update(chunk)
-            if inflater is None:
-                yield chunk
-                continue
-            while chunk and not inflater.eof:
-                try:
-                    piece = inflater.decompress(chunk, _CHUNK)
-                except zlib.error as error:
-                    bad(member.name, f"is damaged: {error}")
-                chunk = inflater.unconsumed_tail
-                if piece:
-                    yield piece
-            if inflater.unused_data or chunk:
+            try:
+                yield from _inflated(inflater, chunk)
+            except zlib.error as error:
+                bad(member.name, f"is damaged: {error}")
+            if inflater.unused_data:
                 bad(member.name, "is damaged: something follows its end")
-        if inflater is not None and not inflater.eof:
-            yield from self._rest(member, inflater)
-
-    @staticmethod
-    def _rest(member: _Member, inflater: Any) -> Iterator[bytes]:
-        """What the inflater still holds back when all packed bytes are in."""
-        while piece := inflater.decompress(b"", _CHUNK):
-            yield piece
         if not inflater.eof:
             bad(member.name, "is damaged: it ends in the middle")
+
+
+def _inflated(inflater: Any, packed: bytes) -> Iterator[bytes]:
+    """All that ``packed`` unpacks to, in pieces of bounded size."""
+    while True:
+        piece = inflater.decompress(packed, _CHUNK)
+        packed = inflater.unconsumed_tail
+        if piece:
+            yield piece
+        if not packed and len(piece) < _CHUNK:
+            return
 
 
 def _read_entry(directory: bytes, at: int) -> tuple[_Member, int]:
@@ -332,9 +353,15 @@ def _read_entry(directory: bytes, at: int) -> tuple[_Member, int]:
     return member, end
 
 
-def _read_npy_header(raw: bytearray, member: _Member) -> tuple[int, np.dtype[Any], tuple[int, ...]]:
-    """Length of the header, type and shape; parsed by pattern, not by evaluation as ``numpy.load`` does."""
-    found = _NPY.match(raw[:256])
+class _Header(NamedTuple):
+    length: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def _read_npy_header(raw: bytearray, member: _Member) -> _Header:
+    """Parsed by pattern, not by evaluation as ``numpy.load`` does."""
+    found = _NPY.match(raw[:_LONGEST_HEADER])
     if found is None:
         bad(member.name, "does not begin as an array does")
     dtype = found[1].decode()
@@ -350,4 +377,4 @@ def _read_npy_header(raw: bytearray, member: _Member) -> tuple[int, np.dtype[Any
     itemsize = np.dtype(dtype).itemsize
     if len(header) + math.prod(shape) * itemsize != member.size:
         bad(member.name, f"shape {shape} of type {dtype} does not make {member.size} bytes")
-    return len(header), np.dtype(dtype), shape
+    return _Header(len(header), np.dtype(dtype), shape)

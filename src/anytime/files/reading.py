@@ -144,7 +144,9 @@ class Fields:
     def texts(self, name: str) -> list[str]:
         """A list of strings."""
         return [
-            item if type(item) is str else bad(f"{self.place(name)}[{i}]", f"expected a string, found {shown(item)}")
+            item
+            if type(item) is str
+            else bad(f"{self.place(name)}[{i}]", f"expected a string, found {shown(item)}")
             for i, item in enumerate(self.items(name))
         ]
 
@@ -164,6 +166,10 @@ class Fields:
     def inner(self, name: str) -> Fields:
         """An object."""
         return Fields(self.take(name), self.place(name))
+
+    def names(self) -> list[str]:
+        """Names of the fields that are left."""
+        return list(self._left)
 
     def rest(self) -> dict[str, Any]:
         """All fields that are left."""
@@ -186,7 +192,11 @@ class ArrayShelf:
         return name in self._arrays
 
     def take(
-        self, name: str, dtype: str | None = None, ndim: int | None = None, shape: tuple[int, ...] | None = None
+        self,
+        name: str,
+        dtype: str | None = None,
+        ndim: int | None = None,
+        shape: tuple[int, ...] | None = None,
     ) -> NDArray[Any]:
         """Take an array."""
         where = f"array {name!r}"

@@ -43,27 +43,34 @@ class Layout:
         self.plan = plan = model._plan
         costs = plan.costs.costs
         self.names = costs.names
+        self.column_group = plan.costs.column_group
         self.number = {name: g for g, name in enumerate(self.names)}
         self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
-        self.labels = [costs.groups[name] for name in self.names]
         self.columns = _positions(model)
+        self.labels = [self._labels(name) for name in self.names]
         self.link = LINKS[plan.link]
+        self.n_stages = plan.n_stages
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
-        self.block_of = [plan.locate(s)[0] for s in range(plan.n_stages)]
+        self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.native = [probe._is_native(b) for b in range(len(plan.blocks))]
         self.allows_missing = bool(model.__sklearn_tags__().input_tags.allow_nan)
         if features is not None:
             self._check(features)
 
+    def _labels(self, group: str) -> Sequence[Any]:
+        """What the columns of a group are called by an extractor that returns a mapping."""
+        listed = self.plan.costs.costs.groups[group]
+        named = self.features.columns.get(group, listed) if self.features is not None else listed
+        return named if len(named) == len(listed) else listed
+
     # ------------------------------------------------------------------ stages
 
     @cached_property
     def next_use(self) -> NDArray[np.int32]:
         """(S + 1, G) the first stage from ``s`` on that may use a group; S when none does."""
-        n_stages = self.plan.n_stages
-        out = np.full((n_stages + 1, len(self.names)), n_stages, dtype=np.int32)
-        for s in range(n_stages - 1, -1, -1):
+        out = np.full((self.n_stages + 1, len(self.names)), self.n_stages, dtype=np.int32)
+        for s in range(self.n_stages - 1, -1, -1):
             out[s] = out[s + 1]
             out[s, self.plan.stage_groups[s]] = s
         return out
@@ -73,7 +80,8 @@ class Layout:
         """Groups that each stage's own outputs may use, rules apart."""
         plan = self.plan
         return [
-            plan.costs.groups_of(plan.blocks[b].columns(s - plan.block_start[b])) for s, b in enumerate(self.block_of)
+            plan.costs.groups_of(plan.blocks[b].columns(s - plan.block_start[b]))
+            for s, b in enumerate(self.block_of)
         ]
 
     def rule_groups(self, rule: Rule) -> Groups:
@@ -86,6 +94,17 @@ class Layout:
         return MarginSkips.of(self.plan)
 
     # ------------------------------------------------------------------ groups
+
+    def listed(self, bought: tuple[int, ...] | NDArray[np.bool_]) -> list[str]:
+        """Names of groups in the order of purchase; of a mask, in the plan's order."""
+        if isinstance(bought, tuple):
+            return [self.names[g] for g in bought]
+        mask = bought.tolist()
+        return [name for name, g in self._order if mask[g]]
+
+    @cached_property
+    def _order(self) -> list[tuple[str, int]]:
+        return [(name, self.number[name]) for name in self.plan.order]
 
     @cached_property
     def dependents(self) -> dict[int, list[int]]:
@@ -125,7 +144,9 @@ class Layout:
                     )
             for source in costs.requires.get(name, ()):
                 if source not in features.extractors and self.columns[self.number[source]].size:
-                    raise ValueError(f"group {name!r} requires {source!r}, for which features has no extractor")
+                    raise ValueError(
+                        f"group {name!r} requires {source!r}, for which features has no extractor"
+                    )
 
 
 def _positions(model: AnytimeModel) -> list[NDArray[np.intp]]:

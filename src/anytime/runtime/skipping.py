@@ -48,7 +48,7 @@ class MarginSkips:
                 thresholds[s] = rule.threshold
         return cls(thresholds) if np.count_nonzero(~np.isnan(thresholds)) >= _FEW else None
 
-    def next_stage(self, margins: Array, stages: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:  # type: ignore[type-arg]
+    def next_stage(self, margins: Array, stages: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int64]:
         """(n,) the first stage from ``stages`` on that may work on each row; S when none does.
 
         Parameters
@@ -64,7 +64,6 @@ class MarginSkips:
             opens = margins < table[np.minimum(at, table.size - 1)]
             at = np.where(inside & ~opens, at + 2**k, at)
         return np.minimum(at, visit)
-
 
     def next_for(self, margin: float, stage: int) -> int:
         """``next_stage`` of a single row, without the price of arrays."""

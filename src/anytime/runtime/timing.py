@@ -31,6 +31,7 @@ class Pace:
     def __init__(self, prior: float = 0.0) -> None:
         self.prior = prior
         self.count = 0
+        self.units = 0
         self.total = 0.0
         self.largest = 0.0
         self.error = 0.0  # sum of |measured - expected|
@@ -46,11 +47,13 @@ class Pace:
             return max(self.prior, self._sorted[-1])
         return self._quantile(0.99)
 
-    def observe(self, seconds: float) -> None:
-        """Take a measurement into account."""
-        self.error += abs(seconds - self.expect())
-        self.count += 1
+    def observe(self, seconds: float, units: int = 1) -> None:
+        """Take into account that ``units`` pieces of work took ``seconds`` together."""
         self.total += seconds
+        self.units += units
+        self.count += 1
+        seconds /= units
+        self.error += abs(seconds - self.expect())
         self.largest = max(self.largest, seconds)
         bucket = int(max(seconds, 0.0) * 1e6).bit_length()
         self.histogram[bucket] = self.histogram.get(bucket, 0) + 1
@@ -68,7 +71,7 @@ class Pace:
             return {"count": 0, "expected": self.prior}
         return {
             "count": self.count,
-            "mean": self.total / self.count,
+            "mean": self.total / self.units,
             "median": self._quantile(0.5),
             "p99": self._quantile(0.99),
             "max": self.largest,
@@ -93,8 +96,12 @@ class Timings:
         unit = seconds_per_unit(costs.unit)
         tails = costs.tails or costs.prices
         self.groups = [Pace(0.0 if unit is None else tails[name] * unit) for name in costs.names]
-        self._evaluation = [] if unit is None or plan.evaluation_costs is None else (plan.evaluation_costs * unit).tolist()
-        self.stages: dict[tuple[int, int], Pace] = {}  # by the first and the last stage of what is run in one go
+        self._evaluation = (
+            [] if unit is None or plan.evaluation_costs is None else (plan.evaluation_costs * unit).tolist()
+        )
+        self.stages: dict[
+            tuple[int, int], Pace
+        ] = {}  # by the first and the last stage of what is run in one go
         self.runs = 0
         self.overruns = 0
         self.worst_overrun = 0.0
@@ -107,10 +114,10 @@ class Timings:
             pace = self.stages.setdefault((first, last), Pace(prior))
         return pace
 
-    def observe(self, pace: Pace, seconds: float) -> None:
-        """Take a measurement into account; safe from several threads."""
+    def observe(self, pace: Pace, seconds: float, units: int = 1) -> None:
+        """``pace.observe``, safe from several threads."""
         with self._lock:
-            pace.observe(seconds)
+            pace.observe(seconds, units)
 
     def finish(self, elapsed: float, allowed: float) -> None:
         """Count a run that took ``elapsed`` seconds of the ``allowed``."""

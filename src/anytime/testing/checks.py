@@ -61,7 +61,9 @@ def check_anytime_estimator(
             check(model, X)
         except Exception as error:
             if on_fail == "raise":
-                raise AssertionError(f"{type(estimator).__name__}: it is not true that {name}: {error}") from error
+                raise AssertionError(
+                    f"{type(estimator).__name__}: it is not true that {name}: {error}"
+                ) from error
             results.append((name, error))
         else:
             results.append((name, None))
@@ -102,7 +104,9 @@ def a_group_is_paid_once_and_its_requirements_with_it(model: Any, X: Any) -> Non
     assert (run.ledger.paid <= most).all(), "a group was paid more than once"
     for g in range(bound.n_groups):
         owners = bought[:, g]
-        assert bought[owners][:, bound.table.closure(g)].all(), f"{bound.costs.names[g]!r} without what it requires"
+        assert bought[owners][:, bound.table.closure(g)].all(), (
+            f"{bound.costs.names[g]!r} without what it requires"
+        )
 
 
 def the_order_of_groups_covers_what_is_bought(model: Any, X: Any) -> None:
@@ -122,7 +126,9 @@ def an_unlimited_budget_gives_the_full_prediction(model: Any, X: Any) -> None:
     model = _with(model, budget=None)
     full = _outputs(model, X)
     assert_array_equal(_outputs(model, X, budget=np.inf), full)
-    assert_array_equal(_outputs(model, X, budget=model.costs_.total + float(np.sum(model.stage_costs_[-1:]))), full)
+    assert_array_equal(
+        _outputs(model, X, budget=model.costs_.total + float(np.sum(model.stage_costs_[-1:]))), full
+    )
     assert_array_equal(_outputs(model, X, deadline=3600.0), full)
     *_, last = model.stages(X)
     assert_array_equal(last.scores, model.answer(X).scores)

@@ -36,7 +36,9 @@ def feature_costs(draw: st.DrawFn, n_columns: int, most_steps: int = 2) -> Featu
         for i, name in enumerate(rank)
     }
     prices = {name: draw(_PRICES) for name in names}
-    return FeatureCosts(prices, groups=groups, requires=requires, unit=draw(st.sampled_from([None, "ms", "USD"])))
+    return FeatureCosts(
+        prices, groups=groups, requires=requires, unit=draw(st.sampled_from([None, "ms", "USD"]))
+    )
 
 
 @st.composite
@@ -68,14 +70,21 @@ def tree_arrays(draw: st.DrawFn, n_columns: int, n_outputs: int = 1, most_trees:
     )
 
 
-def _random_tree(random: np.random.Generator, n_columns: int, depth: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _random_tree(
+    random: np.random.Generator, n_columns: int, depth: int
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Rows (feature, threshold, left, right) of a tree whose nodes stand after their parents."""
     rows: list[list[float]] = [[LEAF, 0, LEAF, LEAF]]
     frontier = [(0, depth)]
     while frontier:
         node, left_over = frontier.pop(0)
         if left_over and random.random() < 0.9:
-            rows[node] = [random.integers(n_columns), np.round(random.normal(), 1), len(rows), len(rows) + 1]
+            rows[node] = [
+                int(random.integers(n_columns)),
+                round(random.normal(), 1),
+                len(rows),
+                len(rows) + 1,
+            ]
             frontier += [(len(rows), left_over - 1), (len(rows) + 1, left_over - 1)]
             rows += [[LEAF, 0, LEAF, LEAF], [LEAF, 0, LEAF, LEAF]]
     return np.array(rows)
@@ -110,7 +119,9 @@ def plans(draw: st.DrawFn, n_columns: int = 4) -> Plan:
         evaluation_costs=random.choice([0.0, 0.1, 1.0], size=n_stages) if draw(st.booleans()) else None,
         replaces=np.array([draw(chosen) for _ in range(n_stages)]) if draw(chosen) else None,
         passes={s: MarginRule(draw(st.floats(0, 3))) for s in range(n_stages) if draw(chosen)},
-        stops={s: MarginRule(draw(st.floats(0, 3)), below=False) for s in range(n_stages) if draw(st.booleans())},
+        stops={
+            s: MarginRule(draw(st.floats(0, 3)), below=False) for s in range(n_stages) if draw(st.booleans())
+        },
     )
 
 

@@ -33,11 +33,15 @@ def as_replacing_stage(
     if columns is not None:
         place = _places(columns, names, n_features)
         if place.size != trees.n_features:
-            raise ValueError(f"{imported.source} has {trees.n_features} columns, but {place.size} are named for it")
+            raise ValueError(
+                f"{imported.source} has {trees.n_features} columns, but {place.size} are named for it"
+            )
         inner = feature != LEAF
         feature[inner] = place[feature[inner]]
     elif trees.n_features != n_features:
-        raise ValueError(f"{imported.source} has {trees.n_features} columns, but X has {n_features}: name its columns")
+        raise ValueError(
+            f"{imported.source} has {trees.n_features} columns, but X has {n_features}: name its columns"
+        )
     whole = np.array([0, trees.n_trees], dtype=np.int64)
     return replace(trees, value=value, feature=feature, stage_start=whole, n_features=n_features)
 

@@ -1,7 +1,7 @@
 """Models people already have, made interruptible: forests and boosted trees of scikit-learn, LightGBM and XGBoost.
 
-The trees are taken over exactly, so the full prediction is the original's. What changes is the order: with held-out data, stages are
-sorted so that every budget buys as much quality as it can (``anytime.trees.ordering``).
+The trees are taken over exactly, so the full prediction is the original's. What changes is the order: with held-out
+data, stages are sorted so that every budget buys as much quality as it can (``anytime.trees.ordering``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from anytime.costs import FeatureCosts
 from anytime.engine import Run
@@ -32,7 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"]
 
-_MOST_ROWS_FOR_ORDERING = 4000  # enough to rank stages by; the greedy search grows with rows x stages
+_MOST_NUMBERS_FOR_ORDERING = 40_000_000  # stages x rows x outputs: 320 MB
+_FEWEST_ROWS_FOR_ORDERING = 200
 
 
 class _ImportedModel(AnytimeModel):
@@ -71,9 +78,15 @@ class _ImportedModel(AnytimeModel):
         X, y = self._check_training(X, y)
         weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
         check_consistent_length(X, y, weight)
+        if weight is not None and (weight == 0).any():  # a row without weight is as good as absent
+            present = np.flatnonzero(weight)
+            if not present.size:
+                raise ValueError("all sample weights are zero")
+            X, y, weight = _rows(X, present), y[present], weight[present]
+        self._check_labels(y)
         random = check_random_state(self.random_state)
         estimator = self._default(random) if self.estimator is None else clone(self.estimator)
-        train, held = self._split(y, random)
+        train, held = self._split(X, y, random)
         parameters = {}
         if weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
@@ -96,9 +109,13 @@ class _ImportedModel(AnytimeModel):
         names = getattr(self, "feature_names_in_", None)
         costs = FeatureCosts.coerce(self.costs, imported.trees.n_features)
         bound = costs.bind(imported.trees.n_features, None if names is None else list(names))
-        trees_per_stage = np.diff(imported.trees.stage_start)
+        trees = imported.trees
+        if held is not None:
+            # A boosting round of several classes holds trees that use different groups: order them one by one.
+            trees = replace(trees, stage_start=np.arange(trees.n_trees + 1, dtype=np.int64))
+        trees_per_stage = np.diff(trees.stage_start)
         plan = Plan(
-            blocks=[TreeBlock(imported.trees)],
+            blocks=[TreeBlock(trees)],
             costs=bound,
             base=imported.base,
             link=imported.link,
@@ -118,8 +135,9 @@ class _ImportedModel(AnytimeModel):
     def _ordered(self, plan: Plan, X: Any, y: Any, weight: Array | None) -> Plan:
         X = check_array(self._encoded(X), dtype=np.float64, order="C", ensure_all_finite=False)
         target = self._target(y)
-        if len(X) > _MOST_ROWS_FOR_ORDERING:
-            chosen = np.random.RandomState(0).permutation(len(X))[:_MOST_ROWS_FOR_ORDERING]
+        most = max(_FEWEST_ROWS_FOR_ORDERING, _MOST_NUMBERS_FOR_ORDERING // (plan.n_stages * plan.n_outputs))
+        if len(X) > most:
+            chosen = np.random.RandomState(0).permutation(len(X))[:most]
             X, target, weight = X[chosen], target[chosen], None if weight is None else weight[chosen]
         block = plan.blocks[0]
         assert isinstance(block, TreeBlock)
@@ -173,15 +191,27 @@ class _ImportedModel(AnytimeModel):
         else:
             finite = not self.__sklearn_tags__().input_tags.allow_nan
             checked, y = validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite=finite, multi_output=False, y_numeric=self._numeric
+                self,
+                X,
+                y,
+                dtype=np.float64,
+                ensure_all_finite=finite,
+                multi_output=False,
+                y_numeric=self._numeric,
             )
             X = X if hasattr(X, "iloc") else checked  # the estimator keeps the names of a table
         return X, y
 
     _numeric = False
 
-    def _split(self, y: NDArray[Any], random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to fit on, and rows to order on; every class keeps a row to fit on."""
+    def _split(
+        self, X: Any, y: NDArray[Any], random: np.random.RandomState
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to fit on, and rows to order on.
+
+        Equal rows stay together, so that a repeated row is never both trained and judged on, and a row of weight 2 is the
+        same as two rows. Every class keeps a row to fit on.
+        """
         fraction = self.validation_fraction
         everything = np.arange(len(y))
         if fraction is None:
@@ -189,14 +219,16 @@ class _ImportedModel(AnytimeModel):
         if not 0 < fraction < 1:
             raise ValueError(f"validation_fraction must lie between 0 and 1 or be None, not {fraction}")
         strata = np.zeros(len(y), dtype=np.intp) if self._numeric else np.unique(y, return_inverse=True)[1]
-        shuffled = random.permutation(len(y))
-        held = [
-            members[: int(fraction * members.size)]
-            for members in (shuffled[strata[shuffled] == stratum] for stratum in range(int(strata.max()) + 1))
-        ]
-        mask = np.zeros(len(y), dtype=bool)
-        mask[np.concatenate(held)] = True
-        return everything[~mask], everything[mask]
+        lots = _lots(X, random)
+        held = np.zeros(len(y), dtype=bool)
+        for stratum in range(int(strata.max()) + 1):
+            members = strata == stratum
+            drawn = np.unique(lots[members])
+            held |= members & np.isin(lots, drawn[: int(fraction * drawn.size)])
+        return everything[~held], everything[held]
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        """Refuse labels that cannot be learned."""
 
     def _default(self, random: np.random.RandomState) -> BaseEstimator:
         raise NotImplementedError
@@ -220,12 +252,14 @@ class _ImportedModel(AnytimeModel):
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
         self.source_ = str(state.get("source", ""))
         categories = state.get("categories")
-        self.categories_ = None if categories is None else {int(j): list(known) for j, known in categories.items()}
+        self.categories_ = (
+            None if categories is None else {int(j): list(known) for j, known in categories.items()}
+        )
         self.ordering_ = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if self.estimator is not None and not hasattr(self, "plan_"):
+        if self.estimator is not None:
             tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
@@ -283,12 +317,10 @@ class AnytimeClassifier(ClassifierFace, _ImportedModel):
 
         return HistGradientBoostingClassifier(random_state=random.randint(2**31))
 
-    def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        X, y = super()._check_training(X, y)
+    def _check_labels(self, y: NDArray[Any]) -> None:
         check_classification_targets(y)
         if len(np.unique(y)) < 2:
             raise ValueError("y has one class only; a classifier needs at least 2 classes")
-        return X, y
 
     def _target(self, y: Any) -> NDArray[Any]:
         number = {label: c for c, label in enumerate(self.classes_.tolist())}
@@ -385,7 +417,12 @@ def make_anytime(
     first = rungs[0][0]
     face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
     made = face(
-        costs=costs, budget=budget, meter=meter, evaluation_cost=evaluation_cost, validation_fraction=None, n_jobs=n_jobs
+        costs=costs,
+        budget=budget,
+        meter=meter,
+        evaluation_cost=evaluation_cost,
+        validation_fraction=None,
+        n_jobs=n_jobs,
     )
     weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
     _take_names(made, rungs, X)
@@ -424,16 +461,26 @@ def _take_names(made: _ImportedModel, rungs: list[Rung], X: Any) -> None:
     made.n_features_in_ = width
 
 
-def _adopt_ladder(made: _ImportedModel, rungs: list[Rung], held: tuple[Any, Any, Array | None] | None) -> None:
+def _adopt_ladder(
+    made: _ImportedModel, rungs: list[Rung], held: tuple[Any, Any, Array | None] | None
+) -> None:
     first = rungs[0][0]
     for imported, _ in rungs:
         same = imported.link == first.link and imported.base.shape == first.base.shape
         if not same or not np.array_equal(imported.classes, first.classes):  # type: ignore[arg-type]
-            raise ValueError(f"the models of a list must answer the same question: {first.source} and {imported.source} differ")
+            raise ValueError(
+                f"the models of a list must answer the same question: {first.source} and {imported.source} differ"
+            )
         if imported.categories:
-            raise ValueError("models trained on tables with categories cannot stand in a list yet; encode the categories first")
+            raise ValueError(
+                "models trained on tables with categories cannot stand in a list yet; encode the categories first"
+            )
     names = getattr(made, "feature_names_in_", None)
-    made.categories_, made.source_, made.ordering_ = None, " < ".join(imported.source for imported, _ in rungs), None
+    made.categories_, made.source_, made.ordering_ = (
+        None,
+        " < ".join(imported.source for imported, _ in rungs),
+        None,
+    )
     if first.classes is not None:
         made.classes_ = first.classes
     d = made.n_features_in_
@@ -468,7 +515,22 @@ def _has_categories(X: Any) -> bool:
     """Whether X is a table with a column that is not a number."""
     if not hasattr(X, "dtypes"):
         return False
-    return any(not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" for dtype in np.atleast_1d(X.dtypes))
+    return any(
+        not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" for dtype in np.atleast_1d(X.dtypes)
+    )
+
+
+def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
+    """(n,) random numbers that depend on what a row holds, not on where it stands."""
+    if _has_categories(X):
+        import pandas as pd
+
+        columns = np.asarray(pd.util.hash_pandas_object(X, index=False), dtype=np.uint64)[:, None]
+    else:
+        columns = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0: minus zero is zero
+    odd = random.randint(0, 2**63, size=columns.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    mixed = ((columns ^ (columns >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15))
 
 
 def _rows(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -97,19 +97,28 @@ def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
     Returns
     -------
     Imported
+
+    Raises
+    ------
+    ValueError
+        The file is of no known kind, or damaged, or cannot be imported exactly.
     """
     path = Path(path)
     data = path.read_bytes()
     if path.suffix.lower() in _PICKLES or data[:1] == b"\x80":
         return _import_pickle(path, trusted)
-    if data.startswith((b"tree\n", b"tree\r\n")):
-        from anytime.trees.importers.lightgbm import import_text
+    try:
+        if data.startswith((b"tree\n", b"tree\r\n")):
+            from anytime.trees.importers.lightgbm import import_text
 
-        return import_text(data.decode(), f"LightGBM file {path.name}")
-    if data.startswith(b"{"):
-        from anytime.trees.importers.xgboost import import_document
+            return import_text(data.decode(), f"LightGBM file {path.name}")
+        if data.startswith(b"{"):
+            from anytime.trees.importers.xgboost import import_document
 
-        return import_document(_read_document(data, path), f"XGBoost file {path.name}")
+            return import_document(_read_document(data), f"XGBoost file {path.name}")
+    except (LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        # What a field of the wrong kind leads to, wherever it is met.
+        raise ValueError(f"{path} is damaged: {error!r}") from error
     raise ValueError(
         f"{path} is no model file known here. Supported: LightGBM's text (Booster.save_model), XGBoost's .json and .ubj "
         "(save_model; its old binary format has to be saved again with a current XGBoost)"
@@ -179,17 +188,14 @@ def _import_pickle(path: Path, trusted: bool) -> Imported:
     return import_trees(joblib.load(path))
 
 
-def _read_document(data: bytes, path: Path) -> dict[str, Any]:
+def _read_document(data: bytes) -> dict[str, Any]:
     """JSON, or UBJSON: there an object's first key is preceded by the type of its length."""
     from anytime.trees.importers.ubjson import read_ubjson
 
-    try:
-        is_json = data[1:].lstrip()[:1] in (b'"', b"}")
-        document = json.loads(data) if is_json else read_ubjson(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    if not isinstance(document, dict) or "learner" not in document:
+    is_json = data[1:].lstrip()[:1] in (b'"', b"}")
+    document = json.loads(data) if is_json else read_ubjson(data)
+    if "learner" not in document:
         raise ValueError(
-            f"{path} is no XGBoost model: it has no 'learner' (a dump is not a model; use save_model)"
+            "this is no XGBoost model: it has no 'learner' (a dump is not a model; use save_model)"
         )
-    return document
+    return dict(document)

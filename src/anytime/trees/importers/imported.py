@@ -92,8 +92,13 @@ class Imported:
         if self.reads_plain_numbers:
             return codes
         if not np.isnan(self.missing_value):
-            # XGBoost compares after rounding both to float32.
-            codes = np.where(codes.astype(np.float32) == np.float32(self.missing_value), np.nan, codes)
+            codes = np.where(_narrow(codes) == np.float32(self.missing_value), np.nan, codes)
         for column in self.rounded_down:
-            codes[:, column] = np.floor(codes[:, column].astype(np.float32))
+            codes[:, column] = np.floor(_narrow(codes[:, column]))
         return codes
+
+
+def _narrow(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Float32, as XGBoost reads everything: numbers beyond its range are infinite."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)

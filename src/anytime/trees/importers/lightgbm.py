@@ -90,6 +90,10 @@ def import_text(
             objective, link="regression_logistic"
         )  # a regressor that answers with the chance itself
     n_outputs = int(header["num_tree_per_iteration"])
+    if n_outputs < 1 or len(blocks) % n_outputs:
+        raise ValueError(
+            f"the LightGBM model is damaged: {len(blocks)} trees do not make rounds of {n_outputs}"
+        )
     read = [_read_tree(block, objective.scale, number) for number, block in enumerate(blocks)]
     trees = [tree for tree, _ in read]
     averages = "average_output" in header
@@ -190,9 +194,10 @@ def _read_tree(block: dict[str, str], scale: float, number: int) -> tuple[Tree, 
 
 
 def _parse_tree(block: dict[str, str], scale: float) -> tuple[Tree, NDArray[np.float64]]:
-    n_inner = int(block["num_leaves"]) - 1
+    leaf_value = scale * _floats(block["leaf_value"])
+    n_inner = leaf_value.size - 1
     value = np.zeros((2 * n_inner + 1, 1))
-    value[n_inner:, 0] = scale * _floats(block["leaf_value"])
+    value[n_inner:, 0] = leaf_value
     rows = np.zeros(2 * n_inner + 1)
     if block.get("leaf_count"):
         rows[n_inner:] = _floats(block["leaf_count"])

@@ -47,6 +47,7 @@ _LINKS = {
     "survival:cox": "exp",
     "survival:aft": "exp",
 }
+_MOST_OUTPUTS = 2**20  # keeps a damaged file from asking for all memory
 _CLASSIFIES = ("binary:logistic", "multi:softprob", "multi:softmax")
 
 
@@ -212,6 +213,8 @@ def _base_margin(learner: Document, objective: str) -> NDArray[np.float64]:
         saved = np.log(saved) - np.log1p(-saved)
     elif link == "exp":
         saved = np.log(saved)
+    if n_outputs > _MOST_OUTPUTS:
+        raise ValueError(f"the XGBoost model is damaged: {n_outputs} outputs")
     return np.broadcast_to(saved, (n_outputs,)).copy()
 
 

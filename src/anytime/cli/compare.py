@@ -1,0 +1,97 @@
+"""``anytime compare``: several models on the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anytime.cli.curve import Meter, judge, save_figure
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
+from anytime.cli.tables import note, number, print_table, print_title, share
+
+if TYPE_CHECKING:
+    from anytime.curves import AnytimeCurve, Comparison
+
+__all__ = ["compare", "print_comparison"]
+
+
+def compare(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="MODEL... DATA", help="The .anytime files, and last the CSV or Parquet file.")
+    ],
+    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")],
+    metric: Annotated[
+        str | None, typer.Option(help="A scorer name of scikit-learn. None: accuracy, or R².", metavar="NAME")
+    ] = None,
+    meter: Annotated[Meter, typer.Option(help="What cost means; see anytime curve --help.")] = Meter.model,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page (HTML) with curves and a budget slider.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves into a PNG, SVG or PDF file.")] = None,
+) -> None:
+    """Compare models at every budget, on the same rows.
+
+    Example: anytime compare small.anytime large.anytime test.csv --target disease --report report.html
+    """
+    from anytime.curves import Comparison
+
+    *paths, data = files
+    _check_arguments(paths, data)
+    check_writable(report, plot)
+    models = {name: load_model(path) for name, path in zip(_names(paths), paths, strict=True)}
+    table = read_table(data, words=[word for model in models.values() for word in word_columns(model)])
+    curves = {}
+    for name, model in models.items():  # each by its own columns: they need not be the same
+        y = target_for(model, table, target, data)
+        X = features_for(model, table, data, without=target)
+        curves[name] = judge(model, X, y, metric, meter, name)
+    _check_units(curves)
+    result = Comparison(curves, n_rows=len(table))
+    print_title(f"{result.first.metric} of {len(models)} models on {len(table)} rows")
+    print_comparison(result)
+    if report is not None:
+        result.report(report, title=f"Models on {data.name}")
+        note(f"wrote {report}")
+    if plot is not None:
+        save_figure(result.plot().figure, plot)
+
+
+def print_comparison(result: Comparison, *, log: bool = False) -> None:
+    """The curves, and one line per model: where it ends, how soon it is good."""
+    from anytime.cli.plot import print_curves
+
+    print_curves(result.curves, log=log)
+    unit = f" ({result.first.unit})" if result.first.unit else ""
+    columns = ["<model", "final", "mean", "timeliness", f"cost{unit}", "to 90%", "to 95%", "to 99%"]
+    rows = []
+    for name, line in result.summary().iterrows():
+        quality = [share(line["final"]), share(line["mean"]), share(line["timeliness"])]
+        costs = [line["total cost"], line["cost to 90%"], line["cost to 95%"], line["cost to 99%"]]
+        rows.append([str(name), *quality, *[number(cost) for cost in costs]])
+    print_table(columns, rows)
+
+
+def _check_arguments(paths: Sequence[Path], data: Path) -> None:
+    if not paths:
+        raise UsageError("compare needs at least one .anytime file, and a table as the last argument")
+    if data.suffix == ".anytime":
+        raise UsageError(f"the last argument is the table, but {data} looks like a model")
+    if len(set(paths)) < len(paths):
+        raise UsageError("the same model is named twice")
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """File names without their endings, or whole paths where those are not distinct."""
+    stems = [path.stem for path in paths]
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+
+
+def _check_units(curves: Mapping[str, AnytimeCurve]) -> None:
+    units = {curve.unit for curve in curves.values()}
+    if len(units) > 1:
+        counted = ", ".join(f"{name} in {curve.unit or 'no unit'}" for name, curve in curves.items())
+        raise CliError(f"costs are counted in different units: {counted}")

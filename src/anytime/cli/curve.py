@@ -1,0 +1,134 @@
+"""``anytime curve``: the quality that each budget buys."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
+from anytime.cli.tables import amount, console, note, number, print_table, print_title, share, step, thinned
+
+if TYPE_CHECKING:
+    from anytime.curves import AnytimeCurve
+
+__all__ = ["curve"]
+
+_SHARES = (0.90, 0.95, 0.99)
+
+
+class Meter(StrEnum):
+    """What ``--meter`` may be."""
+
+    model = "model"
+    realised = "realised"
+    time = "time"
+
+
+def curve(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with the truth.")],
+    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")],
+    metric: Annotated[
+        str | None,
+        typer.Option(help="A scorer name of scikit-learn. None: accuracy for classes, R² for numbers.", metavar="NAME"),
+    ] = None,
+    meter: Annotated[
+        Meter,
+        typer.Option(help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch."),
+    ] = Meter.model,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve into a PNG, SVG or PDF file.")] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal.")
+    ] = None,
+) -> None:
+    """Show quality against cost after every stage of a model.
+
+    Example: anytime curve heart.anytime test.csv --target disease --plot curve.png
+    """
+    to_stdout = as_json is not None and str(as_json) == "-"
+    check_writable(plot, None if to_stdout else as_json)
+    loaded = load_model(model)
+    table = read_table(data, words=word_columns(loaded))
+    y = target_for(loaded, table, target, data)
+    X = features_for(loaded, table, data, without=target)
+    judged = judge(loaded, X, y, metric, meter, model.stem)
+    if to_stdout:
+        print(json.dumps(contents(judged), indent=1))
+        return
+    _print_curve(judged, len(table))
+    if as_json is not None:
+        as_json.write_text(json.dumps(contents(judged), indent=1) + "\n", encoding="utf-8")
+        note(f"wrote {as_json}")
+    if plot is not None:
+        save_figure(judged.plot().figure_, plot)
+
+
+def judge(model: Any, X: Any, y: Any, metric: str | None, meter: str, label: str) -> AnytimeCurve:
+    """``anytime.curve`` with a spinner."""
+    from anytime.curves import curve as evaluate
+
+    with step(f"judging {model.n_stages_} stages on {len(y)} rows"):
+        return evaluate(model, X, y, metric=metric, meter=str(meter), label=label)  # type: ignore[arg-type]
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a matplotlib figure, and say so."""
+    figure.savefig(path, dpi=150)
+    note(f"wrote {path}")
+
+
+def contents(judged: AnytimeCurve) -> dict[str, Any]:
+    """The curve as plain lists and numbers."""
+    table = judged.to_frame()
+    return {
+        "metric": judged.metric,
+        "greater_is_better": judged.greater_is_better,
+        "meter": judged.meter,
+        "unit": judged.unit,
+        "timeliness": _timeliness(judged),
+        "cost_to_reach": {f"{part:.0%}": judged.stopping_cost(part) for part in _SHARES},
+        "purchases": [{"group": p.group, "stage": p.stage, "price": p.price} for p in judged.purchases],
+        "points": {str(name): table[name].tolist() for name in table.columns},
+    }
+
+
+def _timeliness(judged: AnytimeCurve) -> float | None:
+    from math import isfinite
+
+    value = judged.timeliness(normalise="initial_risk" if judged.perfect is not None else "final_objective")
+    return value if isfinite(value) else None
+
+
+def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
+    from anytime.cli.plot import print_curves
+
+    print_title(f"{judged.metric} against cost, {n_rows} rows, {len(judged) - 1} stages")
+    print_curves({judged.label or "model": judged})
+    print_table(_header(judged), [_line(judged, j) for j in _worth_showing(judged)])
+    timeliness = _timeliness(judged)
+    out = console()
+    if timeliness is not None:
+        out.print(f"timeliness  {timeliness:.4f}  (mean gain over all budgets, as a share of what could be gained)")
+    for part in _SHARES:
+        out.print(f"{part:.0%} of the gain costs  {amount(judged.stopping_cost(part), judged.unit)}")
+
+
+def _header(judged: AnytimeCurve) -> list[str]:
+    return ["stage", f"cost ({judged.unit})" if judged.unit else "cost", judged.metric, "groups"]
+
+
+def _line(judged: AnytimeCurve, j: int) -> list[str]:
+    stage = 0 if judged.stages is None else int(judged.stages[j])
+    return [str(stage), number(float(judged.costs[j]), 6), share(float(judged.values[j])), str(judged.groups_bought()[j])]
+
+
+def _worth_showing(judged: AnytimeCurve, most: int = 12) -> list[int]:
+    """The last point of each cost, as that is what a budget buys; thinned."""
+    import numpy as np
+
+    last = np.flatnonzero(np.append(np.diff(judged.costs) > 0, True))
+    return [int(last[k]) for k in thinned(len(last), most)]

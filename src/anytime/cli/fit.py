@@ -1,0 +1,265 @@
+"""``anytime fit``: from a table to an ``.anytime`` file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import check_writable, labels_of, listing, read_costs, read_table, target_of, training_features
+from anytime.cli.tables import console, print_title, step
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from anytime.costs import FeatureCosts
+
+__all__ = ["fit"]
+
+_MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
+
+
+class Learner(StrEnum):
+    """What ``--model`` may be."""
+
+    hist = "hist"
+    forest = "forest"
+    extra = "extra"
+    boosting = "boosting"
+    lightgbm = "lightgbm"
+    xgboost = "xgboost"
+
+
+class Task(StrEnum):
+    """What ``--task`` may be."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+_CONSTRAINABLE = (Learner.hist, Learner.lightgbm, Learner.xgboost)  # these can keep a tree to some columns
+_TAKES_WORDS = (Learner.hist, Learner.lightgbm, Learner.xgboost)
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")],
+    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")],
+    costs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."),
+    ] = None,
+    model: Annotated[Learner, typer.Option(help="What is trained.")] = Learner.hist,
+    task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
+    holdout: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share of the rows that is kept aside to judge the model; 0: none.")
+    ] = 0.2,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, help="Budget of a prediction that names none. None: unlimited.")
+    ] = None,
+    one_group_per_tree: Annotated[
+        bool | None,
+        typer.Option(
+            "--one-group-per-tree/--mixed",
+            help="Let each tree use the columns of one group only (hist, lightgbm, xgboost). A tree that mixes groups has to "
+            "pay for all of them, so the first answer is costly; trees of one group make cheap first answers possible, at the "
+            "price of effects that need two groups at once. Default: on when --costs is given.",
+            show_default=False,
+        ),
+    ] = None,
+    trees: Annotated[
+        int | None, typer.Option(min=1, help="Trees of a forest, or rounds of boosting. None: the library's own.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+) -> None:
+    """Train a model that can be interrupted, and say what each budget buys.
+
+    One part of the rows trains the trees, one orders them by what they gain per unit of cost, and one that neither has seen
+    judges the result.
+
+    Example: anytime fit heart.csv --target disease --costs prices.yaml -o heart.anytime
+    """
+    check_writable(output)
+    with step(f"reading {data}"):
+        table = read_table(data)
+    y = target_of(table, target, data)
+    X = training_features(table.drop(columns=[target]), data)
+    _reject_words(X, model, data)
+    classify = _is_classification(y, task, target, data)
+    prices = read_costs(costs)
+    grouped = _wants_groups(one_group_per_tree, model, prices)
+    estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
+    train, test = split_rows(y, holdout, classify, seed)
+    answers = labels_of(y) if classify else y.to_numpy(dtype=float)
+    _announce(X, answers, classify, grouped)
+    with step(f"training {type(estimator).__name__}"):
+        fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, budget, seed)
+    fitted.save(output)
+    _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows kept aside")
+    console().print(f"wrote {output}", soft_wrap=True)
+
+
+# ---------------------------------------------------------------------- training
+
+
+def train_model(
+    estimator: Any,
+    X: pd.DataFrame,
+    y: NDArray[Any],
+    classify: bool,
+    costs: FeatureCosts | None,
+    budget: float | None,
+    seed: int,
+) -> Any:
+    """Fit an anytime model around ``estimator``."""
+    import numpy as np
+
+    from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
+
+    face = AnytimeClassifier if classify else AnytimeRegressor
+    wrapped = face(estimator, costs=costs, budget=budget, random_state=seed)
+    if not classify or type(estimator).__name__ != "XGBClassifier":
+        return wrapped.fit(X, y)
+    labels, numbers = np.unique(y, return_inverse=True)  # XGBoost knows no labels but 0, 1, 2, …
+    wrapped.fit(X, numbers)
+    wrapped.classes_ = labels[wrapped.classes_]
+    return wrapped
+
+
+def make_estimator(
+    model: Learner, classify: bool, trees: int | None, seed: int, constraints: list[list[int]] | None = None
+) -> Any:
+    """The estimator that ``--model`` names, with the library's own defaults.
+
+    Parameters
+    ----------
+    model : Learner
+    classify : bool
+    trees : int or None
+    seed : int
+    constraints : list of lists of int or None
+        Columns that may stand in one tree together.
+    """
+    kind = "Classifier" if classify else "Regressor"
+    parameters: dict[str, Any] = {"random_state": seed}
+    if trees is not None:
+        parameters["max_iter" if model is Learner.hist else "n_estimators"] = trees
+    if model is Learner.lightgbm:
+        import lightgbm
+
+        parameters |= {"verbosity": -1, "deterministic": True, "force_row_wise": True}
+        if constraints is not None:
+            parameters["interaction_constraints"] = constraints
+        return getattr(lightgbm, f"LGBM{kind}")(**parameters)
+    if model is Learner.xgboost:
+        import xgboost
+
+        parameters["enable_categorical"] = True
+        if constraints is not None:
+            parameters["interaction_constraints"] = str(constraints)
+        return getattr(xgboost, f"XGB{kind}")(**parameters)
+    import sklearn.ensemble
+
+    if model is Learner.hist:
+        parameters["categorical_features"] = "from_dtype"
+        if constraints is not None:
+            parameters["interaction_cst"] = [set(columns) for columns in constraints]
+    names = {
+        Learner.hist: "HistGradientBoosting",
+        Learner.forest: "RandomForest",
+        Learner.extra: "ExtraTrees",
+        Learner.boosting: "GradientBoosting",
+    }
+    return getattr(sklearn.ensemble, names[model] + kind)(**parameters)
+
+
+def split_rows(y: pd.Series[Any], holdout: float, classify: bool, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows to train on and rows to judge on; every class is on both sides where it has rows enough."""
+    import numpy as np
+    from sklearn.model_selection import train_test_split
+
+    rows = np.arange(len(y))
+    if holdout == 0 or len(y) < 10:
+        return rows, rows[:0]
+    counts = y.value_counts()
+    kept = int(np.ceil(holdout * len(y)))
+    stratify = y if classify and counts.min() >= 2 and len(counts) <= min(kept, len(y) - kept) else None
+    train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=stratify)
+    return np.sort(train), np.sort(test)
+
+
+# ---------------------------------------------------------------------- what was asked for
+
+
+def _reject_words(X: pd.DataFrame, model: Learner, path: Path) -> None:
+    words = [name for name in X.columns if X[name].dtype == "category"]
+    if words and model not in _TAKES_WORDS:
+        takers = ", ".join(_TAKES_WORDS)
+        raise UsageError(
+            f"{path}: --model {model} needs numbers, but {listing(words)} "
+            f"{'holds' if len(words) == 1 else 'hold'} words; use one of {takers}, or encode them"
+        )
+
+
+def _is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -> bool:
+    import pandas as pd
+
+    numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
+    if task is Task.regression and not numeric:
+        raise UsageError(f"{path}: regression needs numbers, but the target {target!r} holds {y.iloc[0]!r}")
+    distinct = int(y.nunique())
+    few_numbers = numeric and distinct <= _MOST_CLASSES and bool((y == y.round()).all())
+    classify = task is Task.classification or (task is Task.auto and (not numeric or few_numbers))
+    if distinct < 2:
+        raise CliError(f"{path}: the target {target!r} has one value only, {y.iloc[0]!r}; there is nothing to learn")
+    if classify and not numeric and distinct > len(y) / 2:
+        raise CliError(f"{path}: the target {target!r} has {distinct} classes in {len(y)} rows; is it the right column?")
+    return classify
+
+
+def _wants_groups(asked: bool | None, model: Learner, costs: FeatureCosts | None) -> bool:
+    if asked and model not in _CONSTRAINABLE:
+        raise UsageError(f"--one-group-per-tree works with --model {', '.join(_CONSTRAINABLE)}, not with {model}")
+    if asked is None:
+        return costs is not None and model in _CONSTRAINABLE
+    return asked
+
+
+def _constraints(costs: FeatureCosts | None, X: pd.DataFrame) -> list[list[int]]:
+    """Columns that may stand in one tree: those of a group and of what it requires, which is paid for anyway."""
+    import numpy as np
+
+    from anytime.costs import FeatureCosts
+
+    names = [str(name) for name in X.columns]
+    bound = FeatureCosts.coerce(costs, len(names)).bind(len(names), names)
+    allowed = []
+    for group in range(bound.n_groups):
+        if (bound.column_group == group).any():
+            closure = bound.closure(np.array([group], dtype=np.int32))
+            allowed.append(np.flatnonzero(closure[bound.column_group]).tolist())
+    return allowed
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+def _announce(X: pd.DataFrame, y: NDArray[Any], classify: bool, grouped: bool) -> None:
+    import numpy as np
+
+    what = f"classification, {len(np.unique(y))} classes" if classify else "regression"
+    trees = ", one group per tree" if grouped else ""
+    print_title(f"{len(X)} rows, {X.shape[1]} columns: {what}{trees}")
+
+
+def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
+    from anytime.cli.purchases import print_purchases
+    from anytime.curves import curve
+
+    judged = curve(model, X, y) if len(X) else None
+    print_purchases(model, judged, rows)

@@ -1,0 +1,283 @@
+"""Reading tables, models and price lists, with errors that name the file and the column."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anytime.cli.errors import CliError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from anytime.costs import FeatureCosts
+
+__all__ = [
+    "check_writable",
+    "features_for",
+    "listing",
+    "load_model",
+    "read_costs",
+    "read_table",
+    "target_for",
+    "target_of",
+    "training_features",
+    "write_table",
+]
+
+_PARQUET = (".parquet", ".pq")
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def read_table(path: Path, words: Iterable[str] = ()) -> pd.DataFrame:
+    """Read CSV (also with semicolons or tabs, also compressed), Parquet, or CSV from standard input for ``-``.
+
+    Parameters
+    ----------
+    path : Path
+    words : iterable of str, default=()
+        Columns that hold words even where they look like numbers.
+    """
+    import pandas as pd
+
+    if str(path) == "-":
+        table = _read_csv(sys.stdin, "standard input", ",", words)
+    elif path.suffix.lower() in _PARQUET:
+        table = _read_parquet(path)
+    else:
+        table = _read_csv(path, str(path), _separator(path), words)
+    table.columns = pd.Index([str(name) for name in table.columns])
+    if table.columns.size and table.columns[0] == "Unnamed: 0":  # what pandas calls a column without a name
+        print(f"anytime: note: {path}: the first column has no name; taken for row numbers", file=sys.stderr)
+        table = table.iloc[:, 1:]
+    if not len(table):
+        raise CliError(f"{path} has no rows")
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise CliError(f"{path} has two columns called {twice!r}")
+    return table
+
+
+def _read_csv(source: Any, name: str, separator: str, words: Iterable[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return pd.read_csv(source, sep=separator, dtype=dict.fromkeys(words, str), low_memory=False)
+    except pd.errors.EmptyDataError:
+        raise CliError(f"{name} is empty") from None
+    except UnicodeDecodeError as error:
+        raise CliError(f"{name} is not a CSV file in UTF-8: {error.reason} at byte {error.start}") from None
+    except pd.errors.ParserError as error:
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise CliError(f"{name} is not a table: {reason[:1].lower()}{reason[1:]}") from None
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    if not path.is_file():
+        path.open("rb").close()  # raises what is wrong with it
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError(str(error), name="pyarrow") from None
+    try:
+        return pd.read_parquet(path)
+    except pa.ArrowInvalid as error:
+        raise CliError(f"{path} is not a Parquet file: {error}") from None
+
+
+def _separator(path: Path) -> str:
+    """Comma, unless the header has none and has semicolons or tabs."""
+    if path.suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".zst"):
+        return ","
+    with path.open("rb") as file:
+        header = file.readline(1 << 20)
+    if b"\x00" in header:
+        raise CliError(f"{path} is not a CSV file: it holds binary data")
+    counts = {separator: header.count(separator.encode()) for separator in ",;\t"}
+    return max(counts, key=lambda separator: (separator == "," and counts[","] > 0, counts[separator]))
+
+
+def write_table(table: pd.DataFrame, path: Path | None) -> None:
+    """Write CSV or Parquet; to standard output when no path is given."""
+    if path is None:
+        table.to_csv(sys.stdout, index=False)
+    elif path.suffix.lower() in _PARQUET:
+        table.to_parquet(path, index=False)
+    else:
+        table.to_csv(path, index=False)
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Fail before the work is done, not after: each path's folder has to be there."""
+    import os
+
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise UsageError(f"{path} is a directory; name a file to write")
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {path.parent}")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise CliError(f"cannot write {path}: permission denied")
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def listing(names: Iterable[Any], most: int = 6) -> str:
+    """A few names, and how many more."""
+    names = [str(name) for name in names]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
+    """The target column; it has a value in every row."""
+    import difflib
+
+    if target not in table.columns:
+        near = difflib.get_close_matches(target, table.columns, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {listing(table.columns)}"
+        raise UsageError(f"{path} has no column {target!r}; {hint}")
+    y = table[target]
+    if missing := int(y.isna().sum()):
+        first = int(y.isna().to_numpy().argmax()) + 1
+        raise CliError(f"{path}: the target {target!r} is missing in {missing} of {len(y)} rows, first in row {first}")
+    return y
+
+
+def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Columns as an estimator takes them: floats, and pandas categories for words."""
+    import pandas as pd
+
+    if not table.columns.size:
+        raise CliError(f"{path} has no column besides the target")
+    out = {}
+    for name in table.columns:
+        column = table[name]
+        if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+            out[name] = _numbers(column, name, path)
+        elif column.isna().all():
+            raise CliError(f"{path}: column {name!r} is empty; remove it")
+        elif _holds_words(column):
+            out[name] = column.astype("category")
+        else:
+            raise CliError(f"{path}: column {name!r} is of type {column.dtype}; turn it into numbers or words first")
+    return pd.DataFrame(out, index=table.index)
+
+
+def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | None = None) -> Any:
+    """The columns that ``model`` was trained on, by name where it knows names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        rest = table.drop(columns=[without]) if without in table.columns else table
+        if rest.shape[1] != model.n_features_in_:
+            raise CliError(
+                f"{path} has {rest.shape[1]} columns, but the model takes {model.n_features_in_} and knows no names: "
+                "leave its columns only, in the order of training"
+            )
+        return rest.apply(lambda column: _numbers(column, str(column.name), path)).to_numpy()
+    missing = [str(name) for name in names if name not in table.columns]
+    if missing:
+        raise CliError(f"{path} lacks {_columns(missing)} that the model was trained on")
+    words = set(word_columns(model))
+    import pandas as pd
+
+    columns = {n: table[n] if n in words else _numbers(table[n], str(n), path) for n in names}
+    return pd.DataFrame(columns, index=table.index)
+
+
+def word_columns(model: Any) -> list[str]:
+    """Columns that the model knows as words."""
+    names = getattr(model, "feature_names_in_", None)
+    categories = getattr(model, "categories_", None) or {}
+    return [] if names is None else [str(names[j]) for j, known in categories.items() if _are_words(known)]
+
+
+def target_for(model: Any, table: pd.DataFrame, target: str, path: Path) -> NDArray[Any]:
+    """The target as the model knows it: its labels, or numbers."""
+    import numpy as np
+
+    y = target_of(table, target, path)
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return np.asarray(_numbers(y, target, path))
+    labels = labels_of(y) if classes.dtype.kind in "biuf" else y.astype(str).to_numpy(dtype=str)
+    unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
+    if unknown:
+        raise CliError(
+            f"{path}: the target {target!r} holds {unknown[0]!r}, which the model does not know; "
+            f"its classes are {listing(classes.tolist())}"
+        )
+    return labels
+
+
+def labels_of(y: pd.Series[Any]) -> NDArray[Any]:
+    """Class labels as a plain array: whole numbers, truth values or words."""
+    import numpy as np
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(y):
+        return y.to_numpy(dtype=bool)
+    if pd.api.types.is_numeric_dtype(y):
+        values = y.to_numpy(dtype=np.float64)
+        return values.astype(np.int64) if (values == np.floor(values)).all() else values
+    return y.astype(str).to_numpy(dtype=str)
+
+
+def _numbers(column: pd.Series[Any], name: str, path: Path) -> pd.Series[Any]:
+    import numpy as np
+    import pandas as pd
+
+    try:
+        values = pd.to_numeric(column).astype(np.float64)
+    except (TypeError, ValueError):
+        bad = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
+        raise CliError(f"{path}: column {name!r} must hold numbers, but holds {bad.iloc[0]!r}") from None
+    if np.isinf(values).any():
+        raise CliError(f"{path}: column {name!r} holds an infinite number; leave the cell empty for a missing value")
+    return values
+
+
+def _holds_words(column: pd.Series[Any]) -> bool:
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return True
+    return bool(pd.api.types.is_object_dtype(column) or pd.api.types.is_string_dtype(column))
+
+
+def _are_words(known: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in known)
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {listing(names)}"
+
+
+# ---------------------------------------------------------------------- models and prices
+
+
+def load_model(path: Path) -> Any:
+    """The model of an ``.anytime`` file."""
+    from anytime.files import load
+
+    if path.is_dir():
+        raise CliError(f"{path} is a directory, not an .anytime file")
+    return load(path)
+
+
+def read_costs(path: Path | None) -> FeatureCosts | None:
+    """A price list; None stays None."""
+    from anytime.costs import FeatureCosts
+
+    return None if path is None else FeatureCosts.read(path)

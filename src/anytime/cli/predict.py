@@ -1,0 +1,70 @@
+"""``anytime predict``: answers for the rows of a table, under a budget or a deadline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.errors import UsageError
+from anytime.cli.io import check_writable, features_for, load_model, read_table, word_columns, write_table
+from anytime.cli.tables import amount, note, step
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anytime.plan import Answer
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")],
+    budget: Annotated[float | None, typer.Option(min=0.0, help="Units of cost that each row may spend.")] = None,
+    deadline: Annotated[
+        float | None, typer.Option(min=0.0, help="Seconds for all rows together, reading not included.")
+    ] = None,
+    proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
+    with_cost: Annotated[
+        bool, typer.Option("--with-cost", help="Add what each answer cost and the stage it comes from.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output.")
+    ] = None,
+) -> None:
+    """Answer for each row of a table: the best that the budget or the deadline allows.
+
+    The table may have more columns than the model needs; they are found by name.
+
+    Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
+    """
+    check_writable(output)
+    loaded = load_model(model)
+    if proba and not hasattr(loaded, "classes_"):
+        raise UsageError(f"{model} is a regression model: it has no probabilities")
+    table = read_table(data, words=word_columns(loaded))
+    X = features_for(loaded, table, data)
+    with step(f"answering for {len(table)} rows"):
+        answer = loaded.answer(X, budget=budget, deadline=deadline)
+    write_table(_answers(loaded, answer, proba, with_cost), output)
+    if output is not None:
+        note(f"wrote {output}: {len(table)} rows, mean cost {amount(float(answer.cost.mean()), loaded.costs_.unit)}")
+
+
+def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    predictions = np.asarray(answer.prediction)
+    if predictions.ndim == 1:
+        out = pd.DataFrame({"prediction": predictions})
+    else:
+        out = pd.DataFrame(predictions, columns=[f"prediction_{k}" for k in range(predictions.shape[1])])
+    if proba:
+        for c, label in enumerate(model.classes_):
+            out[f"p_{label}"] = answer.probabilities[:, c]
+    if with_cost:
+        out["cost"], out["stage"] = answer.cost, answer.stage
+    return out

@@ -1,0 +1,168 @@
+"""``anytime profile``: what features cost on this machine, measured."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import check_writable, read_table
+from anytime.cli.tables import console, number, print_table, step
+
+if TYPE_CHECKING:
+    from anytime.costs import FeatureCosts
+    from anytime.features import Features
+
+__all__ = ["print_prices", "profile"]
+
+
+def profile(
+    features: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FEATURES",
+            help="A Features object, or a function that returns one: package.module:name or path/to/file.py:name.",
+        ),
+    ],
+    raw: Annotated[
+        str,
+        typer.Argument(
+            metavar="RAW",
+            help="Typical raw examples: a .npy or .npz array (one example per entry), a CSV or Parquet file (each row becomes a "
+            "dict), or MODULE:RAW, a sequence or a function that returns one.",
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The price list to write: .yaml or .csv.")
+    ],
+    examples: Annotated[int, typer.Option(min=1, help="How many of the raw examples are measured, at most.")] = 200,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each example is measured.")] = 3,
+    unit: Annotated[str, typer.Option(help="s, ms, us or ns.")] = "ms",
+) -> None:
+    """Measure what each group of features costs on this machine, and write a price list.
+
+    The price of a group is its median time; its tail, the 99th percentile, is what a deadline is planned with.
+
+    Example: anytime profile my_features.py:features images.npy -o costs.yaml
+    """
+    check_writable(output)
+    if output.suffix not in (".yaml", ".yml", ".json", ".csv"):
+        raise UsageError(f"{output}: a price list ends in .yaml or .csv")
+    extractors = _features(features)
+    raws = _raws(raw)
+    if not len(raws):
+        raise CliError(f"{raw} holds no example")
+    chosen = raws[:examples]
+    with step(f"measuring {len(extractors.names)} groups on {len(chosen)} examples, {repeats} times"):
+        costs = extractors.profile(chosen, repeats=repeats, unit=unit, path=output)
+    print_prices(costs, f"{len(chosen)} examples, measured {repeats} times each")
+    console().print(f"wrote {output}", soft_wrap=True)
+
+
+def print_prices(costs: FeatureCosts, title: str | None = None) -> None:
+    """One line per group: what it fills, what it costs, what it needs."""
+    unit = f" ({costs.unit})" if costs.unit else ""
+    tails = costs.tails
+    needs = bool(costs.requires)
+    header = ["<group", "columns", f"p50{unit}" if tails else f"price{unit}"]
+    header += [*([f"p99{unit}"] if tails else []), *(["<requires"] if needs else [])]
+    rows = []
+    for name in costs.names:
+        row = [name, str(len(costs.groups[name])), number(costs.prices[name])]
+        row += [number(tails[name])] if tails else []
+        row += [", ".join(costs.requires.get(name, ()))] if needs else []
+        rows.append(row)
+    print_table(header, rows, title=title)
+
+
+# ---------------------------------------------------------------------- finding objects by name
+
+
+def _features(name: str) -> Features:
+    from anytime.features import Features
+
+    found = _named(name)
+    if not isinstance(found, Features) and callable(found):
+        found = _called(found, name)
+    if not isinstance(found, Features):
+        raise UsageError(f"{name} is a {type(found).__name__}, not a Features object or a function that returns one")
+    return found
+
+
+def _raws(name: str) -> Any:
+    """A sequence of raw examples."""
+    import numpy as np
+
+    path = Path(name)
+    suffix = path.suffix.lower()
+    if suffix in (".npy", ".npz"):
+        try:
+            loaded = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise CliError(f"{path} holds no plain array: {error}") from None
+        if suffix == ".npz":
+            loaded = _only_array(loaded, path)
+        if loaded.ndim == 0:
+            raise CliError(f"{path} holds one number, not a row of examples")
+        return loaded
+    if suffix in (".csv", ".tsv", ".parquet", ".pq", ".gz"):
+        return read_table(path).to_dict(orient="records")
+    found = _named(name)
+    found = _called(found, name) if callable(found) else found
+    if not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
+        raise UsageError(f"{name} is a {type(found).__name__}, not a sequence of examples")
+    return found
+
+
+def _only_array(archive: Any, path: Path) -> Any:
+    if len(archive.files) == 1:
+        return archive[archive.files[0]]
+    if "raw" in archive.files:
+        return archive["raw"]
+    raise CliError(f"{path} holds several arrays ({', '.join(archive.files)}); keep one, or call one of them raw")
+
+
+def _named(name: str) -> Any:
+    """The object that ``module:object`` names."""
+    module_name, colon, attribute = name.rpartition(":")
+    if not colon or not module_name or not attribute:
+        raise UsageError(f"{name!r} names nothing; say MODULE:NAME, as in my_features.py:features")
+    module = _module(module_name)
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{module_name} has no {attribute!r}")
+        found = getattr(found, part)
+    return found
+
+
+def _module(name: str) -> Any:
+    import importlib
+    import importlib.util
+
+    if name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise CliError(f"{path}: no such file")
+        sys.path.insert(0, str(path.resolve().parent))  # so that it finds its neighbours
+        name = path.stem
+    else:
+        sys.path.insert(0, "")  # a console command does not look in the current directory by itself
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == name.partition(".")[0]:
+            raise UsageError(f"there is no module {name!r} here or among the installed packages") from None
+        raise
+    except Exception as error:
+        raise CliError(f"importing {name} failed: {type(error).__name__}: {error}") from error
+
+
+def _called(function: Any, name: str) -> Any:
+    try:
+        return function()
+    except Exception as error:
+        raise CliError(f"{name}() failed: {type(error).__name__}: {error}") from error

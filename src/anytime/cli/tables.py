@@ -1,0 +1,131 @@
+"""What commands print: tables, notes and progress, on a terminal of any kind or in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["amount", "console", "note", "number", "print_table", "print_title", "share", "step", "thinned", "track"]
+
+_WORTH_A_LINE = 1.0  # seconds: shorter work needs no word where no spinner can be shown
+
+
+def console(stderr: bool = False) -> Console:
+    """The terminal; 80 columns wide where it is a file or a pipe."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False)
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with a few significant digits; ``-`` where there is none."""
+    return f"{value:.{digits}g}" if isfinite(value) else "-"
+
+
+def amount(value: float, unit: str | None, digits: int = 4) -> str:
+    """A cost with its unit."""
+    return f"{number(value, digits)} {unit}" if unit and isfinite(value) else number(value, digits)
+
+
+def share(value: float) -> str:
+    """A quality to four decimals."""
+    return f"{value:.4f}" if isfinite(value) else "-"
+
+
+def thinned(length: int, most: int) -> list[int]:
+    """At most ``most`` positions out of ``length``, evenly spread, the first and the last among them."""
+    if length <= most:
+        return list(range(length))
+    return sorted({round(j * (length - 1) / (most - 1)) for j in range(most)})
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def print_title(text: str) -> None:
+    """A heading."""
+    from rich.text import Text
+
+    console().print(Text(text, style="bold"))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+    """A table; columns whose name begins with ``<`` are words and stand to the left, the others to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in columns:
+        words = name.startswith("<")
+        table.add_column(
+            name.removeprefix("<"),
+            justify="left" if words else "right",
+            overflow="ellipsis" if words else "fold",
+            no_wrap=True,
+        )
+    for row in rows:
+        table.add_row(*[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row])
+    out = console()
+    if title:
+        out.print(Text(title, style="bold"))
+    out.print(table)
+    out.print()
+
+
+def note(text: str) -> None:
+    """A line beside the result: to standard error, so that the output can be piped."""
+    from rich.text import Text
+
+    console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@contextmanager
+def step(text: str) -> Iterator[None]:
+    """A spinner with the time passed while work of unknown length is done; one line in a file, if it took long."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    out = console(stderr=True)
+    began = time.monotonic()
+    if not _is_live(out):
+        yield
+        if time.monotonic() - began > _WORTH_A_LINE:
+            note(f"{text}: {time.monotonic() - began:.1f} s")
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+
+
+def track(items: Sequence[Any], text: str) -> Iterator[Any]:
+    """The items, with a bar that shows how many are done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    out = console(stderr=True)
+    began = time.monotonic()
+    if not _is_live(out):
+        yield from items
+        if time.monotonic() - began > _WORTH_A_LINE:
+            note(f"{text}: {time.monotonic() - began:.1f} s")
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=out, transient=True) as progress:
+        yield from progress.track(items, description=text)
+
+
+def _is_live(out: Console) -> bool:
+    return out.is_terminal and not out.is_dumb_terminal and sys.stderr.isatty()

@@ -1,0 +1,143 @@
+"""scikit-learn's bundled sets with groups and prices, for examples and tests that need no file.
+
+The groups follow how the columns come about. **The prices are made up**: plausible relative to each other, and nothing
+more. For real prices see ``heart``, ``pima``, ``hepatitis``, ``thyroid`` and the algorithm-selection scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anytime.costs import FeatureCosts
+from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.files import Source
+from anytime.datasets.public import Entry
+from anytime.datasets.tables import patches, runs
+
+__all__ = ["BUNDLED"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bundled:
+    """One of scikit-learn's ``load_*`` functions, with the groups and prices that go with it."""
+
+    loader: str
+    groups: Mapping[str, Sequence[int]]
+    prices: Mapping[str, float]
+    unit: str
+    requires: Mapping[str, Sequence[str]] | None = None
+
+    def __call__(self, source: Source) -> Dataset:
+        """Load the data; ``source`` is not needed."""
+        from sklearn import datasets
+
+        bunch = getattr(datasets, self.loader)()
+        classes = getattr(bunch, "target_names", None)
+        return Dataset(
+            np.asarray(bunch.data, dtype=np.float64),
+            np.asarray(bunch.target),
+            FeatureCosts(self.prices, groups=self.groups, requires=self.requires, unit=self.unit),
+            feature_names=tuple(map(str, bunch.feature_names)),
+            target_names=None if classes is None else tuple(map(str, classes)),
+        )
+
+
+# Ten measurements of cell nuclei, each as mean, standard error and worst value over the nuclei of one image. Nine of
+# them need the outlines of the nuclei; compactness is computed from perimeter and area. The prices sum to 100.
+_OUTLINED = {
+    "radius": 3, "perimeter": 3, "area": 3, "smoothness": 6, "compactness": 1, "concavity": 12, "concave points": 8,
+    "symmetry": 10, "fractal dimension": 28,
+}  # fmt: skip
+_MEASURED = (
+    "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points", "symmetry",
+    "fractal dimension",
+)  # fmt: skip
+_BREAST_CANCER = _Bundled(
+    loader="load_breast_cancer",
+    groups={"outline": [], **{name: [k, k + 10, k + 20] for k, name in enumerate(_MEASURED)}},
+    prices={"outline": 20, "texture": 6, **_OUTLINED},
+    requires={**{name: ["outline"] for name in _OUTLINED}, "compactness": ["perimeter", "area"]},
+    unit="units",
+)
+
+_WINE = _Bundled(
+    loader="load_wine",
+    groups={
+        "alcohol": [0],
+        "malic acid": [1],
+        "ash": [2, 3, 4],  # ash, its alkalinity, and the magnesium in it
+        "phenols": [5, 6, 7, 8],
+        "colour": [9, 10, 11],  # one spectrophotometer reading
+        "proline": [12],
+    },
+    prices={"alcohol": 5, "malic acid": 12, "ash": 15, "phenols": 30, "colour": 8, "proline": 25},
+    unit="USD",
+)
+
+# Four blood fats and sugar need one blood draw; the fats are one assay.
+_DIABETES = _Bundled(
+    loader="load_diabetes",
+    groups={
+        **runs({"age": 1, "sex": 1, "bmi": 1, "blood pressure": 1}),
+        "blood draw": [],
+        "cholesterol": [4, 5, 6, 7],
+        "triglycerides": [8],
+        "glucose": [9],
+    },
+    prices={
+        "age": 1, "sex": 1, "bmi": 1, "blood pressure": 2, "blood draw": 3, "cholesterol": 12, "triglycerides": 6,
+        "glucose": 4,
+    },
+    requires={test: ["blood draw"] for test in ("cholesterol", "triglycerides", "glucose")},
+    unit="USD",
+)  # fmt: skip
+
+_IRIS = _Bundled(
+    loader="load_iris", groups=runs({"sepal": 2, "petal": 2}), prices={"sepal": 1, "petal": 2}, unit="minutes"
+)
+
+_ZONES = patches(8, 2)
+_DIGITS = _Bundled(loader="load_digits", groups=_ZONES, prices=dict.fromkeys(_ZONES, 4), unit="pixels")
+
+
+def _read_digit_images(source: Source) -> Dataset:
+    from anytime.datasets.images import digit_image_features
+
+    return digit_image_features()
+
+
+def _about(name: str, shape: tuple[int, int, int], task: str, unit: str, summary: str, **more: str) -> About:
+    rows, columns, groups = shape
+    facts = {"prices": "made up", "licence": "BSD-3-Clause", "source": "scikit-learn", **more}
+    return About(
+        name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, unit=unit, **facts
+    )
+
+
+BUNDLED = [
+    Entry(
+        _about("breast_cancer", (569, 30, 11), "binary", "units", "Malignant or benign, from measurements of nuclei"),
+        _BREAST_CANCER,
+    ),
+    Entry(_about("wine", (178, 13, 6), "3 classes", "USD", "The grower of a wine, from its chemistry"), _WINE),
+    Entry(
+        _about("digits", (1797, 64, 16), "10 classes", "pixels", "Handwritten digits of 8 x 8 pixels in 16 zones"),
+        _DIGITS,
+    ),
+    Entry(
+        _about("diabetes", (442, 10, 8), "regression", "USD", "Progress of diabetes within a year"),
+        _DIABETES,
+    ),
+    Entry(_about("iris", (150, 4, 2), "3 classes", "minutes", "Three kinds of iris"), _IRIS),
+    Entry(
+        _about(
+            "digit_images", (1797, 615, 8), "10 classes", "ms", "Eight descriptors of jittered 32 x 32 digit images",
+            prices="measured once on one machine and stored; image_extractors() lets you measure yours",
+            split="train / valid / test", notes="computed when first loaded, which takes some seconds",
+        ),
+        _read_digit_images,
+    ),
+]  # fmt: skip

@@ -1,0 +1,144 @@
+"""``load``, ``names`` and ``describe``: the one way to any data set."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from anytime.datasets.bundled import BUNDLED
+from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.files import DataFormatError, Source
+from anytime.datasets.public import ENTRIES, OTHERS, Entry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["describe", "load", "names"]
+
+REGISTRY: dict[str, Entry] = {entry.about.name: entry for entry in [*BUNDLED, *ENTRIES]}
+
+
+def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None, **options: Any) -> Dataset:
+    """Load a data set with its groups and prices.
+
+    Parameters
+    ----------
+    name : str
+        One of ``names()``. Case, and ``-`` against ``_``, do not matter.
+    as_frame : bool, default=False
+        Whether ``X`` is a DataFrame.
+    folder : str or Path, default=None
+        Where the files of a public set lie. By default the environment variable ``ANYTIME_DATA`` says so. The bundled
+        sets need none.
+    **options
+        What ``describe(name)`` lists: the ``fold`` of a set with official folds, for instance.
+
+    Returns
+    -------
+    Dataset
+        Unpacks to ``X, y, costs``; everything else that is known are its attributes.
+
+    Raises
+    ------
+    DataNotFoundError
+        The folder or a file is absent.
+    DataFormatError
+        A file is damaged or is not what it should be.
+
+    See Also
+    --------
+    names : All names.
+    describe : Size, task, prices, licence and source of a set.
+
+    Examples
+    --------
+    >>> X, y, costs = load("breast_cancer")
+    >>> X.shape, costs.total, costs.price(["radius"])
+    ((569, 30), 100.0, 23.0)
+    >>> load("wine").target_names
+    ('class_0', 'class_1', 'class_2')
+    """
+    entry = _find(name)
+    about = entry.about
+    if unknown := [option for option in options if option not in about.options]:
+        known = f"its options are {', '.join(about.options)}" if about.options else "it has no options"
+        raise TypeError(f"data set {about.name!r} has no option {unknown[0]!r}; {known}")
+    data = entry.read(Source(about.name, f"source: {about.source}", folder), **options)
+    _check_size(about, data, options)
+    return data.with_attributes(
+        X=_frame(data) if as_frame else data.X, name=about.name, description=str(about)
+    )
+
+
+def names() -> list[str]:
+    """What ``load`` knows: scikit-learn's bundled sets first, then the public sets read from the data folder.
+
+    Examples
+    --------
+    >>> names()[:5]
+    ['breast_cancer', 'wine', 'digits', 'diabetes', 'iris']
+    """
+    return list(REGISTRY)
+
+
+@overload
+def describe(name: str) -> About: ...
+@overload
+def describe(name: None = None) -> pd.DataFrame: ...
+def describe(name: str | None = None) -> About | pd.DataFrame:
+    """What is known about a set without loading it, or a table of all of them.
+
+    Examples
+    --------
+    >>> print(describe("iris"))
+    iris: Three kinds of iris
+      size     150 rows, 4 columns in 2 groups
+      task     3 classes
+      prices   made up; unit: minutes
+      split    none
+      licence  BSD-3-Clause
+      source   scikit-learn
+    >>> describe().loc["thyroid", "unit"]
+    'CAD'
+    """
+    if name is not None:
+        other = {about.name: about for about in OTHERS}
+        return other[name] if name in other else _find(name).about
+    import pandas as pd
+
+    listed = [entry.about for entry in REGISTRY.values()] + OTHERS
+    table = pd.DataFrame([vars(about) for about in listed]).set_index("name")
+    return table.astype({"columns": "Int64", "groups": "Int64"})
+
+
+def _find(name: str) -> Entry:
+    known = {_key(each): each for each in REGISTRY}
+    if _key(name) in known:
+        return REGISTRY[known[_key(name)]]
+    for about in OTHERS:
+        if _key(about.name) == _key(name):
+            raise ValueError(f"{about.name!r} is not a table of examples; read it with anytime.datasets.{about.loader}()")
+    close = get_close_matches(_key(name), known, n=3)
+    hint = f"did you mean {' or '.join(repr(known[key]) for key in close)}?" if close else "names() lists them all"
+    raise ValueError(f"no data set is called {name!r}; {hint}")
+
+
+def _key(name: str) -> str:
+    return str(name).lower().replace("_", "-")
+
+
+def _check_size(about: About, data: Dataset, options: dict[str, Any]) -> None:
+    rows, columns = data.X.shape
+    dropped = options.get("unsolved") == "drop"
+    if columns != about.columns or (rows != about.rows and not dropped):
+        raise DataFormatError(
+            f"the files of data set {about.name!r} give {rows} rows and {columns} columns instead of {about.rows} and "
+            f"{about.columns}: one of them is cut short or another edition ({about.source}); fetch them again"
+        )
+
+
+def _frame(data: Dataset) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(data.X, columns=list(data.feature_names))

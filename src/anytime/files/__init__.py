@@ -1,0 +1,271 @@
+"""The ``.anytime`` file: a fitted model without pickle, safe to load from a stranger.
+
+A file is a zip of
+
+``manifest.json``
+    Format, schema version, the name of a class from a closed list, constructor parameters, the plan, labels, columns, versions of
+    the libraries that wrote it, and SHA-256 checksums of every array and of the manifest itself.
+``arrays/NAME.npy``
+    Numbers, in NumPy's format: little-endian truth values, integers and floats; never objects.
+
+Checksums are against accidents: a flipped bit is always found. Against malice there is validation: nothing in a file
+names code, a module or a path; every index, shape, size and tree link is checked before it is used; memory and time are
+bounded by the size of the file. Whatever is wrong inside a file, ``load`` raises ``BadFileError``.
+
+Older files load: each schema version has a function that brings its manifest to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.estimator import AnytimeModel
+from anytime.files.container import Archive, Packed, pack_arrays, write_archive
+from anytime.files.estimators import describe_model, read_model, write_model
+from anytime.files.reading import BadFileError, Fields, bad, parse_json, shown
+
+__all__ = ["BadFileError", "describe", "load", "save"]
+
+FORMAT = "anytime model"
+SCHEMA = 1
+MAX_BYTES = 2 << 30  # of what a file may unpack to, unless the caller allows more
+_UNLIMITED = 1 << 62
+_CHUNK = 1 << 20
+
+Source = str | os.PathLike[str] | BinaryIO
+Arrays = dict[str, NDArray[Any]]
+
+# From a schema version to the next: changes manifest and arrays in place. They see what a stranger wrote, before validation.
+UPGRADES: dict[int, Callable[[dict[str, Any], Arrays], None]] = {}
+
+# The manifest's own checksum stands last and covers all bytes before it.
+_SEAL = re.compile(rb',"sha256":"([0-9a-f]{64})"\}')
+_SEAL_LENGTH = 77
+
+
+def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to an ``.anytime`` file.
+
+    The same model gives the same bytes. The file appears at once and complete: on any error, what stood at ``path`` stays
+    untouched. What was written is read back before it takes its place.
+
+    Parameters
+    ----------
+    model : fitted model
+    path : str or path
+
+    Raises
+    ------
+    TypeError
+        If the model holds something a file cannot, such as a Python function as a stage.
+
+    Notes
+    -----
+    An ``estimator`` parameter, somebody else's model, is kept as text only and is None after loading; so is any other
+    parameter that is not made of plain values. ``costs`` come back as ``FeatureCosts``, whatever form they were given in.
+    Numbers of NumPy among the parameters come back as Python's.
+    """
+    target = Path(os.path.realpath(path))
+    packed = _pack(model)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        # "x" and not tempfile, whose files are private: a model has the permissions that any new file has
+        with open(temporary, "xb") as file:
+            write_archive(file, *packed)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            load(temporary, max_bytes=_UNLIMITED)
+        except BadFileError as error:
+            raise ValueError(f"this model cannot be saved: {error.__cause__}") from error
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def load(source: Source, *, max_bytes: int = MAX_BYTES) -> AnytimeModel:
+    """Read a model from an ``.anytime`` file. Safe for files from strangers: nothing in a file is ever executed.
+
+    Parameters
+    ----------
+    source : str, path or binary file
+    max_bytes : int, default=2 GiB
+        The most that the file's contents may take unpacked. Whatever is allowed here, they may not take more than
+        64 times the size of the file (16 MiB for a small one).
+
+    Returns
+    -------
+    model
+        Its answers are those of the saved model, bit for bit.
+
+    Raises
+    ------
+    BadFileError
+        For everything that is wrong inside the file.
+    OSError
+        If the file cannot be read, such as ``FileNotFoundError``.
+    """
+    with _named(source) as (file, name), _blamed_on(name):
+        contents = _read(file, max_bytes)
+        return read_model(contents.manifest, contents.arrays, contents.archive.size)
+
+
+def describe(source: Source, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """What an ``.anytime`` file holds, without building the model.
+
+    Checksums are verified, and what is shown is checked; a file that can be described may still be refused by ``load``.
+
+    Parameters
+    ----------
+    source : str, path or binary file
+    max_bytes : int, default=2 GiB
+
+    Returns
+    -------
+    dict
+        Plain values: ``schema``, ``estimator``, ``versions``, ``parameters``, ``n_features``, ``n_stages``, ``prices``
+        and others.
+    """
+    with _named(source) as (file, name), _blamed_on(name):
+        contents = _read(file, max_bytes)
+        arrays = sorted(contents.arrays.items())
+        return {
+            "format": FORMAT,
+            "schema": contents.schema,
+            **describe_model(contents.manifest, contents.arrays, contents.archive.size),
+            "arrays": {key: {"dtype": array.dtype.str, "shape": list(array.shape)} for key, array in arrays},
+            "file_bytes": contents.archive.size,
+            "unpacked_bytes": contents.archive.unpacked,
+        }
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def _pack(model: AnytimeModel) -> tuple[bytes, list[Packed]]:
+    description, arrays = write_model(model)
+    packed = pack_arrays(arrays)
+    sums = dict(zip(sorted(arrays), (member.sha256 for member in packed), strict=True))
+    return _sealed({"format": FORMAT, "schema": SCHEMA, "arrays": sums, **description}), packed
+
+
+def _sealed(manifest: dict[str, Any]) -> bytes:
+    """The manifest's bytes, its own checksum appended as the last field."""
+    text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    body = text.encode("utf-8")[:-1]
+    return body + b',"sha256":"%s"}' % hashlib.sha256(body).hexdigest().encode()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name survive a power cut, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True)
+class _Contents:
+    archive: Archive
+    schema: int  # as written; the manifest has been brought up to date
+    manifest: dict[str, Any]
+    arrays: Arrays
+
+
+def _read(file: BinaryIO, max_bytes: int) -> _Contents:
+    """Manifest and arrays, intact and of the current schema; what they say is not yet checked."""
+    archive = Archive(_seekable(file, max_bytes), max_bytes)
+    raw = archive.manifest()
+    manifest = parse_json(raw, "manifest")
+    schema = _read_schema(manifest)
+    seal = _SEAL.fullmatch(raw, len(raw) - _SEAL_LENGTH)
+    if seal is None or hashlib.sha256(raw[:-_SEAL_LENGTH]).hexdigest().encode() != seal[1]:
+        bad("manifest", "is damaged: its checksum is wrong")
+    sums = Fields(manifest.pop("arrays", None), "manifest.arrays")
+    arrays: Arrays = {}
+    for name in archive.array_names:
+        arrays[name], digest = archive.array(name)
+        if sums.text(name) != digest:
+            bad(f"array {name!r}", "is damaged: its checksum is wrong")
+    sums.done()
+    for version in range(schema, SCHEMA):
+        _upgrade(version, manifest, arrays)
+    for key in ("format", "schema", "sha256"):
+        manifest.pop(key, None)
+    return _Contents(archive, schema, manifest, arrays)
+
+
+def _read_schema(manifest: Any) -> int:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        bad("manifest", f"is not that of an {FORMAT!r}")
+    schema = manifest.get("schema")
+    if type(schema) is not int or schema < 0:
+        bad("manifest.schema", f"expected a version, found {shown(schema)}")
+    if schema > SCHEMA:
+        bad("manifest.schema", f"{schema} is newer than {SCHEMA}; upgrade anytime to load this file")
+    return schema
+
+
+def _upgrade(version: int, manifest: dict[str, Any], arrays: Arrays) -> None:
+    if version not in UPGRADES:
+        bad("manifest.schema", f"version {version} is older than any that this library can read")
+    try:
+        UPGRADES[version](manifest, arrays)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise BadFileError(f"manifest: not a valid file of schema {version}: {error!r}") from error
+
+
+@contextlib.contextmanager
+def _named(source: Source) -> Iterator[tuple[BinaryIO, str]]:
+    """The source as an open file, and what to call it in messages."""
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            yield file, os.fspath(source)
+        return
+    if not hasattr(source, "read") or not isinstance(source.read(0), bytes):
+        raise TypeError("load takes a path or a file opened in binary mode; wrap bytes in io.BytesIO")
+    yield source, str(getattr(source, "name", "file"))
+
+
+@contextlib.contextmanager
+def _blamed_on(name: str) -> Iterator[None]:
+    """Turn every complaint about the contents into a ``BadFileError`` that names the file.
+
+    Constructors speak to programmers and raise ``ValueError`` and the like; here it is the file that is at fault.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BadFileError(f"{name}: {error}") from error
+
+
+def _seekable(file: BinaryIO, max_bytes: int) -> BinaryIO:
+    """The file itself, or for a pipe what comes out of it."""
+    if not hasattr(file, "seekable") or file.seekable():
+        return file
+    buffer = io.BytesIO()
+    while chunk := file.read(_CHUNK):
+        if buffer.tell() + len(chunk) > max_bytes:
+            bad("the file", f"has more than max_bytes={max_bytes} bytes")
+        buffer.write(chunk)
+    return buffer

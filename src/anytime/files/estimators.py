@@ -1,0 +1,275 @@
+"""A fitted model as a manifest and arrays, and back: class, parameters, plan, labels, columns and what the class adds."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+from anytime.costs import FeatureCosts
+from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.files.container import allowance
+from anytime.files.plans import count_stages, read_plan, write_plan
+from anytime.files.reading import ArrayShelf, BadFileError, Fields, bad, shown
+from anytime.files.values import Decoder, Encoder
+from anytime.losses import LINKS
+from anytime.plan import Plan
+
+__all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
+
+# The only classes a file can name, and where this library keeps them.
+ESTIMATORS = {
+    "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
+    "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
+}
+
+_LONGEST_REPR = 2000
+_MOST_FEATURES = 2**31 - 2
+_MOST_THREADS = 1024
+
+
+def _estimator(name: str) -> type[AnytimeModel]:
+    module, _, attribute = ESTIMATORS[name].partition(":")
+    found: type[AnytimeModel] = getattr(import_module(module), attribute)
+    return found
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Manifest (without checksums) and arrays of a fitted model."""
+    name = type(model).__name__
+    if name not in ESTIMATORS or _estimator(name) is not type(model):
+        raise TypeError(f"a {name} cannot be saved to a file; these can: {', '.join(sorted(ESTIMATORS))}")
+    plan, arrays = write_plan(model.plan_)
+    encoder = Encoder(arrays)
+    parameters, unsaved = _write_parameters(model, encoder)
+    names = getattr(model, "feature_names_in_", None)
+    state = model._file_state() if hasattr(model, "_file_state") else {}
+    manifest = {
+        "estimator": name,
+        "parameters": parameters,
+        "unsaved": unsaved,
+        "plan": plan,
+        "features": {
+            "count": int(model.plan_.n_features),
+            "names": None if names is None else [str(name) for name in names],
+        },
+        "classes": encoder.encode(np.asarray(model.classes_)) if hasattr(model, "classes_") else None,
+        "output": getattr(model, "_output", "default"),
+        "state": {str(key): encoder.encode(value) for key, value in state.items()},
+        "versions": {
+            "anytime": _own_version(),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "scikit-learn": sklearn.__version__,
+        },
+    }
+    return manifest, arrays
+
+
+def _write_parameters(model: AnytimeModel, encoder: Encoder) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the constructor was given. What a file cannot hold, such as somebody else's estimator, is kept as text."""
+    parameters, unsaved = {}, {}
+    for name, value in model.get_params(deep=False).items():
+        if name == "costs":
+            parameters[name] = _write_costs_parameter(model, value, encoder)
+            continue
+        try:
+            parameters[name] = encoder.encode(value)
+        except TypeError:
+            unsaved[name] = repr(value)[:_LONGEST_REPR]
+    return parameters, unsaved
+
+
+def _write_costs_parameter(model: AnytimeModel, costs: Any, encoder: Encoder) -> Any:
+    """Prices in whatever form they came; a path is replaced by what was read from it."""
+    plan = model.plan_
+    if costs is None:
+        return None
+    if hasattr(costs, "__fspath__") or isinstance(costs, str):
+        return "plan"
+    given = FeatureCosts.coerce(costs, plan.n_features)
+    return "plan" if given == plan.costs.costs else encoder.encode(given)
+
+
+def _own_version() -> str:
+    try:
+        return version("anytime")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return "unknown"
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_model(
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], allowance: int
+) -> AnytimeModel:
+    """Build the model again.
+
+    Raises ``BadFileError``, or ``ValueError`` and the like where a constructor refuses what it is given.
+    """
+    fields, shelf = Fields(dict(manifest), "manifest"), ArrayShelf(dict(arrays))
+    decoder = Decoder(shelf, allowance(file_bytes))
+    face = _estimator(fields.text("estimator", ESTIMATORS))
+    n_features, names = _read_features(fields.inner("features"))
+    plan = read_plan(fields.inner("plan"), shelf, n_features, names, file_bytes)
+    model = face(**_read_parameters(fields, decoder, face, plan))
+    model.plan_ = plan
+    model.n_features_in_ = n_features
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    _read_classes(fields, decoder, model)
+    if fields.text("output", ("default", "pandas")) == "pandas":
+        model.set_output(transform="pandas")
+    _read_state(fields.inner("state"), decoder, model)
+    _check_category_lists(model)
+    _read_texts(fields.inner("versions"))
+    fields.done()
+    shelf.done()
+    return model
+
+
+def _read_features(fields: Fields) -> tuple[int, list[str] | None]:
+    n_features = fields.integer("count", 1, _MOST_FEATURES)
+    names = fields.texts("names") if fields.has("names") else None
+    if names is not None and len(names) != n_features:
+        bad(fields.place("names"), f"{len(names)} names for {n_features} columns")
+    fields.done()
+    return n_features, names
+
+
+def _read_parameters(
+    fields: Fields, decoder: Decoder, face: type[AnytimeModel], plan: Plan
+) -> dict[str, Any]:
+    unsaved = _read_texts(fields.inner("unsaved"))
+    given = fields.inner("parameters")
+    where, written = given.where, given.rest()
+    for name in [*unsaved, *written]:
+        if name not in face._get_param_names():
+            bad(where, f"{face.__name__} has no parameter {shown(name)}")
+    costs = written.pop("costs", None)
+    parameters = {name: decoder.decode(value, f"{where}.{name}") for name, value in written.items()}
+    if costs is not None:
+        parameters["costs"] = plan.costs.costs if costs == "plan" else decoder.decode(costs, f"{where}.costs")
+        if not isinstance(parameters["costs"], FeatureCosts):
+            bad(f"{where}.costs", f"expected prices, found {shown(costs)}")
+    parameters |= dict.fromkeys(unsaved)
+    _check_parameters(parameters, where)
+    return parameters
+
+
+def _check_parameters(parameters: Mapping[str, Any], where: str) -> None:
+    """The parameters that a prediction reads. What ``fit`` reads, ``fit`` checks."""
+    if parameters.get("estimator") is not None:
+        bad(f"{where}.estimator", "an estimator is never stored in a file")
+    budget, meter, n_jobs = (parameters.get(name) for name in ("budget", "meter", "n_jobs"))
+    if budget is not None and (type(budget) not in (int, float) or not budget >= 0):
+        bad(f"{where}.budget", f"expected a number that is not negative, found {shown(budget)}")
+    if "meter" in parameters and (type(meter) is not str or meter not in ("model", "realised")):
+        bad(f"{where}.meter", f"expected 'model' or 'realised', found {shown(meter)}")
+    if n_jobs is not None and (type(n_jobs) is not int or not n_jobs or abs(n_jobs) > _MOST_THREADS):
+        bad(f"{where}.n_jobs", f"expected a number of threads, found {shown(n_jobs)}")
+
+
+def _read_classes(fields: Fields, decoder: Decoder, model: Any) -> None:
+    link, n_outputs = LINKS[model.plan_.link], model.plan_.n_outputs
+    if link.classifies != isinstance(model, ClassifierFace):
+        bad("manifest.plan.link", f"{link.name!r} is not a link of {type(model).__name__}")
+    if not fields.has("classes"):
+        if link.classifies:
+            bad("manifest.classes", "a classifier needs its classes")
+        return
+    classes = decoder.decode(fields.take("classes"), "manifest.classes")
+    if not link.classifies or not isinstance(classes, np.ndarray) or classes.ndim != 1:
+        bad("manifest.classes", "expected a list of labels, for a classifier only")
+    if (n_outputs == 1) != (link.name == "logistic") or classes.size != link.n_classes(n_outputs):
+        bad(
+            "manifest.classes",
+            f"{classes.size} classes do not go with {n_outputs} scores and link {link.name!r}",
+        )
+    model.classes_ = classes
+
+
+def _read_state(fields: Fields, decoder: Decoder, model: Any) -> None:
+    """What the class adds through ``_file_state``; its own reader may refuse it in any way."""
+    state = {name: decoder.decode(value, fields.place(name)) for name, value in fields.rest().items()}
+    if not hasattr(model, "_restore_file_state"):
+        if state:
+            bad(fields.where, f"{type(model).__name__} has no state of its own")
+        return
+    try:
+        model._restore_file_state(state)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise BadFileError(f"{fields.where}: {error!r}") from error
+
+
+def _check_category_lists(model: Any) -> None:
+    """Categories are looked up in ``predict`` by column and value: the columns must exist, the values be plain."""
+    for column, known in (getattr(model, "categories_", None) or {}).items():
+        plain = isinstance(known, list) and all(
+            v is None or isinstance(v, (bool, int, float, str)) for v in known
+        )
+        if type(column) is not int or not 0 <= column < model.n_features_in_ or not plain:
+            bad("manifest.state", f"{shown(known)} is no list of categories of a column {shown(column)}")
+
+
+def _read_texts(fields: Fields) -> dict[str, str]:
+    return {name: fields.text(name) for name in fields.names()}
+
+
+# ---------------------------------------------------------------------- a look without building
+
+
+def describe_model(
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], allowance: int
+) -> dict[str, Any]:
+    """What a file holds, in plain values, without building the model or importing its class."""
+    fields = Fields(dict(manifest), "manifest")
+    decoder = Decoder(ArrayShelf(dict(arrays)), allowance(file_bytes))
+    plan = fields.inner("plan")
+    costs = plan.inner("costs")
+    unit = costs.text("unit") if costs.has("unit") else None
+    prices = {group.text("name"): group.number("price", 0) for group in costs.each("groups")}
+    blocks = count_stages(plan, arrays)
+    n_features, names = _read_features(fields.inner("features"))
+    parameters, unsaved = fields.inner("parameters"), fields.inner("unsaved")
+    written = parameters.rest()
+    if written.get("costs") is not None:
+        written["costs"] = f"{len(prices)} groups"  # they are listed below
+    return {
+        "estimator": fields.text("estimator", ESTIMATORS),
+        "versions": _read_texts(fields.inner("versions")),
+        "parameters": {
+            name: decoder.decode(value, parameters.place(name)) for name, value in written.items()
+        },
+        "unsaved": _read_texts(unsaved),
+        "n_features": n_features,
+        "feature_names": names,
+        "classes": _labels_of(fields, decoder),
+        "n_stages": sum(count for _, count in blocks),
+        "blocks": [{"kind": kind, "n_stages": count} for kind, count in blocks],
+        "link": plan.text("link", LINKS),
+        "combine": plan.text("combine", ("sum", "mean")),
+        "limit": plan.number("limit", 0),
+        "unit": unit,
+        "prices": prices,
+    }
+
+
+def _labels_of(fields: Fields, decoder: Decoder) -> list[Any] | None:
+    if not fields.has("classes"):
+        return None
+    classes = decoder.decode(fields.take("classes"), "manifest.classes")
+    if not isinstance(classes, np.ndarray):
+        bad("manifest.classes", "expected labels")
+    labels: list[Any] = classes.tolist()
+    return labels

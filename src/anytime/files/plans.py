@@ -1,0 +1,299 @@
+"""A plan as JSON and arrays, and back.
+
+The constructors of plans, blocks and cost tables check what they are given. What is checked here in addition is what they
+take on trust from a learner: that columns exist, that types are exact, and that the work of setting up is in proportion to
+what is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import BoundCosts
+from anytime.files.reading import ArrayShelf, Fields, bad
+from anytime.files.values import read_costs, write_costs, write_number
+from anytime.losses import LINKS
+from anytime.plan import Block, LinearBlock, MarginRule, Plan, Rule, ScoreRule
+from anytime.trees.block import TreeBlock
+
+__all__ = ["count_stages", "read_plan", "write_plan"]
+
+Arrays = dict[str, NDArray[Any]]
+
+MOST_STAGES = 100_000
+FREE_STAGES = 4096
+MOST_BLOCKS = 10_000
+_MOST_TICKS = 2**62  # of a whole plan: a row that pays for everything must not overflow
+_FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so many times what it stores:
+_WORK_RATIO = 4
+
+_LINEAR = {"columns": ("<i4", 1), "coefficients": ("<f8", 2)}
+_TREES = {
+    "tree_start": ("<i8", 1),
+    "stage_start": ("<i8", 1),
+    "feature": ("<i4", 1),
+    "threshold": ("<f8", 1),
+    "left": ("<i4", 1),
+    "right": ("<i4", 1),
+    "default_left": ("|u1", 1),
+    "missing": ("|u1", 1),
+    "category_set": ("<i4", 1),
+    "members_left": ("|u1", 1),
+    "category_start": ("<i8", 1),
+    "categories": ("<i4", 1),
+    "value": ("<f8", 2),
+    "tree_output": ("<i4", 1),
+}
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
+    """JSON and arrays of a plan."""
+    arrays: Arrays = {
+        "plan.base": plan.base,
+        "plan.column_group": np.asarray(plan.costs.column_group, dtype=np.int32),
+    }
+    for name, dtype in (("evaluation_costs", np.float64), ("replaces", np.bool_), ("quality", np.float64)):
+        if getattr(plan, name) is not None:
+            arrays[f"plan.{name}"] = np.asarray(getattr(plan, name), dtype=dtype)
+    if plan.weights is not None:
+        rows = [np.asarray(row, dtype=np.float64) for row in plan.weights]
+        arrays["plan.weights"] = np.concatenate([np.empty(0), *[row.ravel() for row in rows]])
+        arrays["plan.weights_scaling"] = np.array([row.ndim == 1 for row in rows], dtype=bool)
+        if plan.intercepts is not None:
+            arrays["plan.intercepts"] = np.asarray(plan.intercepts, dtype=np.float64)
+    description = {
+        "link": plan.link,
+        "combine": plan.combine,
+        "limit": write_number(plan.limit),
+        "costs": write_costs(plan.costs.costs),
+        "blocks": [_write_block(block, f"plan.blocks.{b}", arrays) for b, block in enumerate(plan.blocks)],
+        "passes": _write_rules(plan.passes, "plan.passes", arrays),
+        "stops": _write_rules(plan.stops, "plan.stops", arrays),
+    }
+    return description, arrays
+
+
+def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    if type(block) not in (TreeBlock, LinearBlock):
+        block.state()  # says why, where it cannot be saved
+        raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
+    description, own = block.state()
+    arrays.update({f"{prefix}.{name}": array for name, array in own.items()})
+    return {"kind": block.kind, **description}
+
+
+def _write_rules(rules: Mapping[int, Rule], prefix: str, arrays: Arrays) -> list[dict[str, Any]]:
+    out = []
+    for stage, rule in sorted(rules.items()):
+        entry: dict[str, Any] = {"stage": int(stage), "kind": rule.kind}
+        if type(rule) is MarginRule:
+            entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
+        elif type(rule) is ScoreRule:
+            block = _write_block(rule.block, f"{prefix}.{stage}", arrays)
+            entry |= {"threshold": write_number(rule.threshold), "block": block}
+        else:
+            raise TypeError(f"a {type(rule).__name__} cannot be saved to a file")
+        out.append(entry)
+    return out
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_plan(
+    fields: Fields, arrays: ArrayShelf, n_features: int, names: list[str] | None, file_bytes: int
+) -> Plan:
+    """Build the plan again, or raise ``BadFileError`` (here) or ``ValueError`` (in a constructor)."""
+    base = arrays.take("plan.base", "<f8", 1)
+    if not base.size:
+        bad("array 'plan.base'", "is empty")
+    bound = _read_bound_costs(fields.inner("costs"), arrays, n_features, names)
+    table = arrays.take("plan.weights", "<f8", 1) if "plan.weights" in arrays else None
+    most_width = base.size if table is None else table.size // base.size
+    blocks = [
+        _read_block(block, f"plan.blocks.{b}", arrays, n_features, most_width)
+        for b, block in enumerate(fields.each("blocks", MOST_BLOCKS))
+    ]
+    n_stages = sum(block.n_stages for block in blocks)
+    most_stages = min(MOST_STAGES, FREE_STAGES + file_bytes // 4)  # even a stage that does nothing takes time
+    if n_stages > most_stages:
+        bad(fields.place("blocks"), f"{n_stages} stages, but at most {most_stages} are possible in this file")
+    scaling = None if table is None else arrays.take("plan.weights_scaling", "|b1", shape=(n_stages,))
+    with_table = table is not None and "plan.intercepts" in arrays
+    plan = Plan(
+        blocks=blocks,
+        costs=bound,
+        base=base,
+        link=fields.text("link", LINKS),
+        combine="mean" if fields.text("combine", ("sum", "mean")) == "mean" else "sum",
+        weights=None if table is None or scaling is None else _cut_table(table, scaling, blocks, base.size),
+        intercepts=_finite(arrays, "plan.intercepts", (n_stages, base.size)) if with_table else None,
+        evaluation_costs=_optional(arrays, "plan.evaluation_costs", "<f8", n_stages),
+        replaces=_optional(arrays, "plan.replaces", "|b1", n_stages),
+        quality=_optional(arrays, "plan.quality", "<f8", n_stages + 1),
+        passes=_read_rules(fields, "passes", arrays, n_features, n_stages),
+        stops=_read_rules(fields, "stops", arrays, n_features, n_stages),
+        limit=fields.number("limit", 0),
+    )
+    fields.done()
+    _check_setting_up(plan, fields.where)
+    return plan
+
+
+def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tuple[str, int]]:
+    """Kind and number of stages of every block, without building any."""
+    out = []
+    for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
+        kind = block.text("kind", ("linear", "trees"))
+        start = arrays.get(f"plan.blocks.{b}.stage_start")
+        out.append((kind, 1 if kind == "linear" or start is None else max(start.size - 1, 0)))
+    return out
+
+
+def _optional(arrays: ArrayShelf, name: str, dtype: str, size: int) -> NDArray[Any] | None:
+    return arrays.take(name, dtype, shape=(size,)) if name in arrays else None
+
+
+def _finite(arrays: ArrayShelf, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    array = arrays.take(name, "<f8", shape=shape)
+    if not np.isfinite(array).all():
+        bad(f"array {name!r}", "holds a number that is not finite")
+    return array
+
+
+# ---------------------------------------------------------------------- reading: costs
+
+
+def _read_bound_costs(
+    fields: Fields, arrays: ArrayShelf, n_features: int, names: list[str] | None
+) -> BoundCosts:
+    """The prices, with the columns bound to groups as they were when the model was fitted."""
+    column_group = arrays.take("plan.column_group", "<i4", shape=(n_features,))
+    where = fields.where
+    costs = read_costs(fields)
+    n_groups = len(costs.names)
+    if n_features and (column_group.min() < 0 or column_group.max() >= n_groups):
+        bad("array 'plan.column_group'", f"names a group that is not among the {n_groups}")
+    counts = np.bincount(column_group, minlength=n_groups)
+    position = {} if names is None else {name: j for j, name in enumerate(names)}
+    for g, (group, columns) in enumerate(costs.groups.items()):
+        if counts[g] != len(columns):
+            bad(where, f"group {group!r} lists {len(columns)} columns, but {counts[g]} belong to it")
+        for column in columns:
+            j = column if isinstance(column, int) else position.get(column)
+            if j is not None and not (0 <= j < n_features and column_group[j] == g):
+                bad(where, f"group {group!r} lists column {column!r}, which does not belong to it")
+    return BoundCosts(costs, column_group)
+
+
+# ---------------------------------------------------------------------- reading: blocks and rules
+
+
+def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int, most_width: int) -> Block:
+    kind = fields.text("kind", ("linear", "trees"))
+    spec = _LINEAR if kind == "linear" else _TREES
+    own = {name: arrays.take(f"{prefix}.{name}", *expected) for name, expected in spec.items()}
+    block: Block
+    if kind == "linear":
+        if own["columns"].size and own["columns"].max() >= n_features:
+            bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")
+        block = LinearBlock.from_state({}, own)
+    else:
+        description = {
+            "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
+            "n_features": fields.integer("n_features", n_features, n_features),
+            "float32_input": fields.flag("float32_input"),
+            "shift": fields.integer("shift", -1000, 1000),
+        }
+        _check_categories(own, prefix)
+        block = TreeBlock.from_state(description, own)
+    fields.done()
+    return block
+
+
+def _check_categories(own: Arrays, prefix: str) -> None:
+    """Bound what ranking categories takes: a set that many columns use is copied for each of them."""
+    start, node_set = own["category_start"], own["category_set"]
+    if start.size < 2 or own["feature"].shape != node_set.shape:
+        return  # no set, or sizes that the constructor refuses
+    if (np.diff(start) < 0).any() or start[0] != 0 or start[-1] != own["categories"].size:
+        bad(f"array '{prefix}.category_start'", "is not a list of places in 'categories'")
+    used = (node_set >= 0) & (node_set < start.size - 1)
+    pairs = np.unique(own["feature"][used].astype(np.int64) * start.size + node_set[used])
+    copied = int(np.diff(start)[pairs % start.size].sum())
+    if copied > _FREE_WORK + _WORK_RATIO * own["categories"].size:
+        bad(f"array '{prefix}.category_set'", "large sets of categories are used with too many columns")
+
+
+def _read_rules(
+    fields: Fields, name: str, arrays: ArrayShelf, n_features: int, n_stages: int
+) -> dict[int, Rule]:
+    rules: dict[int, Rule] = {}
+    for entry in fields.each(name, n_stages):
+        stage = entry.integer("stage", 0, n_stages - 1)
+        if stage in rules:
+            bad(entry.where, f"stage {stage} has two rules")
+        kind = entry.text("kind", ("margin", "score"))
+        threshold = entry.number("threshold")
+        if kind == "margin":
+            rules[stage] = MarginRule(threshold, entry.flag("below"))
+        else:
+            block = _read_block(entry.inner("block"), f"plan.{name}.{stage}", arrays, n_features, 1)
+            if block.n_stages != 1 or block.width != 1:
+                bad(
+                    entry.where,
+                    f"a gate has one stage and one output, not {block.n_stages} and {block.width}",
+                )
+            rules[stage] = ScoreRule(block, threshold)
+        entry.done()
+    return rules
+
+
+def _cut_table(
+    table: NDArray[np.float64], scaling: NDArray[np.bool_], blocks: list[Block], n_outputs: int
+) -> list[NDArray[np.float64]]:
+    """The rows of a refitted table: row t has t + 1 numbers, or n_outputs for each number that stages 0..t give."""
+    if not np.isfinite(table).all():
+        bad("array 'plan.weights'", "holds a number that is not finite")
+    rows, at, kept = [], 0, 0
+    widths = [block.width for block in blocks for _ in range(block.n_stages)]
+    for t, width in enumerate(widths):
+        kept += width
+        shape = (t + 1,) if scaling[t] else (kept, n_outputs)
+        size = math.prod(shape)
+        if at + size > table.size:
+            break
+        rows.append(table[at : at + size].reshape(shape))
+        at += size
+    if len(rows) < len(widths) or at != table.size:
+        bad("array 'plan.weights'", f"{table.size} numbers do not make a table for {len(widths)} stages")
+    return rows
+
+
+# ---------------------------------------------------------------------- reading: what a plan works out later
+
+
+def _check_setting_up(plan: Plan, where: str) -> None:
+    """Work out now what a plan works out at first use, so that a bad price shows here and not in ``predict``.
+
+    A stage's groups are closed under requirements one after the other; that work is bounded first.
+    """
+    closure = np.array([len(plan.costs.table.closure(g)) for g in range(plan.costs.n_groups)], dtype=np.int64)
+    read = sum(groups.size for groups in plan.stage_groups)
+    closed = sum(int(closure[groups].sum()) for groups in plan.stage_groups)
+    if closed > _FREE_WORK + _WORK_RATIO * read:
+        bad(where, f"{plan.n_stages} stages require too much of {plan.costs.n_groups} groups")
+    try:
+        ticks, limit = plan.stage_ticks, plan.limit_ticks
+    except OverflowError:
+        ticks, limit = np.array([_MOST_TICKS + 1]), 0
+    if limit < 0 or (ticks.size and ticks[-1] > _MOST_TICKS):
+        bad(where, "evaluating all stages costs more than can be counted")

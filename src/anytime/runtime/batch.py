@@ -1,0 +1,257 @@
+"""Many examples through the stages together: stage by stage over all of them, so that every one always has an answer.
+
+The batch as a whole has a budget of cost or time; stages spend it on the rows that they work on, and margin filters keep rows out
+that are decided (Grubb, *Anytime Prediction*, section 6.4.2). Examples may join and leave at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.engine import Stop
+from anytime.estimator import AnytimeModel
+from anytime.features import Features
+from anytime.plan import Answer
+from anytime.runtime.bounds import Bounds
+from anytime.runtime.layout import Layout
+from anytime.runtime.tile import Tile, TileSnapshot, Work
+from anytime.runtime.timing import Timings
+
+__all__ = ["BatchSession"]
+
+Part = tuple[
+    Tile, TileSnapshot, NDArray[np.bool_]
+]  # rows of a tile, as they were when all tiles were looked at
+
+
+class BatchSession:
+    """A model and a changing set of examples that go through its stages together.
+
+    One thread computes at a time; any thread may ``read``, ``add`` and ``pop`` meanwhile.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    examples : (n, d) matrix, or sequence of raw examples when there are ``features``, default=None
+    features : Features, default=None
+    budget : float, default=None
+        What each row may cost, by the model's meter. None: the model's ``budget``.
+    slice_seconds : float, default=1e-3
+        About how long it takes, at most, from one point where the work can be interrupted to the next.
+    tile_rows : int, default=1024
+        Rows that are kept, and published to readers, together.
+    clock : callable, default=time.monotonic
+
+    Attributes
+    ----------
+    reason : str
+        Why the last call of ``advance`` ended: "complete", "budget", "deadline", "stages" or "stop".
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = [[0, 1], [1, 0], [2, 5], [3, 3]], [0, 0, 1, 1]
+    >>> forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> batch = at.BatchSession(at.make_anytime(forest), X)
+    >>> batch.read().stage.tolist()
+    [0, 0, 0, 0]
+    >>> batch.advance(stages=2).stage.tolist()
+    [2, 2, 2, 2]
+    >>> batch.advance().prediction.tolist()
+    [0, 0, 1, 1]
+    """
+
+    def __init__(
+        self,
+        model: AnytimeModel,
+        examples: Any = None,
+        features: Features | None = None,
+        *,
+        budget: float | None = None,
+        slice_seconds: float = 1e-3,
+        tile_rows: int = 1024,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not slice_seconds > 0:
+            raise ValueError(f"slice_seconds must be positive, not {slice_seconds}")
+        if tile_rows < 1:
+            raise ValueError(f"tile_rows must be at least 1, not {tile_rows}")
+        self.model, self.features = model, features
+        self.slice_seconds, self.tile_rows, self.clock = slice_seconds, tile_rows, clock
+        self._layout = Layout(model, features)
+        self._bounds = Bounds.of(model, clock(), budget=budget)
+        self._timings = Timings(self._layout.plan)
+        self._writer = threading.RLock()
+        self._members = threading.Lock()
+        self._tiles: tuple[
+            tuple[int, Tile], ...
+        ] = ()  # with the number of the first row; replaced, never changed
+        self._joined = 0
+        self._departed = 0  # ticks paid by tiles that are gone
+        self._departed_updates = np.zeros(self._layout.n_stages, dtype=np.int64)
+        self._seconds = 0.0
+        self.reason = ""
+        if examples is not None:
+            self.add(examples)
+
+    # ------------------------------------------------------------------ joining and leaving
+
+    def add(self, examples: Any) -> NDArray[np.intp]:
+        """Let examples join; they start at the first stage. Returns their numbers, which ``pop`` takes."""
+        rows = self.model._checked(examples) if self.features is None else list(examples)
+        tiles = [self._tile(rows[at : at + self.tile_rows]) for at in range(0, len(rows), self.tile_rows)]
+        with self._members:
+            first = self._joined
+            for tile in tiles:
+                self._tiles = (*self._tiles, (self._joined, tile))
+                self._joined += len(tile.gone)
+            return np.arange(first, self._joined)
+
+    def _tile(self, examples: Any) -> Tile:
+        X, raws = examples, None
+        if self.features is not None:
+            X, raws = np.full((len(examples), self._layout.column_group.size), np.nan), examples
+        return Tile(self._layout, X, raws, self._bounds, self._timings, self.clock)
+
+    def pop(self, numbers: ArrayLike) -> Answer:
+        """Read some examples and let them leave: no more work is done on them."""
+        wanted = np.asarray(numbers, dtype=np.intp).reshape(-1)
+        with self._members:
+            parts: list[Part] = []
+            for number in wanted:
+                first, tile = self._holder(int(number))
+                row = np.zeros(len(tile.gone), dtype=bool)
+                row[number - first] = True
+                parts.append((tile, tile.snapshot, row))
+            for tile, _, row in parts:
+                tile.leave(np.flatnonzero(row))
+            for _, tile in self._tiles:
+                if tile.gone.all():
+                    self._departed += tile.spent
+                    self._departed_updates += tile.updates
+            self._tiles = tuple(entry for entry in self._tiles if not entry[1].gone.all())
+        return self._answer(parts)
+
+    def _holder(self, number: int) -> tuple[int, Tile]:
+        for first, tile in self._tiles:
+            if first <= number < first + len(tile.gone) and not tile.gone[number - first]:
+                return first, tile
+        raise ValueError(f"there is no example {number}; it has left, or never joined")
+
+    @property
+    def numbers(self) -> NDArray[np.intp]:
+        """The examples that are here, in the order in which ``read`` gives them."""
+        found = [first + np.flatnonzero(~tile.gone) for first, tile in self._tiles]
+        return np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+
+    # ------------------------------------------------------------------ going on
+
+    def advance(
+        self,
+        *,
+        seconds: float | None = None,
+        budget_total: float | None = None,
+        stages: int | None = None,
+        stop: Stop | None = None,
+    ) -> Answer:
+        """Work until a bound is met; call it again to go on.
+
+        Parameters
+        ----------
+        seconds : float, default=None
+            From now.
+        budget_total : float, default=None
+            What all examples, also those that have left, may have cost together when it ends. Never exceeded: rows are
+            taken in the order of their margins as long as what a stage may cost them fits.
+        stages : int, default=None
+            Stages that the examples have done when it ends.
+        stop : StopFlag, threading.Event or similar, default=None
+        """
+        began = self.clock()
+        due = self.model._due(began, seconds)
+        if budget_total is not None and not budget_total >= 0:
+            raise ValueError(f"budget_total must be a number that is not negative, not {budget_total}")
+        total = None if budget_total is None else self._layout.plan.costs.costs.budget_ticks(budget_total)
+        bounds = Bounds(self._layout.n_stages if stages is None else stages, due=due, stop=stop)
+        with self._writer:
+            reason = ""
+            while not reason:
+                reason = self._unit(bounds, total)
+            self.reason = reason
+            self._seconds += self.clock() - began
+            if seconds is not None:
+                self._timings.finish(self.clock() - began, seconds)
+            return self.read()
+
+    resume = advance  # after an interrupt there is nothing else to do than to go on
+
+    def _unit(self, bounds: Bounds, total: int | None) -> str:
+        waiting = [(tile.queue.stage, first, tile) for first, tile in self._tiles if tile.queue.stage >= 0]
+        if not waiting:
+            return "complete"
+        stage, _, tile = min(waiting, key=lambda entry: entry[:2])
+        if stage >= bounds.until:
+            return "stages"
+        now = self.clock()
+        if reason := bounds.interrupted(now):
+            return reason
+        allowance = None if total is None else total - self._spent()
+        return tile.work(Work(min(self.slice_seconds, bounds.due - now), allowance, bounds))
+
+    def _spent(self) -> int:
+        return self._departed + sum(tile.spent for _, tile in self._tiles)
+
+    # ------------------------------------------------------------------ reading
+
+    def read(self) -> Answer:
+        """The answers now, of all examples that are here, in the order in which they joined. Never waits for work in progress."""
+        return self._answer([(tile, tile.snapshot, ~tile.gone) for _, tile in self._tiles])
+
+    def _answer(self, parts: list[Part]) -> Answer:
+        layout, plan = self._layout, self._layout.plan
+        scores = np.concatenate(
+            [np.empty((0, plan.n_outputs)), *(shot.scores[kept] for _, shot, kept in parts)]
+        )
+        done = np.concatenate([np.empty(0, dtype=np.int32), *(shot.done[kept] for _, shot, kept in parts)])
+        paid = np.concatenate([np.empty(0, dtype=np.int64), *(shot.paid[kept] for _, shot, kept in parts)])
+        bought = np.zeros(len(layout.names), dtype=bool)
+        failures: dict[str, str] = {}
+        for tile, shot, _ in parts:
+            bought |= shot.bought
+            for name, reasons in tile.failures.copy().items():
+                failures[name] = f"{len(reasons)} rows: {reasons[0]}" if len(reasons) > 1 else reasons[0]
+        return Answer(
+            prediction=self.model._decide(scores),
+            scores=scores,
+            probabilities=layout.link.transform(scores) if layout.link.classifies else None,
+            stage=done,
+            cost=plan.costs.costs.amounts(paid),
+            model_cost=np.array(layout.stage_costs)[done],
+            elapsed=self._seconds,
+            groups=layout.listed(bought),
+            complete=all(bool(shot.finished[kept].all()) for _, shot, kept in parts),
+            failures=failures,
+        )
+
+    def statistics(self) -> dict[str, Any]:
+        """What happened so far: rows, the share that is finished, the share that each stage has worked on, cost and times."""
+        tiles = [tile for _, tile in self._tiles]
+        here = sum(int((~tile.gone).sum()) for tile in tiles)
+        finished = sum(int((tile.snapshot.finished & ~tile.gone).sum()) for tile in tiles)
+        updates = self._departed_updates + sum(tile.updates for tile in tiles)
+        joined = max(self._joined, 1)
+        return {
+            "joined": self._joined,
+            "here": here,
+            "finished": finished / here if here else 1.0,
+            "updated": (updates / joined).tolist(),
+            "mean_cost": self._layout.plan.costs.costs.amount(self._spent()) / joined,
+            **self._timings.summary(),
+        }

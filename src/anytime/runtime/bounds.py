@@ -1,0 +1,101 @@
+"""When a run has to stop: cost, time, stages, confidence, or somebody else's word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anytime.costs import UNLIMITED
+from anytime.engine import Stop
+from anytime.estimator import AnytimeModel
+from anytime.losses import LINKS
+
+__all__ = ["Bounds"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of one run, as the runtime compares them. All hold together.
+
+    Attributes
+    ----------
+    until : int
+        Stages after which to stop.
+    reason : str
+        Why it ends there: "budget", "stages" or "complete".
+    cap : int
+        Realised cost, in ticks, that may be reached.
+    due : float
+        On the session's clock.
+    confidence : float or None
+        The probability of the leading class that is enough.
+    stop : StopFlag, threading.Event or similar, or None
+    """
+
+    until: int
+    reason: str = "complete"
+    cap: int = int(UNLIMITED)
+    due: float = np.inf
+    confidence: float | None = None
+    stop: Stop | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: AnytimeModel,
+        now: float,
+        *,
+        budget: float | None = None,
+        deadline: float | None = None,
+        confidence: float | None = None,
+        stop: Stop | None = None,
+        max_stages: int | None = None,
+    ) -> Bounds:
+        """Check what a user asks for, and turn it into bounds."""
+        plan = model.plan_
+        if budget is not None and np.ndim(budget):
+            raise ValueError("a session has one example and takes one budget, not an array")
+        if max_stages is not None and max_stages < 0:
+            raise ValueError(f"max_stages must not be negative; got {max_stages}")
+        _check_confidence(model, confidence)
+        _check_stop(stop)
+        due = model._due(now, deadline)
+        ticks = int(model._ticks(budget))
+        until, reason, cap = plan.n_stages, "complete", min(ticks, plan.limit_ticks)
+        if not model._metered(
+            budget
+        ):  # by the cost of whole stages: what they cost this example is never more
+            until, cap = int(plan.affordable(ticks)), int(UNLIMITED)
+            reason = "complete" if until == plan.n_stages else "budget"
+        if max_stages is not None and max_stages < until:
+            until, reason = max_stages, "stages"
+        return cls(until, reason, cap, due, confidence, stop)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether somebody waits: an extractor must then not run where it could hold up the answer."""
+        return self.due < np.inf or self.stop is not None
+
+    def interrupted(self, now: float) -> str:
+        """Why to stop at once, or an empty string."""
+        if self.stop is not None and self.stop.is_set():
+            return "stop"
+        return "deadline" if now >= self.due else ""
+
+
+def _check_confidence(model: AnytimeModel, confidence: float | None) -> None:
+    if confidence is None:
+        return
+    if not LINKS[model.plan_.link].classifies:
+        raise ValueError(
+            f"confidence stops classifiers; a {type(model).__name__} predicts numbers and has none"
+        )
+    if not 0.0 < confidence <= 1.0:
+        raise ValueError(f"confidence must be a probability in (0, 1], not {confidence}")
+
+
+def _check_stop(stop: Any) -> None:
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise ValueError(f"stop must have is_set(), as threading.Event does; {type(stop).__name__} has not")

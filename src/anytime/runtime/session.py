@@ -1,0 +1,272 @@
+"""Answers for one raw example at a time, within whatever bounds, readable at any moment.
+
+A session is the state machine ``start -> step* -> read`` of an anytime predictor (Grubb, *Anytime Prediction*, section 6.1): it
+asks extractors only for the groups on the example's own path, keeps a ledger of what was paid, and publishes a new snapshot
+after every unit of work, so that ``read`` never waits for one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anytime.engine import Stop
+from anytime.estimator import AnytimeModel
+from anytime.features import Features
+from anytime.plan import Answer
+from anytime.runtime.bounds import Bounds
+from anytime.runtime.example import Example
+from anytime.runtime.layout import Layout
+from anytime.runtime.snapshot import Snapshot, answer_of
+from anytime.runtime.steps import Steps
+from anytime.runtime.timing import Timings
+from anytime.runtime.trace import Trace
+from anytime.runtime.walk import Walk
+
+__all__ = ["Session"]
+
+
+class Session:
+    """A model, its extractors, and one example under way.
+
+    One thread computes at a time (others that try wait for it); any thread may ``read`` meanwhile.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    features : Features, default=None
+        Extractors for the groups that the model uses. None: examples are rows of d numbers, all there from the start.
+    skip : bool, default=False
+        A stage that no longer fits into the budget or before the deadline is left out and the next one tried, instead of
+        ending the run. This leaves the trained order; refitted models never do it.
+    clock : callable, default=time.monotonic
+        Seconds. Another clock is for tests; forests then look at it between native calls only.
+
+    Attributes
+    ----------
+    reason : str
+        Why the last run ended: "complete", "budget", "deadline", "stages", "confidence", "stop", or "failed" (a refitted
+        model without a group that it needs).
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = [[0, 1], [1, 0], [2, 5], [3, 3]], [0, 0, 1, 1]
+    >>> forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> model = at.make_anytime(forest, costs=at.FeatureCosts([1.0, 10.0]))
+    >>> features = at.Features({"x0": lambda raw: raw["cheap"], "x1": lambda raw: raw["dear"]})
+    >>> session = at.Session(model, features)
+    >>> answer = session.predict({"cheap": 0.0, "dear": 4.0}, budget=20)
+    >>> answer.cost <= 20, answer.complete
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        model: AnytimeModel,
+        features: Features | None = None,
+        *,
+        skip: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open(Layout(model, features), skip, clock, Timings(model._plan))
+
+    def _open(self, layout: Layout, skip: bool, clock: Callable[[], float], timings: Timings) -> None:
+        self.model, self.features = layout.model, layout.features
+        self.skip, self._clock = skip, clock
+        self._layout, self._timings = layout, timings
+        self._writer = threading.RLock()
+        self._steps: Steps | None = None
+        self._best: tuple[Snapshot, Snapshot] | None = None
+        self.reason = ""
+
+    def sibling(self) -> Session:
+        """A session for another example that shares what this one has learnt about the model and the machine."""
+        other = Session.__new__(type(self))
+        other._open(self._layout, self.skip, self._clock, self._timings)
+        return other
+
+    # ------------------------------------------------------------------ the state machine
+
+    def start(self, raw: Any) -> Session:
+        """Take up an example. Nothing is computed; ``read`` gives the answer before the first stage."""
+        with self._writer:
+            self._begin(raw)
+        return self
+
+    def step(self) -> bool:
+        """Do one stage, whatever it costs (within the plan's limit); return whether there is more to do."""
+        with self._writer:
+            steps = self._started()
+            bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
+            self.reason = steps.run(bounds)
+            return self.reason == "stages" and not steps.walk.complete
+
+    def resume(
+        self,
+        *,
+        budget: float | None = None,
+        deadline: float | None = None,
+        confidence: float | None = None,
+        stop: Stop | None = None,
+        max_stages: int | None = None,
+    ) -> Answer:
+        """Go on with the current example within new bounds.
+
+        Parameters
+        ----------
+        budget : float, default=None
+            What the example may have cost in all when it ends. None: the model's ``budget``.
+        deadline : float, default=None
+            Seconds from now.
+        confidence : float, default=None
+            Stop as soon as the leading class is this likely.
+        stop : StopFlag, threading.Event or similar, default=None
+            Set from another thread to interrupt.
+        max_stages : int, default=None
+            Stages done in all when it ends.
+        """
+        called = self._clock()
+        with self._writer:
+            bounds = Bounds.of(
+                self.model,
+                called,
+                budget=budget,
+                deadline=deadline,
+                confidence=confidence,
+                stop=stop,
+                max_stages=max_stages,
+            )
+            self.reason = self._started().run(bounds)
+            if deadline is not None:
+                self._timings.finish(self._clock() - called, deadline)
+            return self.read()
+
+    def predict(
+        self,
+        raw: Any,
+        *,
+        budget: float | None = None,
+        deadline: float | None = None,
+        confidence: float | None = None,
+        stop: Stop | None = None,
+        max_stages: int | None = None,
+    ) -> Answer:
+        """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them."""
+        called = self._clock()
+        with self._writer:
+            self._begin(raw)
+            left = None if deadline is None else max(deadline - (self._clock() - called), 0.0)
+            return self.resume(
+                budget=budget, deadline=left, confidence=confidence, stop=stop, max_stages=max_stages
+            )
+
+    def read(self, policy: str = "latest") -> Answer:
+        """The answer now. Legal from any thread, never waits for work in progress.
+
+        Parameters
+        ----------
+        policy : {"latest", "best_validated"}, default="latest"
+            "best_validated": the prediction of the stage so far that did best on held-out data (``plan.quality``); cost and
+            time remain those of all that was done.
+        """
+        steps = self._started()
+        snapshot = steps.snapshot
+        if policy == "best_validated":
+            snapshot = self._best_validated(steps, snapshot)
+        elif policy != "latest":
+            raise ValueError(f"policy must be 'latest' or 'best_validated', not {policy!r}")
+        return answer_of(self._layout, snapshot)
+
+    @property
+    def trace(self) -> Trace:
+        """What has been done with the current example, event by event."""
+        return self._started().trace
+
+    def values(self) -> dict[str, Any]:
+        """The numbers of every group that has arrived, by group."""
+        with self._writer:
+            return self._started().walk.example.values()
+
+    def statistics(self) -> dict[str, Any]:
+        """What was measured so far, over all examples and siblings: times per group and stage, overruns, errors of estimates."""
+        return self._timings.summary()
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """All that continues this example elsewhere, to the same bits. Can be pickled if the raw example can."""
+        with self._writer:
+            steps = self._started()
+            return {
+                "plan": _fingerprint(self._layout),
+                "walk": steps.walk.state(),
+                "seconds": steps.seconds,
+                "blocked": steps.blocked,
+                "trace": steps.trace.to_json(),
+            }
+
+    @classmethod
+    def restore(
+        cls,
+        state: dict[str, Any],
+        model: AnytimeModel,
+        features: Features | None = None,
+        *,
+        skip: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Session:
+        """A session that goes on where ``state`` was taken. The other parameters are those of the constructor."""
+        session = cls(model, features, skip=skip, clock=clock)
+        if state["plan"] != _fingerprint(session._layout):
+            raise ValueError(
+                f"the state is of another model: {state['plan']}, not {_fingerprint(session._layout)}"
+            )
+        steps = session._take(Walk.from_state(session._layout, state["walk"]))
+        steps.continue_from(Trace.from_json(state["trace"]), state["seconds"], state["blocked"])
+        return session
+
+    # ------------------------------------------------------------------ within
+
+    def _begin(self, raw: Any) -> None:
+        self._take(Walk(self._layout, Example(self._layout, raw)))
+
+    def _take(self, walk: Walk) -> Steps:
+        self.reason = ""
+        self._steps = Steps(self._layout, walk, self._timings, self.skip, self._clock)
+        return self._steps
+
+    def _started(self) -> Steps:
+        if self._steps is None:
+            raise RuntimeError("there is no example yet; call start first")
+        return self._steps
+
+    def _best_validated(self, steps: Steps, snapshot: Snapshot) -> Snapshot:
+        quality = self._layout.plan.quality
+        if quality is None:
+            raise ValueError(
+                "this model was not validated: its plan has no quality per stage to choose a best one by"
+            )
+        stage = int(np.argmax(quality[: snapshot.stage + 1]))  # the first, hence cheapest, of equals
+        if stage == snapshot.stage:
+            return snapshot
+        known = self._best
+        if known is None or known[0] is not snapshot:
+            scores = steps.walk.prefix_scores(stage, snapshot.skipped)
+            known = self._best = snapshot, snapshot._replace(scores=scores, stage=stage)
+        return known[1]
+
+
+def _fingerprint(layout: Layout) -> dict[str, Any]:
+    plan = layout.plan
+    return {
+        "stages": plan.n_stages,
+        "outputs": plan.n_outputs,
+        "columns": plan.n_features,
+        "groups": layout.names,
+    }

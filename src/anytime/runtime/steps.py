@@ -1,0 +1,240 @@
+"""The writer's side of a session: one unit of work after the other, each followed by a snapshot for the readers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anytime.runtime.bounds import Bounds
+from anytime.runtime.example import Arrival
+from anytime.runtime.layout import Layout
+from anytime.runtime.snapshot import Snapshot
+from anytime.runtime.timing import Timings
+from anytime.runtime.trace import Event, Trace
+from anytime.runtime.walk import Walk
+
+__all__ = ["Steps"]
+
+
+class Steps:
+    """Takes one example through a plan, within bounds, as often as asked.
+
+    Parameters
+    ----------
+    layout : Layout
+    walk : Walk
+    timings : Timings
+    skip : bool
+        Leave out a stage that does not fit, instead of ending the run.
+    clock : callable
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+        The last complete state; replaced, never changed.
+    trace : Trace
+    seconds : float
+        Spent in earlier runs.
+    blocked : bool
+        A refitted model lacks a group that it needs and cannot go on.
+    """
+
+    def __init__(
+        self, layout: Layout, walk: Walk, timings: Timings, skip: bool, clock: Callable[[], float]
+    ) -> None:
+        self.layout, self.walk, self.timings = layout, walk, timings
+        self.skip = skip and layout.plan.weights is None
+        self.clock = clock
+        self.trace = Trace()
+        self.seconds = 0.0
+        self.blocked = False
+        self._late: dict[str, str] = {}
+        self._began = clock()
+        self.snapshot = Snapshot.of(walk, 0.0, {})
+        self._published = True  # whether the snapshot shows the present state
+
+    def run(self, bounds: Bounds) -> str:
+        """Work until a bound is met; return which."""
+        self._began = self.clock()
+        self._published = self._published and not self._late
+        self._late = {}
+        reason = ""
+        while not reason:
+            reason = self._unit(bounds)
+        self._record("end", note=reason)
+        self.seconds = self._elapsed()
+        self._began = self.clock()
+        if self._published:
+            self.snapshot = self.snapshot._replace(elapsed=self.seconds)
+        else:
+            self._publish()
+        return reason
+
+    def continue_from(self, trace: Trace, seconds: float, blocked: bool) -> None:
+        """Take over what an earlier session had done with the example."""
+        self.trace, self.seconds, self.blocked = trace, seconds, blocked
+        self._publish()
+
+    def _publish(self) -> None:
+        """Let readers see the present state."""
+        failures = {**self.walk.example.failures, **self._late}
+        self.snapshot = Snapshot.of(self.walk, self._elapsed(), failures)
+        self._published = True
+
+    # ------------------------------------------------------------------ stages
+
+    def _unit(self, bounds: Bounds) -> str:
+        """The next piece of work: a run of forest stages, one other stage, or the features for one. A reason ends the run."""
+        walk = self.walk
+        if walk.complete:
+            return "complete"
+        if self.blocked:
+            return "failed"
+        s = walk.done
+        if s >= bounds.until:
+            return bounds.reason
+        if reason := bounds.interrupted(self.clock()):
+            return reason
+        if bounds.confidence is not None and walk.confidence() >= bounds.confidence:
+            return "confidence"
+        if self.layout.native[self.layout.block_of[s]]:
+            return self._forest_unit(s, bounds)
+        return self._stage_unit(s, bounds)
+
+    def _forest_unit(self, s: int, bounds: Bounds) -> str:
+        """As many stages of a plain forest as the features at hand allow, or the next group it needs."""
+        walk, plan, b = self.walk, self.layout.plan, self.layout.block_of[s]
+        first, last = plan.block_start[b : b + 2]
+        to, group = walk.clear_until(min(last, bounds.until))
+        if to == s:
+            return self._acquire(s, [group], bounds, int(plan.evaluation_ticks[s]))
+        if bounds.confidence is not None:
+            to = walk.confident_by(to, bounds.confidence)
+        began = self.clock()
+        due = bounds.due if self.clock is time.monotonic else np.inf  # the native clock is that one
+        walk.forward(to, bounds.cap, due, bounds.stop)
+        done = walk.done
+        if done > s:
+            seconds = self.clock() - began
+            self.timings.observe(self.timings.stage(first, last), seconds, done - s)
+            self._advanced(seconds)
+        if done == to:
+            return ""
+        return bounds.interrupted(self.clock()) or self._decline(done, "budget")
+
+    def _stage_unit(self, s: int, bounds: Bounds) -> str:
+        """One stage with its rules, or the features that its filter, the stage itself or its gate still needs."""
+        walk, plan = self.walk, self.layout.plan
+        entry, gate = plan.passes.get(s), plan.stops.get(s)
+        evaluation = int(plan.evaluation_ticks[s])
+        if entry is not None:
+            if lacking := walk.lacks_for(entry):
+                return self._acquire(s, lacking, bounds, 0)
+            if not walk.passes(entry):
+                return self._pass_over(s, bounds.until)
+        if lacking := walk.lacks(s):
+            return self._acquire(s, lacking, bounds, evaluation)
+        gated = True
+        if gate is not None and (lacking := walk.lacks_for(gate)):
+            gated = walk.paid + evaluation + walk.price(lacking) <= bounds.cap
+            if gated:
+                return self._acquire(s, lacking, bounds, evaluation)
+        # A gate that cannot be paid ends the run, but not before its stage, which can.
+        return self._do_stage(s, bounds) or ("" if gated else "budget")
+
+    def _do_stage(self, s: int, bounds: Bounds) -> str:
+        pace, began = self.timings.stage(s, s + 1), self.clock()
+        if began + pace.expect() > bounds.due:
+            return self._decline(s, "deadline")
+        self.walk.do_stage(s, bounds.cap)
+        if self.walk.done == s:
+            return self._decline(s, "budget")
+        seconds = self.clock() - began
+        self.timings.observe(pace, seconds)
+        self._advanced(seconds)
+        return ""
+
+    def _pass_over(self, s: int, until: int) -> str:
+        """Go to the next stage whose filter may let the example in."""
+        to, skips = s + 1, self.layout.skips
+        if skips is not None:
+            to = min(skips.next_for(self.walk.margin(), to), until)
+        self.walk.pass_over(to)
+        self._advanced(0.0)
+        return ""
+
+    def _decline(self, s: int, reason: str) -> str:
+        """A stage does not fit: end the run, or leave the stage out where that was asked for."""
+        if not self.skip:
+            return reason
+        self.walk.skip(s)
+        self._record("skip", note=reason)
+        return ""
+
+    # ------------------------------------------------------------------ features
+
+    def _acquire(self, s: int, groups: Sequence[int], bounds: Bounds, evaluation: int) -> str:
+        """Buy and compute what stage ``s`` lacks, if all of it fits; a failure leaves the stage out."""
+        layout, walk = self.layout, self.walk
+        lacking = layout.missing(groups, walk.example.available)
+        failed = [g for g in lacking if layout.names[g] in walk.example.failures]
+        if failed:
+            return self._give_up(s, failed[0], groups)
+        if walk.paid + walk.price(groups) + evaluation > bounds.cap:
+            return self._decline(s, "budget")
+        expected = sum(self.timings.groups[g].expect() for g in lacking)
+        if self.clock() + expected > bounds.due:
+            return self._decline(s, "deadline")
+        for g in lacking:
+            arrival = self._fetch(g, bounds)
+            if arrival is Arrival.FAILED:
+                return self._give_up(s, g, groups)
+            if reason := bounds.interrupted(self.clock()):
+                return reason
+        return ""
+
+    def _fetch(self, g: int, bounds: Bounds) -> Arrival:
+        name, pace, began = self.layout.names[g], self.timings.groups[g], self.clock()
+        self.walk.buy(g)  # before it is computed: what is started is paid for, whether it arrives or not
+        arrival = self.walk.example.fetch(g, self.clock, bounds.due, bounds.stop)
+        seconds = self.clock() - began
+        if arrival is Arrival.LATE:
+            self._late[name] = "had not arrived when the answer was due"
+            self.walk.example.when_done(g, lambda: self.timings.observe(pace, self.clock() - began))
+            self._record("late", group=name, seconds=seconds)
+            return arrival
+        self.timings.observe(pace, seconds)
+        note = self.walk.example.failures.get(name, "")
+        self._record("failure" if note else "group", group=name, seconds=seconds, note=note)
+        return arrival
+
+    def _give_up(self, s: int, failed: int, groups: Sequence[int]) -> str:
+        """A stage cannot have its features: leave it out, or stop where a refitted row needs all stages before it."""
+        layout, failures = self.layout, self.walk.example.failures
+        asked = layout.names[next(g for g in groups if failed in layout.closures[g])]
+        failures.setdefault(asked, f"requires {layout.names[failed]!r}, which could not be had")
+        if layout.plan.weights is not None:
+            self.blocked = True
+            return "failed"
+        self.walk.skip(s)
+        self._record("skip", group=asked, note=failures[asked])
+        self._publish()
+        return ""
+
+    # ------------------------------------------------------------------ recording
+
+    def _elapsed(self) -> float:
+        return self.seconds + self.clock() - self._began
+
+    def _advanced(self, seconds: float) -> None:
+        self._publish()
+        self._record("stages", seconds=seconds, scores=tuple(self.snapshot.scores[0].tolist()))
+        self.walk.example.release(self.snapshot.stage)
+
+    def _record(self, kind: str, **details: Any) -> None:
+        self._published = self._published and kind in ("stages", "end")
+        cost = self.layout.plan.costs.costs.amount(self.walk.paid)
+        self.trace.events.append(Event(kind, self._elapsed(), self.walk.done, cost, **details))

@@ -1,0 +1,309 @@
+"""Some rows of a batch on their way through a plan: small enough that one stage over all of them is quickly done.
+
+Each row waits in a queue for its next stage. For margin filters that stage is known in advance (``anytime.runtime.skipping``), so
+that rows are touched only when a stage works on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.engine import Run
+from anytime.plan import Array
+from anytime.runtime.bounds import Bounds
+from anytime.runtime.example import Arrival, Example
+from anytime.runtime.layout import Groups, Layout
+from anytime.runtime.queue import Rows, StageQueue
+from anytime.runtime.timing import Timings
+
+__all__ = ["Tile", "TileSnapshot"]
+
+_FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
+
+
+class TileSnapshot(NamedTuple):
+    """The state of all rows of a tile between two units of work; never written again."""
+
+    scores: Array  # (n, K)
+    done: NDArray[np.int32]
+    paid: NDArray[np.int64]
+    bought: NDArray[np.bool_]  # (G,) by any row
+    finished: NDArray[np.bool_]  # rows with nothing left to do
+
+
+@dataclass
+class Work:
+    """What a unit of work may take.
+
+    Attributes
+    ----------
+    seconds : float
+        About how long it may last.
+    allowance : int or None
+        Ticks that all rows together may still spend.
+    bounds : Bounds
+        When to give up waiting for features.
+    """
+
+    seconds: float
+    allowance: int | None
+    bounds: Bounds
+
+
+class Tile:
+    """Rows that joined a batch together.
+
+    Parameters
+    ----------
+    layout : Layout
+    X : (n, d)
+        All NaN where ``examples`` fill it.
+    raws : sequence of n raw examples, or None
+    bounds : Bounds
+        How far, and for how much, each row may go.
+    timings : Timings
+    clock : callable
+
+    Attributes
+    ----------
+    gone : (n,) bool
+        Rows that have left.
+    updates : (S,) int
+        Rows that each stage has worked on.
+    spent : int
+        Ticks that all rows, also those that have left, have paid.
+    failures : dict from group name to reasons, one per row
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        X: Array,
+        raws: Sequence[object] | None,
+        bounds: Bounds,
+        timings: Timings,
+        clock: Callable[[], float],
+    ) -> None:
+        self.layout, self.plan, self.timings, self.clock = layout, layout.plan, timings, clock
+        n = len(X)
+        self.run = Run(layout.plan, X, metered=True)
+        self.available = np.full((n, len(layout.names)), raws is None)
+        self.examples = None
+        if raws is not None:
+            rows = [(X[i : i + 1], self.available[i]) for i in range(n)]
+            self.examples = [Example(layout, raw, *row) for raw, row in zip(raws, rows, strict=True)]
+        self.until = bounds.until
+        self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
+        self.gone = np.zeros(n, dtype=bool)
+        self.updates = np.zeros(layout.n_stages, dtype=np.int64)
+        self.failures: dict[str, list[str]] = {}
+        self.queue = StageQueue()
+        self._wait(np.arange(n))
+        self.publish()
+
+    def publish(self) -> None:
+        """Let readers see the present state."""
+        run = self.run
+        assert run.ledger is not None
+        bought = run.ledger.bought.any(axis=0)
+        self.snapshot = TileSnapshot(run.scores(), run.done.copy(), run.ledger.paid, bought, run.complete)
+        self.spent = int(self.snapshot.paid.sum())
+
+    def leave(self, rows: Rows) -> None:
+        """Stop working on rows."""
+        self.gone[rows] = True
+
+    # ------------------------------------------------------------------ one unit of work
+
+    def work(self, work: Work) -> str:
+        """Take some of the rows that wait longest through their next stage; a reason to stop, or an empty string."""
+        s, rows = self.queue.take()
+        rows = rows[~self.gone[rows]]
+        if rows.size == 0:
+            return ""
+        chunk, rest = self._chunk(s, rows, work)
+        self.queue.put(rest, np.full(rest.size, s))
+        if chunk.size == 0:
+            return "budget"
+        end = self._stride(s, chunk, work)
+        ready, reason = self._prepared(s, chunk, work)
+        if ready.size:
+            began = self.clock()
+            self._advance(s, end, ready)
+            b = self.layout.block_of[s]
+            pace = self.timings.stage(*self.plan.block_start[b : b + 2])
+            self.timings.observe(pace, self.clock() - began, ready.size * (end - s))
+        self._wait(ready[self.run.done[ready] > s])  # a row that did not move cannot pay, and waits no more
+        self.publish()
+        return reason
+
+    def _chunk(self, s: int, rows: Rows, work: Work) -> tuple[Rows, Rows]:
+        """As many rows as time and money allow, the least certain first: they gain most if there is no time for all."""
+        size = rows.size
+        pace = self._pace(s)
+        size = min(size, _FIRST_CHUNK if pace is None else max(1, int(work.seconds / pace)))
+        if work.allowance is not None or size < rows.size:
+            margin = self.layout.link.margin(self.run.scores(rows))
+            rows = rows[np.argsort(margin, kind="stable")]
+        if work.allowance is not None:
+            assert self.run.ledger is not None
+            price = self.run.ledger.quote(self.plan.stage_groups[s], rows) + self.plan.evaluation_ticks[s]
+            size = min(size, int(np.searchsorted(np.cumsum(price), work.allowance, side="right")))
+        return rows[:size], rows[size:]
+
+    def _pace(self, s: int) -> float | None:
+        """Measured seconds per row and stage."""
+        b = self.layout.block_of[s]
+        pace = self.timings.stage(*self.plan.block_start[b : b + 2])
+        return max(pace.total / pace.units, 1e-9) if pace.units else None
+
+    def _stride(self, s: int, rows: Rows, work: Work) -> int:
+        """The stage to go to: many at once where a plain forest has all its features and is quick."""
+        b = self.layout.block_of[s]
+        if not self.layout.native[b] or work.allowance is not None:
+            return s + 1
+        end = min(self.plan.block_start[b + 1], self.until)
+        lacking = np.flatnonzero(~self.available[rows].all(axis=0))
+        if lacking.size:
+            end = min(end, max(int(self.layout.next_use[s, lacking].min()), s + 1))
+        pace = self._pace(s)
+        return s + 1 if pace is None else min(end, s + max(1, int(work.seconds / (pace * rows.size))))
+
+    def _advance(self, s: int, end: int, rows: Rows) -> None:
+        run, b = self.run, self.layout.block_of[s]
+        limit = run.done.copy()
+        limit[rows] = end
+        if self.layout.native[b]:
+            run._run_natively(b, limit, self.cap, np.inf, None)
+        else:
+            run._do_stage(s, rows, limit, self.cap)
+        reached = np.bincount(run.done[rows] - s, minlength=end - s + 1)
+        self.updates[s:end] += reached[::-1].cumsum()[::-1][1:]  # stage j has worked on all that got beyond j
+        if self.examples is not None:
+            for i in rows.tolist():
+                self.examples[i].release(end)
+
+    def _wait(self, rows: Rows) -> None:
+        """Queue rows for the next stage that may work on them."""
+        run, skips = self.run, self.layout.skips
+        rows = rows[~run.finished[rows]]
+        if skips is not None and rows.size:
+            margin = self.layout.link.margin(run.scores(rows))
+            # What a filter is known to say no to is done: the row's score cannot change before it gets there.
+            run.done[rows] = np.minimum(skips.next_stage(margin, run.done[rows]), self.until)
+        rows = rows[run.done[rows] < self.until]
+        self.queue.put(rows, run.done[rows])
+
+    # ------------------------------------------------------------------ rules and features
+
+    def _prepared(self, s: int, rows: Rows, work: Work) -> tuple[Rows, str]:
+        """Rows that have all that stage ``s`` needs and that its filter lets in; the others are sent on or wait again."""
+        plan, reason = self.plan, ""
+        entry, gate = plan.passes.get(s), plan.stops.get(s)
+        if entry is not None:
+            rows, reason = self._gather(s, rows, self.layout.rule_groups(entry), 0, work)
+            if rows.size:
+                held = entry.holds(self.run.X[rows], self.run.scores(rows), self.layout.link)
+                self._send_on(s, rows[~held])
+                rows = rows[held]
+        evaluation = int(plan.evaluation_ticks[s])
+        if not reason:
+            rows, reason = self._gather(s, rows, None, evaluation, work)
+        if gate is not None and not reason:
+            assert self.run.ledger is not None
+            groups = self.layout.rule_groups(gate)
+            price = self.run.ledger.quote(groups, rows) + evaluation
+            able = self.run.ledger.paid[rows] + price <= self.cap[rows]
+            served, reason = self._gather(s, rows[able], groups, evaluation, work)
+            rows = np.sort(
+                np.concatenate([served, rows[~able]])
+            )  # the engine ends those that cannot pay the gate
+        if reason:
+            self.queue.put(rows, np.full(rows.size, s))
+            return rows[:0], reason
+        return rows, ""
+
+    def _send_on(self, s: int, rows: Rows) -> None:
+        self.run.done[rows] = s + 1
+        self._wait(rows)
+
+    def _gather(
+        self, s: int, rows: Rows, groups: Groups | None, evaluation: int, work: Work
+    ) -> tuple[Rows, str]:
+        """Compute ``groups`` (None: what the stage itself needs) for rows; those that have them, and why it was cut short."""
+        if self.examples is None:
+            return rows, ""
+        wanted = self.layout.block_groups[s] if groups is None else groups
+        while True:
+            short = rows[~self.available[np.ix_(rows, wanted)].all(axis=1)]
+            asked: dict[int, list[int]] = {}
+            left_out = []
+            for i in short.tolist():
+                lacking = self._lacking(s, i, groups)
+                if any(self.layout.names[g] in self.examples[i].failures for g in lacking):
+                    self._fail(s, i)
+                    left_out.append(i)
+                elif lacking and not self._can_pay(i, lacking, evaluation):
+                    left_out.append(i)  # it stays where it is, and waits no more
+                elif lacking:
+                    asked.setdefault(lacking[0], []).append(i)
+            if left_out:
+                rows = np.setdiff1d(rows, left_out)
+            if not asked:
+                return rows, ""
+            for g, members in asked.items():
+                if reason := self._compute(g, members, work.bounds):
+                    self.queue.put(rows, np.full(rows.size, s))
+                    return rows[:0], reason
+
+    def _lacking(self, s: int, i: int, groups: Groups | None) -> list[int]:
+        """What row ``i`` has to get next, requirements first."""
+        b = self.layout.block_of[s]
+        forest = self.plan.blocks[b].forest
+        if groups is None and forest is not None:
+            within = s - self.plan.block_start[b]
+            group = forest.need(self.run.X[i], within, self.available[i], self.plan.costs.table)
+            return [] if group < 0 else self.layout.missing([group], self.available[i])
+        return self.layout.missing(
+            (self.layout.block_groups[s] if groups is None else groups).tolist(), self.available[i]
+        )
+
+    def _can_pay(self, i: int, groups: list[int], evaluation: int) -> bool:
+        assert self.run.ledger is not None
+        row = np.array([i])
+        price = self.run.ledger.quote(np.array(groups, dtype=np.int32), row)[0] + evaluation
+        return bool(self.run.ledger.paid[i] + price <= self.cap[i])
+
+    def _compute(self, g: int, members: list[int], bounds: Bounds) -> str:
+        """One group for some rows: together if its extractor is made for that, else one by one."""
+        assert self.examples is not None
+        assert self.run.ledger is not None
+        assert self.layout.features is not None
+        name, began, group = self.layout.names[g], self.clock(), np.array([g], dtype=np.int32)
+        extractor = self.layout.features.extractors.get(name)
+        if extractor is not None and (extractor.batch or extractor.is_async):
+            self.run.ledger.buy(group, np.array(members))
+            fresh = [self.examples[i] for i in members if not self.examples[i].is_pending(g)]
+            future = self.layout.features.submit(name, [e.raw for e in fresh], [e.results for e in fresh])
+            for place, example in enumerate(fresh):
+                example.expect(g, future, began, place)
+        reason = ""
+        for i in members:
+            self.run.ledger.buy(group, np.array([i]))
+            if self.examples[i].fetch(g, self.clock, bounds.due, bounds.stop) is Arrival.FAILED:
+                self.failures.setdefault(name, []).append(self.examples[i].failures[name])
+            reason = bounds.interrupted(self.clock())
+            if reason:
+                break
+        self.timings.observe(self.timings.groups[g], self.clock() - began, len(members))
+        return reason
+
+    def _fail(self, s: int, i: int) -> None:
+        """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
+        if self.plan.weights is None:
+            self._send_on(s, np.array([i]))

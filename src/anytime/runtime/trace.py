@@ -1,0 +1,186 @@
+"""A record of what a session did, and its replay: the same order, the same costs, the same bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anytime.costs import UNLIMITED
+from anytime.estimator import AnytimeModel
+from anytime.features import Extractor, Features
+from anytime.plan import Answer
+from anytime.runtime.example import Example
+from anytime.runtime.layout import Layout
+from anytime.runtime.snapshot import Snapshot, answer_of
+from anytime.runtime.walk import Walk
+
+__all__ = ["Event", "ReplayError", "Trace", "replay"]
+
+
+class ReplayError(ValueError):
+    """A replay did not go as recorded: another model, other features, or another machine's arithmetic."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that a session did.
+
+    Attributes
+    ----------
+    kind : {"group", "failure", "late", "stages", "skip", "end"}
+        A group arrived, failed, or was not there in time; stages were done up to ``stage``; stage ``stage`` was left out; the
+        run ended (``note`` says why; resuming goes on after it).
+    at : float
+        Seconds of work since the example was started.
+    stage : int
+        Stages behind the example after the event.
+    cost : float
+        What the example had paid after the event.
+    group : str, default=""
+    seconds : float, default=0
+        What the event took.
+    scores : tuple of float or None
+        The answer after the event, where it may have changed.
+    note : str, default=""
+    """
+
+    kind: str
+    at: float
+    stage: int
+    cost: float
+    group: str = ""
+    seconds: float = 0.0
+    scores: tuple[float, ...] | None = None
+    note: str = ""
+
+
+@dataclass
+class Trace:
+    """What a session did with one example, event by event.
+
+    Attributes
+    ----------
+    events : list of Event
+    """
+
+    events: list[Event] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """All events as JSON; numbers are written so that they are read back to the same bits."""
+        return json.dumps({"events": [asdict(event) for event in self.events]})
+
+    @classmethod
+    def from_json(cls, text: str) -> Trace:
+        """Read what ``to_json`` wrote."""
+        events = [
+            Event(**{**entry, "scores": _tuple(entry["scores"])}) for entry in json.loads(text)["events"]
+        ]
+        return cls(events)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+
+def _tuple(scores: list[float] | None) -> tuple[float, ...] | None:
+    return None if scores is None else tuple(scores)
+
+
+def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]) -> Answer:
+    """Run a recorded session again, and check every stage, cost and score on the way.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    trace : Trace
+    values : (d,) array, or mapping from group to its numbers
+        The features that the session saw: the row it was started with, or ``session.values()``.
+
+    Returns
+    -------
+    Answer
+        The answer at the end of the trace.
+
+    Raises
+    ------
+    ReplayError
+        At the first event that goes another way.
+    """
+    walk = _recorded_walk(model, values)
+    for number, event in enumerate(trace.events):
+        try:
+            _redo(walk, event)
+        except (ValueError, IndexError, AssertionError) as error:
+            raise ReplayError(f"event {number} ({event.kind}): {error}") from error
+        _compare(walk, number, event)
+    last = trace.events[-1].at if trace.events else 0.0
+    return answer_of(walk.layout, Snapshot.of(walk, last, walk.example.failures))
+
+
+def _recorded_walk(model: AnytimeModel, values: ArrayLike | Mapping[str, ArrayLike]) -> Walk:
+    if not isinstance(values, Mapping):
+        layout = Layout(model, None)
+        return Walk(layout, Example(layout, values))
+    recorded = dict(values)
+    costs = model._plan.costs.costs
+    extractors = {name: Extractor(_lookup(name, recorded)) for name in costs.names}
+    layout = Layout(model, Features(extractors))
+    return Walk(layout, Example(layout, None))
+
+
+def _lookup(name: str, recorded: Mapping[str, ArrayLike]) -> Any:
+    def look_up(_: Any) -> ArrayLike:
+        if name not in recorded:
+            raise LookupError("the recorded values do not have it")
+        return recorded[name]
+
+    return look_up
+
+
+def _redo(walk: Walk, event: Event) -> None:
+    if event.kind in ("group", "failure", "late"):
+        group = walk.layout.number[event.group]
+        walk.buy(group)  # what failed has been paid for
+        if event.kind == "group":
+            walk.example.fetch(group, lambda: 0.0)
+        elif event.kind == "failure":
+            walk.example.failures[event.group] = event.note
+    elif event.kind == "skip":
+        if event.group:
+            walk.example.failures.setdefault(event.group, event.note)
+        walk.skip(event.stage - 1)
+    elif event.kind == "stages":
+        _redo_stages(walk, event.stage)
+
+
+def _redo_stages(walk: Walk, to: int) -> None:
+    plan, layout = walk.plan, walk.layout
+    while walk.done < to and not walk.complete:
+        s = walk.done
+        if layout.native[layout.block_of[s]]:
+            end = min(to, plan.block_start[layout.block_of[s] + 1])
+            clear, group = walk.clear_until(end)
+            if clear < end:
+                raise ValueError(
+                    f"stage {clear + 1} needs group {layout.names[group]!r}, which was not recorded before it"
+                )
+            walk.forward(end, int(UNLIMITED))
+        else:
+            walk.do_stage(s, int(UNLIMITED))
+
+
+def _compare(walk: Walk, number: int, event: Event) -> None:
+    costs = walk.plan.costs.costs
+    seen: list[tuple[str, Any, Any]] = [
+        ("stage", walk.done, event.stage),
+        ("cost", costs.amount(walk.paid), event.cost),
+    ]
+    if event.scores is not None:
+        seen.append(("scores", tuple(walk.scores()[0].tolist()), event.scores))
+    for what, now, then in seen:
+        if not np.array_equal(now, then, equal_nan=True):
+            raise ReplayError(f"event {number} ({event.kind}): {what} is {now}, but {then} was recorded")

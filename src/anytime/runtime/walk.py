@@ -1,0 +1,214 @@
+"""One example on its way through a plan: the engine's run on a row whose columns are filled as they are needed.
+
+All rules of combination (sums, means, replacing stages, refitted tables, filters, gates) stay in ``anytime.engine``. This
+module is the one place in the runtime that touches the inside of a ``Run``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.engine import Run, Stop
+from anytime.plan import Array, Rule
+from anytime.runtime.example import Example
+from anytime.runtime.layout import Groups, Layout
+
+__all__ = ["Walk"]
+
+_ROW = np.zeros(1, dtype=np.intp)
+_LOOK_AHEAD = 64  # stages whose confidence is worked out at once
+_RUN_STATE = ("done", "finished", "ledger", "_applied", "_rebased", "_sum", "_trees", "_history")
+
+
+class Walk:
+    """Progress of one example.
+
+    Parameters
+    ----------
+    layout : Layout
+    example : Example
+
+    Attributes
+    ----------
+    bought : tuple of int
+        Groups in the order of purchase.
+    skipped : tuple of int
+        Stages that were left out because their features could not be had.
+    """
+
+    def __init__(self, layout: Layout, example: Example) -> None:
+        self.layout, self.example, self.plan = layout, example, layout.plan
+        self.run = Run(layout.plan, example.X, metered=True)
+        self._table = layout.plan.costs.table
+        self.bought: tuple[int, ...] = ()
+        self.skipped: tuple[int, ...] = ()
+
+    # ------------------------------------------------------------------ where it is
+
+    @property
+    def done(self) -> int:
+        """Stages behind it."""
+        return int(self.run.done[0])
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.done == self.layout.n_stages or bool(self.run.finished[0])
+
+    @property
+    def paid(self) -> int:
+        """Realised cost so far, in ticks."""
+        assert self.run.ledger is not None
+        return int(self.run.ledger.paid[0])
+
+    def scores(self) -> Array:
+        """(1, K) the answer so far."""
+        return self.run.scores()
+
+    def confidence(self) -> float:
+        """The probability of the leading class."""
+        return float(self.layout.link.transform(self.scores()).max())
+
+    def margin(self) -> float:
+        """How far the leading class is ahead."""
+        return float(self.layout.link.margin(self.scores())[0])
+
+    def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
+        """Groups in the order of purchase; or which ones, when the engine bought them from a row that had everything."""
+        if self.layout.features is not None:
+            return self.bought
+        assert self.run.ledger is not None
+        return np.asarray(self.run.ledger.bought[0])
+
+    # ------------------------------------------------------------------ what comes next
+
+    def clear_until(self, end: int) -> tuple[int, int]:
+        """How far a plain forest can go on what is there, and the group that the stage after that needs (-1: none)."""
+        if self.layout.features is None:
+            return end, -1
+        s, x, available = self.done, self.example.x, self.example.available
+        lacking = np.flatnonzero(~available)
+        if lacking.size == 0:
+            return end, -1
+        s = min(int(self.layout.next_use[s, lacking].min()), end)  # stages that no path of which needs more
+        b = self.layout.block_of[self.done]
+        forest, first, table = self.plan.blocks[b].forest, self.plan.block_start[b], self._table
+        assert forest is not None
+        for stage in range(s, end):
+            group = forest.need(x, stage - first, available, table)
+            if group >= 0:
+                return stage, group
+        return end, -1
+
+    def lacks(self, s: int) -> Sequence[int]:
+        """Groups that stage ``s`` itself, rules apart, still needs: the next on this row's path, or all of them."""
+        available = self.example.available
+        if self.layout.features is None:
+            return ()
+        b = self.layout.block_of[s]
+        forest = self.plan.blocks[b].forest
+        if forest is None:
+            groups = self.layout.block_groups[s]
+            return () if available[groups].all() else groups.tolist()
+        group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
+        return () if group < 0 else (group,)
+
+    def lacks_for(self, rule: Rule) -> Sequence[int]:
+        """Groups that a rule still needs."""
+        groups = self.layout.rule_groups(rule)
+        return () if self.example.available[groups].all() else groups.tolist()
+
+    def passes(self, rule: Rule) -> bool:
+        """Whether a filter, whose features are there, lets the example in."""
+        return bool(rule.holds(self.example.X, self.scores(), self.layout.link)[0])
+
+    def price(self, groups: Sequence[int] | Groups) -> int:
+        """What buying ``groups`` would cost now, in ticks."""
+        assert self.run.ledger is not None
+        return int(self.run.ledger.quote(np.asarray(groups, dtype=np.int32))[0])
+
+    def confident_by(self, end: int, confidence: float) -> int:
+        """The first stage of a plain forest, up to ``end``, after which the leading class is likely enough.
+
+        Sums are those of the engine up to rounding: whoever stops there asks the real scores once more.
+        """
+        s = self.done
+        b = self.layout.block_of[s]
+        forest, first = self.plan.blocks[b].forest, self.plan.block_start[b]
+        assert forest is not None
+        end = min(end, s + _LOOK_AHEAD)
+        steps = np.cumsum(
+            forest.stage_outputs(self.example.X, np.arange(s - first, end - first))[:, 0], axis=0
+        )
+        if self.plan.combine == "mean":
+            behind = int(self.run._applied[0])
+            steps += behind * self.scores() if behind else 0.0
+            steps /= np.arange(behind + 1, behind + 1 + len(steps))[:, None]
+        else:
+            steps += self.scores()
+        likely = self.layout.link.transform(steps).max(axis=1) >= confidence
+        return s + int(likely.argmax()) + 1 if likely.any() else end
+
+    # ------------------------------------------------------------------ going on
+
+    def buy(self, group: int) -> None:
+        """Pay for a group whose requirements are paid."""
+        assert self.run.ledger is not None
+        self.run.ledger.buy(np.array([group], dtype=np.int32))
+        if group not in self.bought:
+            self.bought = (*self.bought, group)
+
+    def forward(self, to: int, cap: int, due: float = np.inf, stop: Stop | None = None) -> None:
+        """Stages of a plain forest up to ``to``, in one native call, as far as the bounds allow."""
+        b = self.layout.block_of[self.done]
+        limit = np.array([to], dtype=np.int32)
+        self.run._run_natively(b, limit, np.array([cap], dtype=np.int64), due, stop)
+
+    def do_stage(self, s: int, cap: int) -> None:
+        """Stage ``s`` with its rules, if it can be paid."""
+        self.run._do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
+
+    def pass_over(self, to: int) -> None:
+        """Go past stages whose filter keeps the example out."""
+        self.run.done[0] = to
+
+    def skip(self, s: int) -> None:
+        """Leave stage ``s`` out: the answer stays what it is."""
+        self.skipped = (*self.skipped, s)
+        self.run.done[0] = s + 1
+
+    # ------------------------------------------------------------------ prefixes and state
+
+    def prefix_scores(self, stage: int, skipped: Sequence[int]) -> Array:
+        """(1, K) the answer after an earlier stage, worked out again from the features that are there."""
+        run = Run(self.plan, self.example.X.copy())
+        for s in skipped:
+            if s < stage:
+                run.advance(s)
+                run.done[0] = s + 1
+        run.advance(stage)
+        return run.scores()
+
+    def state(self) -> dict[str, Any]:
+        """What continues this walk elsewhere, to the same bits."""
+        run = {name: _copied(getattr(self.run, name)) for name in _RUN_STATE}
+        return {"run": run, "example": self.example.state(), "bought": self.bought, "skipped": self.skipped}
+
+    @classmethod
+    def from_state(cls, layout: Layout, state: dict[str, Any]) -> Walk:
+        """Read what ``state`` gave."""
+        walk = cls(layout, Example.from_state(layout, state["example"]))
+        for name, value in state["run"].items():
+            setattr(walk.run, name, _copied(value))
+        walk.bought, walk.skipped = state["bought"], state["skipped"]
+        return walk
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: array.copy() for key, array in value.items()}
+    return None if value is None else value.copy()
