@@ -28,51 +28,81 @@ bool nan_goes_right(Reading reading) noexcept {
   return reading == Reading::kNanRight || reading == Reading::kNanOrZeroRight;
 }
 
-uint32_t category_rank(const Layout& layout, const Column& column, double x) noexcept {
-  if (std::isnan(x)) return column.count + 1;
-  if (!(x > -1.0 && x < kMaxCategory + 1.0)) return column.count;
-  const auto begin = layout.categories.begin() + column.first;
-  const auto end = begin + column.count;
+uint32_t category_rank(const Layout& layout, const Search& search, double x) noexcept {
+  if (std::isnan(x)) return search.count + 1;
+  if (!(x > -1.0 && x < kMaxCategory + 1.0)) return search.count;
+  const auto begin = layout.categories.begin() + search.first;
+  const auto end = begin + search.count;
   const auto at = std::lower_bound(begin, end, static_cast<int32_t>(x));
-  return at != end && *at == static_cast<int32_t>(x) ? static_cast<uint32_t>(at - begin) : column.count;
+  return at != end && *at == static_cast<int32_t>(x) ? static_cast<uint32_t>(at - begin) : search.count;
 }
 
-// How many of the sorted thresholds lie below each x. All lanes halve together, so their loads overlap.
-template <int N>
-void count_below(const double* thresholds, uint32_t count, const double* x, uint32_t* below) noexcept {
-  uint32_t at[N] = {};
+// How many of the sorted thresholds lie below each x. All lanes halve together, so that their loads overlap; there is
+// no condition, because the outcome is random and a mispredicted branch costs more than a step.
+void count_below(const double* thresholds, uint32_t count, const double (&x)[kLanes],
+                 uint32_t (&below)[kLanes]) noexcept {
+  uint32_t at[kLanes] = {};
   while (count > 1) {
     const uint32_t half = count / 2;
-    // Written without a condition: the outcome is random, and a mispredicted branch costs more than the step.
-    for (int i = 0; i < N; ++i) at[i] += half & -static_cast<uint32_t>(thresholds[at[i] + half - 1] < x[i]);
+    for (int i = 0; i < kLanes; ++i) at[i] += half & -static_cast<uint32_t>(thresholds[at[i] + half - 1] < x[i]);
     count -= half;
   }
-  for (int i = 0; i < N; ++i) below[i] = at[i] + (thresholds[at[i]] < x[i]);
+  for (int i = 0; i < kLanes; ++i) below[i] = at[i] + (thresholds[at[i]] < x[i]);
+}
+
+// The same for one row and several columns, each with its own thresholds.
+template <int N>
+void count_below_each(const double* const (&thresholds)[N], uint32_t (&count)[N], const double (&x)[N],
+                      uint32_t (&below)[N]) noexcept {
+  uint32_t at[N] = {}, most = 0;
+  for (const uint32_t c : count) most = std::max(most, c);
+  for (; most > 1; most -= most / 2) {
+    for (int i = 0; i < N; ++i) {
+      const uint32_t half = count[i] / 2, probe = at[i] + half - (half != 0);
+      at[i] += half & -static_cast<uint32_t>(thresholds[i][probe] < x[i]);
+      count[i] -= half;
+    }
+  }
+  for (int i = 0; i < N; ++i) below[i] = at[i] + (thresholds[i][at[i]] < x[i]);
+}
+
+// The part of a count that column `part` of a search tells.
+template <class Rank>
+Rank rank_in(uint32_t below, uint32_t part) noexcept {
+  constexpr uint32_t kMost = kPerColumn<Rank>;
+  const uint32_t before = part * kMost;
+  return static_cast<Rank>(below <= before ? 0 : std::min(below - before, kMost));
 }
 
 }  // namespace
 
 template <class Rank>
 void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from, int32_t to,
-              Rank* ranks) noexcept {
-  for (int32_t c = from; c < to; ++c) {
-    const Column& column = layout.columns[static_cast<size_t>(c)];
-    Rank* out = ranks + static_cast<size_t>(c) * kLanes;
+              PackRanks<Rank> ranks) noexcept {
+  for (int32_t s = from; s < to; ++s) {
+    const Search& search = layout.searches[static_cast<size_t>(s)];
     double x[kLanes];
-    for (int i = 0; i < kLanes; ++i) x[i] = rows[i][column.feature];
+    for (int i = 0; i < kLanes; ++i) x[i] = rows[i][search.feature];
     if (float32_input) {
       for (double& value : x) value = static_cast<float>(value);
     }
-    if (column.reading == Reading::kCategory) {
-      for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(category_rank(layout, column, x[i]));
-      continue;
-    }
     uint32_t below[kLanes];
-    for (double& value : x) value = prepared(value, column.reading);
-    count_below<kLanes>(layout.thresholds.data() + column.first, column.count, x, below);
-    const bool nan_last = nan_goes_right(column.reading);
-    for (int i = 0; i < kLanes; ++i) {
-      out[i] = nan_last && std::isnan(x[i]) ? kLastRank<Rank> : static_cast<Rank>(below[i]);
+    if (search.reading == Reading::kCategory) {
+      for (int i = 0; i < kLanes; ++i) below[i] = category_rank(layout, search, x[i]);
+    } else {
+      for (double& value : x) value = prepared(value, search.reading);
+      count_below(layout.thresholds.data() + search.first, search.count, x, below);
+    }
+    const bool nan_last = nan_goes_right(search.reading);
+    for (uint32_t part = 0; part < search.columns; ++part) {
+      Rank out[kLanes];
+      for (int i = 0; i < kLanes; ++i) out[i] = rank_in<Rank>(below[i], part);
+      if (search.reading == Reading::kCategory) {
+        for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(below[i]);
+      }
+      for (int i = 0; nan_last && i < kLanes; ++i) out[i] = std::isnan(x[i]) ? kLastRank<Rank> : out[i];
+      std::copy_n(out, kHalf, ranks.low + size_t{search.column + part} * kHalf);
+      std::copy_n(out + kHalf, kHalf, ranks.high + size_t{search.column + part} * kHalf);
     }
   }
 }
@@ -80,25 +110,43 @@ void bin_pack(const Layout& layout, bool float32_input, const double* const (&ro
 template <class Rank>
 void bin_row(const Layout& layout, bool float32_input, const double* row, int32_t from, int32_t to,
              Rank* ranks) noexcept {
-  for (int32_t c = from; c < to; ++c) {
-    const Column& column = layout.columns[static_cast<size_t>(c)];
-    double x = row[column.feature];
-    if (float32_input) x = static_cast<float>(x);
-    uint32_t rank;
-    if (column.reading == Reading::kCategory) {
-      rank = category_rank(layout, column, x);
-    } else {
-      x = prepared(x, column.reading);
-      count_below<1>(layout.thresholds.data() + column.first, column.count, &x, &rank);
-      if (nan_goes_right(column.reading) && std::isnan(x)) rank = kLastRank<Rank>;
+  constexpr int kTogether = 8;
+  static constexpr double kNoThreshold[1] = {kInfinity};
+  for (int32_t s = from; s < to; s += kTogether) {
+    const int together = std::min(kTogether, to - s);
+    const Search* searches = layout.searches.data() + s;
+    const double* thresholds[kTogether];
+    uint32_t count[kTogether], below[kTogether];
+    double x[kTogether];
+    for (int i = 0; i < kTogether; ++i) {
+      const Search& search = searches[i < together ? i : 0];
+      const bool numeric = i < together && search.reading != Reading::kCategory;
+      x[i] = float32_input ? static_cast<float>(row[search.feature]) : row[search.feature];
+      if (numeric) x[i] = prepared(x[i], search.reading);
+      thresholds[i] = numeric ? layout.thresholds.data() + search.first : kNoThreshold;
+      count[i] = numeric ? search.count : 1;
     }
-    ranks[static_cast<size_t>(c) * kLanes] = static_cast<Rank>(rank);
+    count_below_each(thresholds, count, x, below);
+    for (int i = 0; i < together; ++i) {
+      const Search& search = searches[i];
+      Rank* out = ranks + size_t{search.column} * kHalf;
+      if (search.reading == Reading::kCategory) {
+        if (search.columns != 0) *out = static_cast<Rank>(category_rank(layout, search, x[i]));
+        continue;
+      }
+      const bool last = nan_goes_right(search.reading) && std::isnan(x[i]);
+      for (uint32_t part = 0; part < search.columns; ++part) {
+        out[size_t{part} * kHalf] = last ? kLastRank<Rank> : rank_in<Rank>(below[i], part);
+      }
+    }
   }
 }
 
-template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t, uint16_t*) noexcept;
-template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t, uint32_t*) noexcept;
+template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t,
+                       PackRanks<uint8_t>) noexcept;
+template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t,
+                       PackRanks<uint16_t>) noexcept;
+template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint8_t*) noexcept;
 template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint16_t*) noexcept;
-template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint32_t*) noexcept;
 
 }  // namespace anytime

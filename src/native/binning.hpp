@@ -7,12 +7,19 @@
 
 namespace anytime {
 
-// Ranks of columns [from, to) of the layout for kLanes rows; `ranks` holds kLanes entries per column.
+// The ranks of a pack: those of its first kHalf rows, column after column, then those of the others.
+template <class Rank>
+struct PackRanks {
+  Rank* low;
+  Rank* high;
+};
+
+// Searches [from, to) of the layout for the rows of a pack.
 template <class Rank>
 void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from, int32_t to,
-              Rank* ranks) noexcept;
+              PackRanks<Rank> ranks) noexcept;
 
-// The same for one row, whose ranks stand in lane 0 of each column.
+// The same for one row, whose ranks stand in the first lane.
 template <class Rank>
 void bin_row(const Layout& layout, bool float32_input, const double* row, int32_t from, int32_t to,
              Rank* ranks) noexcept;

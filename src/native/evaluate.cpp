@@ -7,17 +7,15 @@
 #include <thread>
 #include <vector>
 
-#include "binning.hpp"
-#include "kernels.hpp"
 #include "layout.hpp"
-#include "walk.hpp"
+#include "pack.hpp"
 
 namespace anytime {
 namespace {
 
 constexpr size_t kSpan = 16;                       // packs that go through a tree together: their ranks fill the L1 cache
 constexpr int64_t kSpanWork = 16384;               // under a watch, no more work than this is at stake in one stage
-constexpr int64_t kColumnsPerLook = 64;            // under a watch, columns binned between two looks at the clock
+constexpr int32_t kSearchesPerLook = 64;           // under a watch, searches between two looks at the clock
 constexpr size_t kMaxKeptBytes = size_t{1} << 28;  // more ranks than this are worked out again in every pass
 constexpr int64_t kWorkPerThread = 1 << 18;        // below about 200 microseconds a thread does not pay for its start
 
@@ -28,7 +26,7 @@ struct Pack {
   int32_t rows;
   int32_t next;  // the stage it goes through next
   int32_t end;
-  int32_t binned = 0;  // columns of the layout whose ranks are there
+  int32_t binned = 0;  // searches whose ranks are there
   bool even;
 };
 
@@ -76,65 +74,21 @@ Job::Job(const Forest& forest_, const Rows& rows_)
   }
 }
 
-// Adds one tree's answers for a pack. `sums(lane)` is where a lane's outputs are summed, null to leave it out;
-// `x(lane)` is its row.
-template <class Rank, class Sums, class X>
-void add_tree(const Forest& forest, int32_t t, const Rank* ranks, int32_t rows, Sums&& sums, X&& x) noexcept {
-  const Layout& layout = forest.layout();
-  const Tree& tree = layout.trees[static_cast<size_t>(t)];
-  uint32_t slot[kLanes];
-  std::fill_n(slot, kLanes, tree.root);
-  const int64_t* values = nullptr;
-  if (tree.form == Form::kPlain) {
-    for (int lane = 0; lane < rows; ++lane) {
-      if (int64_t* out = sums(lane)) add_leaf(forest, t, find_leaf(forest, tree.root, x(lane)), out);
-    }
-    return;
-  }
-  if (tree.form == Form::kNarrow) {
-    descend<1>(layout.narrow.nodes.data(), nullptr, ranks, tree.depth, slot);
-    values = layout.narrow.values.data();
-  } else {
-    descend<1>(layout.wide.nodes.data(), layout.set_bits.data(), ranks, tree.depth, slot);
-    values = layout.wide.values.data();
-  }
-  const auto width = static_cast<size_t>(forest.value_width());
-  for (int lane = 0; lane < rows; ++lane) {
-    int64_t* out = sums(lane);
-    if (out == nullptr) continue;
-    if (width == 1) {
-      add_units(out[tree.output], values[slot[lane]]);
-    } else {
-      for (size_t k = 0; k < width; ++k) add_units(out[k], values[slot[lane] * width + k]);
-    }
-  }
-}
-
-template <class Rank>
-void bin_rows(const Forest& forest, const double* const (&rows)[kLanes], int32_t from, int32_t to, Rank* ranks) noexcept {
-  bin_pack(forest.layout(), forest.float32_input(), rows, from, to, ranks);
-}
-
-size_t ranks_per_pack(const Layout& layout, int32_t stages) {
-  return static_cast<size_t>(std::max(1, layout.columns_needed[static_cast<size_t>(stages)])) * kLanes;
-}
-
 // Takes some of a job's packs through their stages. Everything it needs is allocated before it runs, so that run()
 // cannot throw on a thread of its own.
 template <class Rank>
 class Worker {
  public:
   Worker(const Job& job, std::span<Pack> packs, const Watch& watch)
-      : job_(job), forest_(job.forest), layout_(job.forest.layout()), packs_(packs), pacer_(watch) {
+      : job_(job), forest_(job.forest), layout_(job.forest.layout()), packs_(packs), pacer_(watch), ranks_(layout_, 0, 0) {
     int32_t end = 0;
     begin_ = forest_.n_stages();
     for (const Pack& pack : packs) {
       begin_ = std::min(begin_, pack.next);
       end = std::max(end, pack.end);
     }
-    stride_ = ranks_per_pack(layout_, end);
-    keep_ = pacer_.armed() && packs.size() <= kMaxKeptBytes / (stride_ * sizeof(Rank));
-    ranks_.resize((keep_ ? packs.size() : std::min(packs.size(), kSpan)) * stride_);
+    keep_ = pacer_.armed() && packs.size() <= kMaxKeptBytes / RankStore<Rank>::bytes_per_pack(layout_, end);
+    ranks_ = RankStore<Rank>(layout_, end, keep_ ? packs.size() : std::min(packs.size(), kSpan));
     if (pacer_.armed()) backup_.resize(kSpan * kLanes * static_cast<size_t>(forest_.n_outputs()));
     plan_passes(end);
   }
@@ -162,7 +116,7 @@ class Worker {
       passes_.assign(1, end);
       return;
     }
-    int32_t most = keep_ ? 8 : 64, trees = keep_ ? 1 : most;
+    int32_t most = keep_ ? 16 : 64, trees = keep_ ? 1 : most;
     for (int32_t s = begin_; s < end;) {
       const int32_t goal = forest_.first_tree(s) + trees;
       do {
@@ -182,7 +136,7 @@ class Worker {
     return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes), 1, kSpan));
   }
 
-  Rank* ranks(size_t pack, size_t first) noexcept { return ranks_.data() + (keep_ ? pack : pack - first) * stride_; }
+  PackRanks<Rank> ranks(size_t pack, size_t first) noexcept { return ranks_[keep_ ? pack : pack - first]; }
 
   bool run_span(size_t first, size_t count, int32_t from, int32_t to) noexcept {
     for (size_t p = first; p < first + count; ++p) {
@@ -194,16 +148,16 @@ class Worker {
     return true;
   }
 
-  bool bin(Pack& pack, int32_t end, Rank* ranks) noexcept {
+  bool bin(Pack& pack, int32_t end, PackRanks<Rank> ranks) noexcept {
     if (!keep_) pack.binned = 0;
     if (pack.next >= end) return true;
     const double* rows[kLanes];
     for (int i = 0; i < kLanes; ++i) rows[i] = row(pack, std::min(i, pack.rows - 1));
-    const int32_t needed = layout_.columns_needed[static_cast<size_t>(end)];
-    const int32_t most = pacer_.armed() ? kColumnsPerLook : needed;
+    const int32_t needed = layout_.searches_needed[static_cast<size_t>(end)];
+    const int32_t most = pacer_.armed() ? kSearchesPerLook : needed;
     while (pack.binned < needed) {
       const int32_t to = std::min(needed, pack.binned + most);
-      bin_rows(forest_, rows, pack.binned, to, ranks);
+      bin_pack(layout_, forest_.float32_input(), rows, pack.binned, to, ranks);
       const int64_t work = (to - pack.binned) * int64_t{4 * kLanes};
       pack.binned = to;
       if (pacer_.expired_after(work)) return false;
@@ -236,7 +190,7 @@ class Worker {
     return true;
   }
 
-  void add(const Pack& pack, int32_t t, const Rank* ranks) noexcept {
+  void add(const Pack& pack, int32_t t, PackRanks<Rank> ranks) noexcept {
     const int64_t outputs = forest_.n_outputs();
     const auto x = [&](int lane) { return row(pack, lane); };
     if (pack.even) {
@@ -280,9 +234,8 @@ class Worker {
   std::span<Pack> packs_;
   Pacer pacer_;
   int32_t begin_ = 0;
-  size_t stride_ = 0;
   bool keep_ = false;
-  LineVector<Rank> ranks_;
+  RankStore<Rank> ranks_;
   std::vector<int64_t> backup_;
   std::vector<int32_t> passes_;  // where each ends
 };
@@ -336,8 +289,8 @@ void check_rows(const Forest& forest, const Rows& rows) {
 bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads) {
   Job job(forest, rows);
   const size_t n_threads = useful_threads(job, threads);
-  const bool finished = forest.layout().wide_ranks ? run_packs<uint32_t>(job, watch, n_threads)
-                                                   : run_packs<uint16_t>(job, watch, n_threads);
+  const bool finished = forest.layout().small_ranks ? run_packs<uint8_t>(job, watch, n_threads)
+                                                    : run_packs<uint16_t>(job, watch, n_threads);
   for (const Pack& pack : job.packs) {
     for (int lane = 0; lane < pack.rows; ++lane) {
       const auto i = static_cast<size_t>(job.row(pack, lane));
@@ -349,108 +302,26 @@ bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads
 
 namespace {
 
-constexpr int kTrees = kLanes;          // trees that one row walks side by side
-constexpr int32_t kTreesPerLook = 32;  // under a watch: about 300 ns
-
-template <class Rank, class Node>
-void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks, int32_t t, int32_t count,
-               int64_t* acc) noexcept {
-  const Layout& layout = forest.layout();
-  uint32_t slot[kTrees];
-  int32_t depth = 0;
-  for (int i = 0; i < kTrees; ++i) {
-    const Tree& tree = layout.trees[static_cast<size_t>(t + std::min(i, count - 1))];
-    slot[i] = tree.root;
-    depth = std::max(depth, tree.depth);
-  }
-  descend<0>(slots.nodes.data(), layout.set_bits.data(), ranks, depth, slot);
-  const auto width = static_cast<size_t>(forest.value_width());
-  for (int i = 0; i < count; ++i) {
-    if (width == 1) {
-      add_units(acc[layout.trees[static_cast<size_t>(t + i)].output], slots.values[slot[i]]);
-    } else {
-      for (size_t k = 0; k < width; ++k) add_units(acc[k], slots.values[slot[i] * width + k]);
-    }
-  }
-}
-
-// Adds trees [begin, end) for one row.
-template <class Rank>
-void add_trees(const Forest& forest, const double* x, const Rank* ranks, int32_t begin, int32_t end,
-               int64_t* acc) noexcept {
-  const Layout& layout = forest.layout();
-  for (int32_t t = begin; t < end;) {
-    const Form form = layout.trees[static_cast<size_t>(t)].form;
-    int32_t count = 1;
-    while (count < kTrees && t + count < end && layout.trees[static_cast<size_t>(t + count)].form == form) ++count;
-    if (form == Form::kNarrow) {
-      add_group(forest, layout.narrow, ranks, t, count, acc);
-    } else if (form == Form::kWide) {
-      add_group(forest, layout.wide, ranks, t, count, acc);
-    } else {
-      count = 1;
-      add_leaf(forest, t, find_leaf(forest, layout.trees[static_cast<size_t>(t)].root, x), acc);
-    }
-    t += count;
-  }
-}
-
-template <class Rank>
-int32_t run_row(const Forest& forest, const double* x, int32_t until, const Watch& watch, int64_t* acc) {
-  thread_local LineVector<Rank> ranks;
-  thread_local std::vector<int64_t> partial;
-  const Layout& layout = forest.layout();
-  const size_t size = ranks_per_pack(layout, until);
-  if (ranks.size() < size) ranks.resize(size);
-  const auto outputs = static_cast<size_t>(forest.n_outputs());
-  if (!watch.armed()) {
-    bin_row(layout, forest.float32_input(), x, 0, layout.columns_needed[static_cast<size_t>(until)], ranks.data());
-    add_trees(forest, x, ranks.data(), 0, forest.first_tree(until), acc);
-    return until;
-  }
-  partial.resize(outputs);
-  int32_t binned = 0;
-  for (int32_t s = 0; s < until;) {
-    if (watch.expired()) return s;
-    int32_t to = s + 1;  // as many whole stages as fit between two looks at the clock, and at least one
-    while (to < until && forest.first_tree(to + 1) - forest.first_tree(s) <= kTreesPerLook) ++to;
-    while (binned < layout.columns_needed[static_cast<size_t>(to)]) {
-      const int32_t next = std::min<int32_t>(layout.columns_needed[static_cast<size_t>(to)], binned + kColumnsPerLook);
-      bin_row(layout, forest.float32_input(), x, binned, next, ranks.data());
-      binned = next;
-      if (watch.expired()) return s;
-    }
-    const int32_t end = forest.first_tree(to);
-    std::fill(partial.begin(), partial.end(), 0);
-    for (int32_t t = forest.first_tree(s); t < end; t += kTreesPerLook) {
-      if (t > forest.first_tree(s) && watch.expired()) return s;
-      add_trees(forest, x, ranks.data(), t, std::min(end, t + kTreesPerLook), partial.data());
-    }
-    for (size_t k = 0; k < outputs; ++k) add_units(acc[k], partial[k]);
-    s = to;
-  }
-  return until;
-}
-
 template <class Rank>
 void outputs_of(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages, double* out) {
   const Layout& layout = forest.layout();
   const int64_t outputs = forest.n_outputs();
   int32_t end = 0;
   for (const int64_t stage : stages) end = std::max(end, static_cast<int32_t>(stage) + 1);
-  LineVector<Rank> ranks(ranks_per_pack(layout, end));
+  RankStore<Rank> store(layout, end, 1);
+  const PackRanks<Rank> ranks = store[0];
   std::vector<int64_t> sums(static_cast<size_t>(kLanes * outputs));
   for (int64_t first = 0; first < n; first += kLanes) {
     const auto count = static_cast<int32_t>(std::min<int64_t>(kLanes, n - first));
     const auto row = [&](int lane) { return x + (first + std::min(lane, count - 1)) * forest.n_features(); };
     const double* rows[kLanes];
     for (int i = 0; i < kLanes; ++i) rows[i] = row(i);
-    bin_rows(forest, rows, 0, layout.columns_needed[static_cast<size_t>(end)], ranks.data());
+    bin_pack(layout, forest.float32_input(), rows, 0, layout.searches_needed[static_cast<size_t>(end)], ranks);
     for (size_t i = 0; i < stages.size(); ++i) {
       const auto stage = static_cast<int32_t>(stages[i]);
       std::fill(sums.begin(), sums.end(), 0);
       for (int32_t t = forest.first_tree(stage); t < forest.first_tree(stage + 1); ++t) {
-        add_tree(forest, t, ranks.data(), count, [&](int lane) { return sums.data() + lane * outputs; }, row);
+        add_tree(forest, t, ranks, count, [&](int lane) { return sums.data() + lane * outputs; }, row);
       }
       double* target = out + (static_cast<int64_t>(i) * n + first) * outputs;
       for (int64_t j = 0; j < count * outputs; ++j) {
@@ -462,20 +333,10 @@ void outputs_of(const Forest& forest, const double* x, int64_t n, std::span<cons
 
 }  // namespace
 
-int32_t run_one(const Forest& forest, const double* x, int32_t until, const Watch& watch, int64_t* acc) {
-  if (until < 0 || until > forest.n_stages()) {
-    throw std::invalid_argument("until is " + std::to_string(until) + ", not in [0, " +
-                                std::to_string(forest.n_stages()) + "]");
-  }
-  std::fill_n(acc, forest.n_outputs(), 0);
-  return forest.layout().wide_ranks ? run_row<uint32_t>(forest, x, until, watch, acc)
-                                    : run_row<uint16_t>(forest, x, until, watch, acc);
-}
-
 void stage_outputs(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages, double* out) {
   for (const int64_t stage : stages) forest.check_stage(stage);
-  if (forest.layout().wide_ranks) {
-    outputs_of<uint32_t>(forest, x, n, stages, out);
+  if (forest.layout().small_ranks) {
+    outputs_of<uint8_t>(forest, x, n, stages, out);
   } else {
     outputs_of<uint16_t>(forest, x, n, stages, out);
   }

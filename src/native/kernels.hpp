@@ -1,4 +1,4 @@
-// The inner loops: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
+// The inner loop: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
 #pragma once
 
 #include <cstdint>
@@ -8,58 +8,57 @@
 namespace anytime {
 
 template <class Rank>
-inline uint32_t step(const NarrowNode& node, const uint32_t*, Rank rank) noexcept {
-  return node.left + (rank > node.rank);
+inline size_t rank_at(const SmallNode& node) noexcept {
+  return size_t{node.column} * kHalf;
+}
+template <class Rank>
+inline size_t rank_at(const MediumNode& node) noexcept {
+  return node.column;
+}
+template <class Rank>
+inline size_t rank_at(const LargeNode& node) noexcept {
+  return size_t{node.column} * kHalf;
 }
 
+template <class Node, class Rank>
+inline uint32_t goes_right(const Node& node, const uint32_t*, Rank rank) noexcept {
+  return rank > node.rank;
+}
 template <class Rank>
-inline uint32_t step(const WideNode& node, const uint32_t* set_bits, Rank rank) noexcept {
+inline uint32_t goes_right(const LargeNode& node, const uint32_t* set_bits, Rank rank) noexcept {
   const uint32_t wide_rank = rank;
   const uint32_t word = set_bits[node.set == 0 ? 0 : node.set + (wide_rank >> 5)];
-  const uint32_t in_set = (word >> (wide_rank & 31u)) & 1u;
-  return node.left + (node.set == 0 ? wide_rank > node.rank : in_set);
+  return node.set == 0 ? wide_rank > node.rank : (word >> (wide_rank & 31u)) & 1u;
 }
 
-// Moves every walk down until all stand on a leaf, which takes at most `depth` steps. Walk i reads `ranks[i * apart]`
-// and what stands kLanes entries further for each further column.
+// Takes `steps` steps down with every walk. Walk i reads its ranks in lane i * kApart: 1 for rows, 0 for trees.
 template <int kApart, class Node, class Rank>
-inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* ranks, int32_t depth,
+inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* low, const Rank* high, int32_t steps,
                     uint32_t (&slot)[kLanes]) noexcept {
-  constexpr int32_t kStepsPerCheck = STEPS;
-  uint32_t at[kLanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) at[i] = slot[i];
-  int32_t d = 0;
-#ifdef CHECK
-  while (depth - d > kStepsPerCheck) {
-    for (int32_t e = d + (d == 0 ? CHECK : kStepsPerCheck) - 1; d < e; ++d) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) {
-        const Node& node = nodes[at[i]];
-        at[i] = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
-      }
-    }
-    uint32_t moved = 0;
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) {
-      const Node& node = nodes[at[i]];
-      const uint32_t next = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
-      moved |= next ^ at[i];
-      at[i] = next;
-    }
-    ++d;
-    if (moved == 0) {d = depth; break;}
-  }
+#ifndef TOG
+#define TOG 16
 #endif
-  for (; d < depth; ++d) {
+#ifndef AT
+#define AT uint32_t
+#endif
+  constexpr int kT = TOG;
+  for (int first = 0; first < kLanes; first += kT) {
+  AT at[kT];
 #pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) {
+  for (int i = 0; i < kT; ++i) at[i] = slot[first + i];
+  const Rank* a = first == 0 ? low : high;
+  const Rank* b = kT == 8 ? a : high;
+  for (int32_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kT; ++i) {
       const Node& node = nodes[at[i]];
-      at[i] = step(node, set_bits, ranks[size_t{node.column} + static_cast<size_t>(i * kApart)]);
+      const Rank rank = (i < kHalf ? a : b)[rank_at<Rank>(node) + static_cast<size_t>(i % kHalf * kApart)];
+      at[i] += node.down + goes_right(node, set_bits, rank);
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) slot[i] = at[i];
+  for (int i = 0; i < kT; ++i) slot[first + i] = static_cast<uint32_t>(at[i]);
+  }
 }
 
 }  // namespace anytime

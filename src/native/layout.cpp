@@ -1,17 +1,21 @@
 #include "layout.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <set>
 #include <tuple>
 #include <unordered_map>
 
 namespace anytime {
 namespace {
 
-constexpr size_t kMaxSetWords = size_t{1} << 24;  // bit sets beyond 64 MB: such trees are walked as they came
-constexpr size_t kMaxNamed = size_t{1} << 26;     // and likewise columns that name too many categories in all
-constexpr size_t kSlotsPerLine = 8;
+// Trees whose categories ask for more memory than this are walked as they came.
+constexpr size_t kMaxSetWords = size_t{1} << 24;
+constexpr size_t kMaxNamed = size_t{1} << 26;
+constexpr size_t kMaxSmallColumns = 256;
+constexpr size_t kMaxMediumColumns = 0x10000 / kHalf;
+constexpr size_t kMaxSmallSlots = 0x10000;
+constexpr size_t kMaxNumbered = 256;
 
 Reading reading_of(const PlainNode& node) {
   if (node.is_categorical()) return Reading::kCategory;
@@ -26,17 +30,24 @@ void sort_unique(std::vector<T>& values) {
   values.erase(std::unique(values.begin(), values.end()), values.end());
 }
 
+// Where a numeric node's comparison takes place.
+struct Place {
+  uint32_t column;
+  uint32_t rank;
+};
+
 class Builder {
  public:
   Builder(const Forest& forest, Layout& out) : forest_(forest), out_(out) {}
 
   void build() {
-    number_columns();
-    rank_thresholds();
-    rank_categories();
-    choose_width();
+    number_searches();
+    collect_thresholds();
+    collect_categories();
+    choose_ranks();
     out_.set_bits.assign(1, 0);  // word 0 is read, and ignored, at numeric nodes
-    for (int32_t t = 0; t < forest_.n_trees(); ++t) place_tree(t);
+    for (int32_t t = 0; t < forest_.n_trees(); ++t) place_tree(static_cast<size_t>(t));
+    out_.work.assign(1, 0);
     for (int32_t s = 0; s < forest_.n_stages(); ++s) {
       int64_t steps = out_.work.back();
       for (int32_t t = forest_.first_tree(s); t < forest_.first_tree(s + 1); ++t) {
@@ -50,85 +61,105 @@ class Builder {
   static uint64_t key(const PlainNode& node) {
     return static_cast<uint64_t>(node.feature) * 8 + static_cast<uint64_t>(reading_of(node));
   }
-  uint32_t column_of(const PlainNode& node) const { return numbers_.at(key(node)); }
+  size_t search_number(const PlainNode& node) const { return numbers_.at(key(node)); }
+  const Search& search_of(const PlainNode& node) const { return out_.searches[search_number(node)]; }
 
-  void number_columns() {
-    out_.columns_needed.assign(1, 0);
-    out_.work.assign(1, 0);
+  void number_searches() {
+    out_.searches_needed.assign(1, 0);
     for (int32_t s = 0; s < forest_.n_stages(); ++s) {
       const int64_t begin = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s))];
       const int64_t end = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s + 1))];
       for (int64_t i = begin; i < end; ++i) {
         const PlainNode& node = forest_.nodes()[static_cast<size_t>(i)];
         if (node.is_leaf()) continue;
-        if (numbers_.try_emplace(key(node), static_cast<uint32_t>(out_.columns.size())).second) {
-          out_.columns.push_back({node.feature, reading_of(node), 0, 0});
+        if (numbers_.try_emplace(key(node), out_.searches.size()).second) {
+          out_.searches.push_back({node.feature, reading_of(node), 0, 0, 0, 0});
         }
       }
-      out_.columns_needed.push_back(static_cast<int32_t>(out_.columns.size()));
+      out_.searches_needed.push_back(static_cast<int32_t>(out_.searches.size()));
     }
   }
 
-  void rank_thresholds() {
-    std::vector<std::vector<double>> found(out_.columns.size());
+  void collect_thresholds() {
+    std::vector<std::vector<double>> found(out_.searches.size());
     for (const PlainNode& node : forest_.nodes()) {
-      if (!node.is_leaf() && !node.is_categorical()) found[column_of(node)].push_back(node.threshold);
+      if (!node.is_leaf() && !node.is_categorical()) found[search_number(node)].push_back(node.threshold);
     }
-    for (size_t c = 0; c < found.size(); ++c) {
-      sort_unique(found[c]);
-      if (out_.columns[c].reading == Reading::kCategory) continue;
-      out_.columns[c].first = static_cast<uint32_t>(out_.thresholds.size());
-      out_.columns[c].count = static_cast<uint32_t>(found[c].size());
-      out_.thresholds.insert(out_.thresholds.end(), found[c].begin(), found[c].end());
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found[i].empty()) continue;
+      sort_unique(found[i]);
+      append(out_.searches[i], out_.thresholds, found[i]);
     }
   }
 
-  void rank_categories() {
-    std::vector<std::vector<int32_t>> sets(out_.columns.size());
+  void collect_categories() {
+    std::vector<std::vector<int32_t>> sets(out_.searches.size());
     for (const PlainNode& node : forest_.nodes()) {
-      if (!node.is_leaf() && node.is_categorical()) sets[column_of(node)].push_back(node.category_set);
+      if (!node.is_leaf() && node.is_categorical()) sets[search_number(node)].push_back(node.category_set);
     }
-    for (size_t c = 0; c < sets.size(); ++c) {
-      if (out_.columns[c].reading != Reading::kCategory) continue;
-      sort_unique(sets[c]);
+    for (size_t i = 0; i < sets.size(); ++i) {
+      sort_unique(sets[i]);
       std::vector<int32_t> named;
-      for (const int32_t set : sets[c]) {
+      for (const int32_t set : sets[i]) {
         const auto members = forest_.members(set);
         named.insert(named.end(), members.begin(), members.end());
         if (named.size() > 2 * size_t{kMaxCategory}) sort_unique(named);
       }
       sort_unique(named);
-      if (out_.categories.size() + named.size() > kMaxNamed) {
-        unranked_.insert(static_cast<uint32_t>(c));
-        continue;
-      }
-      out_.columns[c].first = static_cast<uint32_t>(out_.categories.size());
-      out_.columns[c].count = static_cast<uint32_t>(named.size());
-      out_.categories.insert(out_.categories.end(), named.begin(), named.end());
+      // What is left without its numbers is recognised by its columns, which stay none.
+      if (named.size() > kPerColumn<uint16_t> || out_.categories.size() + named.size() > kMaxNamed) continue;
+      if (!sets[i].empty()) append(out_.searches[i], out_.categories, named);
     }
   }
 
-  void choose_width() {
-    constexpr size_t kMaxRanks = 0xFFFF - 2;
-    out_.wide_ranks = out_.columns.size() > 0x10000 / kLanes;
-    for (const Column& column : out_.columns) out_.wide_ranks |= column.count > kMaxRanks;
+  template <class T>
+  static void append(Search& search, std::vector<T>& all, const std::vector<T>& found) {
+    search.first = static_cast<uint32_t>(all.size());
+    search.count = static_cast<uint32_t>(found.size());
+    search.columns = 1;
+    all.insert(all.end(), found.begin(), found.end());
   }
 
-  void place_tree(int32_t t) {
-    const auto first = static_cast<size_t>(forest_.tree_start()[static_cast<size_t>(t)]);
-    const auto end = static_cast<size_t>(forest_.tree_start()[static_cast<size_t>(t) + 1]);
-    Tree tree{.root = static_cast<uint32_t>(first), .depth = depth_of(first, end), .output = forest_.tree_output()[static_cast<size_t>(t)], .form = Form::kNarrow};
+  void choose_ranks() {
+    out_.small_ranks = number_columns(kPerColumn<uint8_t>) <= kMaxSmallColumns;
+    for (const Search& search : out_.searches) {
+      out_.small_ranks &= search.reading != Reading::kCategory || search.count <= kPerColumn<uint8_t>;
+    }
+    per_column_ = out_.small_ranks ? kPerColumn<uint8_t> : kPerColumn<uint16_t>;
+    n_columns_ = number_columns(per_column_);
+  }
+
+  size_t number_columns(uint32_t per_column) {
+    size_t next = 0;
+    for (Search& search : out_.searches) {
+      if (search.reading != Reading::kCategory) search.columns = (search.count + per_column - 1) / per_column;
+      search.column = static_cast<uint32_t>(next);
+      next += search.columns;
+    }
+    return next;
+  }
+
+  void place_tree(size_t t) {
+    const auto first = static_cast<size_t>(forest_.tree_start()[t]);
+    const auto end = static_cast<size_t>(forest_.tree_start()[t + 1]);
     bool categorical = false;
     for (size_t i = first; i < end; ++i) {
       categorical |= !forest_.nodes()[i].is_leaf() && forest_.nodes()[i].is_categorical();
     }
+    Tree tree{.root = static_cast<uint32_t>(first),
+              .value = 0,
+              .depth = depth_of(first, end),
+              .output = forest_.tree_output()[t],
+              .form = Form::kPlain,
+              .numbered = false};
     if (categorical && !make_sets(first, end)) {
-      tree.form = Form::kPlain;
-    } else if (categorical || out_.wide_ranks) {
-      tree.form = Form::kWide;
-      tree.root = place_nodes(out_.wide, first);
+      // stays plain
+    } else if (!categorical && out_.small_ranks && end - first < kMaxSmallSlots) {
+      place_nodes(out_.small, tree, first, Form::kSmall);
+    } else if (!categorical && !out_.small_ranks && n_columns_ <= kMaxMediumColumns) {
+      place_nodes(out_.medium, tree, first, Form::kMedium);
     } else {
-      tree.root = place_nodes(out_.narrow, first);
+      place_nodes(out_.large, tree, first, Form::kLarge);
     }
     out_.trees.push_back(tree);
   }
@@ -146,79 +177,110 @@ class Builder {
     return deepest;
   }
 
-  // Level by level, two siblings side by side, the root in slot 1 of its cache line.
-  template <class Node>
-  uint32_t place_nodes(Slots<Node>& slots, size_t first) {
-    const size_t base = slots.nodes.size();
-    std::vector<size_t> queue{first};  // queue[i] stands in slot base + 1 + i
-    for (size_t i = 0; i < queue.size(); ++i) {
-      const PlainNode& node = forest_.nodes()[queue[i]];
-      if (node.is_leaf()) continue;
-      queue.push_back(static_cast<size_t>(node.left));
-      queue.push_back(static_cast<size_t>(node.right));
+  // Slot of every node of a tree, from 1: siblings side by side, and each cache line filled with the nearest
+  // descendants of the pair it begins with, so that a walk touches few lines.
+  std::vector<std::pair<size_t, size_t>> arrange(size_t root, size_t slots_per_line) const {
+    std::vector<std::pair<size_t, size_t>> placed{{root, 1}};
+    std::deque<size_t> seeds{root};  // nodes whose children have no place yet
+    for (size_t next = 2; !seeds.empty();) {
+      std::deque<size_t> near{seeds.front()};
+      seeds.pop_front();
+      while (!near.empty()) {
+        const PlainNode& node = forest_.nodes()[near.front()];
+        near.pop_front();
+        if (node.is_leaf()) continue;
+        for (const int32_t child : {node.left, node.right}) {
+          placed.emplace_back(static_cast<size_t>(child), next++);
+          near.push_back(static_cast<size_t>(child));
+        }
+        if (next % slots_per_line != 0) continue;
+        seeds.insert(seeds.end(), near.begin(), near.end());
+        near.clear();
+      }
     }
-    const size_t size = (queue.size() + kSlotsPerLine) / kSlotsPerLine * kSlotsPerLine;
+    return placed;
+  }
+
+  template <class Node>
+  void place_nodes(Slots<Node>& slots, Tree& tree, size_t first, Form form) {
+    constexpr size_t kSlotsPerLine = 64 / sizeof(Node);
+    const auto placed = arrange(first, kSlotsPerLine);
+    const size_t base = slots.nodes.size(), leaves = (placed.size() + 1) / 2;
     const auto width = static_cast<size_t>(forest_.value_width());
-    slots.nodes.resize(base + size, Node{});
-    slots.values.resize((base + size) * width, 0);
-    auto next = static_cast<uint32_t>(base + 2);
-    for (size_t i = 0; i < queue.size(); ++i) {
-      const PlainNode& node = forest_.nodes()[queue[i]];
-      const auto slot = static_cast<uint32_t>(base + 1 + i);
+    tree.root = static_cast<uint32_t>(base + 1);
+    tree.value = static_cast<uint32_t>(slots.values.size() / width);
+    tree.form = form;
+    tree.numbered = form == Form::kSmall && leaves <= kMaxNumbered;
+    if (tree.numbered) out_.least_columns = std::max(out_.least_columns, static_cast<uint32_t>(leaves));
+    slots.nodes.resize(base + (placed.size() + kSlotsPerLine) / kSlotsPerLine * kSlotsPerLine, Node{});
+    slots.values.resize((tree.value + (tree.numbered ? leaves : placed.size())) * width, 0);
+
+    std::unordered_map<size_t, size_t> slot_of(placed.begin(), placed.end());
+    uint32_t leaf = 0;
+    for (const auto& [at, slot] : placed) {
+      const PlainNode& node = forest_.nodes()[at];
+      Node& out = slots.nodes[base + slot];
       if (!node.is_leaf()) {
-        fill(slots.nodes[slot], node, next);
-        next += 2;
+        fill(out, node, static_cast<uint32_t>(slot_of.at(static_cast<size_t>(node.left)) - slot));
         continue;
       }
-      fill_leaf(slots.nodes[slot], slot);
+      fill_leaf(out, tree.numbered ? leaf : 0);
+      const size_t value = tree.value + (tree.numbered ? leaf : slot - 1);
       for (size_t k = 0; k < width; ++k) {
-        slots.values[slot * width + k] = forest_.to_units(forest_.values()[queue[i] * width + k]);
+        slots.values[value * width + k] = forest_.to_units(forest_.values()[at * width + k]);
       }
+      ++leaf;
     }
-    return static_cast<uint32_t>(base + 1);
   }
 
-  uint32_t rank_of(const PlainNode& node) const {
-    const Column& column = out_.columns[column_of(node)];
-    const auto begin = out_.thresholds.begin() + column.first;
-    return static_cast<uint32_t>(std::lower_bound(begin, begin + column.count, node.threshold) - begin);
+  Place place_of(const PlainNode& node) const {
+    const Search& search = search_of(node);
+    const auto begin = out_.thresholds.begin() + search.first;
+    const auto rank = static_cast<uint32_t>(std::lower_bound(begin, begin + search.count, node.threshold) - begin);
+    return {search.column + rank / per_column_, rank % per_column_};
   }
 
-  void fill(NarrowNode& slot, const PlainNode& node, uint32_t left) const {
-    slot = {static_cast<uint16_t>(column_of(node) * kLanes), static_cast<uint16_t>(rank_of(node)), left};
+  void fill(SmallNode& slot, const PlainNode& node, uint32_t down) const {
+    const Place place = place_of(node);
+    slot = {static_cast<uint8_t>(place.column), static_cast<uint8_t>(place.rank), static_cast<uint16_t>(down)};
   }
-  void fill(WideNode& slot, const PlainNode& node, uint32_t left) const {
-    slot = {column_of(node) * kLanes, 0, left, 0};
+  void fill(MediumNode& slot, const PlainNode& node, uint32_t down) const {
+    const Place place = place_of(node);
+    slot = {static_cast<uint16_t>(place.column * kHalf), static_cast<uint16_t>(place.rank), down};
+  }
+  void fill(LargeNode& slot, const PlainNode& node, uint32_t down) const {
     if (node.is_categorical()) {
-      slot.set = sets_.at(set_key(node));
-    } else {
-      slot.rank = rank_of(node);
+      slot = {search_of(node).column, 0, down, sets_.at(set_key(node))};
+      return;
     }
+    const Place place = place_of(node);
+    slot = {place.column, place.rank, down, 0};
   }
-  static void fill_leaf(NarrowNode& slot, uint32_t self) { slot = {0, kLastRank<uint16_t>, self}; }
-  static void fill_leaf(WideNode& slot, uint32_t self) { slot = {0, kLastRank<uint32_t>, self, 0}; }
+  static void fill_leaf(SmallNode& slot, uint32_t leaf) { slot = {static_cast<uint8_t>(leaf), kLastRank<uint8_t>, 0}; }
+  static void fill_leaf(MediumNode& slot, uint32_t) { slot = {0, kLastRank<uint16_t>, 0}; }
+  static void fill_leaf(LargeNode& slot, uint32_t) { slot = {0, kLastRank<uint32_t>, 0, 0}; }
 
   using SetKey = std::tuple<uint32_t, int32_t, uint8_t, uint8_t>;
   SetKey set_key(const PlainNode& node) const {
-    return {column_of(node), node.category_set, node.members_left, node.default_left};
+    return {search_of(node).column, node.category_set, node.members_left, node.default_left};
   }
 
   // Ranks of a categorical column: its named values in order, then any other value, then NaN.
   bool make_sets(size_t first, size_t end) {
     for (size_t i = first; i < end; ++i) {
       const PlainNode& node = forest_.nodes()[i];
-      if (node.is_leaf() || !node.is_categorical() || sets_.contains(set_key(node))) continue;
-      if (unranked_.contains(column_of(node))) return false;
-      const Column& column = out_.columns[column_of(node)];
-      const size_t words = (column.count + size_t{2} + 31) / 32;
-      if (out_.set_bits.size() + words > kMaxSetWords) return false;
-      const size_t base = out_.set_bits.size();
+      if (node.is_leaf() || !node.is_categorical()) continue;
+      const Search& search = search_of(node);
+      if (search.columns == 0) return false;
+      if (sets_.contains(set_key(node))) continue;
+      const size_t base = out_.set_bits.size(), words = (search.count + size_t{2} + 31) / 32;
+      if (base + words > kMaxSetWords) return false;
       out_.set_bits.resize(base + words, node.members_left ? ~uint32_t{0} : 0);
-      const auto named = out_.categories.begin() + column.first;
+      const auto named = out_.categories.begin() + search.first;
       for (const int32_t member : forest_.members(node.category_set)) {
-        flip(base, static_cast<size_t>(std::lower_bound(named, named + column.count, member) - named));
+        flip(base, static_cast<size_t>(std::lower_bound(named, named + search.count, member) - named));
       }
-      if (node.members_left == node.default_left) flip(base, column.count + size_t{1});
+      if (node.members_left == node.default_left) flip(base, search.count + size_t{1});
       sets_.emplace(set_key(node), static_cast<uint32_t>(base));
     }
     return true;
@@ -227,13 +289,21 @@ class Builder {
 
   const Forest& forest_;
   Layout& out_;
-  std::unordered_map<uint64_t, uint32_t> numbers_;
+  uint32_t per_column_ = 0;
+  size_t n_columns_ = 0;
+  std::unordered_map<uint64_t, size_t> numbers_;
   std::map<SetKey, uint32_t> sets_;
-  std::set<uint32_t> unranked_;
 };
 
 }  // namespace
 
 Layout::Layout(const Forest& forest) { Builder(forest, *this).build(); }
+
+size_t Layout::columns_for(int32_t stages) const noexcept {
+  const int32_t needed = searches_needed[static_cast<size_t>(stages)];
+  if (needed == 0) return least_columns;
+  const Search& last = searches[static_cast<size_t>(needed) - 1];
+  return std::max(least_columns, last.column + last.columns);
+}
 
 }  // namespace anytime

@@ -2,11 +2,12 @@
 //
 // A value is compared many times but lies between the same two thresholds each time. So each row is first turned into
 // ranks: per column, how many of the forest's thresholds lie below the value. Then x <= threshold[k] is rank <= k, a
-// comparison of small integers, exact for every double. A column is split by what its nodes do with missing values,
-// which then have a rank too (first or last), and no node needs to ask.
+// comparison of small integers, exact for every double. Nodes that treat missing values differently use different
+// columns of ranks, in which a missing value is first or last, so that no node needs to ask. A column with more
+// thresholds than its integers can count is cut into several.
 //
-// Siblings are neighbours, so a step down is `left + (rank > node.rank)`; a leaf leads to itself, so that many walks
-// can take the same number of steps side by side, which hides the latency of memory.
+// Siblings are neighbours, so a step down is `at += node.down + (rank > node.rank)`. A leaf leads to itself: then many
+// walks can take the same number of steps side by side, which hides the latency of memory.
 #pragma once
 
 #include <cstdint>
@@ -17,43 +18,59 @@
 
 namespace anytime {
 
-inline constexpr int kLanes = 16;  // rows of a pack: their ranks stand side by side, column after column
+inline constexpr int kHalf = 8;           // ranks of this many rows stand side by side, column after column
+inline constexpr int kLanes = 2 * kHalf;  // rows of a pack, walks that go side by side
 
-struct NarrowNode {
-  uint16_t column;  // times kLanes
-  uint16_t rank;
-  uint32_t left;
+// Ranks of 8 bits, at most 256 columns: four bytes a node keep a forest of 500 trees in the second cache.
+struct SmallNode {
+  using Rank = uint8_t;
+  uint8_t column;  // at a leaf, its number within the tree (reads a rank that decides nothing)
+  uint8_t rank;
+  uint16_t down;  // slots from here to the left child
 };
 
-// For trees with categories, and forests with more columns or thresholds than 16 bits can number.
-struct WideNode {
-  uint32_t column;  // times kLanes
+// Ranks of 16 bits.
+struct MediumNode {
+  using Rank = uint16_t;
+  uint16_t column;  // times kHalf
+  uint16_t rank;
+  uint32_t down;
+};
+
+// For trees with categories, and for forests with more columns than the others can number.
+struct LargeNode {
+  uint32_t column;
   uint32_t rank;
-  uint32_t left;
+  uint32_t down;
   uint32_t set;  // 0: numeric; otherwise the first word of a bit set in which 1 means right
 };
 
-// What a value that is not a plain number becomes, at all nodes of a column of the layout.
+// What a value that is not a plain number becomes, at all nodes that share a column.
 enum class Reading : uint8_t { kNanIsZero, kNanLeft, kNanRight, kNanOrZeroLeft, kNanOrZeroRight, kCategory };
 
-struct Column {
+// One look-up of a value among sorted numbers; the answer fills one or more columns of ranks.
+struct Search {
   int32_t feature;
   Reading reading;
-  uint32_t first;  // thresholds, or for a category the values that some set names
+  uint32_t first;  // in thresholds, or in categories: the values that some set names
   uint32_t count;
+  uint32_t column;
+  uint32_t columns;
 };
 
-enum class Form : uint8_t { kNarrow, kWide, kPlain };
+enum class Form : uint8_t { kSmall, kMedium, kLarge, kPlain };
 
 struct Tree {
-  uint32_t root;  // slot, or node when plain
-  int32_t depth;  // steps that lead from the root to any leaf
+  uint32_t root;   // slot, or node when plain
+  uint32_t value;  // where its leaves' values begin
+  int32_t depth;   // steps that lead from the root to any leaf
   int32_t output;
   Form form;
+  bool numbered;  // values by the number of the leaf; otherwise by slot
 };
 
 template <class T>
-struct LineAligned {  // allocator: a tree's first three levels fill exactly one cache line
+struct LineAligned {  // allocator: a tree's first levels fill exactly one cache line
   using value_type = T;
   LineAligned() = default;
   template <class U>
@@ -72,26 +89,35 @@ using LineVector = std::vector<T, LineAligned<T>>;
 template <class Node>
 struct Slots {
   LineVector<Node> nodes;
-  std::vector<int64_t> values;  // (slots, value_width), in units; zero at inner nodes
+  std::vector<int64_t> values;  // (leaves or slots, value_width), in units
 };
 
 struct Layout {
   explicit Layout(const Forest& forest);
 
-  std::vector<Column> columns;  // in the order in which stages first need them
+  std::vector<Search> searches;  // in the order in which stages first need them
   std::vector<double> thresholds;
   std::vector<int32_t> categories;
-  std::vector<int32_t> columns_needed;  // (n_stages + 1): stages before s use the first columns_needed[s] columns
-  std::vector<int64_t> work;            // (n_stages + 1): steps that one row takes in the stages before s
+  std::vector<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
+  std::vector<int64_t> work;             // (n_stages + 1): steps that one row takes in the stages before s
   std::vector<Tree> trees;
-  Slots<NarrowNode> narrow;
-  Slots<WideNode> wide;
+  Slots<SmallNode> small;
+  Slots<MediumNode> medium;
+  Slots<LargeNode> large;
   std::vector<uint32_t> set_bits;
-  bool wide_ranks = false;  // ranks are uint32 instead of uint16
+  bool small_ranks = true;
+  uint32_t least_columns = 1;  // columns that must be readable, whatever the searches fill
+
+  // Columns to reserve for the stages before s.
+  size_t columns_for(int32_t stages) const noexcept;
 };
 
 // Rank of a value that goes right everywhere, and of a leaf, which sends everything left (to itself).
 template <class Rank>
 inline constexpr Rank kLastRank = static_cast<Rank>(~Rank{0});
+
+// Thresholds that one column can tell apart: their ranks and kLastRank fill the integer.
+template <class Rank>
+inline constexpr uint32_t kPerColumn = kLastRank<Rank> - 1u;
 
 }  // namespace anytime

@@ -43,8 +43,16 @@ def test_at_counts_a_stage_from_exactly_its_cost(curve):
 def test_cost_to_reach_is_the_least_cost_that_reaches(curve, quarters):
     target = quarters / 4
     cost = curve.cost_to_reach(target)
-    good = curve.sign * curve.values >= curve.sign * target
-    assert cost == (curve.costs[good].min() if good.any() else np.inf)
+    good = [c for c in curve.costs if curve.sign * curve.at(c) >= curve.sign * target]
+    assert cost == min(good, default=np.inf)
+
+
+def test_a_free_stage_that_no_budget_ends_at_reaches_nothing():
+    curve = AnytimeCurve([0, 1, 1, 2], [0, 0.9, 0.5, 0.8])
+    assert curve.cost_to_reach(0.85) == np.inf
+    assert curve.cost_to_reach(0.7) == 2
+    assert curve.stopping_cost(1.0) == 2
+    assert curve.held.tolist() == [True, False, True, True]
 
 
 @FAST

@@ -222,9 +222,9 @@ def test_ranking_curve(fake):
 @pytest.mark.parametrize("metric", ["accuracy", "error", "neg_log_loss", "roc_auc", "f1_macro"])
 def test_bootstrap_is_deterministic_and_holds_the_value(classifier, metric):
     model, X, y = classifier(n=80)
-    first = curve(model, X, y, metric=metric, bootstrap=60, random_state=3)
-    again = curve(model, X, y, metric=metric, bootstrap=60, random_state=3)
-    other = curve(model, X, y, metric=metric, bootstrap=60, random_state=4)
+    first = curve(model, X, y, metric=metric, bootstrap=30, random_state=3)
+    again = curve(model, X, y, metric=metric, bootstrap=30, random_state=3)
+    other = curve(model, X, y, metric=metric, bootstrap=30, random_state=4)
     np.testing.assert_array_equal(first.band, again.band)
     assert not np.array_equal(first.band, other.band)
     assert (first.band[0] <= first.values + 1e-12).all()

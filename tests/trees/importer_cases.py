@@ -385,6 +385,9 @@ case("XGBoost, two targets in every leaf")(
         multi_strategy="multi_output_tree",
     )
 )
+case("XGBoost, three classes in every leaf")(
+    _extreme(xgb.XGBClassifier, three, multi_strategy="multi_output_tree")
+)
 case("XGBoost, a forest with two targets in every leaf")(
     _extreme(xgb.XGBRFRegressor, lambda X: np.c_[target(X), -target(X)], multi_strategy="multi_output_tree")
 )

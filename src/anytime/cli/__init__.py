@@ -17,8 +17,8 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain help is quicker and reads better in 80 columns
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -41,7 +41,7 @@ def options(
 ) -> None:
     """Predictions under a budget: train models that can be interrupted, ask them, and see what each unit of cost buys.
 
-    New here? Say [bold]anytime demo[/bold].
+    New here? Begin with: anytime demo
     """
 
 

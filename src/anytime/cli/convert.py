@@ -46,9 +46,9 @@ def convert(
         bool, typer.Option("--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own.")
     ] = False,
 ) -> None:
-    """Make a model that you already have interruptible. Its full prediction stays the same.
+    """Make a model that you already have interruptible.
 
-    LightGBM and XGBoost files are read without those libraries. Without --holdout the trees keep their order; with it,
+    Its full prediction stays the same. LightGBM and XGBoost files are read without those libraries. Without --holdout the trees keep their order; with it,
     every budget buys as much as it can.
 
     Example: anytime convert model.txt --costs prices.yaml --holdout valid.csv --target y -o model.anytime

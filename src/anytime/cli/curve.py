@@ -45,7 +45,7 @@ def curve(
         Path | None, typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal.")
     ] = None,
 ) -> None:
-    """Show quality against cost after every stage of a model.
+    """Show the quality that each budget buys.
 
     Example: anytime curve heart.anytime test.csv --target disease --plot curve.png
     """

@@ -59,7 +59,7 @@ class Commands(TyperGroup):
         """Run the command line ``args`` and exit."""
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given  # wherever it stands: it is wanted when a command line has just failed
-        given = [argument for argument in given if argument != "--debug"]
+        given = [argument for argument in given if argument != "--debug"] or ["--help"]
         _prepare_streams()
         if not debug:
             warnings.showwarning = _one_line_warning
@@ -111,7 +111,7 @@ def _usage_sentence(error: Any) -> str:
     text = one_line(error.format_message()).rstrip(".")
     text = text[:1].lower() + text[1:]
     context = getattr(error, "ctx", None)
-    return f"{text}; see {context.command_path} --help" if context is not None else text
+    return f"{text} (see {context.command_path} --help)" if context is not None else text
 
 
 def _reason(error: OSError) -> str:

@@ -57,10 +57,12 @@ def fit(
     model: Annotated[Learner, typer.Option(help="What is trained.")] = Learner.hist,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
     holdout: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Share of the rows that is kept aside to judge the model; 0: none.")
+        float,
+        typer.Option(min=0.0, max=0.9, metavar="SHARE", help="Share of the rows that is kept aside to judge the model; 0: none.")
     ] = 0.2,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Budget of a prediction that names none. None: unlimited.")
+        float | None,
+        typer.Option(min=0.0, metavar="COST", help="Budget of a prediction that names none. None: unlimited.")
     ] = None,
     one_group_per_tree: Annotated[
         bool | None,
@@ -73,11 +75,12 @@ def fit(
         ),
     ] = None,
     trees: Annotated[
-        int | None, typer.Option(min=1, help="Trees of a forest, or rounds of boosting. None: the library's own.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Trees of a forest, or rounds of boosting. None: the library's own.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
 ) -> None:
-    """Train a model that can be interrupted, and say what each budget buys.
+    """Train a model that can be interrupted.
 
     One part of the rows trains the trees, one orders them by what they gain per unit of cost, and one that neither has seen
     judges the result.

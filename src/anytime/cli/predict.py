@@ -22,9 +22,10 @@ __all__ = ["predict"]
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")],
-    budget: Annotated[float | None, typer.Option(min=0.0, help="Units of cost that each row may spend.")] = None,
+    budget: Annotated[float | None, typer.Option(min=0.0, metavar="COST", help="What each row may spend.")] = None,
     deadline: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds for all rows together, reading not included.")
+        float | None,
+        typer.Option(min=0.0, metavar="SECONDS", help="Time for all rows together, reading not included.")
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
@@ -34,7 +35,7 @@ def predict(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output.")
     ] = None,
 ) -> None:
-    """Answer for each row of a table: the best that the budget or the deadline allows.
+    """Answer for each row of a table, within a budget or deadline.
 
     The table may have more columns than the model needs; they are found by name.
 

@@ -10,13 +10,15 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, read_table
-from anytime.cli.tables import console, number, print_table, step
+from anytime.cli.tables import console, number, print_table, step, thinned
 
 if TYPE_CHECKING:
     from anytime.costs import FeatureCosts
     from anytime.features import Features
 
 __all__ = ["print_prices", "profile"]
+
+_MOST_ROWS = 24
 
 
 def profile(
@@ -38,11 +40,11 @@ def profile(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The price list to write: .yaml or .csv.")
     ],
-    examples: Annotated[int, typer.Option(min=1, help="How many of the raw examples are measured, at most.")] = 200,
-    repeats: Annotated[int, typer.Option(min=1, help="How often each example is measured.")] = 3,
-    unit: Annotated[str, typer.Option(help="s, ms, us or ns.")] = "ms",
+    examples: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the raw examples are measured, at most.")] = 200,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="How often each example is measured.")] = 3,
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "ms",
 ) -> None:
-    """Measure what each group of features costs on this machine, and write a price list.
+    """Measure what features cost on this machine.
 
     The price of a group is its median time; its tail, the 99th percentile, is what a deadline is planned with.
 
@@ -62,20 +64,21 @@ def profile(
     console().print(f"wrote {output}", soft_wrap=True)
 
 
-def print_prices(costs: FeatureCosts, title: str | None = None) -> None:
-    """One line per group: what it fills, what it costs, what it needs."""
+def print_prices(costs: FeatureCosts, title: str | None = None, *, names: tuple[str, str] = ("p50", "p99")) -> None:
+    """One line per group: what it fills, what it costs, what it needs. ``names`` are those of price and tail."""
     unit = f" ({costs.unit})" if costs.unit else ""
     tails = costs.tails
-    needs = bool(costs.requires)
-    header = ["<group", "columns", f"p50{unit}" if tails else f"price{unit}"]
-    header += [*([f"p99{unit}"] if tails else []), *(["<requires"] if needs else [])]
+    header = ["<group", "columns", names[0] + unit]
+    header += [names[1] + unit] if tails else []
+    header += ["<requires"] if costs.requires else []
     rows = []
-    for name in costs.names:
+    for j in thinned(len(costs.names), _MOST_ROWS):
+        name = costs.names[j]
         row = [name, str(len(costs.groups[name])), number(costs.prices[name])]
         row += [number(tails[name])] if tails else []
-        row += [", ".join(costs.requires.get(name, ()))] if needs else []
+        row += [", ".join(costs.requires.get(name, ()))] if costs.requires else []
         rows.append(row)
-    print_table(header, rows, title=title)
+    print_table(header, rows, title=title, left_out=len(costs.names) - len(rows))
 
 
 # ---------------------------------------------------------------------- finding objects by name
@@ -140,23 +143,30 @@ def _named(name: str) -> Any:
 
 
 def _module(name: str) -> Any:
+    """The module, from a file or by its name; the current directory counts, which it does not for a command by itself."""
     import importlib
     import importlib.util
 
-    if name.endswith(".py"):
+    try:
+        if not name.endswith(".py"):
+            sys.path.insert(0, "")
+            return importlib.import_module(name)
         path = Path(name)
         if not path.is_file():
             raise CliError(f"{path}: no such file")
         sys.path.insert(0, str(path.resolve().parent))  # so that it finds its neighbours
-        name = path.stem
-    else:
-        sys.path.insert(0, "")  # a console command does not look in the current directory by itself
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name == name.partition(".")[0]:
-            raise UsageError(f"there is no module {name!r} here or among the installed packages") from None
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except CliError:
         raise
+    except ModuleNotFoundError as error:
+        if error.name in (name, name.partition(".")[0]):
+            raise UsageError(f"there is no module {name!r} here or among the installed packages") from None
+        raise CliError(f"importing {name} failed: {error}") from error
     except Exception as error:
         raise CliError(f"importing {name} failed: {type(error).__name__}: {error}") from error
 

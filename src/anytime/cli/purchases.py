@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anytime.cli.io import listing
-from anytime.cli.tables import console, number, print_table, share, thinned
+from anytime.cli.tables import number, print_table, share, thinned
 
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
@@ -52,26 +52,34 @@ def purchases(plan: Plan) -> list[Purchase]:
 
 
 def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = "") -> None:
-    """Print one line per purchase; with the quality that is reached before the next one where a curve is given."""
+    """One line per purchase, with the quality that is reached before the next.
+
+    Parameters
+    ----------
+    model : fitted model
+    judged : AnytimeCurve, default=None
+        Where quality is read; not given: from what the plan itself keeps of held-out data, if it does.
+    rows : str
+        What the curve was measured on, in words.
+    """
     plan, unit = model.plan_, model.costs_.unit
     bought = purchases(plan)
-    costs = f"cost ({unit})" if unit else "cost"
-    columns = ["<buys", "price", costs, "stages", *([judged.metric] if judged is not None else [])]
-    nothing = ["nothing", "-", "0", "-", *([share(float(judged.values[0]))] if judged is not None else [])]
-    lines = [nothing]
+    name, values = _quality(plan, judged)
+    columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages", *name]
+    lines = [["nothing", "-", "0", "-", *[share(float(v[0])) for v in values]]]
     for j in thinned(len(bought), _MOST_ROWS):
-        purchase = bought[j]
-        span = f"{purchase.first}-{purchase.last}" if purchase.last > purchase.first else str(purchase.first)
-        line = [
-            listing(purchase.groups, 3) or "nothing",
-            number(purchase.price),
-            number(purchase.model_cost, 6),
-            span,
-        ]
-        if judged is not None:
-            line.append(share(float(judged.values[purchase.last])))
-        lines.append(line)
-    left_out = len(bought) - (len(lines) - 1)
-    print_table(columns, lines, title=f"{plan.n_stages} stages; quality on {rows}" if rows and judged else None)
-    if left_out:
-        console().print(f"({left_out} more purchases between these)\n", style="dim")
+        b = bought[j]
+        span = f"{b.first}-{b.last}" if b.last > b.first else str(b.first)
+        words = listing(b.groups, 3) or "nothing"
+        lines.append([words, number(b.price), number(b.model_cost, 6), span, *[share(float(v[b.last])) for v in values]])
+    title = f"{plan.n_stages} stages" + (f"; {name[0]} on {rows}" if rows else "")
+    print_table(columns, lines, title=title, left_out=len(bought) + 1 - len(lines))
+
+
+def _quality(plan: Plan, judged: AnytimeCurve | None) -> tuple[list[str], list[Any]]:
+    """Names and values, by stage, of what is known about quality."""
+    if judged is not None:
+        return [judged.metric], [judged.values]
+    if plan.quality is not None:
+        return ["held-out loss"], [-plan.quality]
+    return [], []

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["amount", "console", "note", "number", "print_table", "print_title", "share", "step", "thinned", "track"]
+__all__ = ["amount", "console", "note", "number", "print_table", "print_text", "print_title", "share", "step", "thinned", "track"]
 
+_WIDE = 200  # columns: nothing is cut in a table that goes to a file or another program
 _WORTH_A_LINE = 1.0  # seconds: shorter work needs no word where no spinner can be shown
 
 
@@ -59,28 +60,43 @@ def print_title(text: str) -> None:
     console().print(Text(text, style="bold"))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None, left_out: int = 0
+) -> None:
     """A table; columns whose name begins with ``<`` are words and stand to the left, the others to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for name in columns:
-        words = name.startswith("<")
-        table.add_column(
-            name.removeprefix("<"),
-            justify="left" if words else "right",
-            overflow="ellipsis" if words else "fold",
-            no_wrap=True,
-        )
-    for row in rows:
-        table.add_row(*[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row])
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True, header_style="bold", show_header=any(columns)
+    )
+    lines = [[str(cell) for cell in row] for row in rows]
+    for j, name in enumerate(columns):
+        words, name = name.startswith("<"), name.removeprefix("<")
+        width = max(map(len, [name, *[line[j] for line in lines]]))
+        # where room is short, words are cut, never numbers
+        table.add_column(name, justify="left" if words else "right", min_width=4 if words else width, no_wrap=True)
+    for line in lines:
+        table.add_row(*map(Text, line))
     out = console()
+    if not out.is_terminal:
+        out.width = max(out.width, _WIDE)
     if title:
         out.print(Text(title, style="bold"))
     out.print(table)
-    out.print()
+    if left_out:
+        out.print(Text(f"({left_out} more between these)", style="dim"))
+
+
+def print_text(text: str, indent: int = 0) -> None:
+    """A paragraph, wrapped to the terminal's width."""
+    import textwrap
+
+    out = console()
+    margin = " " * indent
+    for line in textwrap.wrap(text, min(out.width, 100), initial_indent=margin, subsequent_indent=margin):
+        out.print(line, markup=False, soft_wrap=True)
 
 
 def note(text: str) -> None:

@@ -154,6 +154,11 @@ class AnytimeCurve:
         """+1 where greater is better, −1 for a loss."""
         return 1.0 if self.greater_is_better else -1.0
 
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """(m,) whether some budget ends at this point: the last point of each cost does, free stages before it do not."""
+        return np.append(np.diff(self.costs) > 0, True)
+
     def position(self, budget: ArrayLike) -> NDArray[np.intp]:
         """Index of the last point with cost ≤ ``budget``; −1 where there is none."""
         asked = np.asarray(budget, dtype=np.float64)
@@ -179,8 +184,8 @@ class AnytimeCurve:
         return self.at(_fraction(fraction) * self.total_cost * (1 + _SLACK))
 
     def cost_to_reach(self, target: float) -> float:
-        """The least cost at which the value is at least (a loss: at most) ``target``; inf when it never is."""
-        reached = np.flatnonzero(self.sign * self.values >= self.sign * target)
+        """The least cost at which the value held is at least (a loss: at most) ``target``; inf when it never is."""
+        reached = np.flatnonzero(self.held & (self.sign * self.values >= self.sign * target))
         return float(self.costs[reached[0]]) if reached.size else np.inf
 
     def best_position(self, budget: float = np.inf) -> int:
@@ -238,7 +243,7 @@ class AnytimeCurve:
         """
         improvement = self.improvement()
         target = _fraction(alpha, "alpha") * improvement[-1]
-        return float(self.costs[np.argmax(improvement >= target - _SLACK * abs(target))])
+        return float(self.costs[np.argmax(self.held & (improvement >= target - _SLACK * abs(target)))])
 
     def timeliness(
         self,
@@ -312,14 +317,13 @@ class AnytimeCurve:
         From increments ``Δ_j`` at costs ``c_j``, sort by ``Δ_j / c_j`` and add up again. Concave, ends where this curve ends, and
         never below it. A stage that costs nothing belongs to the purchase before it.
         """
-        last = np.append(np.diff(self.costs) > 0, True)  # the last point of each cost: what is held there
-        costs, gained = self.costs[last], self.improvement()[last]
+        costs, gained = self.costs[self.held], self.improvement()[self.held]
         gain, price = np.diff(gained), np.diff(costs)
         order = np.argsort(-gain / price, kind="stable")
         sums = np.cumsum(np.concatenate([gained[:1], gain[order]]))
         spent = np.minimum(np.cumsum(np.concatenate([costs[:1], price[order]])), costs[-1])
         spent[-1], sums[-1] = costs[-1], gained[-1]  # the same end to the last bit
-        if not last[0]:  # free stages before the first purchase: a jump at the start
+        if not self.held[0]:  # free stages before the first purchase: a jump at the start
             spent, sums = np.insert(spent, 0, costs[0]), np.insert(sums, 0, 0.0)
         return AnytimeCurve(
             spent,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import _num_samples
 
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
-from anytime.curves.display import PALETTE, AnytimeCurveDisplay, metric_label
+from anytime.curves.display import PALETTE, AnytimeCurveDisplay, cost_label, metric_label
 from anytime.curves.evaluate import curve as evaluate
 from anytime.curves.frontier import _check_comparable
 from anytime.curves.resampling import generator
@@ -149,8 +149,8 @@ class Comparison:
 
     @property
     def best(self) -> float:
-        """The best value of any model at any stage."""
-        return self.first.sign * max(float(np.max(c.sign * c.values)) for c in self.curves.values())
+        """The best final value of any model. A peak on the way is not taken: on test data it is mostly noise."""
+        return self.first.sign * max(c.sign * c.final for c in self.curves.values())
 
     def target(self, share: float) -> float:
         """The value that is ``share`` of the way from the constant answer to the best."""
@@ -178,7 +178,7 @@ class Comparison:
         The mean is the area under the step curve from 0 to the greatest cost of any model, over that cost: the quality to expect
         of a budget drawn evenly. Timeliness is that mean as a share of what could be gained over the constant answer (``step``
         rule, one start and one stopping cost for all; where the perfect value is not known, the best of all models stands in).
-        Shares are of the gain from the constant answer to the best of all models.
+        Shares are of the gain from the constant answer to the best final value of all models.
         """
         import pandas as pd
 
@@ -206,6 +206,7 @@ class Comparison:
         for j, (name, c) in enumerate(self.curves.items()):
             style = {"color": PALETTE[j % len(PALETTE)]} | kwargs
             ax = AnytimeCurveDisplay(c).plot(ax, log=log, name=name, right=self.horizon, **style).ax_
+        ax.set_xlabel(cost_label(self.first.meter, self.unit()))
         return ax
 
     def report(self, path: str | Path, *, title: str = "Quality under a budget") -> Path:

@@ -122,13 +122,12 @@ class AnytimeCurveDisplay:
         return self
 
     def _held_until(self, right: float | None) -> tuple[Any, tuple[Any, Any, Any]]:
-        """Costs, and value, low and high there, the last held up to ``right``."""
+        """Costs, and value, low and high there, the last held up to ``right``. What no budget ends at is not drawn."""
         low, high = self.curve.band or (self.curve.values, self.curve.values)
-        rows = (self.curve.costs, self.curve.values, low, high)
+        costs, *rows = (row[self.curve.held] for row in (self.curve.costs, self.curve.values, low, high))
         if right is not None and right > self.curve.total_cost:
-            rows = tuple(np.append(row, row[-1]) for row in rows)  # type: ignore[assignment]
-            rows[0][-1] = right
-        return rows[0], (rows[1], rows[2], rows[3])
+            costs, rows = np.append(costs, right), [np.append(row, row[-1]) for row in rows]
+        return costs, (rows[0], rows[1], rows[2])
 
 
 def cost_label(meter: Meter, unit: str | None) -> str:
@@ -154,13 +153,23 @@ def _dress(ax: Any, curve: AnytimeCurve, log: bool, fresh: bool) -> None:
     ax.set_ylabel(metric_label(curve))
     positive = curve.costs[curve.costs > 0]
     if log and positive.size:
-        ax.set_xscale("symlog", linthresh=float(positive[0]), linscale=0.5)
+        _log_scale(ax, float(positive[0]), curve.total_cost)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, loc="best")
     if fresh:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(axis="y", alpha=0.25, linewidth=0.6)
         ax.margins(x=0.02)
+
+
+def _log_scale(ax: Any, least: float, most: float) -> None:
+    """Logarithmic above ``least`` with plain numbers on the ticks, 1-2-5 where there are few decades."""
+    from matplotlib.ticker import SymmetricalLogLocator
+
+    ax.set_xscale("symlog", linthresh=least, linscale=0.4)
+    steps = [1.0] if most > 1000 * least else [1.0, 2.0, 5.0]
+    ax.xaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=least, subs=steps))
+    ax.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
 
 
 def _pyplot() -> Any:

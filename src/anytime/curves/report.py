@@ -62,15 +62,16 @@ def _contents(comparison: Comparison, title: str) -> dict[str, Any]:
 
 
 def _model(name: str, curve: AnytimeCurve, scale: float, summary: list[float | None]) -> dict[str, Any]:
+    held = curve.held  # free stages that no budget ends at are not shown
     return {
         "name": name,
-        "costs": _numbers(curve.costs * scale),
-        "values": _numbers(curve.values),
-        "stages": np.asarray(curve.stages).tolist(),
-        "realised": None if curve.realised_costs is None else _numbers(curve.realised_costs),
-        "low": None if curve.band is None else _numbers(curve.band[0]),
-        "high": None if curve.band is None else _numbers(curve.band[1]),
-        "bought": curve.groups_bought().tolist(),
+        "costs": _numbers(curve.costs[held] * scale),
+        "values": _numbers(curve.values[held]),
+        "stages": np.asarray(curve.stages)[held].tolist(),
+        "realised": None if curve.realised_costs is None else _numbers(curve.realised_costs[held]),
+        "low": None if curve.band is None else _numbers(curve.band[0][held]),
+        "high": None if curve.band is None else _numbers(curve.band[1][held]),
+        "bought": curve.groups_bought()[held].tolist(),
         "purchases": [
             {"group": p.group, "stage": p.stage, "price": _number(p.price)} for p in curve.purchases
         ],

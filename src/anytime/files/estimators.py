@@ -111,7 +111,7 @@ def _own_version() -> str:
 
 
 def read_model(
-    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], allowance: int
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file_bytes: int
 ) -> AnytimeModel:
     """Build the model again.
 
@@ -230,7 +230,7 @@ def _read_texts(fields: Fields) -> dict[str, str]:
 
 
 def describe_model(
-    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], allowance: int
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], file_bytes: int
 ) -> dict[str, Any]:
     """What a file holds, in plain values, without building the model or importing its class."""
     fields = Fields(dict(manifest), "manifest")

@@ -187,7 +187,7 @@ class BatchSession:
             self.reason = reason
             self._seconds += self.clock() - began
             if seconds is not None:
-                self._timings.finish(self.clock() - began, seconds)
+                self._timings.finish(self.clock() - due)
             return self.read()
 
     resume = advance  # after an interrupt there is nothing else to do than to go on

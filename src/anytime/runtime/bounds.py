@@ -46,7 +46,6 @@ class Bounds:
         cls,
         model: AnytimeModel,
         now: float,
-        *,
         budget: float | None = None,
         deadline: float | None = None,
         confidence: float | None = None,

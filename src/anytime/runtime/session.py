@@ -133,19 +133,8 @@ class Session:
         """
         called = self._clock()
         with self._writer:
-            bounds = Bounds.of(
-                self.model,
-                called,
-                budget=budget,
-                deadline=deadline,
-                confidence=confidence,
-                stop=stop,
-                max_stages=max_stages,
-            )
-            self.reason = self._started().run(bounds)
-            if deadline is not None:
-                self._timings.finish(self._clock() - called, deadline)
-            return self.read()
+            bounds = Bounds.of(self.model, called, budget, deadline, confidence, stop, max_stages)
+            return self._within(bounds)
 
     def predict(
         self,
@@ -160,11 +149,9 @@ class Session:
         """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them."""
         called = self._clock()
         with self._writer:
+            bounds = Bounds.of(self.model, called, budget, deadline, confidence, stop, max_stages)
             self._begin(raw)
-            left = None if deadline is None else max(deadline - (self._clock() - called), 0.0)
-            return self.resume(
-                budget=budget, deadline=left, confidence=confidence, stop=stop, max_stages=max_stages
-            )
+            return self._within(bounds)
 
     def read(self, policy: str = "latest") -> Answer:
         """The answer now. Legal from any thread, never waits for work in progress.
@@ -240,6 +227,12 @@ class Session:
         self.reason = ""
         self._steps = Steps(self._layout, walk, self._timings, self.skip, self._clock)
         return self._steps
+
+    def _within(self, bounds: Bounds) -> Answer:
+        self.reason = self._started().run(bounds)
+        if bounds.due < np.inf:
+            self._timings.finish(self._clock() - bounds.due)
+        return self.read()
 
     def _started(self) -> Steps:
         if self._steps is None:

@@ -119,13 +119,13 @@ class Timings:
         with self._lock:
             pace.observe(seconds, units)
 
-    def finish(self, elapsed: float, allowed: float) -> None:
-        """Count a run that took ``elapsed`` seconds of the ``allowed``."""
+    def finish(self, late: float) -> None:
+        """Count a run that had a deadline and ended ``late`` seconds after it, or before it."""
         with self._lock:
             self.runs += 1
-            if elapsed > allowed:
+            if late > 0:
                 self.overruns += 1
-                self.worst_overrun = max(self.worst_overrun, elapsed - allowed)
+                self.worst_overrun = max(self.worst_overrun, late)
 
     def summary(self) -> dict[str, Any]:
         """Everything measured, as plain numbers; times are in seconds."""

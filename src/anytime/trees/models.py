@@ -110,7 +110,7 @@ class _ImportedModel(AnytimeModel):
         costs = FeatureCosts.coerce(self.costs, imported.trees.n_features)
         bound = costs.bind(imported.trees.n_features, None if names is None else list(names))
         trees = imported.trees
-        if held is not None:
+        if held is not None and imported.combine == "sum":
             # A boosting round of several classes holds trees that use different groups: order them one by one.
             trees = replace(trees, stage_start=np.arange(trees.n_trees + 1, dtype=np.int64))
         trees_per_stage = np.diff(trees.stage_start)
@@ -527,7 +527,9 @@ def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
 
         columns = np.asarray(pd.util.hash_pandas_object(X, index=False), dtype=np.uint64)[:, None]
     else:
-        columns = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0: minus zero is zero
+        columns = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(
+            np.uint64
+        )  # + 0.0: minus zero is zero
     odd = random.randint(0, 2**63, size=columns.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     mixed = ((columns ^ (columns >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
     return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15))

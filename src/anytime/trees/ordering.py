@@ -10,12 +10,14 @@ Every stage appears exactly once, so the full prediction does not change; only t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+
+from anytime.trees.held_out import HeldOut, HeldOutLoss, Progress
 
 Array = NDArray[np.float64]
 
@@ -31,13 +33,6 @@ _LOOK = 8
 _EXHAUSTIVE = 16
 # Purchases are evaluated lazily too when there are more than these.
 _FEW_PURCHASES = 64
-
-
-class HeldOutLoss(Protocol):
-    """A mean loss, such as those of `anytime.losses`."""
-
-    def __call__(self, scores: Array, y: NDArray[Any], sample_weight: Array | None = None, /) -> float:
-        """Mean loss of scores (n, K) against truth ``y``."""
 
 
 @dataclass(frozen=True)
@@ -149,12 +144,16 @@ def order_stages(
 
     At most 20 000 numbers per stage are looked at (rows times outputs): of more rows a fixed random sample is taken.
     """
-    problem = _Problem.checked(outputs, base, combine, loss, y, sample_weight, needs, prices, evaluation)
+    problem = HeldOut.checked(outputs, base, combine, loss, y, sample_weight, needs, prices, evaluation)
     rows = problem.sample(_rows_for(len(problem.y), problem.n_outputs, _MOST_NUMBERS))
     scoring = rows.sample(_scoring_rows(rows))
     remaining = np.arange(len(problem.needs))
-    progress, shop = _Progress(rows), _Shop(_Progress(scoring))
+    progress, shop = Progress(rows), _Shop(Progress(scoring))
     base_loss = progress.loss
+    if not np.isfinite(base_loss):
+        raise ValueError(
+            f"the held-out loss before any stage is {base_loss}: y, base or sample_weight cannot be right"
+        )
     purchases: list[Purchase] = []
     while remaining.size:
         groups, bundle, gain = shop.best(remaining)
@@ -176,93 +175,12 @@ def order_stages(
     return order, OrderingLog(tuple(purchases), base_loss, len(rows.y), len(scoring.y))
 
 
-# ---------------------------------------------------------------------------------------- the data
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """The arguments of `order_stages`, checked, on all held-out rows or on some."""
-
-    outputs: Array  # (S, n, K)
-    base: Array
-    combine: str
-    loss: HeldOutLoss
-    y: NDArray[Any]
-    sample_weight: Array | None
-    needs: NDArray[np.bool_]
-    prices: NDArray[np.int64]
-    evaluation: NDArray[np.int64]
-
-    @classmethod
-    def checked(
-        cls,
-        outputs: ArrayLike,
-        base: ArrayLike,
-        combine: str,
-        loss: HeldOutLoss,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        needs: ArrayLike,
-        prices: ArrayLike,
-        evaluation: ArrayLike,
-    ) -> _Problem:
-        outputs = np.asarray(outputs, dtype=np.float64)
-        if outputs.ndim != 3 or 0 in outputs.shape:
-            raise ValueError(f"outputs must be (stages, rows, outputs) and not empty, not {outputs.shape}")
-        S, n, K = outputs.shape
-        if combine not in ("sum", "mean"):
-            raise ValueError(f"combine must be 'sum' or 'mean', not {combine!r}")
-        prices = np.asarray(prices, dtype=np.int64)
-        problem = cls(
-            outputs=outputs,
-            base=np.asarray(base, dtype=np.float64),
-            combine=combine,
-            loss=loss,
-            y=np.asarray(y),
-            sample_weight=None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64),
-            needs=np.asarray(needs, dtype=bool),
-            prices=prices,
-            evaluation=np.asarray(evaluation, dtype=np.int64),
-        )
-        weight = problem.sample_weight
-        for name, found, expected in (
-            ("base", problem.base.shape, (K,)),
-            ("y", problem.y.shape[:1], (n,)),
-            ("sample_weight", (n,) if weight is None else weight.shape, (n,)),
-            ("needs", problem.needs.shape, (S, prices.size)),
-            ("evaluation", problem.evaluation.shape, (S,)),
-        ):
-            if found != expected:
-                raise ValueError(
-                    f"{name} has shape {found}, but outputs of shape {outputs.shape} ask for {expected}"
-                )
-        if prices.min(initial=0) < 0 or problem.evaluation.min() < 0:
-            raise ValueError("prices and evaluation costs must not be negative")
-        return problem
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.outputs.shape[2])
-
-    def sample(self, n_rows: int) -> _Problem:
-        """The same problem on some rows, always the same ones."""
-        n = len(self.y)
-        if n_rows >= n:
-            return self
-        rows = np.sort(np.random.default_rng(0).choice(n, n_rows, replace=False))
-        weight = self.sample_weight
-        if weight is not None and not weight[rows].any():
-            return self
-        weight = None if weight is None else weight[rows]
-        return replace(self, outputs=self.outputs[:, rows], y=self.y[rows], sample_weight=weight)
-
-
 def _rows_for(n_rows: int, numbers_per_row: float, most_numbers: float) -> int:
     """Rows that stay within a number of numbers, but not absurdly few."""
     return min(n_rows, max(_FEWEST_ROWS, int(most_numbers / numbers_per_row)))
 
 
-def _scoring_rows(problem: _Problem) -> int:
+def _scoring_rows(problem: HeldOut) -> int:
     """Rows on which every purchase can be scored again before each of them in bearable time."""
     sets = _distinct_rows(problem.needs)
     n_groups = max(int(sets.any(axis=0).sum()), 1)
@@ -274,51 +192,18 @@ def _scoring_rows(problem: _Problem) -> int:
     return _rows_for(len(problem.y), problem.n_outputs * work, _MOST_SCORING_WORK)
 
 
-class _Progress:
-    """Scores after the stages done so far."""
-
-    def __init__(self, problem: _Problem) -> None:
-        self.problem = problem
-        self.total = np.zeros(problem.outputs.shape[1:])  # (n, K)
-        self.n_done = 0
-        self.loss = self.loss_of(self.total, 0)
-
-    def loss_of(self, total: Array, n_done: int) -> float:
-        """Loss when the stages done, ``n_done`` in number, add up to ``total``."""
-        problem = self.problem
-        is_mean = problem.combine == "mean" and n_done > 0
-        scores = total / n_done if is_mean else problem.base + total
-        return float(problem.loss(scores, problem.y, problem.sample_weight))
-
-    def gain(self, added: Array, n_added: int) -> float:
-        """Drop of the loss if stages were done that add up to ``added``, (n, K)."""
-        return self.loss - self.loss_of(self.total + added, self.n_done + n_added)
-
-    def add(self, stages: NDArray[np.int64]) -> None:
-        """Do stages."""
-        self.total = self.total + self.problem.outputs[stages].sum(axis=0)
-        self.n_done += len(stages)
-        self.loss = self.loss_of(self.total, self.n_done)
-
-    @property
-    def replaces_base(self) -> bool:
-        """The next stage takes the place of the base instead of joining it: its gain may be negative and still be next."""
-        return self.problem.combine == "mean" and self.n_done == 0
-
-
 # ---------------------------------------------------------------------------------------- which purchase
 
 
 class _Shop:
     """Purchases on offer, with their gains, known when they were last evaluated."""
 
-    def __init__(self, progress: _Progress) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.bought = progress.problem.prices == 0  # what costs nothing is there from the beginning
         self.n_bought = 0
-        self.known: dict[
-            bytes, tuple[float, int]
-        ] = {}  # by groups and bundle: gain, and stages done at that time
+        # By groups and bundle: the gain, and how many stages were done at that time.
+        self.known: dict[bytes, tuple[float, int]] = {}
 
     def best(self, remaining: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64], float]:
         """Groups to buy next, the stages that this makes runnable, and what these save together."""
@@ -329,7 +214,8 @@ class _Shop:
         if free.any():
             sets = sets[free]
         # A stage is runnable when nothing that it misses lies outside the set.
-        outside = missing.astype(np.float32) @ (~sets).T.astype(np.float32)
+        asked = missing.any(axis=0)
+        outside = missing[:, asked].astype(np.float32) @ (~sets[:, asked]).T.astype(np.float32)
         runnable = (outside == 0).T  # (C, R)
         costs = sets @ problem.prices + runnable @ problem.evaluation[remaining]
         gains = self._gains(sets, remaining, runnable, np.maximum(costs, 1))
@@ -391,9 +277,8 @@ class _Shop:
         """Gain from an earlier round, NaN if there is none."""
         gain, n_done = self.known.get(key, (np.nan, 0))
         if self.progress.problem.combine == "mean":
-            gain *= (n_done + size) / (
-                self.progress.n_done + size
-            )  # the same stages move a longer mean by less
+            # The same stages move a longer mean by less.
+            gain *= (n_done + size) / (self.progress.n_done + size)
         return gain
 
 
@@ -409,7 +294,7 @@ def _distinct_rows(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return rows[list(first.values())]
 
 
-def _bundle_gains(progress: _Progress, remaining: NDArray[np.int64], runnable: NDArray[np.bool_]) -> Array:
+def _bundle_gains(progress: Progress, remaining: NDArray[np.int64], runnable: NDArray[np.bool_]) -> Array:
     """(C,) what each bundle of stages saves as a whole."""
     outputs = progress.problem.outputs
     _, n, K = outputs.shape
@@ -432,7 +317,7 @@ def _bundle_gains(progress: _Progress, remaining: NDArray[np.int64], runnable: N
 # ---------------------------------------------------------------------------------------- inside a purchase
 
 
-def _order_bundle(progress: _Progress, bundle: NDArray[np.int64]) -> tuple[list[int], int]:
+def _order_bundle(progress: Progress, bundle: NDArray[np.int64]) -> tuple[list[int], int]:
     """Do the stages of a bundle, best first.
 
     Returns
@@ -460,7 +345,7 @@ def _order_bundle(progress: _Progress, bundle: NDArray[np.int64]) -> tuple[list[
 class _Candidates:
     """Stages of a bundle with their gains, known when they were last evaluated."""
 
-    def __init__(self, progress: _Progress, bundle: NDArray[np.int64]) -> None:
+    def __init__(self, progress: Progress, bundle: NDArray[np.int64]) -> None:
         self.progress = progress
         self.bundle = bundle
         # Without evaluation costs the gain itself decides; where only some are free, these come first.

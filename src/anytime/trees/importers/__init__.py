@@ -20,9 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from anytime.trees.importers.columns import Columns
 from anytime.trees.importers.imported import LINK_NAMES, Imported
 
-__all__ = ["Imported", "import_file", "import_trees"]
+__all__ = ["Columns", "Imported", "import_file", "import_trees"]
 
 _FORESTS = (
     "DecisionTreeClassifier",
@@ -77,7 +78,8 @@ def import_trees(model: Any, *, link: str | None = None) -> Imported:
             "give the result transformed data, pipeline[:-1].transform(X)"
         )
     raise TypeError(
-        f"cannot import trees from {type(model).__module__}.{type(model).__name__}. Supported: {_SUPPORTED}"
+        f"cannot import trees from {type(model).__module__}.{type(model).__name__}. Supported: {_SUPPORTED}. "
+        "Of a search or another wrapper, pass the fitted model inside"
     )
 
 

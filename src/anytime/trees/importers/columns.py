@@ -2,51 +2,117 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-def encode_columns(
-    X: Any, n_features: int, categories: Mapping[int, Sequence[Any]] | None, arrays_hold_codes: bool
-) -> NDArray[np.float64]:
-    """Encode a table or an array.
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """How a library reads a row before its trees compare anything.
 
-    Parameters
+    Attributes
     ----------
-    X : (n, d) pandas or polars table, or array
     n_features : int
-        ``d``, as the model has it.
-    categories : mapping of column to its values, or None
-        Value ``i`` of a list gets code ``i``; a value that is not listed becomes NaN.
+    categories : dict of int to list
+        Columns whose values are categories: value ``i`` of the list has code ``i``, which is what the trees compare.
     arrays_hold_codes : bool
-        Leave the categorical columns of a plain array as they are. A table always holds values.
-
-    Returns
-    -------
-    (n, d) float64
-        A new array.
+        What a plain array contains in such a column: codes for LightGBM and XGBoost, the values themselves for
+        scikit-learn. A table always holds values.
+    missing_value : float
+        The number that stands for a missing one (``missing=`` of the XGBoost estimators), NaN by default.
+    rounded_down : tuple of int
+        Categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0).
     """
-    if hasattr(X, "tocsr"):
-        raise TypeError(
-            "X is sparse: the libraries disagree on whether an absent entry is zero or missing. "
-            "Pass a dense array (X.toarray()), with NaN where a value is missing."
+
+    n_features: int
+    categories: dict[int, list[Any]] = field(default_factory=dict)
+    arrays_hold_codes: bool = True
+    missing_value: float = float("nan")
+    rounded_down: tuple[int, ...] = ()
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether a float array can go to the trees as it is."""
+        reads_codes = self.arrays_hold_codes or not self.categories
+        return reads_codes and math.isnan(self.missing_value) and not self.rounded_down
+
+    def encode(self, X: Any) -> NDArray[np.float64]:
+        """Turn a table or an array into the numbers that the trees compare, as the original library does.
+
+        A value that is in no list of ``categories`` becomes NaN. The libraries do the same, except that
+        XGBoost 3 refuses a table with one.
+
+        Parameters
+        ----------
+        X : (n, d) pandas or polars table, or array
+
+        Returns
+        -------
+        (n, d) float64
+            A new array.
+        """
+        encoded = self._codes(X)
+        if not math.isnan(self.missing_value):
+            encoded[_narrow(encoded) == np.float32(self.missing_value)] = np.nan
+        for column in self.rounded_down:
+            encoded[:, column] = np.floor(_narrow(encoded[:, column]))
+        return encoded
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps: values that JSON can hold, provided that the categories are such."""
+        return {
+            "n_features": self.n_features,
+            "categories": [[column, list(values)] for column, values in self.categories.items()],
+            "arrays_hold_codes": self.arrays_hold_codes,
+            "missing_value": None if math.isnan(self.missing_value) else self.missing_value,
+            "rounded_down": list(self.rounded_down),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Columns:
+        """Read what ``state`` gave."""
+        missing = state["missing_value"]
+        return cls(
+            n_features=int(state["n_features"]),
+            categories={int(column): list(values) for column, values in state["categories"]},
+            arrays_hold_codes=bool(state["arrays_hold_codes"]),
+            missing_value=math.nan if missing is None else float(missing),
+            rounded_down=tuple(int(column) for column in state["rounded_down"]),
         )
-    is_table = hasattr(X, "columns") and hasattr(X, "dtypes")
-    X = X if is_table else np.asarray(X)
-    if len(X.shape) != 2 or X.shape[1] != n_features:
-        raise ValueError(f"X has shape {tuple(X.shape)}, but the model was trained on {n_features} columns")
-    if is_table:
-        return _encode_table(X, categories or {})
-    if arrays_hold_codes or not categories:
-        return np.array(X, dtype=np.float64)
-    encoded = np.empty(X.shape, dtype=np.float64)
-    for column in range(n_features):
-        values = X[:, column]
-        encoded[:, column] = codes_of(values, categories[column]) if column in categories else values
-    return encoded
+
+    def _codes(self, X: Any) -> NDArray[np.float64]:
+        """(n, d) categories as codes, everything else as it is."""
+        if hasattr(X, "tocsr"):
+            raise TypeError(
+                "X is sparse: the libraries disagree on whether an absent entry is zero or missing. "
+                "Pass a dense array (X.toarray()), with NaN where a value is missing."
+            )
+        is_table = hasattr(X, "columns") and hasattr(X, "dtypes")
+        X = X if is_table else np.asarray(X)
+        if len(X.shape) != 2 or X.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has shape {tuple(X.shape)}, but the model was trained on {self.n_features} columns"
+            )
+        if is_table:
+            return _encode_table(X, self.categories)
+        if self.arrays_hold_codes or not self.categories:
+            return np.array(X, dtype=np.float64)
+        encoded = np.empty(X.shape, dtype=np.float64)
+        for column in range(self.n_features):
+            known = self.categories.get(column)
+            encoded[:, column] = X[:, column] if known is None else codes_of(X[:, column], known)
+        return encoded
+
+
+def _narrow(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Float32, as XGBoost reads everything: numbers beyond its range are infinite."""
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32)
 
 
 def codes_of(values: Any, categories: Sequence[Any]) -> NDArray[np.float64]:

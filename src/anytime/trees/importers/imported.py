@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.trees.arrays import TreeArrays
-from anytime.trees.importers.columns import encode_columns
+from anytime.trees.importers.columns import Columns
 
 Combine = Literal["sum", "mean"]
 LINK_NAMES = (
@@ -44,13 +44,8 @@ class Imported:
         Columns whose values are categories: value ``i`` of the list has code ``i``, which is what the trees compare.
     source : str
         Who made the model, for instance ``"lightgbm.Booster 4.7.0"``.
-    arrays_hold_codes : bool
-        What a plain array (not a table) contains in a categorical column: codes for LightGBM and XGBoost, the
-        values themselves for scikit-learn.
-    missing_value : float
-        The number that stands for a missing one (``missing=`` of the XGBoost estimators), NaN by default.
-    rounded_down : tuple of int
-        Categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0).
+    arrays_hold_codes, missing_value, rounded_down
+        How the library reads a row, see :class:`Columns`.
     """
 
     trees: TreeArrays
@@ -66,39 +61,16 @@ class Imported:
     rounded_down: tuple[int, ...] = ()
 
     @property
-    def reads_plain_numbers(self) -> bool:
-        """Whether a plain float array can go to the trees as it is, without :meth:`encode`."""
-        return (
-            not (self.categories and not self.arrays_hold_codes)
-            and bool(np.isnan(self.missing_value))
-            and not self.rounded_down
+    def columns(self) -> Columns:
+        """How a row becomes the numbers that the trees compare."""
+        return Columns(
+            self.trees.n_features,
+            self.categories or {},
+            self.arrays_hold_codes,
+            self.missing_value,
+            self.rounded_down,
         )
 
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """Turn a table or an array into the numbers that the trees compare, as the original library does.
-
-        A value that is in no list of ``categories`` becomes NaN. The libraries do the same, except that
-        XGBoost 3 refuses a table with one.
-
-        Parameters
-        ----------
-        X : (n, d) table or array
-
-        Returns
-        -------
-        (n, d) float64
-        """
-        codes = encode_columns(X, self.trees.n_features, self.categories, self.arrays_hold_codes)
-        if self.reads_plain_numbers:
-            return codes
-        if not np.isnan(self.missing_value):
-            codes = np.where(_narrow(codes) == np.float32(self.missing_value), np.nan, codes)
-        for column in self.rounded_down:
-            codes[:, column] = np.floor(_narrow(codes[:, column]))
-        return codes
-
-
-def _narrow(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Float32, as XGBoost reads everything: numbers beyond its range are infinite."""
-    with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
+        """(n, d) float64: a table or an array as the trees read it, see :meth:`Columns.encode`."""
+        return self.columns.encode(X)

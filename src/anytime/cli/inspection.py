@@ -1,0 +1,105 @@
+"""``anytime inspect``: what an ``.anytime`` file holds."""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from anytime.cli.io import listing, load_model
+from anytime.cli.tables import amount, console, number, print_table, print_title, share, thinned
+
+__all__ = ["inspect"]
+
+_MOST_STAGES = 10
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Show what a model file holds, and what it buys in which order.
+
+    Example: anytime inspect heart.anytime
+    """
+    from anytime.files import describe
+
+    loaded = load_model(model)
+    described = describe(model)
+    if as_json:
+        print(json.dumps(_plain({**described, **_details(loaded)}), indent=1))
+        return
+    print_title(f"{model.name}: {described['estimator']}, {described['file_bytes'] / 1024:.0f} KiB")
+    for name, text in _facts(loaded, described).items():
+        console().print(f"  {name:<12}{text}", soft_wrap=True, markup=False)
+    console().print()
+    from anytime.cli.profiling import print_prices
+    from anytime.cli.purchases import print_purchases
+
+    print_prices(loaded.costs_, "Prices", names=("price", "tail"))
+    print_purchases(loaded)
+    _print_stages(loaded)
+
+
+def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
+    costs = model.costs_
+    classes = described["classes"]
+    facts = {
+        "source": getattr(model, "source_", ""),
+        "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
+        "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
+        "budget": "unlimited unless a prediction names one" if model.budget is None else amount(model.budget, costs.unit),
+        "buys first": listing(model.order_),
+        "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
+    }
+    certificate = getattr(model, "certificate_", None)
+    if certificate is not None:
+        facts["certificate"] = str(certificate)
+    return {name: text for name, text in facts.items() if text}
+
+
+def _print_stages(model: Any) -> None:
+    plan = model.plan_
+    rate = plan.value_of_computation()
+    unit = model.costs_.unit
+    header = ["stage", "<uses", f"cost ({unit})" if unit else "cost"]
+    header += ["held-out loss", "gain per cost"] if rate is not None else []
+    rows = []
+    for j in thinned(plan.n_stages, _MOST_STAGES):
+        stage = plan.stage(j + 1)
+        row = [str(stage.number), listing(stage.groups, 3), number(stage.model_cost, 6)]
+        if rate is not None:
+            row += [share(-float(plan.quality[j + 1])), number(float(rate[j])) if isfinite(rate[j]) else "free"]
+        rows.append(row)
+    print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
+
+
+def _details(model: Any) -> dict[str, Any]:
+    """What only the model itself knows."""
+    plan = model.plan_
+    certificate = getattr(model, "certificate_", None)
+    return {
+        "source": getattr(model, "source_", None),
+        "costs": model.costs_.to_dict(),
+        "order": model.order_,
+        "stage_costs": plan.stage_costs.tolist(),
+        "stage_groups": [list(stage.groups) for stage in plan],
+        "held_out_loss": None if plan.quality is None else (-plan.quality).tolist(),
+        "certificate": None if certificate is None else str(certificate),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as JSON has it: no infinite number, no tuple, no array."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return _plain(value.tolist()) if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,130 @@
+"""Held-out rows on which stages are compared: what each stage adds there, what it needs, and the loss so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+class HeldOutLoss(Protocol):
+    """A mean loss, such as those of `anytime.losses`."""
+
+    def __call__(self, scores: Array, y: NDArray[Any], sample_weight: Array | None = None, /) -> float:
+        """Mean loss of scores (n, K) against truth ``y``."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The arguments of `order_stages`, checked, on all held-out rows or on some."""
+
+    outputs: Array  # (S, n, K)
+    base: Array
+    combine: str
+    loss: HeldOutLoss
+    y: NDArray[Any]
+    sample_weight: Array | None
+    needs: NDArray[np.bool_]
+    prices: NDArray[np.int64]
+    evaluation: NDArray[np.int64]
+
+    @classmethod
+    def checked(
+        cls,
+        outputs: ArrayLike,
+        base: ArrayLike,
+        combine: str,
+        loss: HeldOutLoss,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        needs: ArrayLike,
+        prices: ArrayLike,
+        evaluation: ArrayLike,
+    ) -> HeldOut:
+        """Take the arguments as arrays, or say which of them does not fit."""
+        outputs = np.asarray(outputs, dtype=np.float64)
+        if outputs.ndim != 3 or 0 in outputs.shape:
+            raise ValueError(f"outputs must be (stages, rows, outputs) and not empty, not {outputs.shape}")
+        S, n, K = outputs.shape
+        if combine not in ("sum", "mean"):
+            raise ValueError(f"combine must be 'sum' or 'mean', not {combine!r}")
+        prices = np.asarray(prices, dtype=np.int64)
+        problem = cls(
+            outputs=outputs,
+            base=np.asarray(base, dtype=np.float64),
+            combine=combine,
+            loss=loss,
+            y=np.asarray(y),
+            sample_weight=None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64),
+            needs=np.asarray(needs, dtype=bool),
+            prices=prices,
+            evaluation=np.asarray(evaluation, dtype=np.int64),
+        )
+        weight = problem.sample_weight
+        for name, found, expected in (
+            ("base", problem.base.shape, (K,)),
+            ("y", problem.y.shape[:1], (n,)),
+            ("sample_weight", (n,) if weight is None else weight.shape, (n,)),
+            ("needs", problem.needs.shape, (S, prices.size)),
+            ("evaluation", problem.evaluation.shape, (S,)),
+        ):
+            if found != expected:
+                raise ValueError(
+                    f"{name} has shape {found}, but outputs of shape {outputs.shape} ask for {expected}"
+                )
+        if prices.min(initial=0) < 0 or problem.evaluation.min() < 0:
+            raise ValueError("prices and evaluation costs must not be negative")
+        return problem
+
+    @property
+    def n_outputs(self) -> int:
+        """``K``."""
+        return int(self.outputs.shape[2])
+
+    def sample(self, n_rows: int) -> HeldOut:
+        """The same problem on some rows, always the same ones."""
+        n = len(self.y)
+        if n_rows >= n:
+            return self
+        rows = np.sort(np.random.default_rng(0).choice(n, n_rows, replace=False))
+        weight = self.sample_weight
+        if weight is not None and not weight[rows].any():
+            return self
+        weight = None if weight is None else weight[rows]
+        return replace(self, outputs=self.outputs[:, rows], y=self.y[rows], sample_weight=weight)
+
+
+class Progress:
+    """Scores after the stages done so far."""
+
+    def __init__(self, problem: HeldOut) -> None:
+        self.problem = problem
+        self.total = np.zeros(problem.outputs.shape[1:])  # (n, K)
+        self.n_done = 0
+        self.loss = self.loss_of(self.total, 0)
+
+    def loss_of(self, total: Array, n_done: int) -> float:
+        """Loss when the stages done, ``n_done`` in number, add up to ``total``."""
+        problem = self.problem
+        is_mean = problem.combine == "mean" and n_done > 0
+        scores = total / n_done if is_mean else problem.base + total
+        return float(problem.loss(scores, problem.y, problem.sample_weight))
+
+    def gain(self, added: Array, n_added: int) -> float:
+        """Drop of the loss if stages were done that add up to ``added``, (n, K)."""
+        return self.loss - self.loss_of(self.total + added, self.n_done + n_added)
+
+    def add(self, stages: NDArray[np.int64]) -> None:
+        """Do stages."""
+        self.total = self.total + self.problem.outputs[stages].sum(axis=0)
+        self.n_done += len(stages)
+        self.loss = self.loss_of(self.total, self.n_done)
+
+    @property
+    def replaces_base(self) -> bool:
+        """The next stage takes the place of the base instead of joining it: its gain may be negative and still be next."""
+        return self.problem.combine == "mean" and self.n_done == 0
