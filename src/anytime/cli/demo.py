@@ -12,19 +12,23 @@ import typer
 
 from anytime.cli.errors import CliError
 from anytime.cli.io import listing
-from anytime.cli.tables import console, number, print_table, print_title, step, track
+from anytime.cli.tables import console, print_table, print_text, print_title, step, track
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
     from anytime.cli.digits import Digits
-    from anytime.curves import Comparison
     from anytime.features import Features
     from anytime.plan import Answer
     from anytime.runtime import Session
 
 __all__ = ["demo"]
+
+_WARM_UP = 40  # images
+_DEADLINES = (0.001, 0.003, 0.02)  # seconds
+_PATIENCE = 0.0015  # seconds until another thread interrupts
 
 
 def demo(
@@ -33,9 +37,9 @@ def demo(
     ] = Path("demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A third of the images and smaller models.")] = False,
 ) -> None:
-    """Read digits under a budget: measure prices, train, see what a millisecond buys, interrupt an answer.
+    """Read digits under a budget: the newcomer's first minute.
 
-    Takes less than a minute, needs no network, and leaves a report in a folder.
+    Measures what features cost, trains models, shows what a millisecond buys, and interrupts an answer. Takes less than a minute, needs no network, and leaves a report in a folder.
     """
     from anytime.features import Features
 
@@ -46,12 +50,12 @@ def demo(
     features = Features(image_extractors())
     data = _prepare(features, output, quick)
     models = _train(data, quick)
-    comparison = _judge(models, data, output)
+    _judge(models, data, output)
     ladder = models["ladder"]
     ladder.save(output / "digits.anytime")
     _write_table(data, output / "test.csv")
     _ask_one_image(ladder, features, data)
-    _say_goodbye(output, comparison, time.monotonic() - began)
+    _say_goodbye(output, time.monotonic() - began)
 
 
 def _make_folder(path: Path) -> None:
@@ -64,40 +68,45 @@ def _make_folder(path: Path) -> None:
 
 
 def _prepare(features: Features, output: Path, quick: bool) -> Digits:
-    import pandas as pd
+    import numpy as np
 
-    from anytime.cli.digits import Digits, Part, feature_tables
+    from anytime.cli.digits import Digits, Part
     from anytime.cli.profiling import print_prices
     from anytime.datasets.images import load_digit_images
 
     with step("making the images"):
         images, y, *split = load_digit_images()
-    if quick:
-        split = [rows[::3] for rows in split]
-    count = sum(map(len, split))
+    split = [rows[::3] if quick else rows for rows in split]
     _heading(1, "What do features cost on this machine?")
     _say(
-        f"{count:,} grey images of digits, moved, turned and noisy; {len(features.names)} ways to describe one. "
-        "Each is timed, one image at a time:"
+        f"{sum(map(len, split)):,} grey images of digits, moved, turned and noisy, and {len(features.names)} ways to "
+        "describe one. Each way is timed, one image after the other:"
     )
     with step("measuring"):
         costs = features.profile(images[split[0][: 20 if quick else 60]], repeats=3, path=output / "costs.yaml")
+    console().print()
     print_prices(costs)
     _heading(2, "All features of all images")
     began = time.monotonic()
-    parts = []
-    tables = [feature_tables(features, images[rows]) for rows in split]
-    todo = [(k, table) for k, rows in enumerate(split) for table in [tables[k]] * -(-len(rows) // 50)]
-    computed: list[list[pd.DataFrame]] = [[] for _ in split]
-    for k, table in track(todo, "computing features"):
-        computed[k].append(next(table))
-    for rows, found in zip(split, computed, strict=True):
-        parts.append(Part(images[rows], pd.concat(found, ignore_index=True), y[rows]))
+    table = _all_features(features, images[np.concatenate(split)])
+    ends = np.cumsum([len(rows) for rows in split])
+    parts = [
+        Part(images[rows], table.iloc[end - len(rows) : end].reset_index(drop=True), y[rows])
+        for rows, end in zip(split, ends, strict=True)
+    ]
     _say(
-        f"{parts[0].X.shape[1]} columns in {time.monotonic() - began:.1f} s: {len(parts[0].y)} images to train on, "
-        f"{len(parts[1].y)} to order by, {len(parts[2].y)} to judge by."
+        f"{table.shape[1]} columns in {time.monotonic() - began:.1f} s; {ends[0]} images to train on, "
+        f"{len(split[1])} to order by, {len(split[2])} to judge by."
     )
     return Digits(*parts, costs=costs)
+
+
+def _all_features(features: Features, images: NDArray[np.float64], batch: int = 50) -> pd.DataFrame:
+    import pandas as pd
+
+    starts = range(0, len(images), batch)
+    tables = [features.matrix(images[start : start + batch])[0] for start in track(starts, "computing features")]
+    return pd.concat(tables, ignore_index=True)
 
 
 # ---------------------------------------------------------------------- 3, 4: models and curves
@@ -127,7 +136,7 @@ def _train(data: Digits, quick: bool) -> dict[str, Any]:
     return {"ladder": ladder, "one group per tree": grouped, "usual": usual}
 
 
-def _judge(models: dict[str, Any], data: Digits, output: Path) -> Comparison:
+def _judge(models: dict[str, Any], data: Digits, output: Path) -> None:
     from anytime.cli.compare import print_comparison
     from anytime.curves import compare
 
@@ -143,7 +152,6 @@ def _judge(models: dict[str, Any], data: Digits, output: Path) -> Comparison:
     else:
         axes.set_title("Reading digits under a budget")
         axes.figure.savefig(output / "curve.png", dpi=150)
-    return comparison
 
 
 def _write_table(data: Digits, path: Path) -> None:
@@ -161,54 +169,53 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
     _heading(5, f"One new image, a {truth}: features are computed only while there is time")
     _print_image(raw)
     session = Session(model, features)
-    for warm_up in data.test.images[:20]:
-        session.predict(warm_up, deadline=1.0)  # a session learns how long things take here
-    rows = [_row("budget " + number(b, 2) + " ms", session.predict(raw, budget=b), session) for b in _budgets(model)]
-    for milliseconds in (0.5, 2, 20):
-        answer = session.predict(raw, deadline=milliseconds / 1e3)
-        rows.append(_row(f"deadline {milliseconds:g} ms", answer, session))
-    answer, asked = _interrupted(session, raw, model)
-    rows.append(_row(asked, answer, session))
-    rows.append(_row("95% sure", session.predict(raw, confidence=0.95), session))
-    rows.append(_row("no limit", session.predict(raw), session))
-    print_table(["<asked for", "<says", "sure", "cost ms", "took ms", "ended by", "<computed"], rows)
+    for other in data.test.images[:_WARM_UP]:
+        session.predict(other)  # a session learns how long things take here, and plans with that
+    rows = [_row(f"budget {b:.3g} ms", session.predict(raw, budget=b), session) for b in _budgets(model)]
+    for seconds in _DEADLINES:
+        rows.append(_row(f"deadline {1e3 * seconds:g} ms", session.predict(raw, deadline=seconds), session))
+    rows.append(_row(f"stop at {1e3 * _PATIENCE:g} ms", _interrupted(session, raw), session))
+    rows.append(_row("50% sure is enough", session.predict(raw, confidence=0.5), session))
+    rows.append(_row("take your time", session.predict(raw), session))
+    print_table(["<asked for", "<says", "sure", "cost", "took", "<ended by", "<computed"], rows)
+    _say("cost: by the prices above. took: on the clock. Both in ms. 'stop' came from another thread.")
 
 
 def _telling_image(model: Any, data: Digits) -> int:
-    """An image that the first glance gets wrong and everything gets right."""
+    """The clearest of the images that the first glance gets wrong and everything gets right."""
     import numpy as np
 
     first = model.predict(data.test.X, budget=float(model.stage_costs_[0])) == data.test.y
-    final = model.predict(data.test.X) == data.test.y
-    telling = np.flatnonzero(~first & final)
-    return int(telling[0]) if telling.size else 0
+    chances = model.predict_proba(data.test.X)
+    final = model.classes_[chances.argmax(axis=1)] == data.test.y
+    return int(np.argmax(np.where(~first & final, chances.max(axis=1), 0.0)))
 
 
 def _budgets(model: Any) -> list[float]:
-    """Budgets in round numbers that reach the first, a middle and the last stage but one."""
-    from math import ceil, log10
+    """Budgets in round numbers that reach the first stage, one in the middle, and the last but one."""
+    from math import ceil, floor, log10
 
-    reached = [float(model.stage_costs_[j]) for j in sorted({0, model.n_stages_ // 2, max(model.n_stages_ - 2, 0)})]
-    digits = [1 - int(log10(cost)) + (cost < 1) for cost in reached]
-    return [ceil(cost * 10**d) / 10**d for cost, d in zip(reached, digits, strict=True)]
+    stages = sorted({0, (model.n_stages_ - 1) // 2, max(model.n_stages_ - 2, 0)})
+    costs = [float(model.stage_costs_[j]) for j in stages]
+    units = [10.0 ** (floor(log10(cost)) - 1) for cost in costs]
+    return [ceil(cost / unit + 1e-9) * unit for cost, unit in zip(costs, units, strict=True)]
 
 
-def _interrupted(session: Session, raw: Any, model: Any) -> tuple[Answer, str]:
+def _interrupted(session: Session, raw: Any) -> Answer:
     """Ask without any bound, and let another thread call it off."""
     from anytime import StopFlag
 
-    patience = 0.0015
     flag = StopFlag()
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)  # Python looks every 5 ms whether another thread wants to run; that is too late here
     try:
-        other = threading.Timer(patience, flag.set)
+        other = threading.Timer(_PATIENCE, flag.set)
         other.start()
         answer = session.predict(raw, stop=flag)
         other.join()
     finally:
         sys.setswitchinterval(before)
-    return answer, f"stop after {patience * 1e3:g} ms"
+    return answer
 
 
 def _row(asked: str, answer: Answer, session: Session) -> list[str]:
@@ -216,10 +223,10 @@ def _row(asked: str, answer: Answer, session: Session) -> list[str]:
         asked,
         str(answer.prediction),
         f"{answer.confidence:.0%}",
-        number(float(answer.cost), 3),
-        number(1e3 * answer.elapsed, 3),
+        f"{float(answer.cost):.3f}",
+        f"{1e3 * answer.elapsed:.2f}",
         session.reason,
-        listing(answer.groups, 2) if answer.groups else "nothing",
+        f"{len(answer.groups)}: {listing(answer.groups, 2)}" if answer.groups else "nothing",
     ]
 
 
@@ -230,39 +237,39 @@ def _print_image(image: NDArray[np.float64]) -> None:
     small = image.reshape(16, 2, 32).mean(axis=1)
     levels = (small.clip(0, 0.999) * len(shades)).astype(int)
     for row in levels:
-        out.print("    " + "".join(shades[level] for level in row), markup=False)
-    out.print()
+        out.print("      " + "".join(shades[level] for level in row).rstrip(), markup=False)
 
 
 # ---------------------------------------------------------------------- words
 
 
-def _heading(number_: int, text: str) -> None:
+def _heading(number: int, text: str) -> None:
     console().print()
-    print_title(f"{number_}  {text}")
+    print_title(f"{number}  {text}")
 
 
 def _say(text: str) -> None:
-    from rich.padding import Padding
-
-    console().print(Padding(text, (0, 0, 0, 3)), markup=False)
+    print_text(text, indent=3)
 
 
-def _say_goodbye(output: Path, comparison: Comparison, seconds: float) -> None:
-    _heading(6, f"Done in {seconds:.0f} s. What is in {output}/")
+def _say_goodbye(output: Path, seconds: float) -> None:
+    _heading(6, f"Done in {seconds:.0f} s. What is in {output}")
     files = {
-        "report.html": "the curves with a budget slider; open it in a browser",
+        "report.html": "the curves with a budget slider: open it in a browser",
         "curve.png": "the curves as a picture",
-        "digits.anytime": "the ladder; no pickle, safe to pass on",
+        "digits.anytime": "the ladder: no pickle, safe to pass on",
         "costs.yaml": "the prices measured above",
         "test.csv": "features of the new images, and the digit",
     }
-    rows = [[f"   {name}", what] for name, what in files.items() if (output / name).exists()]
-    print_table(["<", "<"], rows)
+    for name, what in files.items():
+        if (output / name).exists():
+            console().print(f"   {name:<16}{what}")
+    console().print()
     _say("Try next:")
     for line in (
         f"anytime inspect {output}/digits.anytime",
-        f"anytime predict {output}/digits.anytime {output}/test.csv --budget 0.2 --with-cost",
+        f"anytime predict {output}/digits.anytime {output}/test.csv --budget 0.5 --with-cost",
+        f"anytime curve {output}/digits.anytime {output}/test.csv --target digit",
         "anytime fit YOUR.csv --target COLUMN -o yours.anytime",
     ):
         console().print(f"     {line}", markup=False, soft_wrap=True)

@@ -5,7 +5,7 @@ All are scikit-learn's extremely randomised trees; they differ in what a tree ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,7 @@ from anytime.trees import make_anytime
 if TYPE_CHECKING:
     import pandas as pd
 
-    from anytime.features import Features
-
-__all__ = ["Digits", "Part", "feature_tables", "grouped", "ladder", "usual"]
+__all__ = ["Digits", "Part", "groups_left_out", "grouped", "ladder", "usual"]
 
 _LEAF = 2  # images in a leaf, at least: half the size of a full tree, and no worse
 
@@ -43,12 +41,6 @@ class Digits:
     valid: Part
     test: Part
     costs: FeatureCosts
-
-
-def feature_tables(features: Features, images: NDArray[np.float64], batch: int = 50) -> Iterator[pd.DataFrame]:
-    """All features, some images at a time."""
-    for start in range(0, len(images), batch):
-        yield features.matrix(images[start : start + batch])[0]
 
 
 def usual(data: Digits, trees: int) -> Any:
@@ -92,6 +84,6 @@ def _held_out_loss(forest: Any, part: Part, columns: list[str]) -> float:
     return float(log_loss(part.y, forest.predict_proba(part.X[columns]), labels=forest.classes_))
 
 
-def groups_left_out(model: Any, groups: Mapping[str, Any]) -> list[str]:
+def groups_left_out(model: Any, groups: Iterable[str]) -> list[str]:
     """Groups that the model never buys."""
     return [name for name in groups if name not in model.order_]
