@@ -16,13 +16,20 @@ The last two reach the deepest checks, because nothing in such a file is damaged
 never load at all. Wrong exceptions, crashes, cases longer than ``--time-limit`` seconds and memory beyond
 ``--memory-limit`` MB over the start are failures. The files that caused them are kept in ``--keep``.
 
-Under sanitizers (address and undefined behaviour), in a scratch copy with an environment of its own::
+Under sanitizers (address and undefined behaviour), in a scratch copy that shares the packages of ``.venv``::
 
-    cp -r src CMakeLists.txt pyproject.toml LICENSE README.md benchmarks /tmp/asan && cd /tmp/asan
-    python3 -m venv --system-site-packages .venv    # or install the build tools and the dependencies
-    .venv/bin/pip install --no-build-isolation --no-deps -e . -C cmake.define.ANYTIME_SANITIZE=ON
+    mkdir /tmp/asan && cp -r src CMakeLists.txt pyproject.toml LICENSE benchmarks /tmp/asan
+    export BIN=$PWD/.venv/bin && cd /tmp/asan
+    $BIN/cmake -S . -B build -G Ninja -DCMAKE_MAKE_PROGRAM=$BIN/ninja -DANYTIME_SANITIZE=ON \
+        -DPython_EXECUTABLE=$BIN/python -Dnanobind_DIR=$($BIN/python -m nanobind --cmake_dir)
+    $BIN/cmake --build build && cp build/_native*.so src/anytime/
+    $BIN/python -m venv --without-pip .venv
+    printf '%s\n' $PWD/src $($BIN/python -c 'import numpy, pathlib; print(pathlib.Path(numpy.__file__).parents[1])') \
+        > $(echo .venv/lib/python*/site-packages)/scratch.pth
     LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
-        .venv/bin/python benchmarks/fuzz_files.py --cases 20000 --seed 1 --sanitized
+        .venv/bin/python benchmarks/fuzz_files.py --cases 20000 --seed 1 --time-limit 30 --sanitized
+
+In an environment of its own, ``pip install --no-build-isolation -e . -C cmake.define.ANYTIME_SANITIZE=ON`` builds the same.
 
 A finding of a sanitizer ends the process, which counts as a crash of the case it was at. Figures go to
 ``benchmarks/results/fuzz_files.json``.
@@ -107,7 +114,7 @@ def use(model: Any) -> None:
 
 
 class Worker:
-    """One process that judges every ``step``-th case; the parent watches it from outside."""
+    """One process that judges every so many-th case; the parent watches it from outside."""
 
     def __init__(self, options: argparse.Namespace, first: int) -> None:
         context = multiprocessing.get_context("fork")
@@ -137,15 +144,19 @@ class Worker:
             before, began = _peak_mb(), time.perf_counter()
             outcome, failure = _outcome(kind, raw, cases.raw, options.time_limit)
             slowest = max(slowest, (time.perf_counter() - began, number))
-            if not failure and _peak_mb() - start_rss > options.memory_limit:
+            grown = _peak_mb() - start_rss
+            if (
+                not failure and grown > options.memory_limit and not options.sanitized
+            ):  # which keep freed memory
                 failure = (
-                    f"memory: grew from {before:.0f} to {_peak_mb():.0f} MB, {start_rss:.0f} at the start"
+                    f"memory: {before - start_rss:.0f} MB over the start before this case, {grown:.0f} after"
                 )
             counts[f"{kind} {outcome}"] += 1
             if failure:
                 self.writer.send(("failure", number, kind, failure, raw))
             if number // options.workers % 500 == 0:
-                self.writer.send(("progress", number))
+                self.writer.send(("progress", counts, slowest, grown))
+                counts.clear()
         self.writer.send(("done", counts, slowest, _peak_mb() - start_rss))
 
 
@@ -190,12 +201,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             if message[0] == "failure":
                 _, number, kind, reason, raw = message
                 failures.append(_keep(options, number, kind, reason, raw))
-            elif message[0] == "done":
+            elif message[0] in ("progress", "done"):
                 counts.update(message[1])
                 slowest, grown = max(slowest, message[2]), max(grown, message[3])
-                workers.remove(worker)
-            elif message[0] == "dead":
-                number = worker.at.value
+                if message[0] == "done":
+                    workers.remove(worker)
+            else:
+                number = int(worker.at.value)
                 kind, raw = Cases(options.seed).make(number)
                 failures.append(_keep(options, number, kind, message[1], raw))
                 counts[f"{kind} crashed"] += 1

@@ -117,10 +117,9 @@ class Run:
         self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
     ) -> bool:
         first, last = self.plan.block_start[b : b + 2]
-        reached = np.clip(self.done - first, 0, last - first).astype(np.int32)
-        may = np.where(self.done >= first, np.clip(limit - first, reached, last - first), reached).astype(
-            np.int32
-        )
+        # minimum and maximum: np.clip takes several times as long on the one row of a session
+        reached = np.minimum(np.maximum(self.done - first, 0), last - first)
+        may = np.where(self.done >= first, np.minimum(np.maximum(limit - first, reached), last - first), reached)
         before = reached.copy()
         sums = self._tree_sums(b)
         flag = stop if isinstance(stop, StopFlag) else None

@@ -69,7 +69,8 @@ class Extractor:
     batch : bool, default=False
         The function takes a list of examples and returns one result for each.
     timeout : float, default=None
-        Seconds after which the group counts as failed.
+        Seconds after which a session counts the group as failed. A function that is not a coroutine is not stopped: it runs
+        on in its thread, and nobody waits for it.
     requires : sequence of str, default=()
         Groups that must be there first.
     takes : {"raw", "required", "both"}, default="raw"

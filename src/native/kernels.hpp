@@ -35,30 +35,19 @@ inline uint32_t goes_right(const LargeNode& node, const uint32_t* set_bits, Rank
 template <int kApart, class Node, class Rank>
 inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* low, const Rank* high, int32_t steps,
                     uint32_t (&slot)[kLanes]) noexcept {
-#ifndef TOG
-#define TOG 16
-#endif
-#ifndef AT
-#define AT uint32_t
-#endif
-  constexpr int kT = TOG;
-  for (int first = 0; first < kLanes; first += kT) {
-  AT at[kT];
+  uint32_t at[kLanes];
 #pragma GCC unroll 16
-  for (int i = 0; i < kT; ++i) at[i] = slot[first + i];
-  const Rank* a = first == 0 ? low : high;
-  const Rank* b = kT == 8 ? a : high;
+  for (int i = 0; i < kLanes; ++i) at[i] = slot[i];
   for (int32_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kT; ++i) {
+    for (int i = 0; i < kLanes; ++i) {
       const Node& node = nodes[at[i]];
-      const Rank rank = (i < kHalf ? a : b)[rank_at<Rank>(node) + static_cast<size_t>(i % kHalf * kApart)];
+      const Rank rank = (i < kHalf ? low : high)[rank_at<Rank>(node) + static_cast<size_t>(i % kHalf * kApart)];
       at[i] += node.down + goes_right(node, set_bits, rank);
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kT; ++i) slot[first + i] = static_cast<uint32_t>(at[i]);
-  }
+  for (int i = 0; i < kLanes; ++i) slot[i] = at[i];
 }
 
 }  // namespace anytime

@@ -120,6 +120,15 @@ def test_result_that_comes_late_is_kept_for_resuming():
     assert answer.cost == 3.0
 
 
+def test_result_that_has_arrived_meanwhile_fits_any_deadline():
+    clock = Clock()
+    plan = timed_plan([1.0])
+    session = Session(model_of(plan), slow_features(clock, [5.0]), clock=clock)
+    assert session.predict(X, deadline=2.0).stage == 0
+    answer = session.resume(deadline=0.1)  # a fresh call would not fit
+    assert (answer.stage, answer.cost) == (1, 1.0)
+
+
 def test_skipping_tries_the_next_stage_that_fits():
     clock = Clock()
     plan = timed_plan([1.0, 5.0, 1.0])
@@ -190,8 +199,12 @@ def test_timeout_in_real_time():
 def test_stop_flag_interrupts_a_slow_extractor(make):
     stop = make()
     plan = linear_plan(2)
-    session = Session(model_of(plan), features_of(plan, g1=sleeper(1.0)))
-    threading.Timer(0.05, stop.set).start()
+
+    def slow(row):
+        stop.set()
+        time.sleep(1.0)
+
+    session = Session(model_of(plan), features_of(plan, g1=slow))
     began = time.monotonic()
     answer = session.predict(X, stop=stop)
     assert time.monotonic() - began < 0.7
@@ -242,7 +255,7 @@ def test_forest_stops_in_time_with_a_complete_prefix():
     sklearn = pytest.importorskip("sklearn.ensemble")
     data = np.random.default_rng(0).normal(size=(200, 5))
     fitted = sklearn.RandomForestRegressor(300, random_state=0).fit(data, data[:, 0] * data[:, 1])
-    from anytime.trees.models import make_anytime
+    from anytime.trees import make_anytime
 
     model = make_anytime(fitted)
     prefixes = [answer.scores[0] for answer in model.stages(data[:1])]

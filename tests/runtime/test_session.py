@@ -257,7 +257,10 @@ def test_confidence_of_a_long_forest_is_checked_after_every_tree():
     from anytime._native import Forest
 
     plan = Plan(
-        blocks=[TreeBlock(Forest(**arrays))], costs=FeatureCosts([1, 1, 1]).bind(3), base=[0.0], link="logistic"
+        blocks=[TreeBlock(Forest(**arrays))],
+        costs=FeatureCosts([1, 1, 1]).bind(3),
+        base=[0.0],
+        link="logistic",
     )
     answer = Session(model_of(plan)).predict(np.zeros(3), confidence=1 / (1 + np.exp(-1.235)))
     assert answer.stage == 124
@@ -340,7 +343,9 @@ def test_a_gate_that_cannot_be_paid_ends_the_run_after_its_stage():
 def test_best_validated_reads_the_prefix_with_the_best_quality(plan, x, data):
     from dataclasses import replace
 
-    quality = np.array(data.draw(st.lists(st.floats(0, 1), min_size=plan.n_stages + 1, max_size=plan.n_stages + 1)))
+    quality = np.array(
+        data.draw(st.lists(st.floats(0, 1), min_size=plan.n_stages + 1, max_size=plan.n_stages + 1))
+    )
     plan = replace(plan, quality=quality)
     model = model_of(plan)
     session = Session(model, features_of(plan))
@@ -406,7 +411,9 @@ def test_columns_named_in_the_price_list_are_found_by_the_models_names():
 def test_group_of_columns_without_extractor_is_only_paid(trees, x):
     """A step such as a blood draw has a price and nothing to compute."""
     groups = {"draw": [], "a": [0, 1], "b": [2, 3]}
-    costs = FeatureCosts({"draw": 5.0, "a": 1.0, "b": 2.0}, groups=groups, requires={"a": ["draw"], "b": ["draw"]})
+    costs = FeatureCosts(
+        {"draw": 5.0, "a": 1.0, "b": 2.0}, groups=groups, requires={"a": ["draw"], "b": ["draw"]}
+    )
     plan = Plan(blocks=[TreeBlock(trees)], costs=costs.bind(4), base=[0.0], link="logistic")
     model = model_of(plan)
     features = Features({"a": lambda row: row[:2], "b": lambda row: row[2:]})

@@ -244,11 +244,11 @@ def test_five_hundred_trees_of_63_leaves_are_imported_within_a_second(make):
     X = r.normal(size=(1500, 8))
     y = (X[:, 0] * X[:, 1] + r.normal(size=1500) > 0).astype(int)
     size = (
-        {"num_leaves": 63, "verbose": -1}
+        {"num_leaves": 63, "min_child_samples": 1, "verbose": -1}
         if make is lgb.LGBMClassifier
         else {"max_leaves": 63, "max_depth": 0}
     )
-    model = make(n_estimators=500, n_jobs=1, min_child_samples=1, **size).fit(X, y)
+    model = make(n_estimators=500, n_jobs=1, **size).fit(X, y)
     start = time.perf_counter()
     imported = import_trees(model)
     assert time.perf_counter() - start < 1.0

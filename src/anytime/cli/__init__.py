@@ -1,7 +1,8 @@
 """The ``anytime`` command: from a table and a price list to a model that can be interrupted, without writing Python.
 
-Each command is one small file; what they share is ``io`` (reading tables, models, prices), ``tables`` and ``plot`` (what is printed) and
-``errors``. Whatever takes long to import is imported inside the commands, so that ``anytime --help`` is there at once.
+Each command is one small file; what they share is ``io`` (reading tables, models, prices), ``tables`` and ``plot`` (what is
+printed) and ``errors``. Whatever takes long to import is imported inside the commands, so that ``anytime --help`` is there at
+once.
 """
 
 from __future__ import annotations
@@ -45,17 +46,14 @@ def options(
     """
 
 
-for command, name in [
-    (demo.demo, "demo"),
-    (fit.fit, "fit"),
-    (predict.predict, "predict"),
-    (curve.curve, "curve"),
-    (compare.compare, "compare"),
-    (inspection.inspect, "inspect"),
-    (profiling.profile, "profile"),
-    (convert.convert, "convert"),
-]:
-    app.command(name)(command)
+app.command()(demo.demo)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(curve.curve)
+app.command()(compare.compare)
+app.command()(inspection.inspect)
+app.command()(profiling.profile)
+app.command()(convert.convert)
 
 
 def main() -> None:

@@ -21,9 +21,12 @@ __all__ = ["compare", "print_comparison"]
 
 def compare(
     files: Annotated[
-        list[Path], typer.Argument(metavar="MODEL... DATA", help="The .anytime files, and last the CSV or Parquet file.")
+        list[Path],
+        typer.Argument(metavar="MODEL... DATA", help="The .anytime files, and last the CSV or Parquet file."),
     ],
-    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")
+    ],
     metric: Annotated[
         str | None, typer.Option(help="A scorer name of scikit-learn. None: accuracy, or R².", metavar="NAME")
     ] = None,
@@ -31,7 +34,9 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page (HTML) with curves and a budget slider.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curves into a PNG, SVG or PDF file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curves into a PNG, SVG or PDF file.")
+    ] = None,
 ) -> None:
     """Compare models at every budget, on the same rows.
 
@@ -66,10 +71,10 @@ def print_comparison(result: Comparison, *, log: bool = False) -> None:
 
     print_curves(result.curves, log=log)
     unit = f" ({result.first.unit})" if result.first.unit else ""
-    columns = ["<model", "final", "mean", "timeliness", f"cost{unit}", "to 90%", "to 95%", "to 99%"]
+    columns = ["<model", "final", "timeliness", f"cost{unit}", "to 90%", "to 95%", "to 99%"]
     rows = []
     for name, line in result.summary().iterrows():
-        quality = [share(line["final"]), share(line["mean"]), share(line["timeliness"])]
+        quality = [share(line["final"]), share(line["timeliness"])]
         costs = [line["total cost"], line["cost to 90%"], line["cost to 95%"], line["cost to 99%"]]
         rows.append([str(name), *quality, *[number(cost) for cost in costs]])
     print_table(columns, rows)

@@ -31,18 +31,27 @@ class Meter(StrEnum):
 def curve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
     data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file with the truth.")],
-    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column with the truth.")
+    ],
     metric: Annotated[
         str | None,
-        typer.Option(help="A scorer name of scikit-learn. None: accuracy for classes, R² for numbers.", metavar="NAME"),
+        typer.Option(
+            help="A scorer name of scikit-learn. None: accuracy for classes, R² for numbers.", metavar="NAME"
+        ),
     ] = None,
     meter: Annotated[
         Meter,
-        typer.Option(help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch."),
+        typer.Option(
+            help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch."
+        ),
     ] = Meter.model,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the curve into a PNG, SVG or PDF file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the curve into a PNG, SVG or PDF file.")
+    ] = None,
     as_json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal."),
     ] = None,
 ) -> None:
     """Show the quality that each budget buys.
@@ -112,7 +121,7 @@ def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
     timeliness = _timeliness(judged)
     out = console()
     if timeliness is not None:
-        out.print(f"timeliness  {timeliness:.4f}  (mean gain over all budgets, as a share of what could be gained)")
+        out.print(f"timeliness  {timeliness:.4f}  (mean share of the possible gain, over all budgets)")
     for part in _SHARES:
         out.print(f"{part:.0%} of the gain costs  {amount(judged.stopping_cost(part), judged.unit)}")
 
@@ -123,7 +132,12 @@ def _header(judged: AnytimeCurve) -> list[str]:
 
 def _line(judged: AnytimeCurve, j: int) -> list[str]:
     stage = 0 if judged.stages is None else int(judged.stages[j])
-    return [str(stage), number(float(judged.costs[j]), 6), share(float(judged.values[j])), str(judged.groups_bought()[j])]
+    return [
+        str(stage),
+        number(float(judged.costs[j]), 6),
+        share(float(judged.values[j])),
+        str(judged.groups_bought()[j]),
+    ]
 
 
 def _worth_showing(judged: AnytimeCurve, most: int = 12) -> list[int]:

@@ -33,13 +33,15 @@ _PATIENCE = 0.0015  # seconds until another thread interrupts
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model, prices, plot and report go.")
+        Path,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Where the model, prices, plot and report go."),
     ] = Path("demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A third of the images and smaller models.")] = False,
 ) -> None:
     """Read digits under a budget: the newcomer's first minute.
 
-    Measures what features cost, trains models, shows what a millisecond buys, and interrupts an answer. Takes less than a minute, needs no network, and leaves a report in a folder.
+    Measures what features cost, trains models, shows what a millisecond buys, and interrupts an answer. Takes less
+    than a minute, needs no network, and leaves a report in a folder.
     """
     from anytime.features import Features
 
@@ -83,7 +85,8 @@ def _prepare(features: Features, output: Path, quick: bool) -> Digits:
         "describe one. Each way is timed, one image after the other:"
     )
     with step("measuring"):
-        costs = features.profile(images[split[0][: 20 if quick else 60]], repeats=3, path=output / "costs.yaml")
+        typical = list(images[split[0][: 20 if quick else 60]])
+        costs = features.profile(typical, repeats=3, path=output / "costs.yaml")
     console().print()
     print_prices(costs)
     _heading(2, "All features of all images")
@@ -98,14 +101,17 @@ def _prepare(features: Features, output: Path, quick: bool) -> Digits:
         f"{table.shape[1]} columns in {time.monotonic() - began:.1f} s; {ends[0]} images to train on, "
         f"{len(split[1])} to order by, {len(split[2])} to judge by."
     )
-    return Digits(*parts, costs=costs)
+    return Digits(costs, *parts)
 
 
 def _all_features(features: Features, images: NDArray[np.float64], batch: int = 50) -> pd.DataFrame:
     import pandas as pd
 
     starts = range(0, len(images), batch)
-    tables = [features.matrix(images[start : start + batch])[0] for start in track(starts, "computing features")]
+    tables = [
+        features.matrix(list(images[start : start + batch]))[0]
+        for start in track(starts, "computing features")
+    ]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -133,7 +139,7 @@ def _train(data: Digits, quick: bool) -> dict[str, Any]:
         "ladder: one forest per purchase in that order, each replacing the last. "
         + (f"Never bought, as it does not pay: {listing(skipped)}." if skipped else "Every purchase pays.")
     )
-    return {"ladder": ladder, "one group per tree": grouped, "usual": usual}
+    return {"usual": usual, "one group per tree": grouped, "ladder": ladder}
 
 
 def _judge(models: dict[str, Any], data: Digits, output: Path) -> None:
@@ -168,6 +174,7 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
     raw, truth = data.test.images[i], data.test.y[i]
     _heading(5, f"One new image, a {truth}: features are computed only while there is time")
     _print_image(raw)
+    console().print()
     session = Session(model, features)
     for other in data.test.images[:_WARM_UP]:
         session.predict(other)  # a session learns how long things take here, and plans with that
@@ -207,7 +214,9 @@ def _interrupted(session: Session, raw: Any) -> Answer:
 
     flag = StopFlag()
     before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)  # Python looks every 5 ms whether another thread wants to run; that is too late here
+    sys.setswitchinterval(
+        1e-4
+    )  # Python looks every 5 ms whether another thread wants to run; that is too late here
     try:
         other = threading.Timer(_PATIENCE, flag.set)
         other.start()
@@ -226,7 +235,7 @@ def _row(asked: str, answer: Answer, session: Session) -> list[str]:
         f"{float(answer.cost):.3f}",
         f"{1e3 * answer.elapsed:.2f}",
         session.reason,
-        f"{len(answer.groups)}: {listing(answer.groups, 2)}" if answer.groups else "nothing",
+        f"{len(answer.groups)}, last {answer.groups[-1]}" if answer.groups else "nothing",
     ]
 
 
@@ -236,7 +245,8 @@ def _print_image(image: NDArray[np.float64]) -> None:
     shades = " .:*#" if out.options.ascii_only else " ░▒▓█"
     small = image.reshape(16, 2, 32).mean(axis=1)
     levels = (small.clip(0, 0.999) * len(shades)).astype(int)
-    for row in levels:
+    inked = levels.any(axis=1).nonzero()[0]
+    for row in levels[inked[0] : inked[-1] + 1]:
         out.print("      " + "".join(shades[level] for level in row).rstrip(), markup=False)
 
 

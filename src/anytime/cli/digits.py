@@ -19,7 +19,7 @@ from anytime.trees import make_anytime
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Digits", "Part", "groups_left_out", "grouped", "ladder", "usual"]
+__all__ = ["Digits", "Part", "grouped", "groups_left_out", "ladder", "usual"]
 
 _LEAF = 2  # images in a leaf, at least: half the size of a full tree, and no worse
 
@@ -37,15 +37,17 @@ class Part:
 class Digits:
     """What the models are trained, ordered and judged on."""
 
+    costs: FeatureCosts
     train: Part
     valid: Part
     test: Part
-    costs: FeatureCosts
 
 
 def usual(data: Digits, trees: int) -> Any:
     """A forest as everybody trains it: every tree looks everywhere, so the first answer costs everything."""
-    forest = ExtraTreesClassifier(trees, min_samples_leaf=_LEAF, random_state=0).fit(data.train.X, data.train.y)
+    forest = ExtraTreesClassifier(trees, min_samples_leaf=_LEAF, random_state=0).fit(
+        data.train.X, data.train.y
+    )
     return make_anytime(forest, costs=data.costs, X=data.valid.X, y=data.valid.y)
 
 

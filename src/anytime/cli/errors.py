@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from typer.core import TyperGroup
@@ -37,7 +38,7 @@ class UsageError(CliError):
     exit_code = 2
 
 
-class _Stopped(Exception):
+class _Stopped(Exception):  # noqa: N818  # nothing went wrong
     """Ctrl-C or a closed pipe, on its way to the one place that ends the program."""
 
 
@@ -55,7 +56,15 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise _Stopped(PIPE_CLOSED) from None
 
-    def main(self, args: Any = None, *positional: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run the command line ``args`` and exit."""
         given = list(sys.argv[1:] if args is None else args)
         debug = "--debug" in given  # wherever it stands: it is wanted when a command line has just failed
@@ -64,7 +73,7 @@ class Commands(TyperGroup):
         if not debug:
             warnings.showwarning = _one_line_warning
         try:
-            result = super().main(given, *positional, standalone_mode=False, **extra)
+            result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
         except _Stopped as stopped:
             sys.exit(_stop(int(stopped.args[0])))
         except Exception as error:
@@ -131,9 +140,7 @@ def _missing_package(error: ImportError) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    if isinstance(error, CliError) or _is_typer(error):
-        return int(error.exit_code)  # type: ignore[union-attr]
-    return 1
+    return int(getattr(error, "exit_code", 1))
 
 
 # ---------------------------------------------------------------------- streams

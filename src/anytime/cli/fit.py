@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.errors import CliError, UsageError
-from anytime.cli.io import check_writable, labels_of, listing, read_costs, read_table, target_of, training_features
-from anytime.cli.tables import console, print_title, step
+from anytime.cli.io import (
+    check_writable,
+    labels_of,
+    listing,
+    read_costs,
+    read_table,
+    target_of,
+    training_features,
+)
+from anytime.cli.tables import amount, console, print_text, print_title, step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
+_SMALL = 1_000_000  # numbers in a table
 _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
 
 
@@ -47,22 +58,35 @@ _TAKES_WORDS = (Learner.hist, Learner.lightgbm, Learner.xgboost)
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")
+    ],
     target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The .anytime file to write.")
+    ],
     costs: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."),
+        typer.Option(
+            metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."
+        ),
     ] = None,
     model: Annotated[Learner, typer.Option(help="What is trained.")] = Learner.hist,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
     holdout: Annotated[
         float,
-        typer.Option(min=0.0, max=0.9, metavar="SHARE", help="Share of the rows that is kept aside to judge the model; 0: none.")
+        typer.Option(
+            min=0.0,
+            max=0.9,
+            metavar="SHARE",
+            help="Share of the rows that is kept aside to judge the model; 0: none.",
+        ),
     ] = 0.2,
     budget: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="COST", help="Budget of a prediction that names none. None: unlimited.")
+        typer.Option(
+            min=0.0, metavar="COST", help="Budget of a prediction that names none. None: unlimited."
+        ),
     ] = None,
     one_group_per_tree: Annotated[
         bool | None,
@@ -76,7 +100,9 @@ def fit(
     ] = None,
     trees: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Trees of a forest, or rounds of boosting. None: the library's own.")
+        typer.Option(
+            min=1, metavar="N", help="Trees of a forest, or rounds of boosting. None: the library's own."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
 ) -> None:
@@ -87,6 +113,8 @@ def fit(
 
     Example: anytime fit heart.csv --target disease --costs prices.yaml -o heart.anytime
     """
+    from anytime.costs import FeatureCosts
+
     check_writable(output)
     with step(f"reading {data}"):
         table = read_table(data)
@@ -94,13 +122,13 @@ def fit(
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
     classify = _is_classification(y, task, target, data)
-    prices = read_costs(costs)
-    grouped = _wants_groups(one_group_per_tree, model, prices)
+    prices = read_costs(costs) or FeatureCosts(dict.fromkeys(map(str, X.columns), 1.0), unit="columns")
+    grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)
     _announce(X, answers, classify, grouped)
-    with step(f"training {type(estimator).__name__}"):
+    with step(f"training {type(estimator).__name__}"), few_threads(X.size):
         fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, budget, seed)
     fitted.save(output)
     _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows kept aside")
@@ -115,7 +143,7 @@ def train_model(
     X: pd.DataFrame,
     y: NDArray[Any],
     classify: bool,
-    costs: FeatureCosts | None,
+    costs: FeatureCosts,
     budget: float | None,
     seed: int,
 ) -> Any:
@@ -181,7 +209,18 @@ def make_estimator(
     return getattr(sklearn.ensemble, names[model] + kind)(**parameters)
 
 
-def split_rows(y: pd.Series[Any], holdout: float, classify: bool, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+@contextmanager
+def few_threads(size: int) -> Iterator[None]:
+    """One thread for a small table: there, waiting for each other costs threads more time than they save."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
+
+    with threadpool_limits(1 if size < _SMALL else None, user_api="openmp"):
+        yield
+
+
+def split_rows(
+    y: pd.Series[Any], holdout: float, classify: bool, seed: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows to train on and rows to judge on; every class is on both sides where it has rows enough."""
     import numpy as np
     from sklearn.model_selection import train_test_split
@@ -219,28 +258,32 @@ def _is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -
     few_numbers = numeric and distinct <= _MOST_CLASSES and bool((y == y.round()).all())
     classify = task is Task.classification or (task is Task.auto and (not numeric or few_numbers))
     if distinct < 2:
-        raise CliError(f"{path}: the target {target!r} has one value only, {y.iloc[0]!r}; there is nothing to learn")
+        raise CliError(
+            f"{path}: the target {target!r} has one value only, {y.iloc[0]!r}; there is nothing to learn"
+        )
     if classify and not numeric and distinct > len(y) / 2:
-        raise CliError(f"{path}: the target {target!r} has {distinct} classes in {len(y)} rows; is it the right column?")
+        raise CliError(
+            f"{path}: the target {target!r} has {distinct} classes in {len(y)} rows; is it the right column?"
+        )
     return classify
 
 
-def _wants_groups(asked: bool | None, model: Learner, costs: FeatureCosts | None) -> bool:
+def _wants_groups(asked: bool | None, model: Learner, priced: bool) -> bool:
     if asked and model not in _CONSTRAINABLE:
-        raise UsageError(f"--one-group-per-tree works with --model {', '.join(_CONSTRAINABLE)}, not with {model}")
+        raise UsageError(
+            f"--one-group-per-tree works with --model {', '.join(_CONSTRAINABLE)}, not with {model}"
+        )
     if asked is None:
-        return costs is not None and model in _CONSTRAINABLE
+        return priced and model in _CONSTRAINABLE
     return asked
 
 
-def _constraints(costs: FeatureCosts | None, X: pd.DataFrame) -> list[list[int]]:
+def _constraints(costs: FeatureCosts, X: pd.DataFrame) -> list[list[int]]:
     """Columns that may stand in one tree: those of a group and of what it requires, which is paid for anyway."""
     import numpy as np
 
-    from anytime.costs import FeatureCosts
-
     names = [str(name) for name in X.columns]
-    bound = FeatureCosts.coerce(costs, len(names)).bind(len(names), names)
+    bound = costs.bind(len(names), names)
     allowed = []
     for group in range(bound.n_groups):
         if (bound.column_group == group).any():
@@ -266,3 +309,6 @@ def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
 
     judged = curve(model, X, y) if len(X) else None
     print_purchases(model, judged, rows)
+    if judged is not None:
+        enough = amount(judged.stopping_cost(0.95), judged.unit)
+        print_text(f"95% of the gain costs {enough}; everything, {amount(judged.total_cost, judged.unit)}")

@@ -35,7 +35,6 @@ def inspect(
     print_title(f"{model.name}: {described['estimator']}, {described['file_bytes'] / 1024:.0f} KiB")
     for name, text in _facts(loaded, described).items():
         console().print(f"  {name:<12}{text}", soft_wrap=True, markup=False)
-    console().print()
     from anytime.cli.profiling import print_prices
     from anytime.cli.purchases import print_purchases
 
@@ -51,7 +50,9 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "source": getattr(model, "source_", ""),
         "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
-        "budget": "unlimited unless a prediction names one" if model.budget is None else amount(model.budget, costs.unit),
+        "budget": "unlimited unless a prediction names one"
+        if model.budget is None
+        else amount(model.budget, costs.unit),
         "buys first": listing(model.order_),
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
@@ -63,16 +64,14 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
 
 def _print_stages(model: Any) -> None:
     plan = model.plan_
-    rate = plan.value_of_computation()
     unit = model.costs_.unit
     header = ["stage", "<uses", f"cost ({unit})" if unit else "cost"]
-    header += ["held-out loss", "gain per cost"] if rate is not None else []
+    header += ["held-out loss"] if plan.quality is not None else []
     rows = []
     for j in thinned(plan.n_stages, _MOST_STAGES):
         stage = plan.stage(j + 1)
         row = [str(stage.number), listing(stage.groups, 3), number(stage.model_cost, 6)]
-        if rate is not None:
-            row += [share(-float(plan.quality[j + 1])), number(float(rate[j])) if isfinite(rate[j]) else "free"]
+        row += [share(-float(plan.quality[j + 1]))] if plan.quality is not None else []
         rows.append(row)
     print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
 

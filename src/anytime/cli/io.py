@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from anytime.cli.errors import CliError, UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
     from anytime.costs import FeatureCosts
 
 __all__ = [
+    "UnknownLabel",
     "check_writable",
     "features_for",
+    "labels_of",
     "listing",
     "load_model",
     "read_costs",
@@ -26,8 +27,14 @@ __all__ = [
     "target_for",
     "target_of",
     "training_features",
+    "word_columns",
     "write_table",
 ]
+
+
+class UnknownLabel(CliError):  # noqa: N818  # what is wrong, not that something is
+    """The target holds a label that the model was not trained on."""
+
 
 _PARQUET = (".parquet", ".pq")
 
@@ -151,7 +158,9 @@ def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
     y = table[target]
     if missing := int(y.isna().sum()):
         first = int(y.isna().to_numpy().argmax()) + 1
-        raise CliError(f"{path}: the target {target!r} is missing in {missing} of {len(y)} rows, first in row {first}")
+        raise CliError(
+            f"{path}: the target {target!r} is missing in {missing} of {len(y)} rows, first in row {first}"
+        )
     return y
 
 
@@ -171,7 +180,9 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         elif _holds_words(column):
             out[name] = column.astype("category")
         else:
-            raise CliError(f"{path}: column {name!r} is of type {column.dtype}; turn it into numbers or words first")
+            raise CliError(
+                f"{path}: column {name!r} is of type {column.dtype}; turn it into numbers or words first"
+            )
     return pd.DataFrame(out, index=table.index)
 
 
@@ -214,7 +225,7 @@ def target_for(model: Any, table: pd.DataFrame, target: str, path: Path) -> NDAr
     labels = labels_of(y) if classes.dtype.kind in "biuf" else y.astype(str).to_numpy(dtype=str)
     unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
     if unknown:
-        raise CliError(
+        raise UnknownLabel(
             f"{path}: the target {target!r} holds {unknown[0]!r}, which the model does not know; "
             f"its classes are {listing(classes.tolist())}"
         )
@@ -244,7 +255,9 @@ def _numbers(column: pd.Series[Any], name: str, path: Path) -> pd.Series[Any]:
         bad = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
         raise CliError(f"{path}: column {name!r} must hold numbers, but holds {bad.iloc[0]!r}") from None
     if np.isinf(values).any():
-        raise CliError(f"{path}: column {name!r} holds an infinite number; leave the cell empty for a missing value")
+        raise CliError(
+            f"{path}: column {name!r} holds an infinite number; leave the cell empty for a missing value"
+        )
     return values
 
 

@@ -43,7 +43,7 @@ def sparkline(values: Array, ascii_only: bool = False) -> str:
     levels = "_.-=+*#@" if ascii_only else _BARS
     low, high = float(np.min(values)), float(np.max(values))
     place = np.zeros(len(values)) if high == low else (values - low) / (high - low)
-    return "".join(levels[int(round(p * (len(levels) - 1)))] for p in place)
+    return "".join(levels[round(float(p) * (len(levels) - 1))] for p in place)
 
 
 def print_curves(curves: Mapping[str, AnytimeCurve], *, log: bool = False, height: int = 11) -> None:
@@ -76,19 +76,20 @@ def budget_axis(curves: Sequence[AnytimeCurve], width: int, log: bool) -> Array:
 
 
 def draw(values: Sequence[Array], *, height: int, ascii_only: bool = False) -> list[list[tuple[str, str]]]:
-    """Lines of styled pieces: the axis, and each curve as steps; the first curve lies on top."""
+    """Lines of styled pieces: the axis, and each curve as steps; the last curve is the boldest and lies on top."""
     together = np.concatenate(values)
     together = together[np.isfinite(together)]
     low, high = (float(together.min()), float(together.max())) if together.size else (0.0, 1.0)
     span = (high - low) or 1.0
     width = len(values[0])
     cells: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(height)]
-    for series, pen in reversed(list(zip(values, _pens(len(values)), strict=True))):
+    for series, pen in zip(values, _pens(len(values)), strict=True):
         _trace(cells, (series - low) / span, pen, ascii_only)
     bar = "|" if ascii_only else "│"
     labels = {0: high, height // 2: high - span * (height // 2) / (height - 1), height - 1: low}
     return [
-        [(f"{number(labels[r], 3) if r in labels else '':>8} {bar}", "dim"), *row] for r, row in enumerate(cells)
+        [(f"{number(labels[r], 3) if r in labels else '':>8} {bar}", "dim"), *row]
+        for r, row in enumerate(cells)
     ]
 
 
@@ -99,7 +100,7 @@ def _trace(cells: list[list[tuple[str, str]]], heights: Array, pen: Pen, ascii_o
     for x, value in enumerate(heights):
         if not np.isfinite(value):
             continue
-        row = last - int(round(float(value) * last))
+        row = last - round(float(value) * last)
         if before is not None and row != before:
             for between in range(min(row, before) + 1, max(row, before)):
                 cells[between][x] = (rise, pen.style)
@@ -108,7 +109,7 @@ def _trace(cells: list[list[tuple[str, str]]], heights: Array, pen: Pen, ascii_o
 
 
 def _pens(count: int) -> list[Pen]:
-    return [PENS[j % len(PENS)] for j in range(count)]
+    return [PENS[j % len(PENS)] for j in reversed(range(count))]
 
 
 def _axis_labels(budgets: Array, unit: str | None, width: int, log: bool) -> str:

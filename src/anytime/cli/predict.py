@@ -21,18 +21,23 @@ __all__ = ["predict"]
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")],
-    budget: Annotated[float | None, typer.Option(min=0.0, metavar="COST", help="What each row may spend.")] = None,
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")
+    ],
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, metavar="COST", help="What each row may spend.")
+    ] = None,
     deadline: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="SECONDS", help="Time for all rows together, reading not included.")
+        typer.Option(min=0.0, metavar="SECONDS", help="Time for all rows together, reading not included."),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
         bool, typer.Option("--with-cost", help="Add what each answer cost and the stage it comes from.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output."),
     ] = None,
 ) -> None:
     """Answer for each row of a table, within a budget or deadline.
@@ -51,7 +56,9 @@ def predict(
         answer = loaded.answer(X, budget=budget, deadline=deadline)
     write_table(_answers(loaded, answer, proba, with_cost), output)
     if output is not None:
-        note(f"wrote {output}: {len(table)} rows, mean cost {amount(float(answer.cost.mean()), loaded.costs_.unit)}")
+        note(
+            f"wrote {output}: {len(table)} rows, mean cost {amount(float(answer.cost.mean()), loaded.costs_.unit)}"
+        )
 
 
 def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:

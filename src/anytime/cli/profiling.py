@@ -40,7 +40,9 @@ def profile(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The price list to write: .yaml or .csv.")
     ],
-    examples: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the raw examples are measured, at most.")] = 200,
+    examples: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many of the raw examples are measured, at most.")
+    ] = 200,
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="How often each example is measured.")] = 3,
     unit: Annotated[str, typer.Option(metavar="UNIT", help="s, ms, us or ns.")] = "ms",
 ) -> None:
@@ -64,7 +66,9 @@ def profile(
     console().print(f"wrote {output}", soft_wrap=True)
 
 
-def print_prices(costs: FeatureCosts, title: str | None = None, *, names: tuple[str, str] = ("p50", "p99")) -> None:
+def print_prices(
+    costs: FeatureCosts, title: str | None = None, *, names: tuple[str, str] = ("p50", "p99")
+) -> None:
     """One line per group: what it fills, what it costs, what it needs. ``names`` are those of price and tail."""
     unit = f" ({costs.unit})" if costs.unit else ""
     tails = costs.tails
@@ -91,7 +95,9 @@ def _features(name: str) -> Features:
     if not isinstance(found, Features) and callable(found):
         found = _called(found, name)
     if not isinstance(found, Features):
-        raise UsageError(f"{name} is a {type(found).__name__}, not a Features object or a function that returns one")
+        raise UsageError(
+            f"{name} is of type {type(found).__name__}, not a Features object or a function that returns one"
+        )
     return found
 
 
@@ -116,7 +122,7 @@ def _raws(name: str) -> Any:
     found = _named(name)
     found = _called(found, name) if callable(found) else found
     if not hasattr(found, "__len__") or not hasattr(found, "__getitem__"):
-        raise UsageError(f"{name} is a {type(found).__name__}, not a sequence of examples")
+        raise UsageError(f"{name} is of type {type(found).__name__}, not a sequence of examples")
     return found
 
 
@@ -125,7 +131,9 @@ def _only_array(archive: Any, path: Path) -> Any:
         return archive[archive.files[0]]
     if "raw" in archive.files:
         return archive["raw"]
-    raise CliError(f"{path} holds several arrays ({', '.join(archive.files)}); keep one, or call one of them raw")
+    raise CliError(
+        f"{path} holds several arrays ({', '.join(archive.files)}); keep one, or call one of them raw"
+    )
 
 
 def _named(name: str) -> Any:

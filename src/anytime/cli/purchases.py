@@ -29,23 +29,24 @@ class Purchase:
 
 
 def purchases(plan: Plan) -> list[Purchase]:
-    """What a plan buys, step by step."""
+    """What a plan buys, step by step; the first entry is what can be had for nothing."""
     costs = plan.costs.costs
-    found: list[tuple[list[str], int]] = []
+    found: list[tuple[list[str], int]] = [([], 0)]
     bought: set[str] = set()
     for stage in plan:
         new = [name for name in costs.closure(stage.groups) if name not in bought]
         bought.update(new)
-        if new or not found:
+        if new:
             found.append((new, stage.number))
     ends = [first - 1 for _, first in found[1:]] + [plan.n_stages]
+    spent = [0.0, *plan.stage_costs.tolist()]
     return [
         Purchase(
             groups=tuple(groups),
             price=costs.amount(sum(costs.ticks(costs.prices[name]) for name in groups)),
             first=first,
             last=last,
-            model_cost=float(plan.stage_costs[last - 1]),
+            model_cost=spent[last],
         )
         for (groups, first), last in zip(found, ends, strict=True)
     ]
@@ -64,22 +65,30 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     """
     plan, unit = model.plan_, model.costs_.unit
     bought = purchases(plan)
-    name, values = _quality(plan, judged)
-    columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages", *name]
-    lines = [["nothing", "-", "0", "-", *[share(float(v[0])) for v in values]]]
-    for j in thinned(len(bought), _MOST_ROWS):
-        b = bought[j]
-        span = f"{b.first}-{b.last}" if b.last > b.first else str(b.first)
-        words = listing(b.groups, 3) or "nothing"
-        lines.append([words, number(b.price), number(b.model_cost, 6), span, *[share(float(v[b.last])) for v in values]])
-    title = f"{plan.n_stages} stages" + (f"; {name[0]} on {rows}" if rows else "")
-    print_table(columns, lines, title=title, left_out=len(bought) + 1 - len(lines))
-
-
-def _quality(plan: Plan, judged: AnytimeCurve | None) -> tuple[list[str], list[Any]]:
-    """Names and values, by stage, of what is known about quality."""
+    columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
-        return [judged.metric], [judged.values]
-    if plan.quality is not None:
-        return ["held-out loss"], [-plan.quality]
-    return [], []
+        columns.append(judged.metric)
+    elif plan.quality is not None:
+        columns += ["held-out loss", "gain per cost"]
+    shown = thinned(len(bought), _MOST_ROWS)
+    lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
+    title = f"{plan.n_stages} stages" + (f"; {columns[-1]} on {rows}" if rows else "")
+    print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
+
+
+def _line(purchase: Purchase) -> list[str]:
+    words = listing(purchase.groups, 3) or "nothing"
+    first = max(purchase.first, 1)
+    span = f"{first}-{purchase.last}" if purchase.last > first else str(purchase.last or "-")
+    return [words, number(purchase.price), number(purchase.model_cost, 6), span]
+
+
+def _quality(plan: Plan, judged: AnytimeCurve | None, purchase: Purchase) -> list[str]:
+    """What is known about the quality after the last stage of a purchase."""
+    if judged is not None:
+        return [share(float(judged.values[purchase.last]))]
+    if plan.quality is None:
+        return []
+    gained = plan.quality[purchase.last] - plan.quality[max(purchase.first - 1, 0)]
+    rate = number(float(gained / purchase.price)) if purchase.price else "-"
+    return [share(-float(plan.quality[purchase.last])), rate]

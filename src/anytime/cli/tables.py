@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["amount", "console", "note", "number", "print_table", "print_text", "print_title", "share", "step", "thinned", "track"]
+__all__ = [
+    "amount",
+    "console",
+    "note",
+    "number",
+    "print_table",
+    "print_text",
+    "print_title",
+    "share",
+    "step",
+    "thinned",
+    "track",
+]
 
 _WIDE = 200  # columns: nothing is cut in a table that goes to a file or another program
 _WORTH_A_LINE = 1.0  # seconds: shorter work needs no word where no spinner can be shown
@@ -69,20 +81,28 @@ def print_table(
     from rich.text import Text
 
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True, header_style="bold", show_header=any(columns)
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        collapse_padding=True,
+        header_style="bold",
+        show_header=any(columns),
     )
     lines = [[str(cell) for cell in row] for row in rows]
     for j, name in enumerate(columns):
         words, name = name.startswith("<"), name.removeprefix("<")
         width = max(map(len, [name, *[line[j] for line in lines]]))
         # where room is short, words are cut, never numbers
-        table.add_column(name, justify="left" if words else "right", min_width=4 if words else width, no_wrap=True)
+        table.add_column(
+            name, justify="left" if words else "right", min_width=4 if words else width, no_wrap=True
+        )
     for line in lines:
         table.add_row(*map(Text, line))
     out = console()
     if not out.is_terminal:
         out.width = max(out.width, _WIDE)
     if title:
+        out.print()
         out.print(Text(title, style="bold"))
     out.print(table)
     if left_out:
@@ -138,7 +158,12 @@ def track(items: Sequence[Any], text: str) -> Iterator[Any]:
         if time.monotonic() - began > _WORTH_A_LINE:
             note(f"{text}: {time.monotonic() - began:.1f} s")
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=out, transient=True) as progress:
         yield from progress.track(items, description=text)
 

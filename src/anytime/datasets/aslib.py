@@ -74,7 +74,7 @@ class Scenario:
             folds=self._by_instance(source, "cv").reindex(values.index)["fold"].to_numpy(dtype=np.intp),
         )
         if unsolved == "drop":
-            data = _rows(data, solved.any(axis=1))
+            data = _rows(data, np.asarray(solved.any(axis=1)))
         return data if fold is None else in_fold(data, fold)
 
     def _description(self, source: Source) -> tuple[_Steps, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def _read_digit_images(source: Source) -> Dataset:
 
 def _about(name: str, shape: tuple[int, int, int], task: str, unit: str, summary: str, **more: str) -> About:
     rows, columns, groups = shape
-    facts = {"prices": "made up", "licence": "BSD-3-Clause", "source": "scikit-learn", **more}
+    facts: dict[str, Any] = {"prices": "made up", "licence": "BSD-3-Clause", "source": "scikit-learn", **more}
     return About(
         name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, unit=unit, **facts
     )
@@ -134,7 +135,7 @@ BUNDLED = [
     Entry(_about("iris", (150, 4, 2), "3 classes", "minutes", "Three kinds of iris"), _IRIS),
     Entry(
         _about(
-            "digit_images", (1797, 615, 8), "10 classes", "ms", "Eight descriptors of jittered 32 x 32 digit images",
+            "digit_images", (1797, 819, 8), "10 classes", "ms", "Eight descriptors of jittered 32 x 32 digit images",
             prices="measured once on one machine and stored; image_extractors() lets you measure yours",
             split="train / valid / test", notes="computed when first loaded, which takes some seconds",
         ),

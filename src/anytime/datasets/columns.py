@@ -113,7 +113,10 @@ MQ2008 = (
     *("pagerank", "inlinks", "outlinks", "url slashes", "url length", "child pages"),
 )
 MQ2008_STREAMS = {
-    **{stream: [*range(k, 40, 5), *((43, 44) if stream == "url" else ())] for k, stream in enumerate(_STREAMS)},
+    **{
+        stream: [*range(k, 40, 5), *((43, 44) if stream == "url" else ())]
+        for k, stream in enumerate(_STREAMS)
+    },
     "link": [40, 41, 42, 45],
 }
 
@@ -123,4 +126,6 @@ MUSHROOM_GROUPS = runs(
     dict(zip(MUSHROOM, (6, 4, 10, 2, 9, 4, 3, 2, 12, 2, 7, 4, 4, 9, 9, 2, 4, 3, 8, 9, 6, 7), strict=True))
 )
 A9A = tuple(f"{name} {k + 1}" for name, columns in A9A_GROUPS.items() for k in range(len(columns)))
-MUSHROOM_ONEHOT = tuple(f"{name} {k + 1}" for name, columns in MUSHROOM_GROUPS.items() for k in range(len(columns)))
+MUSHROOM_ONEHOT = tuple(
+    f"{name} {k + 1}" for name, columns in MUSHROOM_GROUPS.items() for k in range(len(columns))
+)

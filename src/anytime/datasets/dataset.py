@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +77,8 @@ class Dataset(_Triple):
     categories: Mapping[str, Sequence[str]] | None = None
     delayed: tuple[str, ...] | None = None
 
-    # The extra arguments may be left out, so that copy and pickle can rebuild the triple and restore the attributes after.
-    def __new__(cls, X: Any, y: NDArray[Any], costs: FeatureCosts, **attributes: Any) -> Dataset:
+    def __new__(cls, X: Any, y: NDArray[Any], costs: FeatureCosts, **attributes: Any) -> Self:
+        """Make the triple; attributes may be left out, so that copy and pickle can restore them afterwards."""
         self = super().__new__(cls, X, y, costs)
         for key, value in attributes.items():
             if not hasattr(cls, key) or callable(getattr(cls, key)):
@@ -86,7 +86,7 @@ class Dataset(_Triple):
             setattr(self, key, value)
         return self
 
-    def with_attributes(self, **changes: Any) -> Dataset:
+    def with_attributes(self, **changes: Any) -> Self:
         """A copy in which some attributes, or ``X``, ``y`` or ``costs``, are others."""
         fields = {"X": self.X, "y": self.y, "costs": self.costs, **self.__dict__, **changes}
         return type(self)(**fields)
@@ -129,7 +129,11 @@ class About:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        size = f"{self.rows} rows, {self.columns} columns in {self.groups} groups" if self.columns else f"{self.rows} rows"
+        size = (
+            f"{self.rows} rows, {self.columns} columns in {self.groups} groups"
+            if self.columns
+            else f"{self.rows} rows"
+        )
         lines = [
             f"{self.name}: {self.summary}",
             f"  size     {size}",

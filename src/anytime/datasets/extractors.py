@@ -28,7 +28,7 @@ _Y, _X = np.meshgrid(np.arange(SIDE) - _MIDDLE[0], np.arange(SIDE) - _MIDDLE[1],
 def _mean_of_thirds() -> Vector:
     third = np.minimum(_ROW * 3 // SIDE, 2) * 3 + np.minimum(_COLUMN * 3 // SIDE, 2)
     member = third[:, None] == np.arange(9)
-    return member / member.sum(axis=0)
+    return np.asarray(member / member.sum(axis=0))
 
 
 _THIRDS = _mean_of_thirds()
@@ -41,7 +41,7 @@ def ink(image: Image) -> Vector:
 
 def pixels(image: Image) -> Vector:
     """(64,) the image at a quarter of its resolution."""
-    return image.reshape(8, 4, 8, 4).mean(axis=(1, 3)).ravel()
+    return np.asarray(image.reshape(8, 4, 8, 4).mean(axis=(1, 3)).ravel())
 
 
 def edges(image: Image) -> Vector:
@@ -80,18 +80,18 @@ def waves(image: Image) -> Vector:
     """(192,) strength of waves of two lengths and six directions (Gabor filters) in 4 x 4 cells of the upright digit."""
     filtered = fft.irfft2(fft.rfft2(_upright(image)) * _GABOR, s=(SIDE, SIDE))
     strength = np.hypot(filtered[0::2], filtered[1::2])
-    return strength.reshape(12, 4, 8, 4, 8).mean(axis=(2, 4)).ravel()
+    return np.asarray(strength.reshape(12, 4, 8, 4, 8).mean(axis=(2, 4)).ravel())
 
 
 def swept_edges(image: Image) -> Vector:
-    """(128,) edge directions averaged over ten slight turns and scalings of the upright digit, in overlapping cells."""
+    """(224,) edge directions averaged over ten slight turns and scalings of the upright digit, in overlapping cells."""
     straight = _upright(image)
     total = np.zeros((7, 7, 8))
     for matrix in _SWEEP:
         h = _edge_histograms(_warp(straight, matrix, _MIDDLE), cells=8)
         joined = h[:-1, :-1] + h[1:, :-1] + h[:-1, 1:] + h[1:, 1:]
         total += _normalised(joined)
-    return total[::2, ::2].ravel() / len(_SWEEP)
+    return total[:, ::2].ravel() / len(_SWEEP)
 
 
 # From cheap to dear.
@@ -110,7 +110,7 @@ def _upright(image: Image) -> Image:
         return smooth
     centre = np.array([(_Y * mass).sum(), (_X * mass).sum()]) / total
     dy, dx = _Y - centre[0], _X - centre[1]
-    vyy, vxy, vxx = (mass * dy * dy).sum() / total, (mass * dy * dx).sum() / total, (mass * dx * dx).sum() / total
+    vyy, vxy, vxx = ((mass * a * b).sum() / total for a, b in ((dy, dy), (dy, dx), (dx, dx)))
     shear = vxy / max(vyy, 1e-6)
     tall = np.sqrt(max(vyy, 1.0)) / 6.5  # 6.5 and 4.65 pixels: the spread of a digit that fills the image
     wide = max(np.sqrt(max(vxx - shear * vxy, 0.0)) / 4.65, tall / 2)
@@ -133,13 +133,13 @@ def _edge_histograms(image: Image, cells: int, directions: int = 8) -> NDArray[n
     size = SIDE // cells
     bin_of_cell = (_ROW // size * cells + _COLUMN // size) * directions
     bins = cells * cells * directions
-    histogram = np.bincount(bin_of_cell + lower % directions, strength * (1 - share), bins)
-    histogram += np.bincount(bin_of_cell + (lower + 1) % directions, strength * share, bins)
-    return histogram.reshape(cells, cells, directions)
+    below = np.bincount(bin_of_cell + lower % directions, strength * (1 - share), bins)
+    above = np.bincount(bin_of_cell + (lower + 1) % directions, strength * share, bins)
+    return np.asarray(below + above, dtype=np.float64).reshape(cells, cells, directions)
 
 
 def _normalised(histograms: NDArray[np.float64]) -> NDArray[np.float64]:
-    return histograms / (np.linalg.norm(histograms, axis=-1, keepdims=True) + 0.3)
+    return np.asarray(histograms / (np.linalg.norm(histograms, axis=-1, keepdims=True) + 0.3))
 
 
 def _gabor_bank() -> NDArray[np.complex128]:

@@ -75,7 +75,9 @@ class Source:
         root = Path(given).expanduser()
         if not root.is_dir():
             named = "folder=" if self.folder is not None else VARIABLE
-            raise DataNotFoundError(f"{named} names {str(root)!r}, which is not a folder; create it or name another")
+            raise DataNotFoundError(
+                f"{named} names {str(root)!r}, which is not a folder; create it or name another"
+            )
         return root
 
     # ------------------------------------------------------------------ formats
@@ -97,7 +99,8 @@ class Source:
 
         contents = io.BytesIO(self.read(file))
         with reading(self.path(file)):
-            return pd.read_csv(contents, **{"header": None, **options})
+            table: pd.DataFrame = pd.read_csv(contents, **{"header": None, **options})
+        return table
 
     def arff(self, file: str) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
         """A Weka file: the table, with NaN for ``?``, and the declared values of each nominal column."""
@@ -126,7 +129,9 @@ class Source:
             )
         return table, values
 
-    def sparse(self, file: str, columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    def sparse(
+        self, file: str, columns: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Lines ``label [qid:q] index:value …`` counted from 1: a dense matrix, the labels and the queries (or empty)."""
         from sklearn.datasets import load_svmlight_file
 

@@ -66,7 +66,9 @@ class PricedDataset(Dataset):
         costs, strengths, sets = self._frontier()
         best = int(np.searchsorted(costs, ticks, side="right")) - 1
         chosen = tuple(name for g, name in enumerate(self.costs.names) if sets[best] >> g & 1)
-        return Optimum(chosen, float(self._worth(strengths[best : best + 1])[0]), self.costs.amount(int(costs[best])))
+        return Optimum(
+            chosen, float(self._worth(strengths[best : best + 1])[0]), self.costs.amount(int(costs[best]))
+        )
 
     def frontier(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Costs at which the optimum changes, and its value from there on: the curve that cannot be beaten."""
@@ -135,11 +137,15 @@ def make_priced_regression(
     d = n_groups * group_size
     _check(n_groups, n_steps, group_size)
     if n_samples < d + 2:
-        raise ValueError(f"n_samples must be at least {d + 2} for {d} orthogonal columns and noise, not {n_samples}")
+        raise ValueError(
+            f"n_samples must be at least {d + 2} for {d} orthogonal columns and noise, not {n_samples}"
+        )
     if not 0 <= noise < 1 or not 0 <= correlation < 1:
         raise ValueError(f"noise and correlation must be in [0, 1), not {noise} and {correlation}")
     gaussian = rng.standard_normal((n_samples, d + 1))
-    basis = np.linalg.qr(gaussian - gaussian.mean(axis=0))[0] * sqrt(n_samples)  # columns of mean 0 and variance 1
+    basis = np.linalg.qr(gaussian - gaussian.mean(axis=0))[0] * sqrt(
+        n_samples
+    )  # columns of mean 0 and variance 1
     costs = _random_costs(n_groups, group_size, n_steps, rng)
     shares = rng.exponential(size=n_groups)
     shares *= (1 - noise) / shares.sum()
@@ -202,7 +208,9 @@ def make_priced_classification(
     apart = (_directions(n_groups, group_size, rng) * np.sqrt(strengths)[:, None]).ravel()
     y = rng.integers(2, size=n_samples)
     X = rng.standard_normal((n_samples, apart.size)) + (y - 0.5)[:, None] * apart
-    return _dataset(X, y, costs, strengths, apart, name="priced classification", target_names=("0", "1"), classes=True)
+    return _dataset(
+        X, y, costs, strengths, apart, name="priced classification", target_names=("0", "1"), classes=True
+    )
 
 
 # ---------------------------------------------------------------------- parts

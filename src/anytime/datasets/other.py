@@ -84,5 +84,7 @@ def load_yahoo_costs(*, folder: str | Path | None = None) -> FeatureCosts:
             raise ValueError(f"it has {prices.size} prices instead of 519")
     names = [f"x{j + 1}" for j in range(519)]
     return FeatureCosts(
-        dict(zip(names, prices.tolist(), strict=True)), groups={name: [j] for j, name in enumerate(names)}, unit="units"
+        dict(zip(names, prices.tolist(), strict=True)),
+        groups={name: [j] for j, name in enumerate(names)},
+        unit="units",
     )

@@ -67,7 +67,9 @@ _TURNEY = [
 ]  # fmt: skip
 
 
-def _scenario(name: str, shape: tuple[int, int, int], solvers: int, summary: str, seconds: float = 1.0) -> Entry:
+def _scenario(
+    name: str, shape: tuple[int, int, int], solvers: int, summary: str, seconds: float = 1.0
+) -> Entry:
     return _entry(
         name, shape, f"{solvers} solvers", summary, Scenario(folder=f"aslib/{name}", seconds=seconds), unit="s",
         prices="measured: mean seconds of each feature step; per instance in row_costs", split="official 10 folds",

@@ -118,9 +118,15 @@ def _find(name: str) -> Entry:
         return REGISTRY[known[_key(name)]]
     for about in OTHERS:
         if _key(about.name) == _key(name):
-            raise ValueError(f"{about.name!r} is not a table of examples; read it with anytime.datasets.{about.loader}()")
+            raise ValueError(
+                f"{about.name!r} is not a table of examples; read it with anytime.datasets.{about.loader}()"
+            )
     close = get_close_matches(_key(name), known, n=3)
-    hint = f"did you mean {' or '.join(repr(known[key]) for key in close)}?" if close else "names() lists them all"
+    hint = (
+        f"did you mean {' or '.join(repr(known[key]) for key in close)}?"
+        if close
+        else "names() lists them all"
+    )
     raise ValueError(f"no data set is called {name!r}; {hint}")
 
 

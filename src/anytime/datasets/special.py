@@ -44,7 +44,14 @@ def read_lgb_rank(source: Source) -> Dataset:
 
 def read_mfeat(source: Source) -> Dataset:
     """Six families of descriptors of the same 2,000 handwritten digits, each a file of its own."""
-    families = {"fourier": 76, "factors": 216, "karhunen": 64, "pixel": 240, "zernike": 47, "morphological": 6}
+    families = {
+        "fourier": 76,
+        "factors": 216,
+        "karhunen": 64,
+        "pixel": 240,
+        "zernike": 47,
+        "morphological": 6,
+    }
     blocks: list[NDArray[np.float64]] = []
     digits = np.repeat(np.arange(10), 200)
     for family, columns in families.items():

@@ -102,7 +102,9 @@ class Table:
             table = pd.concat(list(tables.values()), ignore_index=True)
             target = table.shape[1] + self.target if self.target < 0 else self.target
             features = table.drop(columns=table.columns[[target, *self.drop]])
-            names = tuple(self.names) or tuple(map(str, features.columns if self.header else range(features.shape[1])))
+            names = tuple(self.names) or tuple(
+                map(str, features.columns if self.header else range(features.shape[1]))
+            )
             if len(names) != features.shape[1]:
                 raise ValueError(f"it has {features.shape[1]} feature columns instead of {len(names)}")
             features.columns = pd.Index(names)
@@ -231,7 +233,11 @@ def patches(side: int, patch: int) -> dict[str, list[int]]:
     [2, 3, 6, 7]
     """
     grid = np.arange(side * side).reshape(side // patch, patch, side // patch, patch).swapaxes(1, 2)
-    return {f"patch {r},{c}": grid[r, c].ravel().tolist() for r in range(side // patch) for c in range(side // patch)}
+    return {
+        f"patch {r},{c}": grid[r, c].ravel().tolist()
+        for r in range(side // patch)
+        for c in range(side // patch)
+    }
 
 
 def official_parts(sizes: Mapping[str, int], cuts: Iterable[int] = ()) -> dict[str, NDArray[np.intp]]:
@@ -248,7 +254,9 @@ def official_parts(sizes: Mapping[str, int], cuts: Iterable[int] = ()) -> dict[s
         return dict(zip(names, np.split(rows, cuts), strict=True))
     ends = np.cumsum(list(sizes.values()))
     pieces = np.split(rows, ends[:-1])
-    return {part: piece for part, piece in zip(sizes, pieces, strict=True) if part in ("train", "valid", "test")}
+    return {
+        part: piece for part, piece in zip(sizes, pieces, strict=True) if part in ("train", "valid", "test")
+    }
 
 
 def code_words(

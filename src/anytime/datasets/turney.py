@@ -98,7 +98,9 @@ class PricedTests:
 
     def __call__(self, source: Source) -> Dataset:
         """Read the files."""
-        prices = source.table(self.costs, header=0, dtype={"feature": str, "group": str}, keep_default_na=False)
+        prices = source.table(
+            self.costs, header=0, dtype={"feature": str, "group": str}, keep_default_na=False
+        )
         with reading(source.path(self.costs)):
             tests = [_test(record) for record in prices.to_dict(orient="records")]
             if [test.name for test in tests] != list(self.table.names):
@@ -111,7 +113,9 @@ class PricedTests:
 def _test(record: Mapping[Any, Any]) -> Test:
     full, discount = float(record["cost_full"]), float(record["cost_discount"])
     group = str(record["group"])
-    return Test(str(record["feature"]), full, group, discount if group else None, record["delay"] == "delayed")
+    return Test(
+        str(record["feature"]), full, group, discount if group else None, record["delay"] == "delayed"
+    )
 
 
 # ---------------------------------------------------------------------- the five sets
@@ -141,8 +145,14 @@ _HEART_CLASSES = {"0": "healthy", "1": "grade 1", "2": "grade 2", "3": "grade 3"
 
 def read_heart(source: Source, *, grades: bool = False) -> Dataset:
     """Cleveland heart disease: ill or not, or with ``grades`` the five grades of the file."""
-    classes = _HEART_CLASSES if grades else {label: "ill" if label != "0" else "healthy" for label in _HEART_CLASSES}
-    table = Table(files={"": "heart/processed.cleveland.data"}, names=_HEART_NAMES, missing="?", classes=classes)
+    classes = (
+        _HEART_CLASSES
+        if grades
+        else {label: "ill" if label != "0" else "healthy" for label in _HEART_CLASSES}
+    )
+    table = Table(
+        files={"": "heart/processed.cleveland.data"}, names=_HEART_NAMES, missing="?", classes=classes
+    )
     steps = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
     return PricedTests(table=table, costs="heart/costs.csv", steps=steps)(source)
 
@@ -150,7 +160,9 @@ def read_heart(source: Source, *, grades: bool = False) -> Dataset:
 def read_pima(source: Source, *, zeros_as_missing: bool = True) -> Dataset:
     """Diabetes among Pima women; a zero in columns 1 to 5 cannot be a measurement and is read as missing."""
     table = Table(
-        files={"": "pima/pima-indians-diabetes.data"}, names=_PIMA_NAMES, classes={"0": "healthy", "1": "diabetes"}
+        files={"": "pima/pima-indians-diabetes.data"},
+        names=_PIMA_NAMES,
+        classes={"0": "healthy", "1": "diabetes"},
     )
     data = PricedTests(table=table, costs="pima/costs.csv", steps=_DRAW)(source)
     if zeros_as_missing:

@@ -188,7 +188,8 @@ class Archive:
 
     def __init__(self, file: BinaryIO, max_bytes: int) -> None:
         self._file = file
-        self.size = file.seek(0, 2)
+        file.seek(0, 2)
+        self.size = file.tell()
         if self.size > max_bytes:
             bad("the file", f"has {self.size} bytes, more than max_bytes={max_bytes}")
         self._members = self._read_directory()
@@ -198,9 +199,8 @@ class Archive:
     @property
     def array_names(self) -> list[str]:
         """Names of the arrays, in the order in which they stand."""
-        return [
-            name.removeprefix("arrays/").removesuffix(".npy") for name in self._members if name != MANIFEST
-        ]
+        names = [name for name in self._members if name != MANIFEST]
+        return [name.removeprefix("arrays/").removesuffix(".npy") for name in names]
 
     def manifest(self) -> bytearray:
         """The bytes of the manifest."""
@@ -215,11 +215,10 @@ class Archive:
         digest = hashlib.sha256()
         raw = bytearray()
         header: _Header | None = None
+        enough = min(member.size, _LONGEST_HEADER)
         for chunk in self._unpack(member, digest):
             raw += chunk
-            if header is None and len(raw) >= min(
-                member.size, _LONGEST_HEADER
-            ):  # before any more is unpacked
+            if header is None and len(raw) >= enough:  # look before more is unpacked
                 header = _read_npy_header(raw, member)
         if header is None:
             bad(member.name, "is empty")

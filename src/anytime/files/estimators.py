@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
@@ -48,6 +49,7 @@ def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[
     name = type(model).__name__
     if name not in ESTIMATORS or _estimator(name) is not type(model):
         raise TypeError(f"a {name} cannot be saved to a file; these can: {', '.join(sorted(ESTIMATORS))}")
+    check_is_fitted(model, "plan_")
     plan, arrays = write_plan(model.plan_)
     encoder = Encoder(arrays)
     parameters, unsaved = _write_parameters(model, encoder)

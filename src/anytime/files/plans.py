@@ -117,7 +117,7 @@ def read_plan(
         bad("array 'plan.base'", "is empty")
     bound = _read_bound_costs(fields.inner("costs"), arrays, n_features, names)
     table = arrays.take("plan.weights", "<f8", 1) if "plan.weights" in arrays else None
-    most_width = base.size if table is None else table.size // base.size
+    most_width = base.size if table is None else max(base.size, table.size // base.size)
     blocks = [
         _read_block(block, f"plan.blocks.{b}", arrays, n_features, most_width)
         for b, block in enumerate(fields.each("blocks", MOST_BLOCKS))

@@ -104,6 +104,13 @@ class Example:
         """Wait, in the next ``fetch``, for what is under way: it will be at ``place`` in the future's list."""
         self._pending[group] = Pending(future, began, place)
 
+    def time_left(self, group: int, expected: float, now: float) -> float:
+        """How long a group that takes ``expected`` seconds will still take: less if it is under way, nothing if it is here."""
+        pending = self._pending.get(group)
+        if pending is None:
+            return expected
+        return 0.0 if pending.future.done() else max(expected - (now - pending.began), 0.0)
+
     def is_pending(self, group: int) -> bool:
         """Whether a group is under way."""
         return group in self._pending

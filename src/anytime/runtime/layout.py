@@ -95,6 +95,12 @@ class Layout:
 
     # ------------------------------------------------------------------ groups
 
+    @cached_property
+    def used(self) -> NDArray[np.intp]:
+        """Groups that any stage may use, with all they require."""
+        asked = {int(g) for groups in self.plan.stage_groups for g in groups}
+        return np.array(sorted({needed for g in asked for needed in self.closures[g]}), dtype=np.intp)
+
     def listed(self, bought: tuple[int, ...] | NDArray[np.bool_]) -> list[str]:
         """Names of groups in the order of purchase; of a mask, in the plan's order."""
         if isinstance(bought, tuple):
@@ -125,8 +131,7 @@ class Layout:
 
     def _check(self, features: Features) -> None:
         costs = self.plan.costs.costs
-        used = {g for groups in self.plan.stage_groups for name in groups for g in self.closures[name]}
-        for g in sorted(used):
+        for g in self.used.tolist():
             name = self.names[g]
             extractor = features.extractors.get(name)
             if extractor is None:

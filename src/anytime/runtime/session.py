@@ -52,6 +52,16 @@ class Session:
         Why the last run ended: "complete", "budget", "deadline", "stages", "confidence", "stop", or "failed" (a refitted
         model without a group that it needs).
 
+    Notes
+    -----
+    With ``deadline`` or ``stop``, and for groups with a timeout, extractors run in background threads, so that the wait for them
+    can end; an extractor that is late goes on, and ``resume`` takes its result up. Without any of these they run in the
+    calling thread. A deadline starts a group or a stage only if what it will rarely exceed still fits: the tail of the price list at
+    first (where its unit is a time), the 99th percentile of what was measured after some runs.
+
+    A group that is started is paid for, whether it arrives or not. A stage whose features failed is left out, and all later ones
+    that need them; a refitted plan ends at its last complete stage.
+
     Examples
     --------
     >>> import anytime as at

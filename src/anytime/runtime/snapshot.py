@@ -28,6 +28,11 @@ class Snapshot(NamedTuple):
     complete: bool
 
     @classmethod
+    def before_the_first_stage(cls, layout: Layout) -> Snapshot:
+        """What is known of any example."""
+        return cls(layout.plan.base[None], 0, 0, (), {}, (), 0.0, layout.n_stages == 0)
+
+    @classmethod
     def of(cls, walk: Walk, elapsed: float, failures: Mapping[str, str]) -> Snapshot:
         """The state of ``walk`` now."""
         return cls(

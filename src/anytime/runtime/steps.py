@@ -53,7 +53,7 @@ class Steps:
         self.blocked = False
         self._late: dict[str, str] = {}
         self._began = clock()
-        self.snapshot = Snapshot.of(walk, 0.0, {})
+        self.snapshot = Snapshot.before_the_first_stage(layout)
         self._published = True  # whether the snapshot shows the present state
 
     def run(self, bounds: Bounds) -> str:
@@ -185,8 +185,7 @@ class Steps:
             return self._give_up(s, failed[0], groups)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
             return self._decline(s, "budget")
-        expected = sum(self.timings.groups[g].expect() for g in lacking)
-        if self.clock() + expected > bounds.due:
+        if bounds.due < np.inf and self._expected(lacking) > bounds.due:
             return self._decline(s, "deadline")
         for g in lacking:
             arrival = self._fetch(g, bounds)
@@ -196,6 +195,11 @@ class Steps:
                 return reason
         return ""
 
+    def _expected(self, groups: Sequence[int]) -> float:
+        """When groups will be there, by what is known of their times."""
+        now, example = self.clock(), self.walk.example
+        return now + sum(example.time_left(g, self.timings.groups[g].expect(), now) for g in groups)
+
     def _fetch(self, g: int, bounds: Bounds) -> Arrival:
         name, pace, began = self.layout.names[g], self.timings.groups[g], self.clock()
         self.walk.buy(g)  # before it is computed: what is started is paid for, whether it arrives or not
@@ -203,7 +207,8 @@ class Steps:
         seconds = self.clock() - began
         if arrival is Arrival.LATE:
             self._late[name] = "had not arrived when the answer was due"
-            self.walk.example.when_done(g, lambda: self.timings.observe(pace, self.clock() - began))
+            timings, clock = self.timings, self.clock  # nothing of the example: the call may hang for ever
+            self.walk.example.when_done(g, lambda: timings.observe(pace, clock() - began))
             self._record("late", group=name, seconds=seconds)
             return arrival
         self.timings.observe(pace, seconds)

@@ -77,6 +77,8 @@ class Tile:
         Rows that each stage has worked on.
     spent : int
         Ticks that all rows, also those that have left, have paid.
+    bought : (G,) bool
+        Groups that any row has bought.
     failures : dict from group name to reasons, one per row
     """
 
@@ -102,6 +104,7 @@ class Tile:
         self.gone = np.zeros(n, dtype=bool)
         self.updates = np.zeros(layout.n_stages, dtype=np.int64)
         self.failures: dict[str, list[str]] = {}
+        self.bought = np.zeros(len(layout.names), dtype=bool)
         self.queue = StageQueue()
         self._wait(np.arange(n))
         self.publish()
@@ -110,8 +113,11 @@ class Tile:
         """Let readers see the present state."""
         run = self.run
         assert run.ledger is not None
-        bought = run.ledger.bought.any(axis=0)
-        self.snapshot = TileSnapshot(run.scores(), run.done.copy(), run.ledger.paid, bought, run.complete)
+        if not self.bought[self.layout.used].all():
+            self.bought = run.ledger.bought.any(axis=0)
+        self.snapshot = TileSnapshot(
+            run.scores(), run.done.copy(), run.ledger.paid, self.bought, run.complete
+        )
         self.spent = int(self.snapshot.paid.sum())
 
     def leave(self, rows: Rows) -> None:
@@ -168,9 +174,10 @@ class Tile:
         if not self.layout.native[b] or work.allowance is not None:
             return s + 1
         end = min(self.plan.block_start[b + 1], self.until)
-        lacking = np.flatnonzero(~self.available[rows].all(axis=0))
-        if lacking.size:
-            end = min(end, max(int(self.layout.next_use[s, lacking].min()), s + 1))
+        if self.examples is not None:
+            lacking = np.flatnonzero(~self.available[rows].all(axis=0))
+            uses = self.layout.next_use[s, lacking]
+            end = min(end, max(int(uses.min(initial=end)), s + 1))
         pace = self._pace(s)
         return s + 1 if pace is None else min(end, s + max(1, int(work.seconds / (pace * rows.size))))
 

@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import Any
 
+import numpy as np
+
 from anytime.features import seconds_per_unit
 from anytime.plan import Plan
 
@@ -96,9 +98,8 @@ class Timings:
         unit = seconds_per_unit(costs.unit)
         tails = costs.tails or costs.prices
         self.groups = [Pace(0.0 if unit is None else tails[name] * unit) for name in costs.names]
-        self._evaluation = (
-            [] if unit is None or plan.evaluation_costs is None else (plan.evaluation_costs * unit).tolist()
-        )
+        timed = unit is not None and plan.evaluation_costs is not None
+        self._evaluation = (np.asarray(plan.evaluation_costs) * unit).tolist() if timed else []
         self.stages: dict[
             tuple[int, int], Pace
         ] = {}  # by the first and the last stage of what is run in one go

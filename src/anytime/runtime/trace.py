@@ -15,7 +15,7 @@ from anytime.estimator import AnytimeModel
 from anytime.features import Extractor, Features
 from anytime.plan import Answer
 from anytime.runtime.example import Example
-from anytime.runtime.layout import Layout
+from anytime.runtime.layout import Layout, as_row
 from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.walk import Walk
 
@@ -110,7 +110,7 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     ReplayError
         At the first event that goes another way.
     """
-    walk = _recorded_walk(model, values)
+    walk = _recorded_walk(model, trace, values)
     for number, event in enumerate(trace.events):
         try:
             _redo(walk, event)
@@ -121,14 +121,15 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     return answer_of(walk.layout, Snapshot.of(walk, last, walk.example.failures))
 
 
-def _recorded_walk(model: AnytimeModel, values: ArrayLike | Mapping[str, ArrayLike]) -> Walk:
+def _recorded_walk(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]) -> Walk:
+    layout = Layout(model, None)
     if not isinstance(values, Mapping):
-        layout = Layout(model, None)
-        return Walk(layout, Example(layout, values))
+        row = as_row(values, layout.column_group.size)
+        if not any(event.group for event in trace.events):  # everything was there from the start
+            return Walk(layout, Example(layout, row))
+        values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}
     recorded = dict(values)
-    costs = model._plan.costs.costs
-    extractors = {name: Extractor(_lookup(name, recorded)) for name in costs.names}
-    layout = Layout(model, Features(extractors))
+    layout = Layout(model, Features({name: Extractor(_lookup(name, recorded)) for name in layout.names}))
     return Walk(layout, Example(layout, None))
 
 

@@ -46,7 +46,7 @@ class HeldOut:
         evaluation: ArrayLike,
     ) -> HeldOut:
         """Take the arguments as arrays, or say which of them does not fit."""
-        outputs = np.asarray(outputs, dtype=np.float64)
+        outputs = np.ascontiguousarray(outputs, dtype=np.float64)  # sums of stages read it as a matrix
         if outputs.ndim != 3 or 0 in outputs.shape:
             raise ValueError(f"outputs must be (stages, rows, outputs) and not empty, not {outputs.shape}")
         S, n, K = outputs.shape
@@ -95,7 +95,8 @@ class HeldOut:
         if weight is not None and not weight[rows].any():
             return self
         weight = None if weight is None else weight[rows]
-        return replace(self, outputs=self.outputs[:, rows], y=self.y[rows], sample_weight=weight)
+        outputs = np.ascontiguousarray(self.outputs[:, rows])
+        return replace(self, outputs=outputs, y=self.y[rows], sample_weight=weight)
 
 
 class Progress:

@@ -6,7 +6,7 @@ data, stages are sorted so that every budget buys as much quality as it can (``a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,19 +30,18 @@ from anytime.losses import LINKS, loss_for
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Imported, import_trees
-from anytime.trees.ladder import as_replacing_stage
 from anytime.trees.ordering import OrderingLog, order_stages
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"]
+__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "held_out_quality"]
 
 _MOST_NUMBERS_FOR_ORDERING = 40_000_000  # stages x rows x outputs: 320 MB
 _FEWEST_ROWS_FOR_ORDERING = 200
 
 
-class _ImportedModel(AnytimeModel):
+class ImportedModel(AnytimeModel):
     """What classifier and regressor share."""
 
     def __init__(
@@ -157,18 +156,19 @@ class _ImportedModel(AnytimeModel):
         )
         evaluation = None if plan.evaluation_costs is None else plan.evaluation_costs[order]
         plan = replace(plan, blocks=[block.select(order)], evaluation_costs=evaluation)
-        return replace(plan, quality=_quality(plan, X, target, weight))
+        return replace(plan, quality=held_out_quality(plan, X, target, weight))
 
     # ------------------------------------------------------------------ categories
 
     def _encoded(self, X: Any) -> Any:
         """Tables with categories as the trees know them: the number of each category, NaN for an unknown one."""
-        if not getattr(self, "categories_", None) or not hasattr(X, "iloc"):
+        categories = getattr(self, "categories_", None)
+        if not categories or not hasattr(X, "iloc"):
             return X
         out = np.empty(X.shape, dtype=np.float64)
         for j in range(X.shape[1]):
             column = X.iloc[:, j]
-            known = self.categories_.get(j)
+            known = categories.get(j)
             if known is None:
                 out[:, j] = np.asarray(column, dtype=np.float64)
             else:
@@ -264,11 +264,11 @@ class _ImportedModel(AnytimeModel):
         return tags
 
 
-class AnytimeClassifier(ClassifierFace, _ImportedModel):
+class AnytimeClassifier(ClassifierFace, ImportedModel):
     """A tree-based classifier of another library, made interruptible.
 
     ``fit`` trains the given estimator, takes over its trees exactly and sorts them so that each budget buys as much
-    quality as it can. For a model that is fitted already use :func:`make_anytime`.
+    quality as it can. For a model that is fitted already use :func:`anytime.make_anytime`.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class AnytimeClassifier(ClassifierFace, _ImportedModel):
             raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
 
 
-class AnytimeRegressor(RegressorFace, _ImportedModel):
+class AnytimeRegressor(RegressorFace, ImportedModel):
     """A tree-based regressor of another library, made interruptible.
 
     Parameters
@@ -365,143 +365,7 @@ class AnytimeRegressor(RegressorFace, _ImportedModel):
         return np.asarray(y, dtype=np.float64)
 
 
-def make_anytime(
-    model: Any,
-    *,
-    costs: Any = None,
-    X: Any = None,
-    y: Any = None,
-    sample_weight: ArrayLike | None = None,
-    budget: float | None = None,
-    meter: str = "model",
-    evaluation_cost: float = 0.0,
-    n_jobs: int | None = None,
-) -> AnytimeClassifier | AnytimeRegressor:
-    """Make a fitted model interruptible.
-
-    Parameters
-    ----------
-    model : fitted model, or list of models
-        A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost. A list of models, from
-        cheap to costly, becomes a plan whose stages *replace* the answer so far; an entry may be a pair (model, columns) when the
-        model was trained on some columns only.
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    X, y : (n, d) and (n,), default=None
-        Held-out data, not seen in training. With them, stages are ordered by held-out loss drop per cost. Without,
-        the trained order stays.
-    sample_weight : (n,), default=None
-    budget, meter, evaluation_cost, n_jobs
-        As in :class:`AnytimeClassifier`.
-
-    Returns
-    -------
-    AnytimeClassifier or AnytimeRegressor
-        Its full prediction equals that of ``model``.
-
-    Examples
-    --------
-    >>> import anytime as at
-    >>> from sklearn.ensemble import RandomForestClassifier
-    >>> X, y, costs = at.datasets.load("wine")
-    >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
-    >>> model = at.make_anytime(forest, costs=costs, X=X[1::2], y=y[1::2])
-    >>> bool((model.predict(X) == forest.predict(X)).all())
-    True
-    """
-    if (X is None) != (y is None):
-        raise ValueError("give X and y together: held-out rows and their truth")
-    if isinstance(model, (AnytimeClassifier, AnytimeRegressor)):
-        raise TypeError("this model is an anytime model already")
-    rungs = _rungs(model)
-    first = rungs[0][0]
-    face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
-    made = face(
-        costs=costs,
-        budget=budget,
-        meter=meter,
-        evaluation_cost=evaluation_cost,
-        validation_fraction=None,
-        n_jobs=n_jobs,
-    )
-    weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
-    _take_names(made, rungs, X)
-    if len(rungs) == 1 and rungs[0][1] is None:
-        made._adopt(first, None if X is None else (X, y, weight))
-    else:
-        _adopt_ladder(made, rungs, None if X is None else (X, y, weight))
-    return made
-
-
-Rung = tuple[Imported, Sequence[str | int] | None]
-
-
-def _rungs(model: Any) -> list[Rung]:
-    listed = model if isinstance(model, (list, tuple)) else [model]
-    if not listed:
-        raise ValueError("the list of models is empty")
-    rungs: list[Rung] = []
-    for entry in listed:
-        fitted, columns = entry if isinstance(entry, tuple) else (entry, None)
-        rungs.append((import_trees(fitted), columns))
-    return rungs
-
-
-def _take_names(made: _ImportedModel, rungs: list[Rung], X: Any) -> None:
-    names = None
-    if hasattr(X, "columns"):
-        names = [str(name) for name in X.columns]
-    elif all(columns is None for _, columns in rungs):
-        names = rungs[-1][0].feature_names
-    if names is not None:
-        made.feature_names_in_ = np.array(names, dtype=object)
-    width = len(names) if names is not None else rungs[-1][0].trees.n_features
-    if X is not None:
-        width = np.shape(X)[1]
-    made.n_features_in_ = width
-
-
-def _adopt_ladder(
-    made: _ImportedModel, rungs: list[Rung], held: tuple[Any, Any, Array | None] | None
-) -> None:
-    first = rungs[0][0]
-    for imported, _ in rungs:
-        same = imported.link == first.link and imported.base.shape == first.base.shape
-        if not same or not np.array_equal(imported.classes, first.classes):  # type: ignore[arg-type]
-            raise ValueError(
-                f"the models of a list must answer the same question: {first.source} and {imported.source} differ"
-            )
-        if imported.categories:
-            raise ValueError(
-                "models trained on tables with categories cannot stand in a list yet; encode the categories first"
-            )
-    names = getattr(made, "feature_names_in_", None)
-    made.categories_, made.source_, made.ordering_ = (
-        None,
-        " < ".join(imported.source for imported, _ in rungs),
-        None,
-    )
-    if first.classes is not None:
-        made.classes_ = first.classes
-    d = made.n_features_in_
-    bound = FeatureCosts.coerce(made.costs, d).bind(d, None if names is None else list(names))
-    blocks = [TreeBlock(as_replacing_stage(imported, columns, d, names)) for imported, columns in rungs]
-    plan = Plan(
-        blocks=blocks,
-        costs=bound,
-        base=first.base,
-        link=first.link,
-        evaluation_costs=made._evaluation_costs(np.array([imported.trees.n_trees for imported, _ in rungs])),
-        replaces=np.ones(len(rungs), dtype=bool),
-    )
-    if held is not None:
-        X, y, weight = held
-        X = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
-        plan = replace(plan, quality=_quality(plan, X, made._target(y), weight))
-    made.plan_ = plan
-
-
-def _quality(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Array:
+def held_out_quality(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Array:
     """Minus the held-out loss before the first and after each stage."""
     run, loss = Run(plan, X), loss_for(plan.link)
     quality = [-loss(run.scores(), target, weight)]

@@ -25,8 +25,8 @@ __all__ = ["HeldOutLoss", "OrderingLog", "Purchase", "order_stages"]
 
 # Loss values are means over rows: more numbers (rows times outputs) than this hardly change an order, only the time.
 _MOST_NUMBERS = 20_000
-# Multiply-adds that scoring purchases may take in all, about three seconds; beyond it they are scored on fewer rows.
-_MOST_SCORING_WORK = 3e10
+# Numbers that scoring purchases may take in all, a few seconds; beyond it they are scored on fewer rows.
+_MOST_SCORING_NUMBERS = 1e8
 _FEWEST_ROWS = 200
 # Inside a purchase: re-evaluations before a pick, and how few stages are left when all of them are evaluated.
 _LOOK = 8
@@ -187,9 +187,11 @@ def _scoring_rows(problem: HeldOut) -> int:
     n_rounds = min(len(sets), n_groups)
     # A purchase has to be scored again when it meets the groups just bought: two sets of size m meet with odds of m²/G.
     meeting = min(1.0, float(sets.sum(axis=1).mean()) ** 2 / n_groups)
-    # Sets and stages grow fewer as purchases are made: the mean square of a falling line is a third.
-    work = len(sets) * len(problem.needs) * (1 + n_rounds * meeting / 3)
-    return _rows_for(len(problem.y), problem.n_outputs * work, _MOST_SCORING_WORK)
+    # Sets grow fewer from round to round: on average half of them are left when a round begins.
+    per_round = _LOOK + meeting * len(sets) / 2
+    in_full = len(sets) * (1 + n_rounds.bit_length() / 2)
+    evaluations = n_rounds * per_round + in_full
+    return _rows_for(len(problem.y), problem.n_outputs * evaluations, _MOST_SCORING_NUMBERS)
 
 
 # ---------------------------------------------------------------------------------------- which purchase
@@ -213,10 +215,7 @@ class _Shop:
         free = ~sets.any(axis=1)
         if free.any():
             sets = sets[free]
-        # A stage is runnable when nothing that it misses lies outside the set.
-        asked = missing.any(axis=0)
-        outside = missing[:, asked].astype(np.float32) @ (~sets[:, asked]).T.astype(np.float32)
-        runnable = (outside == 0).T  # (C, R)
+        runnable = _within(missing, sets)  # (C, R)
         costs = sets @ problem.prices + runnable @ problem.evaluation[remaining]
         gains = self._gains(sets, remaining, runnable, np.maximum(costs, 1))
         # Ties go to the lower cost, then to the earlier stage.
@@ -292,6 +291,16 @@ def _distinct_rows(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for i, key in enumerate(_row_keys(rows)):
         first.setdefault(key, i)
     return rows[list(first.values())]
+
+
+def _within(rows: NDArray[np.bool_], sets: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(C, R) whether nothing of row ``r`` lies outside of set ``c``."""
+    asked = rows.any(axis=0)
+    packed_rows, packed_sets = (np.packbits(mask[:, asked], axis=1) for mask in (rows, sets))
+    outside = np.zeros((len(sets), len(rows)), dtype=np.uint8)
+    for some_rows, some_sets in zip(packed_rows.T, packed_sets.T, strict=True):  # eight groups at a time
+        outside |= some_rows & ~some_sets[:, None]
+    return np.logical_not(outside)
 
 
 def _bundle_gains(progress: Progress, remaining: NDArray[np.int64], runnable: NDArray[np.bool_]) -> Array:

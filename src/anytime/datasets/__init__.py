@@ -1,0 +1,49 @@
+"""Data with prices: bundled sets, seeded generators, images with measured extractors, and public sets from a folder.
+
+``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is.
+
+>>> X, y, costs = load("breast_cancer")
+>>> costs
+FeatureCosts(11 groups, 30 columns, total 100 units)
+"""
+
+from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.files import DataFormatError, DataNotFoundError
+from anytime.datasets.generators import (
+    Optimum,
+    PricedDataset,
+    make_priced_classification,
+    make_priced_regression,
+)
+from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
+from anytime.datasets.other import (
+    NASBENCH201_OPERATIONS,
+    Text,
+    load_nasbench201,
+    load_ptb,
+    load_yahoo_costs,
+)
+from anytime.datasets.registry import describe, load, names
+
+__all__ = [
+    "NASBENCH201_OPERATIONS",
+    "About",
+    "DataFormatError",
+    "DataNotFoundError",
+    "Dataset",
+    "DigitImages",
+    "Optimum",
+    "PricedDataset",
+    "Text",
+    "describe",
+    "extract",
+    "image_extractors",
+    "load",
+    "load_digit_images",
+    "load_nasbench201",
+    "load_ptb",
+    "load_yahoo_costs",
+    "make_priced_classification",
+    "make_priced_regression",
+    "names",
+]
