@@ -157,7 +157,7 @@ class Worker:
             if number // options.workers % 500 == 0:
                 self.writer.send(("progress", counts, slowest, grown))
                 counts.clear()
-        self.writer.send(("done", counts, slowest, _peak_mb() - start_rss))
+        self.writer.send(("done", counts, slowest, _peak_mb() - start_rss, time.process_time()))
 
 
 def _outcome(kind: str, raw: bytes, originals: tuple[bytes, ...], limit: float) -> tuple[str, str | None]:
@@ -191,7 +191,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     workers = [Worker(options, first) for first in range(min(options.workers, options.cases))]
     counts: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
-    slowest, grown, shown = (0.0, -1), 0.0, 0.0
+    slowest, grown, shown, processor = (0.0, -1), 0.0, 0.0, 0.0
     while workers:
         multiprocessing.connection.wait([worker.reader for worker in workers], timeout=1)
         for worker in list(workers):
@@ -205,6 +205,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
                 counts.update(message[1])
                 slowest, grown = max(slowest, message[2]), max(grown, message[3])
                 if message[0] == "done":
+                    processor += message[4]
                     workers.remove(worker)
             else:
                 number = int(worker.at.value)
@@ -234,6 +235,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "slowest_case": slowest[1],
         "peak_memory_growth_mb": round(grown, 1),
         "seconds": round(seconds, 1),
+        "processor_seconds": round(processor, 1),
         "cases_per_second": round(options.cases / seconds, 1),
         "workers": options.workers,
         "limits": {"seconds": options.time_limit, "memory_mb": options.memory_limit},

@@ -15,7 +15,7 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
 from anytime.testing.strategies import plans
-from reference.engine import run_row
+from tests.reference.engine import run_row
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
 

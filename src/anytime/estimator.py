@@ -240,17 +240,19 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ within the family
 
-    def _encoded(self, X: Any) -> Any:
-        """``X`` with categories as numbers; a model that was trained on a table with categories overrides this."""
-        return X
+    @property
+    def _reads_rows_as_they_are(self) -> bool:
+        """Whether a row of numbers can go to the plan without ``_matrix``."""
+        return True
+
+    def _matrix(self, X: Any) -> Array:
+        """(n, d) numbers as the plan reads them."""
+        return np.asarray(X)
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
         finite = not self.__sklearn_tags__().input_tags.allow_nan
-        encoded = self._encoded(X)
-        checked = validate_data(
-            self, encoded, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite
-        )
+        checked = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
         return np.asarray(checked)
 
     def _threads(self) -> int:
@@ -417,7 +419,9 @@ class _OneRow:
         self.model, self.plan, self.meter = model, plan, model.meter
         block = plan.blocks[0] if len(plan.blocks) == 1 else None
         special = plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops
-        plain = block is not None and not special and not model._metered(0.0)
+        plain = (
+            block is not None and not special and not model._metered(0.0) and model._reads_rows_as_they_are
+        )
         self.forest = block.forest if plain and block is not None else None
         self.unit = self.forest.unit if self.forest is not None else 1.0
         self.costs: list[float] = plan.stage_costs.tolist()
@@ -459,7 +463,7 @@ class _OneRow:
 
     def _general(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
         model = self.model
-        run = Run(self.plan, x[None, :], metered=model._metered(budget))
+        run = Run(self.plan, model._matrix(x[None, :]), metered=model._metered(budget))
         model._advance(run, budget, due, None)
         return model._decide(run.scores())[0]
 

@@ -51,17 +51,6 @@ def _logistic(scores: Array) -> Array:
     return np.column_stack([1.0 - positive, positive])
 
 
-def _one_vs_all(scores: Array) -> Array:
-    chances = expit(scores)
-    return _shares(chances)
-
-
-def _shares(weights: Array) -> Array:
-    total = weights.sum(axis=1, keepdims=True)
-    even = np.full_like(weights, 1.0 / weights.shape[1])
-    return np.asarray(np.divide(weights, total, out=even, where=total > 0))
-
-
 LINKS = {
     link.name: link
     for link in (
@@ -69,9 +58,10 @@ LINKS = {
         Link("exp", False, np.exp),
         Link("signed_square", False, lambda scores: np.sign(scores) * scores**2),
         Link("regression_logistic", False, expit),
+        Link("softplus", False, lambda scores: np.logaddexp(0.0, scores)),
         Link("logistic", True, _logistic),
         Link("softmax", True, lambda scores: np.asarray(softmax(scores, axis=1))),
-        Link("ova", True, _one_vs_all),
+        Link("ova", True, expit),  # one against all: each class by itself, so a row need not sum to 1
         Link("probability", True, lambda scores: scores),
     )
 }
@@ -104,13 +94,13 @@ def _log_softmax(scores: Array, y: NDArray[np.generic]) -> Array:
     return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(scores)), np.asarray(y, dtype=np.intp)])
 
 
-def _log_of_shares(
-    to_probabilities: Callable[[Array], Array],
-) -> Callable[[Array, NDArray[np.generic]], Array]:
+def _brier(to_chances: Callable[[Array], Array]) -> Callable[[Array, NDArray[np.generic]], Array]:
+    """Squared distance of chances from the truth: a single tree that is sure and wrong costs 1, not infinity."""
+
     def per_row(scores: Array, y: NDArray[np.generic]) -> Array:
-        chosen = to_probabilities(scores)[np.arange(len(scores)), np.asarray(y, dtype=np.intp)]
-        # A few trees may give the true class no chance at all; the floor keeps such a prefix comparable.
-        return np.asarray(-np.log(np.maximum(chosen, 1e-3)))
+        wrong = to_chances(scores).copy()
+        wrong[np.arange(len(scores)), np.asarray(y, dtype=np.intp)] -= 1.0
+        return np.asarray(0.5 * (wrong**2).sum(axis=1))
 
     return per_row
 
@@ -130,8 +120,9 @@ LOSSES = {
     "regression_logistic": Loss("squared", _squared_after(LINKS["regression_logistic"])),
     "logistic": Loss("logistic", _log_logistic),
     "softmax": Loss("softmax", _log_softmax),
-    "ova": Loss("one-vs-all log loss", _log_of_shares(_one_vs_all)),
-    "probability": Loss("log loss of shares", _log_of_shares(lambda scores: scores)),
+    "softplus": Loss("squared", _squared_after(LINKS["softplus"])),
+    "ova": Loss("Brier", _brier(expit)),
+    "probability": Loss("Brier", _brier(lambda scores: scores)),
 }
 
 

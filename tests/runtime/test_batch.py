@@ -15,7 +15,7 @@ from anytime.features import Extractor, Features
 from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan
 from anytime.runtime import BatchSession, StopFlag
 from anytime.testing.strategies import plans
-from runtime.bench import ROWS, Clock, features_of, linear_plan, model_of
+from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of
 
 
 def margin_plan(random: np.random.Generator, n_stages: int) -> Plan:
@@ -190,6 +190,16 @@ def test_stage_comes_after_stage_over_all_rows():
     assert [sum(n for s, n in order if s == t) for t in range(3)] == [20, 20, 20]
 
 
+@settings(max_examples=40)
+@given(plans(), st.data())
+def test_stage_count_is_kept_to(plan, data):
+    batch = BatchSession(model_of(plan), ROWS)
+    prefixes = list(model_of(plan).stages(ROWS))
+    for stage in sorted(data.draw(st.sets(st.integers(0, plan.n_stages)))):
+        answer = batch.advance(stages=stage)
+        assert_array_equal(answer.scores, prefixes[stage].scores)
+
+
 def test_time_between_interrupt_points_is_bounded():
     """Spec 9.8: overruns are at most one chunk."""
     clock = Clock()
@@ -225,7 +235,7 @@ def test_stop_flag_interrupts_a_batch(make):
 
     seen: list[int] = []
     plan = linear_plan(3, blocks=[FunctionBlock([t], slow) for t in range(3)])
-    batch = BatchSession(model_of(plan), np.ones((200, 3)))
+    batch = BatchSession(model_of(plan), np.ones((60, 3)), slice_seconds=0.005)
     batch.advance(stop=stop)
     assert batch.reason == "stop"
     assert len(seen) == 4

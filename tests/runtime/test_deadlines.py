@@ -14,7 +14,7 @@ from anytime.features import Extractor, Features
 from anytime.plan import FunctionBlock
 from anytime.runtime import Session
 from anytime.runtime.timing import Pace
-from runtime.bench import Clock, features_of, linear_plan, model_of, slow_features, timed_plan
+from tests.runtime.bench import Clock, features_of, linear_plan, model_of, slow_features, timed_plan
 
 X = np.array([1.0, 2.0, 3.0])
 

@@ -13,7 +13,7 @@ from anytime.losses import LINKS
 from anytime.plan import FunctionBlock, Plan
 from anytime.runtime import BatchSession, Session, replay
 from anytime.testing.strategies import plans
-from runtime.bench import ROWS, RegressorByHand, features_of, linear_plan, model_of
+from tests.runtime.bench import ROWS, RegressorByHand, features_of, linear_plan, model_of
 
 X = np.array([1.0, 2.0, 3.0])
 

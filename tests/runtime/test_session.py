@@ -14,7 +14,7 @@ from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
 from anytime.runtime import Session
 from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock
-from runtime.bench import ROWS, features_of, linear_plan, model_of
+from tests.runtime.bench import ROWS, features_of, linear_plan, model_of
 
 rows = st.sampled_from(list(ROWS))
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from anytime.plan import MarginRule
 from anytime.runtime.skipping import MarginSkips
-from reference.next_stage import next_stage
-from runtime.bench import linear_plan
+from tests.reference.next_stage import next_stage
+from tests.runtime.bench import linear_plan
 
 levels = st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, np.inf])
 thresholds = st.lists(st.one_of(levels, st.just(np.nan), st.just(-1.0)), min_size=1, max_size=40)

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from anytime.plan import FunctionBlock
 from anytime.runtime import BatchSession, Session
 from anytime.trees import make_anytime
-from runtime.bench import features_of, linear_plan, model_of
+from tests.runtime.bench import features_of, linear_plan, model_of
 
 X = np.random.default_rng(0).normal(size=(300, 6))
 Y = (X[:, 0] * X[:, 1] > 0).astype(int)
@@ -104,7 +104,13 @@ def test_reader_of_a_batch_sees_only_complete_prefixes():
     model = make_anytime(RandomForestClassifier(60, random_state=0).fit(X, Y))
     prefixes = np.array([answer.scores for answer in model.stages(X)])
     batch = BatchSession(model, X, slice_seconds=1e-4, tile_rows=64)
-    answers = read_while(batch.advance, batch.read)
+
+    def work():
+        for stage in range(0, 61, 5):
+            batch.advance(stages=stage)
+            time.sleep(0.002)  # so that the reader has its turn on a busy machine
+
+    answers = read_while(work, batch.read)
     for answer in answers[:: max(1, len(answers) // 50)]:
         assert_array_equal(answer.scores, prefixes[answer.stage, np.arange(len(X))])
     assert answers[0].stage.max() == 0

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from anytime.costs import FeatureCosts
 from anytime.runtime import Event, ReplayError, Session, Trace, replay
 from anytime.testing.strategies import plans
-from runtime.bench import ROWS, Clock, features_of, linear_plan, model_of, slow_features, timed_plan
+from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of, slow_features, timed_plan
 
 X = np.array([1.0, 2.0, 3.0])
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import xgboost as xgb
 from scipy.special import expit, softmax
-from tests.reference.tree_walk import prefix_scores, stage_outputs
-from tests.trees.importer_cases import CASES, N
 
 from anytime.trees.arrays import NUMERIC
 from anytime.trees.importers import import_trees
+from tests.reference.tree_walk import prefix_scores, stage_outputs
+from tests.trees.importer_cases import CASES, N
 
 LINKS = {
     "identity": lambda s: s,

@@ -17,10 +17,10 @@ import xgboost as xgb
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import calibration, ensemble, linear_model, pipeline, preprocessing, tree
-from tests.trees.importer_cases import numbers, target, three, two
-from tests.trees.importer_probes import built, full_scores
 
 from anytime.trees.importers import import_file, import_trees
+from tests.trees.importer_cases import numbers, target, three, two
+from tests.trees.importer_probes import built, full_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 

@@ -22,6 +22,8 @@ from sklearn.linear_model import LogisticRegression
 
 import anytime as at
 from anytime.testing import check_anytime_estimator
+from tests.trees.importer_cases import CASES
+from tests.trees.importer_probes import built, original, strange_rows
 
 BINARY = make_classification(600, 8, n_informative=5, random_state=0)
 WINE = load_wine(return_X_y=True)
@@ -104,6 +106,26 @@ def test_a_table_with_categories_and_gaps_is_answered_exactly(original, tmp_path
     assert fitted.score(table, y) > 0.8
 
 
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+def test_every_model_the_importers_take_answers_as_the_original(name):
+    case, imported = built(name)
+    X = strange_rows(case, imported)
+    expected = original(case.model, X)
+    model = at.make_anytime(case.model)
+    found = (
+        model.predict_proba(X)
+        if imported.classes is not None
+        else model.predict(X).reshape(len(expected), -1)
+    )
+    scale = np.maximum(np.abs(expected), 0.1 * np.abs(expected).max()) if imported.classes is None else 1.0
+    assert (
+        np.max(np.abs(found[:, -expected.shape[1] :] - expected) / scale) <= 1e-6
+    )  # a bare booster: 2nd class only
+    if hasattr(case.model, "classes_"):
+        assert_array_equal(model.predict(X), case.model.predict(X))
+
+
 def digits_by_rows() -> tuple[np.ndarray, np.ndarray, at.FeatureCosts]:
     X, y = load_digits(return_X_y=True)
     groups = {f"row{i}": list(range(8 * i, 8 * i + 8)) for i in range(8)}
@@ -145,7 +167,10 @@ def test_a_list_of_boosted_models_carries_each_base():
     assert_allclose(model.predict_proba(X, budget=2), first.predict_proba(X[:, :2]), atol=1e-12)
     assert_allclose(model.predict_proba(X), second.predict_proba(X), atol=1e-12)
     wine = at.make_anytime([HistGradientBoostingClassifier(max_iter=3).fit(*WINE)] * 2)
-    assert_allclose(wine.predict_proba(WINE[0]), HistGradientBoostingClassifier(max_iter=3).fit(*WINE).predict_proba(WINE[0]))
+    assert_allclose(
+        wine.predict_proba(WINE[0]),
+        HistGradientBoostingClassifier(max_iter=3).fit(*WINE).predict_proba(WINE[0]),
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,8 +178,16 @@ def test_a_list_of_boosted_models_carries_each_base():
     [
         (lambda X, y: at.make_anytime(LogisticRegression().fit(X, y)), TypeError, "LogisticRegression"),
         (lambda X, y: at.make_anytime([]), ValueError, "empty"),
-        (lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X), ValueError, "X and y together"),
-        (lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), costs=[1.0]), ValueError, "belong to no group"),
+        (
+            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X),
+            ValueError,
+            "X and y together",
+        ),
+        (
+            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), costs=[1.0]),
+            ValueError,
+            "belong to no group",
+        ),
         (
             lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X, y=y + 7),
             ValueError,
@@ -166,12 +199,22 @@ def test_a_list_of_boosted_models_carries_each_base():
             "has 2 columns, but 1 are named",
         ),
         (
-            lambda X, y: at.make_anytime([CLASSIFIERS["extra trees"].fit(X, y), clone(CLASSIFIERS["xgboost"]).fit(X, y)]),
+            lambda X, y: at.make_anytime(
+                [CLASSIFIERS["extra trees"].fit(X, y), clone(CLASSIFIERS["xgboost"]).fit(X, y)]
+            ),
             ValueError,
             "same question",
         ),
-        (lambda X, y: at.AnytimeClassifier(RandomForestRegressor(2)).fit(X, y), TypeError, "needs a classifier"),
-        (lambda X, y: at.AnytimeClassifier(validation_fraction=2.0).fit(X, y), ValueError, "validation_fraction"),
+        (
+            lambda X, y: at.AnytimeClassifier(RandomForestRegressor(2)).fit(X, y),
+            TypeError,
+            "needs a classifier",
+        ),
+        (
+            lambda X, y: at.AnytimeClassifier(validation_fraction=2.0).fit(X, y),
+            ValueError,
+            "validation_fraction",
+        ),
         (lambda X, y: at.AnytimeClassifier().fit(X, np.zeros(len(X))), ValueError, "at least 2 classes"),
     ],
 )

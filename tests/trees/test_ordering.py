@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference import stage_order
 
 from anytime.losses import LOSSES
 from anytime.trees.ordering import order_stages
+from tests.reference import stage_order
 
 SQUARED, LOGISTIC, SOFTMAX, SHARES = (LOSSES[k] for k in ("identity", "logistic", "softmax", "probability"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,6 +48,7 @@ def compare(
     _check_arguments(paths, data)
     check_writable(report, plot)
     models = {name: load_model(path) for name, path in zip(_names(paths), paths, strict=True)}
+    _check_questions(models)
     table = read_table(data, words=[word for model in models.values() for word in word_columns(model)])
     curves = {}
     for name, model in models.items():  # each by its own columns: they need not be the same
@@ -93,6 +94,13 @@ def _names(paths: Sequence[Path]) -> list[str]:
     """File names without their endings, or whole paths where those are not distinct."""
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+
+
+def _check_questions(models: Mapping[str, Any]) -> None:
+    kinds = {name: "classes" if hasattr(model, "classes_") else "numbers" for name, model in models.items()}
+    if len(set(kinds.values())) > 1:
+        answers = ", ".join(f"{name} with {kind}" for name, kind in kinds.items())
+        raise UsageError(f"these models answer different questions: {answers}")
 
 
 def _check_units(curves: Mapping[str, AnytimeCurve]) -> None:

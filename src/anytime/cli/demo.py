@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-_WARM_UP = 40  # images
+_WARM_UP = 128  # images: a session plans with the slowest times of the last so many
 _DEADLINES = (0.001, 0.003, 0.02)  # seconds
 _PATIENCE = 0.0015  # seconds until another thread interrupts
 
@@ -120,23 +120,26 @@ def _all_features(features: Features, images: NDArray[np.float64], batch: int = 
 
 def _train(data: Digits, quick: bool) -> dict[str, Any]:
     from anytime.cli import digits
+    from anytime.cli.fit import few_threads
 
-    size = 30 if quick else 80
-    _heading(3, "Three models from the same trees of scikit-learn")
-    with step("training a forest as usual"):
-        usual = digits.usual(data, size)
-    _say("usual: a forest as everybody trains it. Its first tree wants every feature.")
-    with step("training and ordering a forest of one-group trees"):
-        grouped = digits.grouped(data, size // 4)
+    rounds, trees = (10, 30) if quick else (25, 80)
+    _heading(3, "Three models, made of scikit-learn's trees")
+    with step("training as usual"), few_threads(data.train.X.size):
+        usual = digits.usual(data, rounds)
     _say(
-        "one group per tree: each tree needs one kind of feature, and at.make_anytime sorts them by what they gain per "
-        f"millisecond on held-out images. It buys {', '.join(grouped.order_)}."
+        "usual: HistGradientBoostingClassifier. Its trees look everywhere, so the first ones want nearly everything."
+    )
+    with step("training with one group per tree"), few_threads(data.train.X.size):
+        grouped = digits.grouped(data, rounds)
+    _say(
+        "one group per tree: the same with interaction_cst=groups. at.make_anytime sorts the trees by what they gain per "
+        f"millisecond on held-out images, and buys {', '.join(grouped.order_)}."
     )
     with step("training a forest per purchase"):
-        ladder = digits.ladder(data, grouped.order_, size)
+        ladder = digits.ladder(data, trees)
     skipped = digits.groups_left_out(ladder, data.costs.groups)
     _say(
-        "ladder: one forest per purchase in that order, each replacing the last. "
+        "ladder: at.make_anytime of a list, one forest for each purchase from cheap to dear, the next replacing the last. "
         + (f"Never bought, as it does not pay: {listing(skipped)}." if skipped else "Every purchase pays.")
     )
     return {"usual": usual, "one group per tree": grouped, "ladder": ladder}
@@ -235,8 +238,14 @@ def _row(asked: str, answer: Answer, session: Session) -> list[str]:
         f"{float(answer.cost):.3f}",
         f"{1e3 * answer.elapsed:.2f}",
         session.reason,
-        f"{len(answer.groups)}, last {answer.groups[-1]}" if answer.groups else "nothing",
+        _bought(answer.groups),
     ]
+
+
+def _bought(groups: list[str]) -> str:
+    if len(groups) < 2:
+        return "".join(groups) or "nothing"
+    return f"{groups[-1]}, {len(groups) - 1} before"
 
 
 def _print_image(image: NDArray[np.float64]) -> None:

@@ -81,6 +81,8 @@ class Commands(TyperGroup):
                 raise
             _say("error", _sentence(error))
             sys.exit(_exit_code(error))
+        if result == INTERRUPTED:  # Ctrl-C before the command began
+            _stop(INTERRUPTED)
         sys.exit(result if isinstance(result, int) else 0)
 
 

@@ -253,13 +253,13 @@ def _is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -
 
     numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     if task is Task.regression and not numeric:
-        raise UsageError(f"{path}: regression needs numbers, but the target {target!r} holds {y.iloc[0]!r}")
+        raise UsageError(f"{path}: regression needs numbers, but the target {target!r} holds {y.iloc[0]}")
     distinct = int(y.nunique())
     few_numbers = numeric and distinct <= _MOST_CLASSES and bool((y == y.round()).all())
     classify = task is Task.classification or (task is Task.auto and (not numeric or few_numbers))
     if distinct < 2:
         raise CliError(
-            f"{path}: the target {target!r} has one value only, {y.iloc[0]!r}; there is nothing to learn"
+            f"{path}: the target {target!r} has one value only, {y.iloc[0]}; there is nothing to learn"
         )
     if classify and not numeric and distinct > len(y) / 2:
         raise CliError(

@@ -293,4 +293,10 @@ def read_costs(path: Path | None) -> FeatureCosts | None:
     """A price list; None stays None."""
     from anytime.costs import FeatureCosts
 
-    return None if path is None else FeatureCosts.read(path)
+    if path is None:
+        return None
+    try:
+        return FeatureCosts.read(path)
+    except ValueError as error:
+        text = str(error)
+        raise CliError(text if text.startswith(str(path)) else f"{path}: {text}") from None

@@ -34,7 +34,11 @@ def console(stderr: bool = False) -> Console:
     """The terminal; 80 columns wide where it is a file or a pipe."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False)
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # errors.Commands knows what to do
+
+    return Terminal(stderr=stderr, highlight=False, emoji=False)
 
 
 # ---------------------------------------------------------------------- numbers

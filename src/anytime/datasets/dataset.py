@@ -95,6 +95,9 @@ class Dataset(_Triple):
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    def __ne__(self, other: object) -> bool:  # tuple has its own, which would not ask the above
+        return self is not other
+
     def __hash__(self) -> int:
         return id(self)
 

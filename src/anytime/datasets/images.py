@@ -59,8 +59,8 @@ def load_digit_images(*, random_state: int = 0) -> DigitImages:
     Examples
     --------
     >>> images, y, train, valid, test = load_digit_images()
-    >>> images.shape, images.min() >= 0, images.max() <= 1, len(test)
-    ((1797, 32, 32), True, True, 400)
+    >>> images.shape, float(images.min()), float(images.max()), len(test)
+    ((1797, 32, 32), 0.0, 1.0, 400)
     """
     from sklearn.datasets import load_digits
 

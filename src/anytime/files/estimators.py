@@ -85,9 +85,11 @@ def _write_parameters(model: AnytimeModel, encoder: Encoder) -> tuple[dict[str, 
             parameters[name] = _write_costs_parameter(model, value, encoder)
             continue
         try:
-            parameters[name] = encoder.encode(value)
+            Encoder({}).encode(value)  # in vain: what fails half-way must not leave arrays behind
         except TypeError:
             unsaved[name] = repr(value)[:_LONGEST_REPR]
+        else:
+            parameters[name] = encoder.encode(value)
     return parameters, unsaved
 
 

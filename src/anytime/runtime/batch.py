@@ -171,7 +171,7 @@ class BatchSession:
             What all examples, also those that have left, may have cost together when it ends. Never exceeded: rows are
             taken in the order of their margins as long as what a stage may cost them fits.
         stages : int, default=None
-            Stages that the examples have done when it ends.
+            Stages that the examples have done when it ends. Rows that filters keep out of what follows may be further.
         stop : StopFlag, threading.Event or similar, default=None
         """
         began = self.clock()

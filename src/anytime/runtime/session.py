@@ -56,8 +56,8 @@ class Session:
     -----
     With ``deadline`` or ``stop``, and for groups with a timeout, extractors run in background threads, so that the wait for them
     can end; an extractor that is late goes on, and ``resume`` takes its result up. Without any of these they run in the
-    calling thread. A deadline starts a group or a stage only if what it will rarely exceed still fits: the tail of the price list at
-    first (where its unit is a time), the 99th percentile of what was measured after some runs.
+    calling thread. Before a deadline, a group or a stage is started only if the time that it will rarely exceed is left: at
+    first the tail in the price list (where its unit is a time), after some runs the 99th percentile of what was measured.
 
     A group that is started is paid for, whether it arrives or not. A stage whose features failed is left out, and all later ones
     that need them; a refitted plan ends at its last complete stage.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival
 from anytime.runtime.layout import Layout
 from anytime.runtime.snapshot import Snapshot
-from anytime.runtime.timing import Timings
+from anytime.runtime.timing import Pace, Timings
 from anytime.runtime.trace import Event, Trace
 from anytime.runtime.walk import Walk
 
@@ -207,8 +208,7 @@ class Steps:
         seconds = self.clock() - began
         if arrival is Arrival.LATE:
             self._late[name] = "had not arrived when the answer was due"
-            timings, clock = self.timings, self.clock  # nothing of the example: the call may hang for ever
-            self.walk.example.when_done(g, lambda: timings.observe(pace, clock() - began))
+            self.walk.example.when_done(g, _observer(self.timings, pace, self.clock, began))
             self._record("late", group=name, seconds=seconds)
             return arrival
         self.timings.observe(pace, seconds)
@@ -243,3 +243,14 @@ class Steps:
         self._published = self._published and kind in ("stages", "end")
         cost = self.layout.plan.costs.costs.amount(self.walk.paid)
         self.trace.events.append(Event(kind, self._elapsed(), self.walk.done, cost, **details))
+
+
+def _observer(timings: Timings, pace: Pace, clock: Callable[[], float], began: float) -> Callable[[], None]:
+    """Takes the time of a call that was not waited for. It keeps nothing alive: the call may hang for ever."""
+    listener = weakref.ref(timings)
+
+    def observe() -> None:
+        if (there := listener()) is not None:
+            there.observe(pace, clock() - began)
+
+    return observe

@@ -47,7 +47,7 @@ class Work:
     allowance : int or None
         Ticks that all rows together may still spend.
     bounds : Bounds
-        When to give up waiting for features.
+        Where to stop, and when to give up waiting for features.
     """
 
     seconds: float
@@ -173,7 +173,7 @@ class Tile:
         b = self.layout.block_of[s]
         if not self.layout.native[b] or work.allowance is not None:
             return s + 1
-        end = min(self.plan.block_start[b + 1], self.until)
+        end = min(self.plan.block_start[b + 1], self.until, work.bounds.until)
         if self.examples is not None:
             lacking = np.flatnonzero(~self.available[rows].all(axis=0))
             uses = self.layout.next_use[s, lacking]

@@ -40,7 +40,8 @@ class TreeArrays:
     default_left : (M,) uint8
         1: a missing value goes left.
     missing : (M,) uint8
-        ``MISSING_NEVER``, ``MISSING_NAN`` or ``MISSING_NAN_OR_ZERO`` (zero means ``|x| <= 1e-35``). At a categorical
+        ``MISSING_NEVER``, ``MISSING_NAN`` or ``MISSING_NAN_OR_ZERO`` (zero means
+        ``|x| <= float32(1e-35)``). At a categorical
         node only NaN is missing, whatever this says.
     category_set : (M,) int32
         ``NUMERIC``, or the node's set: members ``categories[category_start[c]:category_start[c + 1]]``.

@@ -14,7 +14,7 @@ from anytime.costs import FeatureCosts
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
-from anytime.trees.importers import Imported, import_trees
+from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, ImportedModel, held_out_quality
 
@@ -39,8 +39,9 @@ def make_anytime(
     ----------
     model : fitted model, or list of models
         A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost, or what
-        ``anytime.trees.importers.import_file`` read. A list of models, from cheap to costly, becomes a plan whose stages *replace* the answer so far; an entry may be a pair (model, columns) when the
-        model was trained on some columns only.
+        ``anytime.trees.importers.import_file`` read. A list of models, from cheap to costly, becomes a plan whose
+        stages *replace* the answer so far; an entry may be a pair (model, columns) when the model was trained on some
+        columns only.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     X, y : (n, d) and (n,), default=None
@@ -126,16 +127,13 @@ def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: tuple[Any, Any, 
             raise ValueError(
                 f"the models of a list must answer the same question: {first.source} and {imported.source} differ"
             )
-        if imported.categories:
+        if imported.categories or not imported.columns.are_plain:
             raise ValueError(
-                "models trained on tables with categories cannot stand in a list yet; encode the categories first"
+                "a model with categories of its own cannot stand in a list; encode the categories first"
             )
     names = getattr(made, "feature_names_in_", None)
-    made.categories_, made.source_, made.ordering_ = (
-        None,
-        " < ".join(imported.source for imported, _ in rungs),
-        None,
-    )
+    made.columns_, made.ordering_ = Columns(made.n_features_in_), None
+    made.source_ = " < ".join(imported.source for imported, _ in rungs)
     if first.classes is not None:
         made.classes_ = first.classes
     d = made.n_features_in_

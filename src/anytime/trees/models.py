@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
+    check_is_fitted,
     column_or_1d,
     has_fit_parameter,
     validate_data,
@@ -29,7 +30,7 @@ from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.losses import LINKS, loss_for
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
-from anytime.trees.importers import Imported, import_trees
+from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ordering import OrderingLog, order_stages
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class ImportedModel(AnytimeModel):
 
     def _adopt(self, imported: Imported, held: tuple[Any, Any, Array | None] | None) -> None:
         """Make the plan from imported trees, ordered by held-out data when there is some."""
-        self.categories_ = imported.categories
+        self.columns_ = imported.columns
         self.source_ = imported.source
         if imported.classes is not None:
             self.classes_ = imported.classes
@@ -132,7 +133,7 @@ class ImportedModel(AnytimeModel):
         return np.asarray(trees_per_stage * float(self.evaluation_cost))
 
     def _ordered(self, plan: Plan, X: Any, y: Any, weight: Array | None) -> Plan:
-        X = check_array(self._encoded(X), dtype=np.float64, order="C", ensure_all_finite=False)
+        X = self._matrix(X)
         target = self._target(y)
         most = max(_FEWEST_ROWS_FOR_ORDERING, _MOST_NUMBERS_FOR_ORDERING // (plan.n_stages * plan.n_outputs))
         if len(X) > most:
@@ -158,29 +159,29 @@ class ImportedModel(AnytimeModel):
         plan = replace(plan, blocks=[block.select(order)], evaluation_costs=evaluation)
         return replace(plan, quality=held_out_quality(plan, X, target, weight))
 
-    # ------------------------------------------------------------------ categories
+    # ------------------------------------------------------------------ how the library reads a row
 
-    def _encoded(self, X: Any) -> Any:
-        """Tables with categories as the trees know them: the number of each category, NaN for an unknown one."""
-        categories = getattr(self, "categories_", None)
-        if not categories or not hasattr(X, "iloc"):
-            return X
-        out = np.empty(X.shape, dtype=np.float64)
-        for j in range(X.shape[1]):
-            column = X.iloc[:, j]
-            known = categories.get(j)
-            if known is None:
-                out[:, j] = np.asarray(column, dtype=np.float64)
-            else:
-                code = {value: i for i, value in enumerate(known)}
-                out[:, j] = [code.get(value, np.nan) for value in column]
-        return out
+    @property
+    def categories_(self) -> dict[int, list[Any]]:
+        """Columns whose values are categories, each with its categories."""
+        return self.columns_.categories
+
+    @property
+    def _reads_rows_as_they_are(self) -> bool:
+        return self.columns_.are_plain
+
+    def _matrix(self, X: Any) -> Array:
+        """(n, d) numbers as the trees compare them."""
+        if self.columns_.are_plain and not _has_categories(X):
+            return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
+        return self.columns_.encode(X)
 
     def _checked(self, X: Any) -> Array:
-        if getattr(self, "categories_", None) and hasattr(X, "iloc"):
-            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
-            return np.asarray(self._encoded(X))
-        return super()._checked(X)
+        check_is_fitted(self, "plan_")
+        if self.columns_.are_plain and not _has_categories(X):
+            return super()._checked(X)
+        validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+        return self._matrix(X)
 
     # ------------------------------------------------------------------ training data
 
@@ -244,18 +245,16 @@ class ImportedModel(AnytimeModel):
     # ------------------------------------------------------------------ files and tags
 
     def _file_state(self) -> dict[str, Any]:
-        categories = None
-        if self.categories_ is not None:
-            categories = {str(j): list(known) for j, known in self.categories_.items()}
-        return {"source": self.source_, "categories": categories}
+        return {"source": self.source_, "columns": self.columns_.state()}
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
-        self.source_ = str(state.get("source", ""))
-        categories = state.get("categories")
-        self.categories_ = (
-            None if categories is None else {int(j): list(known) for j, known in categories.items()}
-        )
+        self.source_ = str(state["source"])
+        self.columns_ = Columns.from_state(state["columns"])
         self.ordering_ = None
+        if self.columns_.n_features != self.n_features_in_:
+            raise ValueError(
+                f"{self.columns_.n_features} columns are described, but the model has {self.n_features_in_}"
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -35,6 +35,11 @@ class Columns:
     missing_value: float = float("nan")
     rounded_down: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        for column in (*self.categories, *self.rounded_down):
+            if not 0 <= column < self.n_features:
+                raise ValueError(f"column {column} is not among the {self.n_features} columns")
+
     @property
     def are_plain(self) -> bool:
         """Whether a float array can go to the trees as it is."""

@@ -1,0 +1,214 @@
+"""Turney's bill (JAIR 2, 1995): the first test of a group pays in full, every later one its discount."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anytime.datasets import DataFormatError, load
+from anytime.datasets.turney import Test, discounts_as_steps
+
+STEPS = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
+
+HEART = [
+    Test("age", 1.00),
+    Test("sex", 1.00),
+    Test("cp", 1.00),
+    Test("trestbps", 1.00),
+    Test("chol", 7.27, "A", 5.17),
+    Test("fbs", 5.20, "A", 3.10),
+    Test("restecg", 15.50),
+    Test("thalach", 102.90, "B", 1.00),
+    Test("exang", 87.30, "C", 1.00),
+    Test("oldpeak", 87.30, "C", 1.00),
+    Test("slope", 87.30, "C", 1.00),
+    Test("ca", 100.90),
+    Test("thal", 102.90, "B", 1.00),
+]
+
+
+def bill(tests, bought):
+    """What the rule of the paper charges, test by test."""
+    by_name, opened, charges = {test.name: test for test in tests}, set(), []
+    for name in bought:
+        test = by_name[name]
+        charges.append(test.discount if test.group in opened else test.full)
+        if test.group:
+            opened.add(test.group)
+    return charges
+
+
+def charged(costs, bought):
+    """What the graph charges, test by test."""
+    return [costs.price([name], bought=bought[:k]) for k, name in enumerate(bought)]
+
+
+def test_every_order_of_the_grouped_heart_tests_costs_what_the_rule_says():
+    costs = discounts_as_steps(HEART, STEPS)
+    grouped = [test.name for test in HEART if test.group]
+    table = {}  # the price of a test depends on what was bought, not on the order: ask each question once
+    for order in permutations(grouped):
+        for k, (name, charge) in enumerate(zip(order, bill(HEART, order), strict=True)):
+            question = (name, frozenset(order[:k]))
+            if question not in table:
+                table[question] = costs.price([name], bought=order[:k])
+            assert table[question] == pytest.approx(charge, abs=1e-9)
+
+
+@given(st.permutations(HEART), st.integers(0, len(HEART)))
+def test_any_heart_tests_in_any_order(order, k):
+    bought = [test.name for test in order[:k]]
+    costs = discounts_as_steps(HEART, STEPS)
+    assert charged(costs, bought) == pytest.approx(bill(HEART, bought), abs=1e-9)
+    assert costs.price(bought) == pytest.approx(sum(bill(HEART, bought)), abs=1e-9)
+
+
+@st.composite
+def priced_tests(draw):
+    cents = st.integers(0, 20000)
+    shared = {group: draw(cents) for group in "ABC"}
+    groups = draw(st.lists(st.sampled_from(["", "A", "B", "C"]), min_size=1, max_size=10))
+    tests = []
+    for k, group in enumerate(groups):
+        price = draw(cents)
+        full, discount = (price + shared[group], price / 100) if group else (price, None)
+        tests.append(Test(f"t{k}", full / 100, group, discount))
+    return draw(st.permutations(tests)), tests
+
+
+@given(priced_tests())
+def test_any_consistent_price_list_in_any_order(drawn):
+    order, tests = drawn
+    bought = [test.name for test in order]
+    assert charged(discounts_as_steps(tests, STEPS), bought) == pytest.approx(bill(tests, bought), abs=1e-7)
+
+
+def test_shared_steps_of_heart():
+    costs = discounts_as_steps(HEART, STEPS)
+    assert {step: costs.prices[step] for step in STEPS.values()} == {
+        "blood draw": 2.10,
+        "procedure B": 101.90,
+        "procedure C": 86.30,
+    }
+    assert all(costs.groups[step] == () for step in STEPS.values())
+    assert costs.groups["thal"] == (12,)
+
+
+def test_discounts_that_no_single_step_explains_are_refused():
+    """Negative control: with unequal savings the bill depends on the order, and no graph of this kind can follow it."""
+    tests = [Test("a", 5.00, "A", 3.00), Test("b", 5.00, "A", 4.00)]
+    assert sum(bill(tests, ["a", "b"])) != sum(bill(tests, ["b", "a"]))
+    with pytest.raises(ValueError, match=r"group 'A' differ in what they save \(2.0 and 1.0\)"):
+        discounts_as_steps(tests, STEPS)
+
+
+# ---------------------------------------------------------------------- from files
+
+HEADER = "feature,group,cost_full,cost_discount,delay\n"
+
+
+def price_list(tests, delayed):
+    rows = [
+        f"{t.name},{t.group},{t.full:.2f},{t.full if t.discount is None else t.discount:.2f},"
+        f"{'delayed' if t.name in delayed else 'immediate'}\n"
+        for t in tests
+    ]
+    return HEADER + "".join(rows)
+
+
+@pytest.fixture
+def heart(put, sized):
+    put("heart/costs.csv", price_list(HEART, {"chol", "ca"}), plain=True)
+    rows = [
+        "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0",
+        "67.0,1.0,4.0,160.0,286.0,0.0,2.0,108.0,1.0,1.5,2.0,?,3.0,2",
+    ]
+    put("heart/processed.cleveland.data", "\n".join(rows) + "\n")
+    sized("heart", rows=2)
+
+
+def test_heart_from_files(heart):
+    data = load("heart")
+    assert data.y.tolist() == [0, 1]
+    assert data.target_names == ("healthy", "ill")
+    assert np.isnan(data.X).sum() == 1
+    assert np.isnan(data.X[1, 11])
+    assert data.costs == discounts_as_steps(HEART, STEPS)
+    assert data.costs.unit == "CAD"
+    assert data.delayed == ("chol", "ca")
+    assert data.costs.bind(13).n_groups == 16
+
+
+def test_heart_grades(heart):
+    data = load("heart", grades=True)
+    assert data.y.tolist() == [0, 2]
+    assert len(data.target_names) == 5
+
+
+def test_a_price_list_of_other_tests(heart, put):
+    put("heart/costs.csv", price_list(HEART[::-1], set()), plain=True)
+    with pytest.raises(
+        DataFormatError, match=r"heart/costs.csv is not what it should be: its features are not age, sex"
+    ):
+        load("heart")
+
+
+PIMA = [
+    Test("times_pregnant", 1.00),
+    Test("glucose_tol", 17.61, "A", 15.51),
+    Test("diastolic_bp", 1.00),
+    Test("triceps", 1.00),
+    Test("insulin", 22.78, "A", 20.68),
+    Test("mass_index", 1.00),
+    Test("pedigree", 1.00),
+    Test("age", 1.00),
+]
+
+
+def test_pima_zeros_that_stand_for_missing_values(put, sized):
+    put("pima/costs.csv", price_list(PIMA, set()), plain=True)
+    put("pima/pima-indians-diabetes.data", "0,148,72,0,0,33.6,0.627,50,1\n6,0,66,29,0,26.6,0.351,31,0\n")
+    sized("pima", rows=2)
+    assert np.isnan(load("pima").X).nonzero()[1].tolist() == [3, 4, 1, 4]
+    assert load("pima").X[0, 0] == 0
+    assert not np.isnan(load("pima", zeros_as_missing=False).X).any()
+
+
+def test_bupa_is_split_by_the_selector_and_asks_for_drinks(put, sized):
+    names = ("mcv", "alkphos", "sgpt", "sgot", "gammagt")
+    put("bupa/costs.csv", price_list([Test(name, 7.27, "A", 5.17) for name in names], set()), plain=True)
+    put("bupa/bupa.data", "85,92,45,27,31,0.0,1\n85,64,59,32,23,3.0,2\n86,54,33,16,54,2.0,2\n")
+    sized("bupa", rows=3)
+    data = load("bupa")
+    assert data.y.tolist() == [0, 1, 0]
+    assert data.train.tolist() == [0]
+    assert data.test.tolist() == [1, 2]
+    assert data.costs.price(["mcv", "sgot"]) == pytest.approx(2.10 + 2 * 5.17)
+
+
+THYROID_BLOOD = [
+    Test("TSH", 22.78, "A", 20.68),
+    Test("T3", 11.41, "A", 9.31),
+    Test("TT4", 14.51, "A", 12.41),
+    Test("T4U", 11.41, "A", 9.31),
+    Test("FTI", 0.00),
+]
+
+
+def test_thyroid_fti_is_free_once_both_its_parts_are_bought(put, sized):
+    from anytime.datasets.turney import read_thyroid
+
+    questions = [Test(name, 1.00) for name in read_thyroid.table.names[:16]]
+    put("thyroid/costs.csv", price_list(questions + THYROID_BLOOD, set()), plain=True)
+    for part in ("train", "test"):
+        put(f"thyroid/ann-{part}.data", "0.73 " + "0 " * 15 + "0.0006 0.015 0.12 0.082 0.146 3  \n")
+    sized("thyroid", rows=2)
+    costs = load("thyroid").costs
+    assert costs.price(["FTI"], bought=["TT4", "T4U"]) == 0
+    assert costs.price(["FTI"]) == pytest.approx(2.10 + 12.41 + 9.31)
+    assert costs.price(["FTI"], bought=["TSH"]) == pytest.approx(12.41 + 9.31)
+    assert load("thyroid").y.tolist() == [2, 2]
