@@ -34,10 +34,10 @@ demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
 build: $(VENV)/.dev ## install the package in place, with everything the checks need
 
 test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation
-	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS)
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 native-test: $(VENV)/.dev ## the native unit tests, plain and under address and undefined-behaviour sanitizers
 	$(call run_native_tests,plain,OFF)

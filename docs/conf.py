@@ -24,16 +24,13 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = False  # each page of the reference lists and describes its own room
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say the types in words
 autoclass_content = "class"
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 napoleon_use_rtype = False
-
-# Guide, gallery and results are pages beside this file; the index takes those that exist.
-suppress_warnings = ["toc.empty_glob"]
 
 
 def _skip_generated(app, what, name, obj, skip, options):  # type: ignore[no-untyped-def]

@@ -20,3 +20,4 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick"))
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no test opens a window
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads get in the way

@@ -1,9 +1,9 @@
 """Predictions under a budget: models you can interrupt.
 
 >>> import anytime as at
->>> costs = at.FeatureCosts([1.0, 5.0])
->>> costs.price([0, 1])
-6.0
+>>> costs = at.FeatureCosts({"age": 1.0, "scan": 25.0})
+>>> costs.price(["age", "scan"])
+26.0
 
 Importing this package loads nothing else: each name below is fetched from its room at first use, so that a program
 that only answers does not wait for what it takes to train.

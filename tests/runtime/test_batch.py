@@ -349,3 +349,20 @@ def test_failures_are_counted():
     answer = batch.advance()
     assert answer.prediction.tolist() == [11.5, 1.5, 21.5, 1.5]
     assert answer.failures == {"g1": "2 rows: ValueError: too large"}
+
+
+def test_stage_that_raises_leaves_its_rows_where_they_were():
+    broken = [True]
+
+    def sometimes(column):
+        if broken[0]:
+            raise OSError("no connection")
+        return column
+
+    plan = linear_plan(2, blocks=[LinearBlock([0], [[1.0]]), FunctionBlock([1], sometimes)])
+    batch = BatchSession(model_of(plan), np.ones((3, 2)))
+    with pytest.raises(OSError, match="no connection"):
+        batch.advance()
+    assert batch.read().stage.tolist() == [1, 1, 1]
+    broken[0] = False
+    assert batch.advance().prediction.tolist() == [2.5, 2.5, 2.5]

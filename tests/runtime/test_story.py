@@ -24,7 +24,9 @@ def test_raw_examples_to_answers_under_any_bound(tmp_path):
     X, groups = features.matrix(raws)
     assert groups["moments"] == ["mean", "spread"]
     costs = features.profile(raws[:20], path=tmp_path / "costs.yaml")
-    model = at.make_anytime(RandomForestClassifier(30, random_state=0).fit(X, y), costs=tmp_path / "costs.yaml")
+    model = at.make_anytime(
+        RandomForestClassifier(30, random_state=0).fit(X, y), costs=tmp_path / "costs.yaml"
+    )
     assert model.costs_ == costs
 
     session = at.Session(model, features)

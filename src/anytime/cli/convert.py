@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,12 +18,12 @@ from anytime.cli.io import (
     read_costs,
     read_table,
     target_for,
+    unit_costs,
     word_columns,
 )
 from anytime.cli.tables import console, note, print_title, step
 
 if TYPE_CHECKING:
-    from anytime.costs import FeatureCosts
     from anytime.trees.importers import Imported
 
 __all__ = ["convert"]
@@ -75,17 +77,20 @@ def convert(
 
     Example: anytime convert model.txt --costs prices.yaml --holdout valid.csv --target y -o model.anytime
     """
+    from anytime.trees import make_anytime
+
     if (holdout is None) != (target is None):
         raise UsageError("--holdout and --target go together: rows, and the column with the truth")
     check_writable(output)
-    imported = _import(source, trusted)
-    model = _unordered(imported, classes)
+    imported = _labelled(_import(source, trusted), classes)
     held = None
     if holdout is not None and target is not None:
-        held = _held_out(model, holdout, target, labelled=classes is not None)
-    model.costs = read_costs(costs) or _unit_costs(model)
-    with step(f"ordering {imported.trees.n_stages} stages"):
-        _adopt(model, imported, held)
+        held = _held_out(imported, holdout, target, named=classes is not None)
+    names = imported.feature_names if held is None else held[0].columns
+    prices = read_costs(costs) or (None if names is None else unit_costs(names))
+    with step(f"ordering {imported.trees.n_trees} trees"):
+        X, y = (None, None) if held is None else held
+        model = make_anytime(imported, costs=prices, X=X, y=y)
     model.save(output)
     print_title(f"{imported.source}: {imported.trees.n_trees} trees in {imported.trees.n_stages} stages")
     _say_what_it_buys(model, held, holdout)
@@ -111,69 +116,40 @@ def _import(path: Path, trusted: bool) -> Imported:
         raise CliError(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
 
 
-def _unordered(imported: Imported, classes: str | None) -> Any:
-    """A model that knows its labels and columns, and no plan yet."""
+def _labelled(imported: Imported, classes: str | None) -> Imported:
+    """The model with the labels that the user gives."""
     import numpy as np
 
-    from anytime.losses import LINKS
-    from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
-
-    model = (AnytimeClassifier if LINKS[imported.link].classifies else AnytimeRegressor)(
-        validation_fraction=None
-    )
-    model.n_features_in_ = imported.trees.n_features
-    if imported.feature_names is not None:
-        model.feature_names_in_ = np.array(imported.feature_names, dtype=object)
-    model.categories_ = imported.categories
+    if classes is None:
+        return imported
     if imported.classes is None:
-        if classes is not None:
-            raise UsageError("--classes is for classifiers, but this model predicts numbers")
-        return model
-    model.classes_ = imported.classes
-    if classes is not None:
-        labels = [label.strip() for label in classes.split(",")]
-        if len(labels) != len(imported.classes) or len(set(labels)) < len(labels):
-            raise UsageError(
-                f"--classes names {listing(labels)}, but the model has {len(imported.classes)} classes"
-            )
-        model.classes_ = np.array(labels)
-    return model
+        raise UsageError("--classes is for classifiers, but this model predicts numbers")
+    labels = [label.strip() for label in classes.split(",")]
+    if len(labels) != len(imported.classes) or len(set(labels)) < len(labels):
+        raise UsageError(
+            f"--classes names {listing(labels)}, but the model has {len(imported.classes)} classes"
+        )
+    return replace(imported, classes=np.array(labels))
 
 
-def _unit_costs(model: Any) -> FeatureCosts | None:
-    """1 per column, called by its name where it has one."""
-    from anytime.costs import FeatureCosts
-
-    names = getattr(model, "feature_names_in_", None)
-    return None if names is None else FeatureCosts(dict.fromkeys(map(str, names), 1.0), unit="columns")
-
-
-def _held_out(model: Any, path: Path, target: str, labelled: bool) -> tuple[Any, Any]:
-    """Held-out rows by the model's own columns; a file without names takes those of the table."""
-    import numpy as np
-
-    table = read_table(path, words=word_columns(model))
+def _held_out(imported: Imported, path: Path, target: str, named: bool) -> tuple[Any, Any]:
+    """Held-out rows by the model's own columns; a model without names takes those of the table."""
+    known = SimpleNamespace(n_features_in_=imported.trees.n_features, categories_=imported.categories)
+    if imported.classes is not None:
+        known.classes_ = imported.classes
+    if imported.feature_names is not None:
+        known.feature_names_in_ = imported.feature_names
+    table = read_table(path, words=word_columns(known))
     try:
-        y = target_for(model, table, target, path)
+        y = target_for(known, table, target, path)
     except UnknownLabel as error:
-        hint = "" if labelled else "; give the labels in the order of training with --classes"
+        hint = "" if named else "; give the labels in the order of training with --classes"
         raise CliError(f"{error}{hint}") from None
-    if not hasattr(model, "feature_names_in_"):
-        names = [name for name in table.columns if name != target]
-        if len(names) == model.n_features_in_:
-            model.feature_names_in_ = np.array(names, dtype=object)
-    return features_for(model, table, path, without=target), y
-
-
-def _adopt(model: Any, imported: Imported, held: tuple[Any, Any] | None) -> None:
-    labels = getattr(model, "classes_", None)
-    if labels is not None and held is not None:
-        X, y = held
-        number = {label: c for c, label in enumerate(labels.tolist())}
-        held = X, imported.classes[[number[label] for label in y.tolist()]]  # type: ignore[index]
-    model._adopt(imported, None if held is None else (*held, None))
-    if labels is not None:
-        model.classes_ = labels
+    if imported.feature_names is None:
+        others = [name for name in table.columns if name != target]
+        if len(others) == known.n_features_in_:
+            known.feature_names_in_ = others
+    return features_for(known, table, path, without=target), y
 
 
 def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | None) -> None:

@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from typer.core import TyperGroup
@@ -70,10 +71,11 @@ class Commands(TyperGroup):
         debug = "--debug" in given  # wherever it stands: it is wanted when a command line has just failed
         given = [argument for argument in given if argument != "--debug"] or ["--help"]
         _prepare_streams()
-        if not debug:
-            warnings.showwarning = _one_line_warning
         try:
-            result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            with warnings.catch_warnings():
+                if not debug:
+                    warnings.showwarning = _one_line_warning
+                result = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
         except _Stopped as stopped:
             sys.exit(_stop(int(stopped.args[0])))
         except Exception as error:
@@ -149,11 +151,9 @@ def _exit_code(error: Exception) -> int:
 
 
 def _say(kind: str, text: str) -> None:
-    try:
+    with suppress(OSError):  # nobody may be listening any more
         sys.stdout.flush()
         print(f"anytime: {kind}: {text}", file=sys.stderr, flush=True)
-    except OSError:
-        pass  # nobody listens any more
 
 
 def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -173,5 +173,6 @@ def _stop(code: int) -> int:
         print(file=sys.stderr)
         _say("error", "interrupted")
     else:  # the interpreter flushes stdout once more on its way out; let that go nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

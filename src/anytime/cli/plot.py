@@ -14,7 +14,7 @@ from anytime.cli.tables import console, number
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
 
-__all__ = ["draw", "print_curves", "sparkline"]
+__all__ = ["draw", "print_curves"]
 
 Array = NDArray[np.float64]
 
@@ -35,15 +35,6 @@ PENS = (
     Pen("┄", "┆", ".", "cyan"),
     Pen("·", ":", ":", "magenta"),
 )
-_BARS = "▁▂▃▄▅▆▇█"
-
-
-def sparkline(values: Array, ascii_only: bool = False) -> str:
-    """One character per value, from the least to the greatest."""
-    levels = "_.-=+*#@" if ascii_only else _BARS
-    low, high = float(np.min(values)), float(np.max(values))
-    place = np.zeros(len(values)) if high == low else (values - low) / (high - low)
-    return "".join(levels[round(float(p) * (len(levels) - 1))] for p in place)
 
 
 def print_curves(curves: Mapping[str, AnytimeCurve], *, log: bool = False, height: int = 11) -> None:

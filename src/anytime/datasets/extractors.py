@@ -1,8 +1,8 @@
 """Eight descriptors of one 32 x 32 image, from a few microseconds to more than a millisecond.
 
 Each is a real computation with its own time, so prices can be measured instead of invented. The cheap ones look at the
-image as it is; the better ones first set the digit upright, which is what costs. Two (``holes`` and ``waves``) are
-dear for what they tell: a learner that minds prices should leave them for last.
+image as it is; the better ones first set the digit upright, which is what costs. One, ``holes``, is dear for what it
+tells: a learner that minds prices should leave it for last.
 """
 
 from __future__ import annotations

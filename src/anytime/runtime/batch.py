@@ -203,7 +203,7 @@ class BatchSession:
         if reason := bounds.interrupted(now):
             return reason
         allowance = None if total is None else total - self._spent()
-        return tile.work(Work(min(self.slice_seconds, bounds.due - now), allowance, bounds))
+        return tile.unit(Work(min(self.slice_seconds, bounds.due - now), allowance, bounds))
 
     def _spent(self) -> int:
         return self._departed + sum(tile.spent for _, tile in self._tiles)

@@ -114,7 +114,7 @@ class Tile:
         run = self.run
         assert run.ledger is not None
         if not self.bought[self.layout.used].all():
-            self.bought = run.ledger.bought.any(axis=0)
+            self.bought = np.asarray(run.ledger.bought.any(axis=0))
         self.snapshot = TileSnapshot(
             run.scores(), run.done.copy(), run.ledger.paid, self.bought, run.complete
         )
@@ -126,7 +126,7 @@ class Tile:
 
     # ------------------------------------------------------------------ one unit of work
 
-    def work(self, work: Work) -> str:
+    def unit(self, work: Work) -> str:
         """Take some of the rows that wait longest through their next stage; a reason to stop, or an empty string."""
         s, rows = self.queue.take()
         rows = rows[~self.gone[rows]]
@@ -136,14 +136,15 @@ class Tile:
         self.queue.put(rest, np.full(rest.size, s))
         if chunk.size == 0:
             return "budget"
-        end = self._stride(s, chunk, work)
-        ready, reason = self._prepared(s, chunk, work)
-        if ready.size:
-            began = self.clock()
-            self._advance(s, end, ready)
-            b = self.layout.block_of[s]
-            pace = self.timings.stage(*self.plan.block_start[b : b + 2])
-            self.timings.observe(pace, self.clock() - began, ready.size * (end - s))
+        try:
+            end = self._stride(s, chunk, work)
+            ready, reason = self._prepared(s, chunk, work)
+            if ready.size:
+                self._advance(s, end, ready)
+        except BaseException:  # a stage or an extractor raised: the rows can be taken up again
+            left = chunk[self.run.done[chunk] == s]
+            self.queue.put(left, np.full(left.size, s))
+            raise
         self._wait(ready[self.run.done[ready] > s])  # a row that did not move cannot pay, and waits no more
         self.publish()
         return reason
@@ -182,13 +183,15 @@ class Tile:
         return s + 1 if pace is None else min(end, s + max(1, int(work.seconds / (pace * rows.size))))
 
     def _advance(self, s: int, end: int, rows: Rows) -> None:
-        run, b = self.run, self.layout.block_of[s]
+        run, b, began = self.run, self.layout.block_of[s], self.clock()
         limit = run.done.copy()
         limit[rows] = end
         if self.layout.native[b]:
             run._run_natively(b, limit, self.cap, np.inf, None)
         else:
             run._do_stage(s, rows, limit, self.cap)
+        pace = self.timings.stage(*self.plan.block_start[b : b + 2])
+        self.timings.observe(pace, self.clock() - began, rows.size * (end - s))
         reached = np.bincount(run.done[rows] - s, minlength=end - s + 1)
         self.updates[s:end] += reached[::-1].cumsum()[::-1][1:]  # stage j has worked on all that got beyond j
         if self.examples is not None:
@@ -227,9 +230,8 @@ class Tile:
             price = self.run.ledger.quote(groups, rows) + evaluation
             able = self.run.ledger.paid[rows] + price <= self.cap[rows]
             served, reason = self._gather(s, rows[able], groups, evaluation, work)
-            rows = np.sort(
-                np.concatenate([served, rows[~able]])
-            )  # the engine ends those that cannot pay the gate
+            # Rows that cannot pay for the gate still do the stage: the engine ends them after it.
+            rows = np.sort(np.concatenate([served, rows[~able]]))
         if reason:
             self.queue.put(rows, np.full(rows.size, s))
             return rows[:0], reason
@@ -296,7 +298,8 @@ class Tile:
         if extractor is not None and (extractor.batch or extractor.is_async):
             self.run.ledger.buy(group, np.array(members))
             fresh = [self.examples[i] for i in members if not self.examples[i].is_pending(g)]
-            future = self.layout.features.submit(name, [e.raw for e in fresh], [e.results for e in fresh])
+            if fresh:
+                future = self.layout.features.submit(name, [e.raw for e in fresh], [e.results for e in fresh])
             for place, example in enumerate(fresh):
                 example.expect(g, future, began, place)
         reason = ""

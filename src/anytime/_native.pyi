@@ -1,0 +1,189 @@
+"""Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has paid.
+
+Arrays are taken as they are, never converted: type, number of dimensions and C order must be those stated.
+"""
+
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+class StopFlag:
+    """A flag that native loops read without holding the interpreter's lock."""
+
+    def __init__(self) -> None: ...
+    def set(self) -> None:
+        """Ask every run that was given this flag to stop."""
+    def clear(self) -> None:
+        """Take the request back."""
+    def is_set(self) -> bool:
+        """Whether a stop has been asked for."""
+
+class CostTable:
+    """Groups of columns, their prices in ticks, and the groups each requires.
+
+    ``require[require_start[g]:require_start[g + 1]]`` are the direct requirements of group ``g``; ``column_group[j]``
+    is the group of column ``j``. A cycle, a bad index, a negative price or a total over ``2**62`` is a ``ValueError``.
+    """
+
+    def __init__(
+        self,
+        prices: NDArray[np.int64],
+        require_start: NDArray[np.int64],
+        require: NDArray[np.int32],
+        column_group: NDArray[np.int32],
+    ) -> None: ...
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+    def closure(self, group: int) -> list[int]:
+        """The group and all it needs, directly or not, ascending."""
+    def price(self, groups: NDArray[np.int32]) -> int:
+        """Ticks for the groups and all they need, each counted once."""
+    def __getstate__(self) -> tuple[Any, ...]: ...
+    def __setstate__(self, state: tuple[Any, ...]) -> None: ...
+
+class Ledger:
+    """Per row: the groups bought, each once with what it requires, and the ticks paid."""
+
+    def __init__(self, table: CostTable, n_rows: int) -> None: ...
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+    @property
+    def table(self) -> CostTable:
+        """The prices it charges."""
+    def buy(self, groups: NDArray[np.int32], rows: NDArray[np.int64] | None = None) -> None:
+        """Pay, in the rows (all if None), for the groups and all they need that the row does not have yet."""
+    def quote(self, groups: NDArray[np.int32], rows: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """What ``buy`` would charge each row, without buying."""
+    def charge(self, ticks: int, rows: NDArray[np.int64] | None = None) -> None:
+        """Add an evaluation cost to the rows."""
+    @property
+    def paid(self) -> NDArray[np.int64]:
+        """(n_rows,) ticks paid, a copy."""
+    @property
+    def bought(self) -> NDArray[np.bool_]:
+        """(n_rows, n_groups) which groups each row has, a copy."""
+    def copy(self) -> Ledger:
+        """A ledger of its own in the same state."""
+    def __getstate__(self) -> tuple[Any, ...]: ...
+    def __setstate__(self, state: tuple[Any, ...]) -> None: ...
+
+class _ForestArrays(TypedDict):
+    tree_start: NDArray[np.int64]
+    stage_start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    default_left: NDArray[np.uint8]
+    missing: NDArray[np.uint8]
+    category_set: NDArray[np.int32]
+    members_left: NDArray[np.uint8]
+    category_start: NDArray[np.int64]
+    categories: NDArray[np.int32]
+    value: NDArray[np.float64]
+    tree_output: NDArray[np.int32]
+    n_outputs: int
+    n_features: int
+    float32_input: bool
+    shift: int
+
+class Forest:
+    """An ensemble of trees, checked and immutable. Takes the fields of ``anytime.trees.TreeArrays``.
+
+    Sums are whole multiples of ``unit`` = ``2.0**-shift``, hence the same bits in any order. Without ``shift`` the finest
+    unit that cannot overflow is chosen. Arrays that are not a forest are a ``ValueError`` that names tree and node.
+    """
+
+    def __init__(
+        self,
+        *,
+        tree_start: NDArray[np.int64],
+        stage_start: NDArray[np.int64],
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float64],
+        left: NDArray[np.int32],
+        right: NDArray[np.int32],
+        default_left: NDArray[np.uint8],
+        missing: NDArray[np.uint8],
+        category_set: NDArray[np.int32],
+        members_left: NDArray[np.uint8],
+        category_start: NDArray[np.int64],
+        categories: NDArray[np.int32],
+        value: NDArray[np.float64],
+        tree_output: NDArray[np.int32],
+        n_outputs: int,
+        n_features: int,
+        float32_input: bool = False,
+        shift: int | None = None,
+    ) -> None: ...
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+    @property
+    def n_stages(self) -> int:
+        """Number of stages."""
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+    @property
+    def n_features(self) -> int:
+        """Number of columns a row has."""
+    @property
+    def unit(self) -> float:
+        """What one in a sum is worth: ``2.0**-shift``."""
+    @property
+    def shift(self) -> int:
+        """Binary digits after the point of the sums."""
+    def run(
+        self,
+        X: NDArray[np.float64],
+        acc: NDArray[np.int64],
+        done: NDArray[np.int32],
+        until: NDArray[np.int32],
+        deadline: float = ...,
+        stop: StopFlag | None = None,
+        threads: int = 1,
+    ) -> bool:
+        """Take row i of ``X`` (n, d) from ``done[i]`` to ``until[i]`` stages, adding to ``acc`` (n, K); True when all got there.
+
+        All rows advance through early stages before late ones. When the deadline (``time.monotonic`` seconds) or the
+        flag cuts it short, ``acc`` holds exactly the first ``done[i]`` stages of row i.
+        """
+    def run_one(self, x: NDArray[np.float64], until: int, deadline: float, acc: NDArray[np.int64]) -> int:
+        """One row (d,) from the start: overwrites ``acc`` (K,), returns the stages done by the deadline."""
+    def run_metered(
+        self,
+        X: NDArray[np.float64],
+        acc: NDArray[np.int64],
+        done: NDArray[np.int32],
+        until: NDArray[np.int32],
+        ledger: Ledger,
+        evaluation: NDArray[np.int64],
+        budget: NDArray[np.int64],
+        deadline: float = ...,
+        stop: StopFlag | None = None,
+        halted: NDArray[np.bool_] | None = None,
+    ) -> bool:
+        """Like ``run``, but a row buys the groups its path tests; False when the clock or the flag cut it short.
+
+        A row that cannot pay stays at its last complete stage (and is marked in ``halted``, if given; rows already
+        marked are left alone). What an abandoned stage paid stays paid.
+        """
+    def need(self, x: NDArray[np.float64], stage: int, available: NDArray[np.bool_], table: CostTable) -> int:
+        """First group that the row's path through the stage tests and that is not available, else -1."""
+    def stage_columns(self, stage: int) -> NDArray[np.int32]:
+        """Columns that the stage may test, ascending."""
+    def stage_outputs(self, X: NDArray[np.float64], stages: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(len(stages), n, K) what each of the stages adds by itself."""
+    def select(self, stages: NDArray[np.int64]) -> Forest:
+        """A forest of those stages in that order, with the same unit."""
+    def arrays(self) -> _ForestArrays:
+        """The constructor's arguments: the fields of TreeArrays exactly as they were given, and ``shift``."""
+    def __getstate__(self) -> _ForestArrays: ...
+    def __setstate__(self, state: _ForestArrays) -> None: ...

@@ -1,0 +1,79 @@
+"""``anytime demo``: the first minute."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import anytime as at
+from tests.cli.running import fails, run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo") / "new"
+    return folder, run("demo", "--quick", "--output", folder).stdout
+
+
+def test_tells_its_story_in_80_columns(told: tuple[Path, str]) -> None:
+    _, said = told
+    for part in range(1, 7):
+        assert any(line.startswith(f"{part}  ") for line in said.splitlines())
+    for asked in ("budget", "deadline 20 ms", "stop at 1.5 ms", "50% sure is enough", "take your time"):
+        assert asked in said
+    wide = [line for line in said.splitlines() if len(line.rstrip()) > 80 and "anytime " not in line]
+    assert not wide
+
+
+def test_leaves_a_model_prices_a_plot_and_a_report(told: tuple[Path, str]) -> None:
+    folder, said = told
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"digits.anytime", "costs.yaml", "curve.png", "report.html", "test.csv"}
+    assert all(name in said for name in names)
+    assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "usual" in (folder / "report.html").read_text()
+    model = at.load(folder / "digits.anytime")
+    assert at.FeatureCosts.read(folder / "costs.yaml") == model.costs_
+
+
+def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none(told: tuple[Path, str]) -> None:
+    folder, _ = told
+    model = at.load(folder / "digits.anytime")
+    table = pd.read_csv(folder / "test.csv")
+    X, y = table.drop(columns="digit"), table["digit"]
+    nothing, first, everything = (model.score(X, y, budget=b) for b in (0, model.stage_costs_[0], None))
+    assert nothing < 0.2 < first < everything
+    assert everything > 0.85
+
+
+def test_what_it_proposes_next_works(told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, said = told
+    proposed = [
+        line.split()[1:]
+        for line in said.splitlines()
+        if line.strip().startswith("anytime ") and "YOUR" not in line
+    ]
+    assert {line[0] for line in proposed} == {"inspect", "predict", "curve"}
+    for arguments in proposed:
+        run(*arguments)
+
+
+def test_without_matplotlib_only_the_picture_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, package, None)
+    said = run("demo", "--quick", "-o", tmp_path).stdout
+    assert "curve.png is left out: matplotlib is not installed" in said
+    assert not (tmp_path / "curve.png").exists()
+    assert (tmp_path / "report.html").exists()
+
+
+def test_place_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "is a file; name a folder" in fails("demo", "-o", tmp_path / "file")

@@ -1,0 +1,149 @@
+"""``anytime fit``: a table in, a model file and a summary out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anytime as at
+from tests.cli.running import fails, run
+
+
+def fit(data: Path, target: str, *options: object) -> tuple[at.AnytimeClassifier, str]:
+    """The model that ``anytime fit`` wrote, and what it said."""
+    file = data.parent / f"{target}-{abs(hash(options))}.anytime"
+    result = run("fit", data, "--target", target, "--trees", 10, *options, "-o", file)
+    return at.load(file), result.stdout
+
+
+def test_summary_says_what_is_bought_and_what_it_is_good_for(folder: Path) -> None:
+    _, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml")
+    assert "240 rows, 5 columns: classification, 2 classes, one group per tree" in said
+    assert "10 stages; accuracy on the 48 rows kept aside" in said
+    lines = {line.split("  ")[0]: line.split() for line in said.splitlines() if line}
+    assert lines["draw, blood"][2] == "7.1"  # what a group requires is bought with it
+    assert lines["nothing"][1:4] == ["0", "0", "-"]
+    assert "95% of the gain costs" in said
+
+
+def test_with_prices_each_tree_keeps_to_one_group(folder: Path) -> None:
+    for learner in ("hist", "lightgbm", "xgboost"):
+        model, _ = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--model", learner)
+        assert {len(stage.groups) for stage in model.plan_} <= {0, 1}, learner
+
+
+def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
+    model, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--mixed")
+    assert max(len(stage.groups) for stage in model.plan_) > 1
+    assert "one group per tree" not in said
+
+
+def test_a_tree_may_also_use_what_its_group_requires(folder: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "p.yaml"
+    prices.write_text(
+        "groups: {a: {price: 1, columns: [age, chol]}, b: {price: 1, columns: [ecg], requires: [a]}}"
+    )
+    table = pd.read_csv(folder / "numbers.csv")
+    table["y"] = table["age"] * table["ecg"]
+    table.to_csv(tmp_path / "d.csv", index=False)
+    model, _ = fit(tmp_path / "d.csv", "y", "--costs", prices)
+    assert ("a", "b") in {stage.groups for stage in model.plan_}
+
+
+def test_without_prices_each_column_costs_1_and_is_called_by_its_name(folder: Path) -> None:
+    model, said = fit(folder / "numbers.csv", "age")
+    assert model.costs_.prices == {"chol": 1.0, "ecg": 1.0}
+    assert "cost (columns)" in said
+
+
+@pytest.mark.parametrize("learner", ["hist", "forest", "extra", "boosting", "lightgbm", "xgboost"])
+def test_every_learner_fits_numbers_and_classes(folder: Path, tmp_path: Path, learner: str) -> None:
+    model, said = fit(folder / "numbers.csv", "age", "--model", learner)
+    assert isinstance(model, at.AnytimeRegressor)
+    assert "regression" in said
+    table = pd.read_csv(folder / "numbers.csv")
+    table["age"] = np.where(table["age"] > 60, "old", np.where(table["age"] > 40, "middle", "young"))
+    table.to_csv(tmp_path / "classes.csv", index=False)
+    model, said = fit(tmp_path / "classes.csv", "age", "--model", learner)
+    assert model.classes_.tolist() == ["middle", "old", "young"]
+    assert "classification, 3 classes" in said
+
+
+@pytest.mark.parametrize(
+    ("values", "found"), [([0, 1], "classification"), ([0.5, 1.5], "regression"), (range(40), "regression")]
+)
+def test_task_is_guessed_from_the_target(tmp_path: Path, values: list[float], found: str) -> None:
+    table = pd.DataFrame({"x": np.arange(120.0), "y": np.resize(values, 120)})
+    table.to_csv(tmp_path / "d.csv", index=False)
+    assert found in fit(tmp_path / "d.csv", "y")[1]
+
+
+def test_task_can_be_said(tmp_path: Path) -> None:
+    pd.DataFrame({"x": np.arange(60.0), "y": np.resize([1, 2, 3], 60)}).to_csv(
+        tmp_path / "d.csv", index=False
+    )
+    assert isinstance(fit(tmp_path / "d.csv", "y", "--task", "regression")[0], at.AnytimeRegressor)
+
+
+def test_budget_is_kept_with_the_model(folder: Path) -> None:
+    model, _ = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--budget", 8.1)
+    table = pd.read_csv(folder / "patients.csv")
+    assert model.budget == 8.1
+    assert model.cost(table.drop(columns="sick")).max() <= 8.1
+
+
+def test_same_seed_gives_the_same_file(folder: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        run("fit", folder / "patients.csv", "-t", "sick", "--trees", 5, "--seed", 3, "-o", tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_without_holdout_nothing_is_judged(folder: Path) -> None:
+    _, said = fit(folder / "numbers.csv", "age", "--holdout", 0)
+    assert "r2" not in said
+    assert "held-out loss" in said  # what ordered the stages
+
+
+@pytest.mark.parametrize("name", ["d.parquet", "d.csv.gz", "semicolons.csv", "d.tsv"])
+def test_reads_parquet_compressed_and_other_separators(
+    patients: pd.DataFrame, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    if name.endswith("parquet"):
+        patients.to_parquet(path)
+    else:
+        patients.to_csv(path, index=False, sep=";" if "semi" in name else "\t" if "tsv" in name else ",")
+    model, said = fit(path, "sick")
+    assert "240 rows, 5 columns" in said
+    assert list(model.feature_names_in_) == ["age", "sex", "city", "chol", "ecg"]
+
+
+def test_reads_a_pipe(folder: Path, tmp_path: Path) -> None:
+    given = (folder / "patients.csv").read_text()
+    run("fit", "-", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime", given=given)
+
+
+def test_saved_row_numbers_are_no_feature(patients: pd.DataFrame, tmp_path: Path) -> None:
+    patients.to_csv(tmp_path / "d.csv")  # with pandas' index, as people do
+    result = run("fit", tmp_path / "d.csv", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime")
+    assert "240 rows, 5 columns" in result.stdout
+    assert "row numbers" in result.stderr
+
+
+def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> None:
+    said = fails(
+        "fit", folder / "patients.csv", "-t", "sick", "--model", "forest", "-o", tmp_path / "m", code=2
+    )
+    assert "--model forest needs numbers, but sex, city hold words" in said
+    assert "hist, lightgbm, xgboost" in said
+
+
+def test_forest_cannot_keep_trees_to_groups(folder: Path, tmp_path: Path) -> None:
+    data = folder / "numbers.csv"
+    said = fails(
+        "fit", data, "-t", "age", "--model", "forest", "--one-group-per-tree", "-o", tmp_path / "m", code=2
+    )
+    assert said == "--one-group-per-tree works with --model hist, lightgbm, xgboost, not with forest"

@@ -1,0 +1,95 @@
+"""``anytime predict``: answers for a table, within bounds."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anytime as at
+from tests.cli.running import fails, run
+
+
+def answers(*arguments: object) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(run("predict", *arguments).stdout))
+
+
+def test_answers_are_those_of_the_model(folder: Path, patients: pd.DataFrame) -> None:
+    model = at.load(folder / "sick.anytime")
+    X = patients.drop(columns="sick")
+    for budget in (None, 1.0, 8.1):
+        options = [] if budget is None else ["--budget", budget]
+        found = answers(folder / "sick.anytime", folder / "patients.csv", *options)
+        assert found["prediction"].tolist() == model.predict(X, budget=budget).tolist()
+
+
+def test_probabilities_cost_and_stage_stand_beside_the_answer(folder: Path, patients: pd.DataFrame) -> None:
+    found = answers(
+        folder / "sick.anytime", folder / "patients.csv", "--proba", "--with-cost", "--budget", 8.1
+    )
+    model = at.load(folder / "sick.anytime")
+    assert list(found) == ["prediction", "p_no", "p_yes", "cost", "stage"]
+    expected = model.predict_proba(patients.drop(columns="sick"), budget=8.1)
+    np.testing.assert_allclose(found[["p_no", "p_yes"]], expected)
+    assert found["cost"].max() <= 8.1
+
+
+def test_no_time_gives_the_constant_answer(folder: Path) -> None:
+    found = answers(folder / "sick.anytime", folder / "patients.csv", "--deadline", 0, "--with-cost")
+    assert found["prediction"].nunique() == 1
+    assert (found["stage"] == 0).all()
+
+
+def test_columns_are_found_by_name_in_any_order(folder: Path, patients: pd.DataFrame, tmp_path: Path) -> None:
+    shuffled = patients[["sick", "ecg", "city", "chol", "sex", "age"]].assign(extra=1)
+    shuffled.to_csv(tmp_path / "d.csv", index=False)
+    expected = answers(folder / "sick.anytime", folder / "patients.csv")
+    pd.testing.assert_frame_equal(answers(folder / "sick.anytime", tmp_path / "d.csv"), expected)
+
+
+def test_words_that_look_like_numbers_stay_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    code = rng.choice(["7", "8", "A1"], 200)
+    pd.DataFrame({"code": code, "y": np.where(code == "7", "in", "out")}).to_csv(
+        tmp_path / "d.csv", index=False
+    )
+    run("fit", tmp_path / "d.csv", "-t", "y", "--trees", 20, "-o", tmp_path / "m.anytime")
+    pd.DataFrame({"code": [7, 8]}).to_csv(tmp_path / "new.csv", index=False)
+    assert answers(tmp_path / "m.anytime", tmp_path / "new.csv")["prediction"].tolist() == ["in", "out"]
+
+
+def test_unknown_word_is_taken_for_missing(folder: Path, patients: pd.DataFrame, tmp_path: Path) -> None:
+    patients.assign(city="atlantis").to_csv(tmp_path / "d.csv", index=False)
+    missing = patients.assign(city=np.nan)
+    expected = at.load(folder / "sick.anytime").predict(missing.drop(columns="sick"))
+    assert answers(folder / "sick.anytime", tmp_path / "d.csv")["prediction"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_writes_a_file_and_says_so(folder: Path, tmp_path: Path, name: str) -> None:
+    result = run("predict", folder / "sick.anytime", folder / "patients.csv", "-o", tmp_path / name)
+    read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
+    assert len(read(tmp_path / name)) == 240
+    assert result.stdout == ""
+    assert "240 rows, mean cost" in result.stderr
+
+
+def test_model_without_names_takes_columns_in_order(folder: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(folder / "numbers.csv")
+    y = table.pop("age")
+    model = at.AnytimeRegressor(random_state=0).fit(table.to_numpy(), y)
+    model.save(tmp_path / "m.anytime")
+    table.to_csv(tmp_path / "d.csv", index=False)
+    found = answers(tmp_path / "m.anytime", tmp_path / "d.csv")["prediction"]
+    np.testing.assert_allclose(found, model.predict(table.to_numpy()))
+    said = fails("predict", tmp_path / "m.anytime", folder / "numbers.csv")
+    assert "has 3 columns, but the model takes 2 and knows no names" in said
+
+
+def test_regression_has_no_probabilities(folder: Path, tmp_path: Path) -> None:
+    run("fit", folder / "numbers.csv", "-t", "age", "--trees", 5, "-o", tmp_path / "m.anytime")
+    said = fails("predict", tmp_path / "m.anytime", folder / "numbers.csv", "--proba", code=2)
+    assert "is a regression model" in said
