@@ -19,7 +19,8 @@ def vowels(text):
 
 
 def test_columns_are_named_after_their_group():
-    X, groups = Features({"size": len, "vowels": vowels}).matrix(TEXTS)
+    features = Features({"size": len, "vowels": vowels})
+    X, groups = features.matrix(TEXTS), features.groups(TEXTS[0])
     assert groups == {"size": ["size"], "vowels": ["vowels[0]", "vowels[1]", "vowels[2]"]}
     assert X.columns.tolist() == ["size", "vowels[0]", "vowels[1]", "vowels[2]"]
     assert_array_equal(X.to_numpy(), [[7, 1, 1, 1], [6, 0, 1, 0], [4, 0, 0, 0]])
@@ -30,14 +31,14 @@ def test_columns_can_be_given_or_returned():
         {"vowels": vowels, "ends": lambda text: {"first": ord(text[0]), "last": ord(text[-1])}},
         columns={"vowels": ["a", "e", "i"]},
     )
-    X, groups = features.matrix(TEXTS)
+    X, groups = features.matrix(TEXTS), features.groups(TEXTS[0])
     assert groups == {"vowels": ["a", "e", "i"], "ends": ["first", "last"]}
     assert X.loc[1, "last"] == ord("t")
 
 
 def test_groups_are_ready_for_a_price_list():
     features = Features({"size": len, "vowels": vowels}, requires={"vowels": ["size"]})
-    X, groups = features.matrix(TEXTS)
+    X, groups = features.matrix(TEXTS), features.groups(TEXTS[0])
     costs = FeatureCosts({"size": 1.0, "vowels": 2.0}, groups=groups, requires=features.requires)
     assert costs.bind(4, list(X.columns)).column_group.tolist() == [0, 1, 1, 1]
 
@@ -51,13 +52,13 @@ def test_step_without_columns_is_built_on_by_others():
         },
         columns={"parse": []},
     )
-    X, groups = features.matrix(TEXTS)
+    X, groups = features.matrix(TEXTS), features.groups(TEXTS[0])
     assert groups == {"parse": [], "kinds": ["kinds"], "repeats": ["repeats"]}
     assert_array_equal(X.to_numpy(), [[7, 0], [6, 0], [4, 0]])
 
 
 def test_function_that_returns_nothing_is_a_step():
-    _, groups = Features({"start": lambda raw: None, "size": len}).matrix(TEXTS)
+    groups = Features({"start": lambda raw: None, "size": len}).groups(TEXTS[0])
     assert groups["start"] == []
 
 
@@ -108,7 +109,7 @@ def test_batch_extractor_sees_all_examples_at_once(together):
         Features({"size": Extractor(size, batch=True)}, columns={"size": ["size"]}),
         Features({"size": size}, batch=["size"], columns={"size": ["size"]}),
     ):
-        X, _ = features.matrix(TEXTS)
+        X = features.matrix(TEXTS)
         assert X["size"].tolist() == [7, 6, 4]
     assert calls == [3, 3, 3]
 
@@ -119,7 +120,7 @@ def test_batch_extractor_may_return_a_table():
     def table(texts):
         return pd.DataFrame({"size": [len(text) for text in texts], "a": [text.count("a") for text in texts]})
 
-    X, _ = Features({"both": table}, batch=True, columns={"both": ["size", "a"]}).matrix(TEXTS)
+    X = Features({"both": table}, batch=True, columns={"both": ["size", "a"]}).matrix(TEXTS)
     assert_array_equal(X.to_numpy(), [[7, 1], [6, 0], [4, 0]])
 
 
@@ -138,7 +139,7 @@ def test_derived_batch_extractor_gets_lists():
         },
         batch=["size"],
     )
-    assert features.matrix(TEXTS)[0]["twice"].tolist() == [14, 12, 8]
+    assert features.matrix(TEXTS)["twice"].tolist() == [14, 12, 8]
 
 
 def test_asynchronous_extractors_run_at_once():
@@ -152,7 +153,7 @@ def test_asynchronous_extractors_run_at_once():
         running -= 1
         return len(text)
 
-    X, _ = Features({"size": size}).matrix(TEXTS)
+    X = Features({"size": size}).matrix(TEXTS)
     assert X["size"].tolist() == [7, 6, 4]
     assert most == 3
 

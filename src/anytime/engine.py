@@ -100,12 +100,13 @@ class Run:
         for b, first in enumerate(self.plan.block_start[:-1]):
             if not (limit > first).any():
                 break
-            run_block = self._run_natively if self._is_native(b) else self._run_staged
+            run_block = self.run_natively if self.is_native(b) else self._run_staged
             if not run_block(b, limit, cap, deadline, stop):
                 return False
         return True
 
-    def _is_native(self, b: int) -> bool:
+    def is_native(self, b: int) -> bool:
+        """Whether block ``b`` is a forest without rules, replacing stages or a table, to be run in one native call."""
         plan, first, last = self.plan, *self.plan.block_start[b : b + 2]
         if plan.blocks[b].forest is None or plan.weights is not None:
             return False
@@ -113,13 +114,16 @@ class Run:
             return False
         return not any(first <= s < last for rules in (plan.passes, plan.stops) for s in rules)
 
-    def _run_natively(
+    def run_natively(
         self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
     ) -> bool:
+        """Take the rows that have reached block ``b`` through it, each to its ``limit``; ``limit`` falls where money ends."""
         first, last = self.plan.block_start[b : b + 2]
         # minimum and maximum: np.clip takes several times as long on the one row of a session
         reached = np.minimum(np.maximum(self.done - first, 0), last - first)
-        may = np.where(self.done >= first, np.minimum(np.maximum(limit - first, reached), last - first), reached)
+        may = np.where(
+            self.done >= first, np.minimum(np.maximum(limit - first, reached), last - first), reached
+        )
         before = reached.copy()
         sums = self._tree_sums(b)
         flag = stop if isinstance(stop, StopFlag) else None
@@ -177,12 +181,12 @@ class Run:
                     pace = self._pace.get(b)
                     size = min(size, _FIRST_CHUNK if pace is None else max(1, int(_SLICE / pace)))
                 began = time.perf_counter()
-                self._do_stage(s, rows[at : at + size], limit, cap)
+                self.do_stage(s, rows[at : at + size], limit, cap)
                 self._pace[b] = max((time.perf_counter() - began) / size, 1e-9)
                 at += size
         return True
 
-    def _do_stage(
+    def do_stage(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
     ) -> None:
         """Stage ``s`` for ``rows``, all or nothing for each row."""

@@ -128,8 +128,8 @@ class Features:
     Examples
     --------
     >>> features = Features({"size": len, "letters": lambda text: [text.count(c) for c in "aeiou"]})
-    >>> X, groups = features.matrix(["anytime", "budget"])
-    >>> groups["letters"]
+    >>> X = features.matrix(["anytime", "budget"])
+    >>> features.groups("anytime")["letters"]
     ['letters[0]', 'letters[1]', 'letters[2]', 'letters[3]', 'letters[4]']
     >>> X["size"].tolist()
     [7.0, 6.0]
@@ -206,7 +206,7 @@ class Features:
 
     # ------------------------------------------------------------------ all groups of many examples
 
-    def matrix(self, raws: Sequence[Any]) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    def matrix(self, raws: Sequence[Any]) -> pd.DataFrame:
         """All features of all examples: a training matrix by the same extractors that will answer.
 
         Parameters
@@ -215,27 +215,37 @@ class Features:
 
         Returns
         -------
-        X : (n, d) DataFrame
-        groups : mapping from group to column names
-            As ``FeatureCosts`` takes them.
+        (n, d) DataFrame
+            Columns are named after their group; ``groups`` says which belong to which.
         """
         import pandas as pd
 
         if not len(raws):
             raise ValueError("there is no raw example; columns are known from at least one")
+        results = self._computed(raws)
+        groups = self._columns_by_group(results[0])
+        parts = [
+            np.array([self._row(name, i, result[name], groups[name]) for i, result in enumerate(results)])
+            for name in self.names
+        ]
+        names = [column for name in self.names for column in groups[name]]
+        return pd.DataFrame(np.column_stack(parts).reshape(len(raws), len(names)), columns=names)
+
+    def groups(self, raw: Any) -> dict[str, list[str]]:
+        """Column names of each group, as ``FeatureCosts`` takes them; known from computing one raw example."""
+        return self._columns_by_group(self._computed([raw])[0])
+
+    def _computed(self, raws: Sequence[Any]) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = [{} for _ in raws]
         for group in self._order:
             for i, outcome in enumerate(self.compute(group, raws, results)):
                 if isinstance(outcome, ExtractionError):
                     raise ExtractionError(group, f"raw example {i}: {outcome.reason}")
                 results[i][group] = outcome
-        groups = {name: self._column_names(name, results[0][name]) for name in self.names}
-        parts = [
-            np.array([self._row(name, i, result[name], groups[name]) for i, result in enumerate(results)])
-            for name in self.names
-        ]
-        names = [column for name in self.names for column in groups[name]]
-        return pd.DataFrame(np.column_stack(parts).reshape(len(raws), len(names)), columns=names), groups
+        return results
+
+    def _columns_by_group(self, result: Mapping[str, Any]) -> dict[str, list[str]]:
+        return {name: self._column_names(name, result[name]) for name in self.names}
 
     def _row(self, group: str, i: int, result: Any, columns: list[str]) -> NDArray[np.float64]:
         try:
@@ -288,7 +298,9 @@ class Features:
             raise ValueError(f"unit must be one of {', '.join(_SECONDS)}, not {unit!r}")
         if repeats < 1:
             raise ValueError(f"repeats must be at least 1, not {repeats}")
-        _, groups = self.matrix(raws[:1])  # also a warm-up: a first call may import or open things
+        if not len(raws):
+            raise ValueError("there is no raw example to measure")
+        groups = self.groups(raws[0])  # also a warm-up: a first call may import or open things
         seconds: dict[str, list[float]] = {name: [] for name in self.names}
         for i, raw in enumerate(raws):
             for _ in range(repeats):

@@ -51,8 +51,8 @@ def test_the_cheap_answer_is_worse_than_the_dear_one_and_better_than_none(told: 
     assert everything > 0.85
 
 
-def test_what_it_proposes_next_works(told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, said = told
+def test_what_it_proposes_next_works(told: tuple[Path, str]) -> None:
+    _, said = told
     proposed = [
         line.split()[1:]
         for line in said.splitlines()

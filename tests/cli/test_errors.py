@@ -33,7 +33,7 @@ def write(path: Path, contents: str | bytes) -> Path:
         ("a,y\n1,\n2,1\n,\n", "the target 'y' is missing in 2 of 3 rows, first in row 1"),
         ("a,y\n1,5\n2,5\n", "the target 'y' has one value only, 5; there is nothing to learn"),
         ("a,y\n1,p\n2,q\n3,r\n", "the target 'y' has 3 classes in 3 rows; is it the right column?"),
-        ("a,b,y\n1,,1\n2,,0\n3,,0\n", "column 'b' must hold numbers or words"),
+        ("a,b,y\n1,,1\n2,,0\n3,,0\n", "column 'b' is empty; remove it"),
         ("a,y\n1,1\ninf,0\n3,0\n", "column 'a' holds an infinite number"),
     ],
 )
@@ -41,8 +41,7 @@ def test_table_that_cannot_be_trained_on(tmp_path: Path, contents: str | bytes, 
     data = write(tmp_path / "d.csv", contents)
     message = fails("fit", data, "-t", "y", "-o", tmp_path / "m.anytime")
     assert message.startswith(str(data))
-    if "numbers or words" not in said:
-        assert said in message
+    assert said in message
     assert not (tmp_path / "m.anytime").exists()
 
 
@@ -181,24 +180,22 @@ def test_package_that_is_not_installed(
     assert said == f"this needs {package}, which is not installed: pip install 'anytime[{package}]'"
 
 
-def test_parquet_and_plots_without_their_packages(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for package in ("pyarrow", "matplotlib", "matplotlib.pyplot"):
-        monkeypatch.setitem(sys.modules, package, None)
+def test_parquet_without_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     data = write(tmp_path / "d.parquet", b"PAR1")
     assert "pip install 'anytime[parquet]'" in fails("fit", data, "-t", "y", "-o", tmp_path / "m")
-    arguments = [
-        "curve",
-        folder / "sick.anytime",
-        folder / "patients.csv",
-        "-t",
-        "sick",
-        "--plot",
-        tmp_path / "c.png",
-    ]
-    result = run(*arguments, code=1)
-    assert "anytime[plot]" in result.stderr.splitlines()[-1]
+
+
+def test_plot_without_its_package(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("matplotlib", "matplotlib.pyplot"):
+        monkeypatch.setitem(sys.modules, package, None)
+    command = ["curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick"]
+    assert "anytime[plot]" in fails(*command, "--plot", tmp_path / "c.png")
+
+
+def test_file_that_is_not_compressed_as_it_says(tmp_path: Path) -> None:
+    data = write(tmp_path / "d.csv.gz", "a,y\n1,2\n")
+    assert "d.csv.gz cannot be unpacked" in fails("fit", data, "-t", "y", "-o", tmp_path / "m")
 
 
 def test_file_that_is_no_parquet(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ def test_without_holdout_nothing_is_judged(folder: Path) -> None:
     assert "held-out loss" in said  # what ordered the stages
 
 
-@pytest.mark.parametrize("name", ["d.parquet", "d.csv.gz", "semicolons.csv", "d.tsv"])
+@pytest.mark.parametrize(
+    "name", ["d.parquet", "d.csv.gz", "semicolons.csv.gz", "d.csv.zip", "semicolons.csv", "d.tsv"]
+)
 def test_reads_parquet_compressed_and_other_separators(
     patients: pd.DataFrame, tmp_path: Path, name: str
 ) -> None:

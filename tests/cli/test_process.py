@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,6 +112,6 @@ def test_on_a_terminal_lines_keep_to_its_width(folder: Path, kind: str) -> None:
             pass
     os.close(main)
     assert running.returncode == 0
-    lines = said.decode().splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
     assert "Prices" in lines
     assert max(map(len, lines)) <= 80

@@ -21,7 +21,7 @@ def test_raw_examples_to_answers_under_any_bound(tmp_path):
     y = random.integers(0, 2, 150)
     raws = [np.sin(2 * np.pi * (2 + k) * t) + random.normal(size=64) for k in y]
     features = at.Features({"peak": np.max, "moments": moments, "spectrum": spectrum})
-    X, groups = features.matrix(raws)
+    X, groups = features.matrix(raws), features.groups(raws[0])
     assert groups["moments"] == ["mean", "spread"]
     costs = features.profile(raws[:20], path=tmp_path / "costs.yaml")
     model = at.make_anytime(

@@ -109,8 +109,7 @@ def _all_features(features: Features, images: NDArray[np.float64], batch: int = 
 
     starts = range(0, len(images), batch)
     tables = [
-        features.matrix(list(images[start : start + batch]))[0]
-        for start in track(starts, "computing features")
+        features.matrix(list(images[start : start + batch])) for start in track(starts, "computing features")
     ]
     return pd.concat(tables, ignore_index=True)
 

@@ -21,7 +21,7 @@ from anytime.cli.io import (
     training_features,
     unit_costs,
 )
-from anytime.cli.tables import amount, console, print_text, print_title, step
+from anytime.cli.tables import amount, console, counted, print_text, print_title, step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -299,7 +299,7 @@ def _announce(X: pd.DataFrame, y: NDArray[Any], classify: bool, grouped: bool) -
 
     what = f"classification, {len(np.unique(y))} classes" if classify else "regression"
     trees = ", one group per tree" if grouped else ""
-    print_title(f"{len(X)} rows, {X.shape[1]} columns: {what}{trees}")
+    print_title(f"{counted(len(X), 'row')}, {counted(X.shape[1], 'column')}: {what}{trees}")
 
 
 def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:

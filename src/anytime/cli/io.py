@@ -103,14 +103,29 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 def _separator(path: Path) -> str:
     """Comma, unless the header has none and has semicolons or tabs."""
-    if path.suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".zst"):
-        return ","
-    with path.open("rb") as file:
-        header = file.readline(1 << 20)
+    header = _header(path)
     if b"\x00" in header:
         raise CliError(f"{path} is not a CSV file: it holds binary data")
     counts = {separator: header.count(separator.encode()) for separator in ",;\t"}
     return max(counts, key=lambda separator: (separator == "," and counts[","] > 0, counts[separator]))
+
+
+def _header(path: Path) -> bytes:
+    """The first line, also of a compressed file."""
+    import bz2
+    import gzip
+    import lzma
+    import zlib
+
+    path.open("rb").close()  # raises what is wrong with it
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    if path.suffix.lower() in (".zip", ".zst"):  # pandas reads these; their header is not worth the trouble
+        return b","
+    try:
+        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
+            return bytes(file.readline(1 << 20))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise CliError(f"{path} cannot be unpacked: {error}") from None
 
 
 def write_table(table: pd.DataFrame, path: Path | None) -> None:
@@ -174,10 +189,10 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     out = {}
     for name in table.columns:
         column = table[name]
+        if column.isna().all():
+            raise CliError(f"{path}: column {name!r} is empty; remove it")
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             out[name] = _numbers(column, name, path)
-        elif column.isna().all():
-            raise CliError(f"{path}: column {name!r} is empty; remove it")
         elif _holds_words(column):
             out[name] = column.astype("category")
         else:

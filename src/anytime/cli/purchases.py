@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anytime.cli.io import listing
-from anytime.cli.tables import number, print_table, share, thinned
+from anytime.cli.tables import counted, number, print_table, share, thinned
 
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
@@ -72,7 +72,7 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
         columns += ["held-out loss", "gain per cost"]
     shown = thinned(len(bought), _MOST_ROWS)
     lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
-    title = f"{plan.n_stages} stages" + (f"; {columns[-1]} on {rows}" if rows else "")
+    title = counted(plan.n_stages, "stage") + (f"; {judged.metric} on {rows}" if judged is not None else "")
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "amount",
     "console",
+    "counted",
     "note",
     "number",
     "print_table",
@@ -57,6 +58,11 @@ def amount(value: float, unit: str | None, digits: int = 4) -> str:
 def share(value: float) -> str:
     """A quality to four decimals."""
     return f"{value:.4f}" if isfinite(value) else "-"
+
+
+def counted(count: int, thing: str) -> str:
+    """How many of a thing: ``1 row``, ``2 rows``."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def thinned(length: int, most: int) -> list[int]:

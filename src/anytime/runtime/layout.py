@@ -53,7 +53,7 @@ class Layout:
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
-        self.native = [probe._is_native(b) for b in range(len(plan.blocks))]
+        self.native = [probe.is_native(b) for b in range(len(plan.blocks))]
         self.allows_missing = bool(model.__sklearn_tags__().input_tags.allow_nan)
         if features is not None:
             self._check(features)

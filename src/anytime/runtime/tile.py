@@ -187,9 +187,9 @@ class Tile:
         limit = run.done.copy()
         limit[rows] = end
         if self.layout.native[b]:
-            run._run_natively(b, limit, self.cap, np.inf, None)
+            run.run_natively(b, limit, self.cap, np.inf, None)
         else:
-            run._do_stage(s, rows, limit, self.cap)
+            run.do_stage(s, rows, limit, self.cap)
         pace = self.timings.stage(*self.plan.block_start[b : b + 2])
         self.timings.observe(pace, self.clock() - began, rows.size * (end - s))
         reached = np.bincount(run.done[rows] - s, minlength=end - s + 1)

@@ -166,11 +166,11 @@ class Walk:
         """Stages of a plain forest up to ``to``, in one native call, as far as the bounds allow."""
         b = self.layout.block_of[self.done]
         limit = np.array([to], dtype=np.int32)
-        self.run._run_natively(b, limit, np.array([cap], dtype=np.int64), due, stop)
+        self.run.run_natively(b, limit, np.array([cap], dtype=np.int64), due, stop)
 
     def do_stage(self, s: int, cap: int) -> None:
         """Stage ``s`` with its rules, if it can be paid."""
-        self.run._do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
+        self.run.do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
 
     def pass_over(self, to: int) -> None:
         """Go past stages whose filter keeps the example out."""
