@@ -21,6 +21,7 @@ from anytime.files import container
 from anytime.plan import LinearBlock, MarginRule, Plan, ScoreRule
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
+from anytime.trees.importers.columns import Columns
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 
 __all__ = ["KINDS", "Cases", "Parts", "assembled", "packed", "sample_models", "small_trees"]
@@ -89,7 +90,7 @@ def fitted(
     """A model of ours around a plan, as if it had been fitted."""
     model = face(**parameters)
     model.plan_, model.n_features_in_ = plan, plan.n_features
-    model.categories_, model.source_, model.ordering_ = None, "made for a test", None
+    model.columns_, model.source_, model.ordering_ = Columns(plan.n_features), "made for a test", None
     if classes is not None:
         model.classes_ = np.asarray(classes)
     if names is not None:
@@ -170,11 +171,15 @@ def sample_models() -> dict[str, Any]:
     labelled = fitted(
         AnytimeClassifier, forest, np.array(["yes", "n\u00f6", "17"], dtype=object), names, costs=named
     )
-    labelled.categories_ = {0: ["red", "green", float("nan")], 2: [1, 2.5, True, "x"]}
+    labelled.columns_ = Columns(
+        COLUMNS, {0: ["red", "green", math.nan], 2: [1, 2.5, "x", None]}, rounded_down=(2,)
+    )
+    limited = fitted(AnytimeRegressor, capped, costs=costs, meter="realised", budget=8, n_jobs=2)
+    limited.columns_ = Columns(COLUMNS, {1: [0, 1, 2]}, arrays_hold_codes=False, missing_value=-1.0)
     return {
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
         "forest": labelled,
-        "capped": fitted(AnytimeRegressor, capped, costs=costs, meter="realised", budget=8, n_jobs=2),
+        "capped": limited,
         "refitted": fitted(AnytimeRegressor, refitted, random_state=3),
         "scaled": fitted(AnytimeClassifier, scaled, np.array([False, True]), costs=plain.costs),
         "gated": fitted(AnytimeClassifier, gated, np.array([-1, 1], dtype=np.int8), meter="realised"),

@@ -76,6 +76,7 @@ def test_bytes_before_behind_and_between_are_refused() -> None:
             loaded(spoilt)
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @settings(max_examples=300)
 @given(st.integers(0, 2**40))
 def test_no_damaged_or_malicious_file_does_harm(number: int) -> None:
@@ -374,6 +375,20 @@ def fill(name: str, at: Any, value: Any) -> Any:
     return change
 
 
+def columns(**changes: Any) -> Any:
+    """A change to what the file says of the columns."""
+    state = {
+        "n_features": 4,
+        "categories": [],
+        "arrays_hold_codes": True,
+        "missing_value": None,
+        "rounded_down": [],
+    }
+    return put(
+        "state.columns", {"is": "mapping", "of": [[key, value] for key, value in (state | changes).items()]}
+    )
+
+
 def swap(name: str, array: Any) -> Any:
     """A change that replaces (or with None removes) one array."""
 
@@ -435,9 +450,14 @@ def swap(name: str, array: Any) -> Any:
         ("boosted", put("features.names", "abcd"), "expected a list"),
         ("boosted", put("output", "html"), "expected one of default, pandas"),
         ("boosted", put("versions.numpy", 2), "expected a string"),
-        ("boosted", put("state.categories", 3), "manifest.state"),
-        ("boosted", put("state.categories", {"is": "mapping", "of": [["9", ["a"]]]}), "no list of categories"),
-        ("boosted", put("state.categories", {"is": "mapping", "of": [["0", [["a"]]]]}), "no list of categories"),
+        ("boosted", put("state.columns", 3), "manifest.state"),
+        ("boosted", put("state.columns", {"is": "mapping", "of": []}), "manifest.state: KeyError"),
+        ("boosted", columns(n_features=5), "5 columns are described"),
+        ("boosted", columns(categories=[[9, ["a"]]]), "column 9 is not among"),
+        ("boosted", columns(categories=[[0, [["a"]]]]), "no list of categories"),
+        ("boosted", columns(categories=[[0, 3]]), "manifest.state: TypeError"),
+        ("boosted", columns(rounded_down=[4]), "column 4 is not among"),
+        ("boosted", columns(missing_value="x"), "manifest.state: ValueError"),
         ("boosted", put("surprise", 1), "unknown field 'surprise'"),
         # costs
         ("boosted", put("plan.costs.groups.0.price", -1), "expected a number in"),
@@ -626,6 +646,7 @@ def chain_of_columns(
         listed = [{"name": "g", "price": 1.0, "columns": list(range(d))}] if groups is None else groups
         parts.manifest["plan"]["costs"] = {"unit": None, "groups": listed}
         parts.manifest["parameters"]["costs"] = None
+        columns(n_features=d)(parts)
 
     return spoiled("capped", change)
 

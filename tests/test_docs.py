@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from markdown_it import MarkdownIt
@@ -24,7 +26,9 @@ def python_blocks(text: str) -> list[tuple[int, str]]:
 
 def run_page(page: Path) -> None:
     """Run the blocks of a page in one namespace; a failure names the page and the line in it."""
-    namespace: dict[str, object] = {"__name__": "__main__"}
+    module = ModuleType("documentation_page")
+    sys.modules[module.__name__] = module  # so that a class of the page can be pickled
+    namespace = vars(module)
     for line, code in python_blocks(page.read_text(encoding="utf-8")):
         padded = "\n" * (line - 1) + code  # so that line numbers are those of the page
         try:

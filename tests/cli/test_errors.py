@@ -115,6 +115,13 @@ def test_unknown_target_suggests_the_nearest(folder: Path, tmp_path: Path) -> No
     assert said.endswith("has no column 'zzz'; it has age, sex, city, chol, ecg, sick")
 
 
+def test_table_without_a_header(tmp_path: Path) -> None:
+    data = write(tmp_path / "d.csv", "7.4,0.7,0\n1,2,3\n")
+    assert "does its first line hold the names?" in fails(
+        "fit", data, "-t", "y", "-o", tmp_path / "m", code=2
+    )
+
+
 def test_file_that_is_damaged_or_no_model(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "sick.anytime").read_bytes()
     damaged = write(tmp_path / "damaged.anytime", whole[: len(whole) // 2])

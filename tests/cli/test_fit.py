@@ -41,6 +41,12 @@ def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
     assert "one group per tree" not in said
 
 
+def test_costly_first_answer_is_pointed_out(folder: Path, tmp_path: Path) -> None:
+    command = ["fit", folder / "patients.csv", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime"]
+    assert "--one-group-per-tree makes cheaper ones possible" in run(*command).stderr
+    assert run(*command, "--one-group-per-tree").stderr == ""
+
+
 def test_a_tree_may_also_use_what_its_group_requires(folder: Path, tmp_path: Path) -> None:
     prices = tmp_path / "p.yaml"
     prices.write_text(

@@ -212,12 +212,12 @@ def test_evaluation_costs_decide_inside_a_bundle():
 
 
 def test_the_first_tree_of_a_mean_is_the_least_bad_one_although_the_base_was_better():
-    """One deep tree gives the truth no chance at some rows; the log loss of the prior is lower, and yet a tree must begin."""
-    y = np.array([0, 0, 1, 1])
-    sure = np.eye(2)[[0, 0, 1, 0]]  # wrong in one row
-    worse = np.eye(2)[[1, 0, 1, 0]]
+    """One deep tree is sure and wrong at some rows; the loss of the prior is lower, and yet a tree must begin."""
+    y = np.array([0, 0, 1])
+    sure = np.eye(2)[[0, 0, 0]]  # wrong in one row
+    worse = np.eye(2)[[1, 0, 0]]
     problem = {
-        "outputs": np.stack([worse, sure, np.eye(2)[[1, 0, 1, 1]]]),
+        "outputs": np.stack([worse, sure, np.eye(2)[[1, 0, 1]]]),
         "base": np.array([0.5, 0.5]),
         "combine": "mean",
         "y": y,

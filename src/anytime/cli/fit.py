@@ -21,7 +21,7 @@ from anytime.cli.io import (
     training_features,
     unit_costs,
 )
-from anytime.cli.tables import amount, console, counted, print_text, print_title, step
+from anytime.cli.tables import amount, console, counted, note, print_text, print_title, step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fit"]
 
+_DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
 _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
 
@@ -132,6 +133,8 @@ def fit(
     fitted.save(output)
     _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows kept aside")
     console().print(f"wrote {output}", soft_wrap=True)
+    if model in _CONSTRAINABLE and not grouped:
+        _mention_groups(fitted)
 
 
 # ---------------------------------------------------------------------- training
@@ -149,7 +152,7 @@ def train_model(
     """Fit an anytime model around ``estimator``."""
     import numpy as np
 
-    from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
+    from anytime.trees import AnytimeClassifier, AnytimeRegressor
 
     face = AnytimeClassifier if classify else AnytimeRegressor
     wrapped = face(estimator, costs=costs, budget=budget, random_state=seed)
@@ -311,3 +314,12 @@ def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
     if judged is not None:
         enough = amount(judged.stopping_cost(0.95), judged.unit)
         print_text(f"95% of the gain costs {enough}; everything, {amount(judged.total_cost, judged.unit)}")
+
+
+def _mention_groups(model: Any) -> None:
+    """Say so when the first answer that costs anything costs nearly everything."""
+    paid = model.stage_costs_[model.stage_costs_ > 0]
+    if paid.size and paid[0] > _DEAR_START * paid[-1]:
+        note(
+            "the first answer costs most of what there is to pay; --one-group-per-tree makes cheaper ones possible"
+        )

@@ -170,6 +170,8 @@ def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
     if target not in table.columns:
         near = difflib.get_close_matches(target, table.columns, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {listing(table.columns)}"
+        if all(name[:1] in "-.0123456789" for name in table.columns):
+            hint += "; does its first line hold the names?"
         raise UsageError(f"{path} has no column {target!r}; {hint}")
     y = table[target]
     if missing := int(y.isna().sum()):

@@ -255,6 +255,8 @@ def _blamed_on(name: str) -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
+    except OSError:  # io.UnsupportedOperation is a ValueError too
+        raise
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadFileError(f"{name}: {error}") from error
 

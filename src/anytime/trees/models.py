@@ -349,8 +349,8 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
     >>> model = at.AnytimeRegressor(costs=costs, random_state=0).fit(X, y)
-    >>> model.predict(X[:3], budget=0).round()  # nothing bought: the constant answer
-    array([152., 152., 152.])
+    >>> len(set(model.predict(X, budget=0)))  # nothing bought: one constant answer
+    1
     """
 
     _numeric = True
