@@ -64,8 +64,16 @@ def test_failure_names_page_and_line(tmp_path: Path) -> None:
         run_page(page)
 
 
+def test_class_of_a_page_can_be_pickled(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nclass Mine: pass\n```\n\n```python\nimport pickle\npickle.dumps(Mine())\n```\n"
+    )
+    run_page(page)
+
+
 def test_other_languages_are_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("```console\n$ rm nothing\n```\n\n```python\nassert __name__\n```\n")
+    page.write_text("```console\n$ rm nothing\n```\n\n```python\nassert True\n```\n")
     run_page(page)
-    assert python_blocks(page.read_text()) == [(6, "assert __name__\n")]
+    assert python_blocks(page.read_text()) == [(6, "assert True\n")]

@@ -15,6 +15,8 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
 from anytime.testing.strategies import plans
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
 from tests.reference.engine import run_row
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
@@ -225,3 +227,38 @@ def test_a_plan_that_could_not_run_is_refused(change, words):
 def test_value_of_computation_is_gain_per_price():
     plan = two_groups(quality=np.array([0.0, 0.5, 0.6]))
     assert_allclose(plan.value_of_computation(), [0.5, 0.05])
+
+
+def test_a_stage_cut_by_the_clock_is_charged_once():
+    n = 40_000
+    stumps = TreeArrays(
+        tree_start=np.arange(0, 3 * n + 1, 3),
+        stage_start=np.array([0, n]),
+        feature=np.tile(np.array([0, -1, -1], dtype=np.int32), n),
+        threshold=np.zeros(3 * n),
+        left=np.tile(np.array([1, -1, -1], dtype=np.int32), n),
+        right=np.tile(np.array([2, -1, -1], dtype=np.int32), n),
+        default_left=np.zeros(3 * n, dtype=np.uint8),
+        missing=np.ones(3 * n, dtype=np.uint8),
+        category_set=np.full(3 * n, -1, dtype=np.int32),
+        members_left=np.zeros(3 * n, dtype=np.uint8),
+        category_start=np.zeros(1, dtype=np.int64),
+        categories=np.zeros(0, dtype=np.int32),
+        value=np.tile([[0.0], [-1.0], [1.0]], (n, 1)),
+        tree_output=np.zeros(n, dtype=np.int32),
+        n_outputs=1,
+        n_features=1,
+    )
+    plan = Plan(
+        blocks=[TreeBlock(stumps)],
+        costs=FeatureCosts([1.0]).bind(1),
+        base=[0.0],
+        link="identity",
+        evaluation_costs=np.array([5.0]),
+    )
+    run = Run(plan, np.ones((20, 1)), metered=True)
+    assert not run.advance(deadline=time.monotonic() + 1e-4)
+    assert plan.costs.costs.amounts(run.ledger.paid).max() <= 6.0
+    assert run.advance()
+    assert plan.costs.costs.amounts(run.ledger.paid).tolist() == [6.0] * 20
+    assert run.scores()[:, 0].tolist() == [float(n)] * 20

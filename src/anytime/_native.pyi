@@ -187,3 +187,6 @@ class Forest:
         """The constructor's arguments: the fields of TreeArrays exactly as they were given, and ``shift``."""
     def __getstate__(self) -> _ForestArrays: ...
     def __setstate__(self, state: _ForestArrays) -> None: ...
+
+def row_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``left @ right``, each row with the same bits whatever rows stand beside it."""

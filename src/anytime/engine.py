@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime._native import StopFlag
+from anytime._native import StopFlag, row_products
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
-from anytime.plan import Array, Plan, rowwise_product
+from anytime.plan import Array, Plan
 
 __all__ = ["Run", "Stop"]
 
@@ -291,9 +291,9 @@ class Run:
             intercept = plan.base if plan.intercepts is None else plan.intercepts[t - 1]
             if table.ndim == 1:  # one number per stage
                 by_output = kept.reshape(len(here), t, -1).swapaxes(1, 2).reshape(-1, t)
-                out[here] = intercept + rowwise_product(by_output, table[:, None]).reshape(len(here), -1)
+                out[here] = intercept + row_products(by_output, table[:, None]).reshape(len(here), -1)
             else:
-                out[here] = intercept + rowwise_product(kept, table)
+                out[here] = intercept + row_products(kept, table)
         return out
 
     @property

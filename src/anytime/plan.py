@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime._native import Forest
+from anytime._native import Forest, row_products
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS, Link
 
@@ -41,19 +41,10 @@ __all__ = [
     "Rule",
     "ScoreRule",
     "Stage",
-    "rowwise_product",
 ]
 
 
 # ---------------------------------------------------------------------- what stages compute
-
-
-def rowwise_product(left: Array, right: Array) -> Array:
-    """``left @ right``, each row with the same bits whatever rows stand beside it, which BLAS does not promise."""
-    out = np.zeros((len(left), right.shape[1]))
-    for column, weights in zip(left.T, right, strict=True):
-        out += column[:, None] * weights
-    return out
 
 
 class Block(ABC):
@@ -110,7 +101,7 @@ class LinearBlock(Block):
         return np.unique(self._columns)
 
     def outputs(self, stage: int, X: Array) -> Array:
-        return rowwise_product(X[:, self._columns], self.coefficients)
+        return row_products(X[:, self._columns], self.coefficients)
 
     def head(self, n_stages: int) -> LinearBlock:
         return self

@@ -75,6 +75,8 @@ class Ledger {
   // Pays if the row can afford it without exceeding `budget`; says whether it did.
   bool try_buy(int64_t row, int32_t group, int64_t budget) noexcept;
   bool try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept;
+  // Takes back a charge that was just made.
+  void refund(int64_t row, int64_t ticks) noexcept { paid_[static_cast<size_t>(row)] -= ticks; }
 
  private:
   uint64_t word(int64_t row, int32_t group) const noexcept {

@@ -1,24 +1,23 @@
-// The inner loop: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
+// The inner loops: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
+//
+// Walks differ in length. All take as many steps as a balanced tree would need, and a few more, without looking; then
+// those that are not on a leaf yet are gathered and go on together, so that a lopsided tree costs its typical depth
+// and not its greatest.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "layout.hpp"
 
 namespace anytime {
 
-template <class Rank>
-inline size_t rank_at(const SmallNode& node) noexcept {
-  return size_t{node.column} * kHalf;
-}
-template <class Rank>
-inline size_t rank_at(const MediumNode& node) noexcept {
-  return node.column;
-}
-template <class Rank>
-inline size_t rank_at(const LargeNode& node) noexcept {
-  return size_t{node.column} * kHalf;
-}
+inline constexpr uint32_t kMostWalks = 256;  // that are finished together
+inline constexpr int32_t kStepsPerCheck = 4;
+
+inline size_t rank_at(const SmallNode& node) noexcept { return size_t{node.column} * kHalf; }
+inline size_t rank_at(const MediumNode& node) noexcept { return node.column; }
+inline size_t rank_at(const LargeNode& node) noexcept { return size_t{node.column} * kHalf; }
 
 template <class Node, class Rank>
 inline uint32_t goes_right(const Node& node, const uint32_t*, Rank rank) noexcept {
@@ -31,10 +30,9 @@ inline uint32_t goes_right(const LargeNode& node, const uint32_t* set_bits, Rank
   return node.set == 0 ? wide_rank > node.rank : (word >> (wide_rank & 31u)) & 1u;
 }
 
-// Takes `steps` steps down with every walk. Walk i reads its ranks in lane i * kApart: 1 for rows, 0 for trees.
-template <int kApart, class Node, class Rank>
-inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* low, const Rank* high, int32_t steps,
-                    uint32_t (&slot)[kLanes]) noexcept {
+// Takes `steps` steps down with kLanes walks; `lane(i)` is where walk i reads its ranks.
+template <class Node, class Lane>
+inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, int32_t steps, uint32_t* slot) noexcept {
   uint32_t at[kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) at[i] = slot[i];
@@ -42,12 +40,43 @@ inline void descend(const Node* nodes, const uint32_t* set_bits, const Rank* low
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) {
       const Node& node = nodes[at[i]];
-      const Rank rank = (i < kHalf ? low : high)[rank_at<Rank>(node) + static_cast<size_t>(i % kHalf * kApart)];
-      at[i] += node.down + goes_right(node, set_bits, rank);
+      at[i] += node.down + goes_right(node, set_bits, lane(i)[rank_at(node)]);
     }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) slot[i] = at[i];
+}
+
+// Takes `count` walks, at most kMostWalks, from wherever they are down to their leaves; `lane(w)` as above.
+template <class Rank, class Node, class Lane>
+inline void finish(const Node* nodes, const uint32_t* set_bits, Lane&& lane, uint32_t* slot, uint32_t count) noexcept {
+  uint16_t open[kMostWalks + kLanes];
+  uint32_t n = 0;
+  for (uint32_t w = 0; w < count; ++w) {
+    open[n] = static_cast<uint16_t>(w);
+    n += nodes[slot[w]].down != 0;
+  }
+  while (n > 0) {
+    std::fill_n(open + n, kLanes, open[n - 1]);
+    for (uint32_t first = 0; first < n; first += kLanes) {
+      const uint16_t* walk = open + first;
+      uint32_t at[kLanes];
+      const Rank* ranks[kLanes];
+      for (int i = 0; i < kLanes; ++i) {
+        at[i] = slot[walk[i]];
+        ranks[i] = lane(walk[i]);
+      }
+      descend(nodes, set_bits, [&](int i) { return ranks[i]; }, kStepsPerCheck, at);
+      for (int i = 0; i < kLanes; ++i) slot[walk[i]] = at[i];
+    }
+    uint32_t still = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint16_t w = open[i];
+      open[still] = w;
+      still += nodes[slot[w]].down != 0;
+    }
+    n = still;
+  }
 }
 
 }  // namespace anytime

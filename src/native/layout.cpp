@@ -1,6 +1,7 @@
 #include "layout.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <map>
 #include <tuple>
@@ -16,6 +17,10 @@ constexpr size_t kMaxSmallColumns = 256;
 constexpr size_t kMaxMediumColumns = 0x10000 / kHalf;
 constexpr size_t kMaxSmallSlots = 0x10000;
 constexpr size_t kMaxNumbered = 256;
+constexpr int32_t kExtraSteps = 2;  // with which three in four walks of a boosted tree are over
+
+// Nanoseconds, measured; only their ratios matter.
+constexpr double kPlainVisit = 8.0, kSearch = 8.0, kStep = 0.7;
 
 Reading reading_of(const PlainNode& node) {
   if (node.is_categorical()) return Reading::kCategory;
@@ -47,17 +52,30 @@ class Builder {
     choose_ranks();
     out_.set_bits.assign(1, 0);  // word 0 is read, and ignored, at numeric nodes
     for (int32_t t = 0; t < forest_.n_trees(); ++t) place_tree(static_cast<size_t>(t));
-    out_.work.assign(1, 0);
-    for (int32_t s = 0; s < forest_.n_stages(); ++s) {
-      int64_t steps = out_.work.back();
-      for (int32_t t = forest_.first_tree(s); t < forest_.first_tree(s + 1); ++t) {
-        steps += out_.trees[static_cast<size_t>(t)].depth + 1;
-      }
-      out_.work.push_back(steps);
-    }
+    add_up_work();
   }
 
  private:
+  void add_up_work() {
+    out_.work.assign(1, 0);
+    out_.visits.assign(1, 0);
+    for (int32_t s = 0; s < forest_.n_stages(); ++s) {
+      int64_t steps = out_.work.back(), visits = out_.visits.back();
+      for (auto t = static_cast<size_t>(forest_.first_tree(s)); t < static_cast<size_t>(forest_.first_tree(s + 1)); ++t) {
+        steps += out_.trees[t].depth + 1;
+        visits += balanced_depth(t) + 1;
+      }
+      out_.work.push_back(steps);
+      out_.visits.push_back(visits);
+    }
+  }
+
+  // Steps that a balanced tree with as many leaves would take.
+  int32_t balanced_depth(size_t t) const {
+    const auto leaves = static_cast<uint64_t>(forest_.tree_start()[t + 1] - forest_.tree_start()[t] + 1) / 2;
+    return static_cast<int32_t>(std::bit_width(leaves - 1));
+  }
+
   static uint64_t key(const PlainNode& node) {
     return static_cast<uint64_t>(node.feature) * 8 + static_cast<uint64_t>(reading_of(node));
   }
@@ -146,9 +164,11 @@ class Builder {
     for (size_t i = first; i < end; ++i) {
       categorical |= !forest_.nodes()[i].is_leaf() && forest_.nodes()[i].is_categorical();
     }
+    const int32_t depth = depth_of(first, end), sure = balanced_depth(t) + kExtraSteps;
     Tree tree{.root = static_cast<uint32_t>(first),
               .value = 0,
-              .depth = depth_of(first, end),
+              .depth = depth,
+              .sure_steps = depth <= sure + 1 ? depth : sure,
               .output = forest_.tree_output()[t],
               .form = Form::kPlain,
               .numbered = false};
@@ -162,6 +182,7 @@ class Builder {
       place_nodes(out_.large, tree, first, Form::kLarge);
     }
     out_.trees.push_back(tree);
+    out_.roots.push_back(tree.root);
   }
 
   int32_t depth_of(size_t first, size_t end) const {
@@ -304,6 +325,16 @@ size_t Layout::columns_for(int32_t stages) const noexcept {
   if (needed == 0) return least_columns;
   const Search& last = searches[static_cast<size_t>(needed) - 1];
   return std::max(least_columns, last.column + last.columns);
+}
+
+bool Layout::is_short(int64_t typical_visits, int64_t steps, int32_t end) const noexcept {
+  const double plain = kPlainVisit * static_cast<double>(typical_visits);
+  return plain < kSearch * searches_needed[static_cast<size_t>(end)] + kStep * static_cast<double>(steps);
+}
+
+bool Layout::is_short(int32_t from, int32_t to) const noexcept {
+  const auto a = static_cast<size_t>(from), b = static_cast<size_t>(to);
+  return is_short(visits[b] - visits[a], work[b] - work[a], to);
 }
 
 }  // namespace anytime

@@ -64,6 +64,7 @@ struct Tree {
   uint32_t root;   // slot, or node when plain
   uint32_t value;  // where its leaves' values begin
   int32_t depth;   // steps that lead from the root to any leaf
+  int32_t sure_steps;  // steps that most walks need; the depth itself where that is not much more
   int32_t output;
   Form form;
   bool numbered;  // values by the number of the leaf; otherwise by slot
@@ -99,8 +100,10 @@ struct Layout {
   std::vector<double> thresholds;
   std::vector<int32_t> categories;
   std::vector<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
-  std::vector<int64_t> work;             // (n_stages + 1): steps that one row takes in the stages before s
+  std::vector<int64_t> work;             // (n_stages + 1): the most steps that a row takes in the stages before s
+  std::vector<int64_t> visits;           // (n_stages + 1): nodes that a row typically visits in them
   std::vector<Tree> trees;
+  std::vector<uint32_t> roots;  // of the trees once more, close together
   Slots<SmallNode> small;
   Slots<MediumNode> medium;
   Slots<LargeNode> large;
@@ -110,6 +113,9 @@ struct Layout {
 
   // Columns to reserve for the stages before s.
   size_t columns_for(int32_t stages) const noexcept;
+  // Whether so many visits, or steps with the ranks that stages before `end` need, are so few that ranks do not pay.
+  bool is_short(int64_t visits, int64_t steps, int32_t end) const noexcept;
+  bool is_short(int32_t from, int32_t to) const noexcept;  // the same for stages [from, to)
 };
 
 // Rank of a value that goes right everywhere, and of a leaf, which sends everything left (to itself).

@@ -1,5 +1,6 @@
 #include "meter.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,7 +48,10 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
     });
     if (leaf < 0) return Outcome::kBroke;
     add_leaf(forest, t, leaf, sums.data());
-    if (pacer.expired_after(visits) && t + 1 < forest.first_tree(stage + 1)) return Outcome::kCut;
+    if (pacer.expired_after(visits) && t + 1 < forest.first_tree(stage + 1)) {
+      ledger.refund(row, meter.evaluation[static_cast<size_t>(stage)]);  // the stage will be begun, and charged, again
+      return Outcome::kCut;
+    }
   }
   return Outcome::kDone;
 }
@@ -68,7 +72,9 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
   Pacer pacer(watch);
   if (!active.empty() && pacer.expired_after(1)) return false;
 
-  for (int32_t stage = 0; !active.empty(); ++stage) {
+  int32_t first = forest.n_stages();
+  for (const int64_t row : active) first = std::min(first, done[static_cast<size_t>(row)]);
+  for (int32_t stage = first; !active.empty(); ++stage) {
     size_t kept = 0;
     for (size_t i = 0; i < active.size(); ++i) {
       const int64_t row = active[i];

@@ -19,6 +19,7 @@
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
+#include "products.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -399,6 +400,21 @@ void bind_forest(nb::module_& m) {
       });
 }
 
+void bind_products(nb::module_& m) {
+  m.def(
+      "row_products",
+      [](Matrix<const double> left, Matrix<const double> right) {
+        check_length(right.shape(0), left.shape(1), "right");
+        double* out;
+        nb::object product = new_array<double>({left.shape(0), right.shape(1)}, &out);
+        const nb::gil_scoped_release unlocked;
+        row_products(left.data(), static_cast<int64_t>(left.shape(0)), static_cast<int64_t>(left.shape(1)), right.data(),
+                     static_cast<int64_t>(right.shape(1)), out);
+        return product;
+      },
+      "left"_a, "right"_a, "left @ right, each row with the same bits whatever rows stand beside it.");
+}
+
 }  // namespace
 }  // namespace anytime
 
@@ -408,4 +424,5 @@ NB_MODULE(_native, m) {
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);
   anytime::bind_forest(m);
+  anytime::bind_products(m);
 }

@@ -1,14 +1,16 @@
-// One tree for the rows of a pack.
+// One tree for the rows of several packs.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "binning.hpp"
 #include "kernels.hpp"
 #include "walk.hpp"
 
 namespace anytime {
+
+inline constexpr size_t kSpan = kMostWalks / kLanes;  // packs that go through a tree together
 
 // Memory for the ranks of packs, all of one size.
 template <class Rank>
@@ -30,6 +32,27 @@ class RankStore {
   LineVector<Rank> ranks_;
 };
 
+// Slots of the leaves that the rows of at most kSpan packs reach; kLanes of them per pack.
+template <class Node, class Rank>
+void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree,
+                std::span<const PackRanks<Rank>> packs, uint32_t* slot) noexcept {
+  const Node* nodes = slots.nodes.data();
+  const uint32_t* set_bits = layout.set_bits.data();
+  for (size_t p = 0; p < packs.size(); ++p) {
+    const PackRanks<Rank> ranks = packs[p];
+    std::fill_n(slot + p * kLanes, kLanes, tree.root);
+    descend(
+        nodes, set_bits, [&](int i) { return i < kHalf ? ranks.low + i : ranks.high + (i - kHalf); }, tree.sure_steps,
+        slot + p * kLanes);
+  }
+  if (tree.sure_steps == tree.depth) return;
+  const auto lane = [&](uint32_t w) -> const Rank* {
+    const PackRanks<Rank>& ranks = packs[w / kLanes];
+    return (w % kLanes < kHalf ? ranks.low : ranks.high) + w % kHalf;
+  };
+  finish<Rank>(nodes, set_bits, lane, slot, static_cast<uint32_t>(packs.size()) * kLanes);
+}
+
 // Values of the leaf in a slot.
 template <class Node>
 inline const int64_t* leaf_values(const Slots<Node>& slots, const Tree& tree, uint32_t slot, size_t width) noexcept {
@@ -45,34 +68,15 @@ inline void add_values(const int64_t* values, size_t width, int32_t output, int6
   for (size_t k = 0; k < width; ++k) add_units(sums[k], values[k]);
 }
 
-template <class Node, class Rank, class Sums>
-void add_slots(const Forest& forest, const Slots<Node>& slots, const Tree& tree, PackRanks<Rank> ranks, int32_t rows,
-               Sums&& sums) noexcept {
-  uint32_t slot[kLanes];
-  std::fill_n(slot, kLanes, tree.root);
-  descend<1>(slots.nodes.data(), forest.layout().set_bits.data(), ranks.low, ranks.high, tree.depth, slot);
-  const auto width = static_cast<size_t>(forest.value_width());
-  for (int lane = 0; lane < rows; ++lane) {
-    if (int64_t* out = sums(lane)) add_values(leaf_values(slots, tree, slot[lane], width), width, tree.output, out);
-  }
-}
-
-// Adds the answers of tree t. `sums(lane)` is where a lane's outputs are summed, null to leave it out; `x(lane)` is its
-// row.
-template <class Rank, class Sums, class X>
-void add_tree(const Forest& forest, int32_t t, PackRanks<Rank> ranks, int32_t rows, Sums&& sums, X&& x) noexcept {
-  const Layout& layout = forest.layout();
-  const Tree& tree = layout.trees[static_cast<size_t>(t)];
-  if (tree.form == Form::kPlain) {
-    for (int lane = 0; lane < rows; ++lane) {
-      if (int64_t* out = sums(lane)) add_leaf(forest, t, find_leaf(forest, tree.root, x(lane)), out);
-    }
-  } else if (tree.form == Form::kLarge) {
-    add_slots(forest, layout.large, tree, ranks, rows, sums);
+// Calls `use` with the nodes in which trees of a form (not plain) are stored.
+template <class Rank, class Use>
+inline void with_slots(const Layout& layout, Form form, Use&& use) noexcept {
+  if (form == Form::kLarge) {
+    use(layout.large);
   } else if constexpr (sizeof(Rank) == 1) {
-    add_slots(forest, layout.small, tree, ranks, rows, sums);
+    use(layout.small);
   } else {
-    add_slots(forest, layout.medium, tree, ranks, rows, sums);
+    use(layout.medium);
   }
 }
 

@@ -10,22 +10,34 @@
 namespace anytime {
 namespace {
 
-constexpr int32_t kTreesPerLook = 32;     // under a watch: about 300 ns
+// Trees between two looks at the clock: few at first, when one more matters most, later about half a microsecond's.
+constexpr int32_t kFewestTrees = kLanes, kMostTrees = 64;
 constexpr int32_t kSearchesPerLook = 32;
 
-// Adds `count` trees from t on, at most kLanes, all in the form of `slots`.
+// Adds `count` trees from t on, at most kMostWalks, all stored in `slots`.
 template <class Node, class Rank>
-void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks, int32_t t, int32_t count,
+void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks, size_t t, size_t count,
                int64_t* acc) noexcept {
   const Layout& layout = forest.layout();
+  const Node* nodes = slots.nodes.data();
   const Tree* trees = layout.trees.data() + t;
-  uint32_t slot[kLanes];
-  int32_t depth = 0;
-  for (int i = 0; i < count; ++i) depth = std::max(depth, trees[i].depth);
-  for (int i = 0; i < kLanes; ++i) slot[i] = trees[std::min(i, count - 1)].root;
-  descend<0>(slots.nodes.data(), layout.set_bits.data(), ranks, ranks, depth, slot);
+  const auto lane = [=](uint32_t) { return ranks; };
+  uint32_t slot[kMostWalks + kLanes];
+  std::copy_n(layout.roots.data() + t, count, slot);
+  std::fill_n(slot + count, kLanes, slot[0]);
+  for (size_t first = 0; first < count; first += kLanes) {
+    descend(nodes, layout.set_bits.data(), lane, trees[first].sure_steps, slot + first);
+  }
+  finish<Rank>(nodes, layout.set_bits.data(), lane, slot, static_cast<uint32_t>(count));
+
   const auto width = static_cast<size_t>(forest.value_width());
-  for (int i = 0; i < count; ++i) {
+  if (forest.n_outputs() == 1) {  // a sum in a register does not wait for the one before to be stored
+    int64_t sum = 0;
+    for (size_t i = 0; i < count; ++i) add_units(sum, *leaf_values(slots, trees[i], slot[i], 1));
+    add_units(*acc, sum);
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
     add_values(leaf_values(slots, trees[i], slot[i], width), width, trees[i].output, acc);
   }
 }
@@ -35,31 +47,19 @@ template <class Rank>
 void add_trees(const Forest& forest, const double* x, const Rank* ranks, int32_t begin, int32_t end,
                int64_t* acc) noexcept {
   const Layout& layout = forest.layout();
-  for (int32_t t = begin; t < end;) {
-    const Form form = layout.trees[static_cast<size_t>(t)].form;
-    int32_t count = 1;
-    if (form == Form::kPlain) {
-      add_leaf(forest, t, find_leaf(forest, layout.trees[static_cast<size_t>(t)].root, x), acc);
-    } else {
-      while (count < kLanes && t + count < end && layout.trees[static_cast<size_t>(t + count)].form == form) ++count;
-      if (form == Form::kLarge) {
-        add_group(forest, layout.large, ranks, t, count, acc);
-      } else if constexpr (sizeof(Rank) == 1) {
-        add_group(forest, layout.small, ranks, t, count, acc);
-      } else {
-        add_group(forest, layout.medium, ranks, t, count, acc);
-      }
+  for (auto t = static_cast<size_t>(begin); t < static_cast<size_t>(end);) {
+    const Form form = layout.trees[t].form;
+    if (form == Form::kPlain || ranks == nullptr) {
+      add_leaf(forest, static_cast<int32_t>(t), find_leaf(forest, forest.tree_start()[t], x), acc);
+      ++t;
+      continue;
     }
+    const size_t most = std::min(static_cast<size_t>(end) - t, size_t{kMostWalks});
+    size_t count = 1;
+    while (count < most && layout.trees[t + count].form == form) ++count;
+    with_slots<Rank>(layout, form, [&](const auto& slots) { add_group(forest, slots, ranks, t, count, acc); });
     t += count;
   }
-}
-
-// Row by row the same memory serves again; a thread keeps its own.
-template <class Rank>
-Rank* scratch_ranks(size_t size) {
-  thread_local LineVector<Rank> ranks;
-  if (ranks.size() < size) ranks.resize(size);
-  return ranks.data();
 }
 
 template <class Rank>
@@ -68,23 +68,23 @@ int32_t run_watched(const Forest& forest, const double* x, int32_t until, const 
   thread_local std::vector<int64_t> partial;
   const Layout& layout = forest.layout();
   partial.resize(static_cast<size_t>(forest.n_outputs()));
-  int32_t binned = 0;
+  int32_t searched = 0;
   for (int32_t s = 0; s < until;) {
     if (watch.expired()) return s;
-    const int32_t begin = forest.first_tree(s);
+    const int32_t begin = forest.first_tree(s), window = std::clamp(begin, kFewestTrees, kMostTrees);
     int32_t to = s + 1;  // as many whole stages as fit between two looks at the clock, and at least one
-    while (to < until && forest.first_tree(to + 1) - begin <= kTreesPerLook) ++to;
+    while (to < until && forest.first_tree(to + 1) - begin <= window) ++to;
     const int32_t end = forest.first_tree(to), needed = layout.searches_needed[static_cast<size_t>(to)];
-    while (binned < needed) {
-      const int32_t next = std::min(needed, binned + kSearchesPerLook);
-      bin_row(layout, forest.float32_input(), x, binned, next, ranks);
-      binned = next;
+    while (ranks != nullptr && searched < needed) {
+      const int32_t next = std::min(needed, searched + kSearchesPerLook);
+      bin_row(layout, forest.float32_input(), x, searched, next, ranks);
+      searched = next;
       if (watch.expired()) return s;
     }
     std::fill(partial.begin(), partial.end(), 0);
-    for (int32_t t = begin; t < end; t += kTreesPerLook) {
+    for (int32_t t = begin; t < end; t += window) {
       if (t > begin && watch.expired()) return s;
-      add_trees(forest, x, ranks, t, std::min(end, t + kTreesPerLook), partial.data());
+      add_trees(forest, x, ranks, t, std::min(end, t + window), partial.data());
     }
     for (size_t k = 0; k < partial.size(); ++k) add_units(acc[k], partial[k]);
     s = to;
@@ -94,10 +94,18 @@ int32_t run_watched(const Forest& forest, const double* x, int32_t until, const 
 
 template <class Rank>
 int32_t run_row(const Forest& forest, const double* x, int32_t until, const Watch& watch, int64_t* acc) {
+  thread_local LineVector<Rank> scratch;  // the same memory serves row after row
   const Layout& layout = forest.layout();
-  Rank* ranks = scratch_ranks<Rank>(layout.columns_for(until) * kHalf);
+  Rank* ranks = nullptr;
+  if (!layout.is_short(0, until)) {
+    const size_t size = layout.columns_for(until) * kHalf;
+    if (scratch.size() < size) scratch.resize(size);
+    ranks = scratch.data();
+  }
   if (watch.armed()) return run_watched(forest, x, until, watch, ranks, acc);
-  bin_row(layout, forest.float32_input(), x, 0, layout.searches_needed[static_cast<size_t>(until)], ranks);
+  if (ranks != nullptr) {
+    bin_row(layout, forest.float32_input(), x, 0, layout.searches_needed[static_cast<size_t>(until)], ranks);
+  }
   add_trees(forest, x, ranks, 0, forest.first_tree(until), acc);
   return until;
 }

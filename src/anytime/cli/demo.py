@@ -175,6 +175,7 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
     i = _telling_image(model, data)
     raw, truth = data.test.images[i], data.test.y[i]
     _heading(5, f"One new image, a {truth}: features are computed only while there is time")
+    _say("Not any image: the clearest of those that the first glance gets wrong and everything gets right.")
     _print_image(raw)
     console().print()
     session = Session(model, features)
@@ -184,7 +185,7 @@ def _ask_one_image(model: Any, features: Features, data: Digits) -> None:
     for seconds in _DEADLINES:
         rows.append(_row(f"deadline {1e3 * seconds:g} ms", session.predict(raw, deadline=seconds), session))
     rows.append(_row(f"stop at {1e3 * _PATIENCE:g} ms", _interrupted(session, raw), session))
-    rows.append(_row("50% sure is enough", session.predict(raw, confidence=0.5), session))
+    rows.append(_row("50% is enough", session.predict(raw, confidence=0.5), session))
     rows.append(_row("take your time", session.predict(raw), session))
     print_table(["<asked for", "<says", "sure", "cost", "took", "<ended by", "<computed"], rows)
     _say("cost: by the prices above. took: on the clock. Both in ms. 'stop' came from another thread.")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from anytime._native import row_products
 from anytime.costs import FeatureCosts
-from anytime.plan import Block, FunctionBlock, LinearBlock, MarginRule, Plan, rowwise_product
+from anytime.plan import Block, FunctionBlock, LinearBlock, MarginRule, Plan
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 
@@ -132,4 +133,4 @@ class _Squash:
         self.coefficients = coefficients
 
     def __call__(self, X: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return np.tanh(rowwise_product(X, self.coefficients))
+        return np.tanh(row_products(X, self.coefficients))
