@@ -306,10 +306,10 @@ class FeatureCosts:
         return cls.from_dict(_mapping(data, str(path)))
 
     @classmethod
-    def coerce(cls, costs: Any, n_columns: int) -> FeatureCosts:
-        """``costs`` in any accepted form; ``None`` means that every column costs 1."""
+    def coerce(cls, costs: Any, n_columns: int, names: Sequence[str] | None = None) -> FeatureCosts:
+        """``costs`` in any accepted form; ``None`` means that every column costs 1, under its own name where known."""
         if costs is None:
-            return cls(np.ones(n_columns), unit="columns")
+            return cls(np.ones(n_columns) if names is None else dict.fromkeys(names, 1.0), unit="columns")
         if isinstance(costs, cls):
             return costs
         if isinstance(costs, (str, Path)):

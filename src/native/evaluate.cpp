@@ -94,18 +94,17 @@ class Worker {
     plan_passes(end);
   }
 
-  // Whether every pack got to its end.
-  bool run() noexcept {
-    if (!packs_.empty() && pacer_.expired_after(1)) return false;
+  // As far as the watch allows; the packs know how far that was.
+  void run() noexcept {
+    if (packs_.empty() || pacer_.expired_after(1)) return;
     int32_t from = begin_;
     for (const int32_t to : passes_) {
       const size_t span = span_for(from, to);
       for (size_t first = 0; first < packs_.size(); first += span) {
-        if (!run_span(first, std::min(span, packs_.size() - first), from, to)) return false;
+        if (!run_span(first, std::min(span, packs_.size() - first), from, to)) return;
       }
       from = to;
     }
-    return true;
   }
 
  private:
@@ -137,6 +136,7 @@ class Worker {
     return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes), 1, kSpan));
   }
 
+  // Like everything below that can be cut short, says whether it was not.
   bool run_span(size_t first, size_t count, int32_t from, int32_t to) noexcept {
     for (size_t p = first; p < first + count && !plain_; ++p) {
       Pack& pack = packs_[p];
@@ -277,27 +277,25 @@ size_t useful_threads(const Job& job, int asked) {
 }
 
 template <class Rank>
-bool run_packs(Job& job, const Watch& watch, size_t n_threads) {
+void run_packs(Job& job, const Watch& watch, size_t n_threads) {
   std::vector<Worker<Rank>> workers;
   workers.reserve(n_threads);
   for (size_t i = 0; i < n_threads; ++i) {
     const size_t begin = job.packs.size() * i / n_threads, end = job.packs.size() * (i + 1) / n_threads;
     workers.emplace_back(job, std::span(job.packs).subspan(begin, end - begin), watch);
   }
-  std::vector<uint8_t> finished(n_threads, 0);
   std::vector<std::thread> threads;
   threads.reserve(n_threads);
   size_t started = 1;
   try {
     for (; started < n_threads; ++started) {
-      threads.emplace_back([&, i = started] { finished[i] = workers[i].run(); });
+      threads.emplace_back([&worker = workers[started]] { worker.run(); });
     }
   } catch (...) {  // no more threads to be had: this one does their part
   }
-  finished[0] = workers[0].run();
-  for (size_t i = started; i < n_threads; ++i) finished[i] = workers[i].run();
+  workers[0].run();
+  for (size_t i = started; i < n_threads; ++i) workers[i].run();
   for (std::thread& thread : threads) thread.join();
-  return std::all_of(finished.begin(), finished.end(), [](uint8_t f) { return f != 0; });
 }
 
 }  // namespace
@@ -315,9 +313,14 @@ void check_rows(const Forest& forest, const Rows& rows) {
 bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads) {
   Job job(forest, rows);
   const size_t n_threads = useful_threads(job, threads);
-  const bool finished = forest.layout().small_ranks ? run_packs<uint8_t>(job, watch, n_threads)
-                                                    : run_packs<uint16_t>(job, watch, n_threads);
+  if (forest.layout().small_ranks) {
+    run_packs<uint8_t>(job, watch, n_threads);
+  } else {
+    run_packs<uint16_t>(job, watch, n_threads);
+  }
+  bool finished = true;
   for (const Pack& pack : job.packs) {
+    finished = finished && pack.next == pack.end;
     for (int lane = 0; lane < pack.rows; ++lane) {
       const auto i = static_cast<size_t>(job.row(pack, lane));
       rows.done[i] = std::clamp(pack.next, job.start[i], job.until[i]);

@@ -18,7 +18,6 @@ from anytime.cli.io import (
     read_costs,
     read_table,
     target_for,
-    unit_costs,
     word_columns,
 )
 from anytime.cli.tables import console, note, print_title, step
@@ -86,11 +85,9 @@ def convert(
     held = None
     if holdout is not None and target is not None:
         held = _held_out(imported, holdout, target, named=classes is not None)
-    names = imported.feature_names if held is None else held[0].columns
-    prices = read_costs(costs) or (None if names is None else unit_costs(names))
     with step(f"ordering {imported.trees.n_trees} trees"):
         X, y = (None, None) if held is None else held
-        model = make_anytime(imported, costs=prices, X=X, y=y)
+        model = make_anytime(imported, costs=read_costs(costs), X=X, y=y)
     model.save(output)
     print_title(f"{imported.source}: {imported.trees.n_trees} trees in {imported.trees.n_stages} stages")
     _say_what_it_buys(model, held, holdout)

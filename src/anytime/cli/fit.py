@@ -19,7 +19,6 @@ from anytime.cli.io import (
     read_table,
     target_of,
     training_features,
-    unit_costs,
 )
 from anytime.cli.tables import amount, console, counted, note, print_text, print_title, step
 
@@ -115,6 +114,8 @@ def fit(
 
     Example: anytime fit heart.csv --target disease --costs prices.yaml -o heart.anytime
     """
+    from anytime.costs import FeatureCosts
+
     check_writable(output)
     with step(f"reading {data}"):
         table = read_table(data)
@@ -122,7 +123,7 @@ def fit(
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
     classify = _is_classification(y, task, target, data)
-    prices = read_costs(costs) or unit_costs(X.columns)
+    prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
     train, test = split_rows(y, holdout, classify, seed)

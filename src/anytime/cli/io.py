@@ -27,7 +27,6 @@ __all__ = [
     "target_for",
     "target_of",
     "training_features",
-    "unit_costs",
     "word_columns",
     "write_table",
 ]
@@ -318,10 +317,3 @@ def read_costs(path: Path | None) -> FeatureCosts | None:
     except ValueError as error:
         text = str(error)
         raise CliError(text if text.startswith(str(path)) else f"{path}: {text}") from None
-
-
-def unit_costs(names: Iterable[Any]) -> FeatureCosts:
-    """1 per column, each called by its name."""
-    from anytime.costs import FeatureCosts
-
-    return FeatureCosts({str(name): 1.0 for name in names}, unit="columns")

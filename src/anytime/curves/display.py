@@ -151,9 +151,10 @@ def metric_label(curve: AnytimeCurve) -> str:
 def _dress(ax: Any, curve: AnytimeCurve, log: bool, fresh: bool) -> None:
     ax.set_xlabel(cost_label(curve.meter, curve.unit))
     ax.set_ylabel(metric_label(curve))
-    positive = curve.costs[curve.costs > 0]
-    if log and positive.size:
-        _log_scale(ax, float(positive[0]), curve.total_cost)
+    drawn = np.concatenate([np.asarray(line.get_xdata(), dtype=float) for line in ax.get_lines()])
+    positive = drawn[drawn > 0]
+    if log and positive.size:  # by all curves on the axes: the cheapest first answer sets the scale
+        _log_scale(ax, float(positive.min()), float(positive.max()))
     if ax.get_legend_handles_labels()[1]:
         ax.legend(frameon=False, loc="best")
     if fresh:

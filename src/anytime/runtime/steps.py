@@ -186,8 +186,8 @@ class Steps:
             return self._give_up(s, failed[0], groups)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
             return self._decline(s, "budget")
-        if bounds.due < np.inf and self._expected(lacking) > bounds.due:
-            return self._decline(s, "deadline")
+        if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
+            return self._decline(s, "deadline")  # features without the stage they are for would be money lost
         for g in lacking:
             arrival = self._fetch(g, bounds)
             if arrival is Arrival.FAILED:
@@ -195,6 +195,12 @@ class Steps:
             if reason := bounds.interrupted(self.clock()):
                 return reason
         return ""
+
+    def _stage_time(self, s: int) -> float:
+        """Seconds that stage ``s`` itself will take, by what is known."""
+        b = self.layout.block_of[s]
+        whole = self.layout.plan.block_start[b : b + 2] if self.layout.native[b] else (s, s + 1)
+        return self.timings.stage(*whole).expect()
 
     def _expected(self, groups: Sequence[int]) -> float:
         """When groups will be there, by what is known of their times."""

@@ -140,7 +140,7 @@ class Timings:
                 "worst_overrun": self.worst_overrun,
                 "seconds": {"features": features, "stages": stages},
                 "groups": {n: p.summary() for n, p in zip(names, self.groups, strict=True) if p.count},
-                "stages": {_span(*key): self.stages[key].summary() for key in sorted(self.stages)},
+                "stages": {_span(*key): pace.summary() for key, pace in sorted(self.stages.items()) if pace.count},
             }
 
 

@@ -131,13 +131,13 @@ def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: tuple[Any, Any, 
             raise ValueError(
                 "a model with categories of its own cannot stand in a list; encode the categories first"
             )
-    names = getattr(made, "feature_names_in_", None)
+    names = list(made.feature_names_in_) if hasattr(made, "feature_names_in_") else None
     made.columns_, made.ordering_ = Columns(made.n_features_in_), None
     made.source_ = " < ".join(imported.source for imported, _ in rungs)
     if first.classes is not None:
         made.classes_ = first.classes
     d = made.n_features_in_
-    bound = FeatureCosts.coerce(made.costs, d).bind(d, None if names is None else list(names))
+    bound = FeatureCosts.coerce(made.costs, d, names).bind(d, names)
     blocks = [TreeBlock(as_replacing_stage(imported, columns, d, names)) for imported, columns in rungs]
     plan = Plan(
         blocks=blocks,

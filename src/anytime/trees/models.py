@@ -106,9 +106,9 @@ class ImportedModel(AnytimeModel):
         self.source_ = imported.source
         if imported.classes is not None:
             self.classes_ = imported.classes
-        names = getattr(self, "feature_names_in_", None)
-        costs = FeatureCosts.coerce(self.costs, imported.trees.n_features)
-        bound = costs.bind(imported.trees.n_features, None if names is None else list(names))
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        n_columns = imported.trees.n_features
+        bound = FeatureCosts.coerce(self.costs, n_columns, names).bind(n_columns, names)
         trees = imported.trees
         if held is not None and imported.combine == "sum":
             # A boosting round of several classes holds trees that use different groups: order them one by one.
