@@ -1,6 +1,8 @@
 """How the documentation is built; ``make docs`` builds it, and a warning is an error."""
 
+import re
 from importlib.metadata import version as installed_version
+from itertools import pairwise
 
 project = "anytime"
 author = "The anytime developers"
@@ -30,7 +32,9 @@ autodoc_typehints = "none"  # the docstrings say the types in words
 autoclass_content = "class"
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
+napoleon_use_ivar = True  # an attribute of a data class is described once, in the list of its docstring
 napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # attributes of one name in several classes: none is linked
 
 
 def _skip_generated(app, what, name, obj, skip, options):  # type: ignore[no-untyped-def]
@@ -39,6 +43,18 @@ def _skip_generated(app, what, name, obj, skip, options):  # type: ignore[no-unt
     return True if generated or name == "get_metadata_routing" else None
 
 
+def _keep_names_together(app, what, name, obj, options, lines):  # type: ignore[no-untyped-def]
+    """Let ``train, test : array`` stand under Attributes, where napoleon takes the last word alone for the name."""
+    headers = [i for i, below in enumerate(lines[1:]) if below and not below.strip("-")]
+    for start, end in pairwise([*headers, len(lines)]):
+        if lines[start] == "Attributes":
+            lines[start:end] = [
+                re.sub(r"^\w+(, \w+)+ : ", lambda names: names[0].replace(", ", ","), line)
+                for line in lines[start:end]
+            ]
+
+
 def setup(app):  # type: ignore[no-untyped-def]
-    """Register the filter above."""
+    """Register what is above; names are put together before napoleon (priority 500) reads them."""
     app.connect("autodoc-skip-member", _skip_generated)
+    app.connect("autodoc-process-docstring", _keep_names_together, priority=400)

@@ -447,6 +447,7 @@ def swap(name: str, array: Any) -> Any:
         ("capped", put("features.count", 2**31), "expected a whole number in"),
         ("capped", put("features.count", 4.0), "expected a whole number in"),
         ("boosted", put("features.names", ["a"]), "1 names for 4 columns"),
+        ("boosted", put("features.names", ["a", "b", "c", "a"]), "a name stands twice"),
         ("boosted", put("features.names", "abcd"), "expected a list"),
         ("boosted", put("output", "html"), "expected one of default, pandas"),
         ("boosted", put("versions.numpy", 2), "expected a string"),

@@ -3,6 +3,7 @@
 import pickle
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def test_engine_equals_the_obvious_implementation(plan, data):
         scores, paid, done = run_row(plan, x, until=until, budget=budget)
         assert_allclose(run.scores()[i], scores, rtol=1e-12, atol=1e-12)
         assert run.ledger.paid[i] == paid
-        assert run.done[i] == done or run.finished[i]
+        assert run.done[i] == done
 
 
 @settings(max_examples=100)
@@ -71,6 +72,47 @@ def test_a_run_in_pieces_gives_the_same_bits(plan, data):
     pieces.advance()
     assert_array_equal(pieces.scores(), whole.scores())
     assert_array_equal(pieces.ledger.paid, whole.ledger.paid)
+
+
+@settings(max_examples=100)
+@given(plans(), st.integers(2, 12))
+def test_growing_budgets_end_where_the_last_one_alone_does(plan, steps):
+    budget = int(plan.stage_ticks[-1]) * 3 // 4
+    growing, direct = Run(plan, ROWS, metered=True), Run(plan, ROWS, metered=True)
+    for step in range(1, steps + 1):
+        growing.advance(budget=budget * step // steps)
+    direct.advance(budget=budget)
+    assert_array_equal(growing.scores(), direct.scores())
+    assert_array_equal(growing.done, direct.done)
+
+
+@settings(max_examples=50)
+@given(plans())
+def test_an_answer_depends_only_on_what_was_bought(plan):
+    for budget in plan.stage_ticks.tolist():
+        run = Run(plan, ROWS, metered=True)
+        run.advance(budget=budget)
+        other = ROWS.copy()
+        other[~run.ledger.bought[:, plan.costs.column_group]] = 1e6
+        again = Run(plan, other, metered=True)
+        again.advance(budget=budget)
+        assert_array_equal(again.scores(), run.scores())
+
+
+@settings(max_examples=50)
+@given(plans())
+def test_a_filter_that_lets_all_pass_and_a_gate_that_lets_none_go_change_no_bit(plan):
+    """speedboost_and_structured P18: a threshold of infinity is no filter."""
+    plain = replace(plan, passes={}, stops={})
+    filtered = replace(plain, stops={0: MarginRule(np.inf, below=False)})
+    if plan.weights is None:
+        filtered = replace(filtered, passes={s: MarginRule(np.inf) for s in range(plan.n_stages)})
+    scores = []
+    for each in (plain, filtered):
+        run = Run(each, ROWS)
+        run.advance()
+        scores.append(run.scores())
+    assert_array_equal(scores[0], scores[1])
 
 
 @settings(max_examples=50)
@@ -160,6 +202,45 @@ def test_a_gate_releases_rows_and_a_learned_gate_pays_for_what_it_reads():
     assert plan.costs.costs.amounts(run.ledger.paid).tolist() == [3.0, 3.0]
 
 
+def test_a_gate_that_could_not_be_paid_is_asked_once_there_is_money():
+    plan = two_groups(stops={0: ScoreRule(LinearBlock([1], [[1.0]]))})
+    run = Run(plan, np.array([[1.0, 5.0]]), metered=True)
+    run.advance(budget=plan.costs.costs.ticks(1.0))
+    assert (run.done.tolist(), run.finished.tolist()) == ([1], [False])
+    run.advance()
+    assert (run.scores().tolist(), run.finished.tolist()) == ([[1.5]], [True])
+
+
+def test_a_learned_gate_can_ask_for_less_as_well_as_for_more():
+    for below, expected in ((False, [True, False]), (True, [False, True])):
+        run = Run(
+            two_groups(stops={0: ScoreRule(LinearBlock([0], [[1.0]]), below=below)}),
+            np.array([[1.0, 0], [-1.0, 0]]),
+        )
+        run.advance()
+        assert run.finished.tolist() == expected
+
+
+def test_a_flag_that_is_set_already_lets_nothing_start():
+    for flag in (threading.Event(), StopFlag()):
+        flag.set()
+        run = Run(two_groups(), np.ones((3, 2)))
+        assert not run.advance(stop=flag)
+        assert run.done.tolist() == [0, 0, 0]
+
+
+def test_a_budget_without_a_ledger_is_refused():
+    with pytest.raises(ValueError, match="metered=True"):
+        Run(two_groups(), np.ones((1, 2))).advance(budget=3)
+
+
+def test_a_plan_with_a_limit_of_its_own_comes_to_an_end():
+    run = Run(two_groups(limit=1.5), np.ones((2, 2)), metered=True)
+    assert run.advance()
+    assert run.complete.all()
+    assert run.done.tolist() == [1, 1]
+
+
 def slow_plan(seconds_per_row: float) -> Plan:
     def slowly(x):
         time.sleep(seconds_per_row * len(x))
@@ -186,6 +267,19 @@ def test_a_deadline_leaves_every_row_with_a_whole_prefix():
     assert_allclose(run.scores()[:, 0], X.sum(axis=1))
 
 
+def test_a_slow_function_is_begun_with_one_row():
+    sizes = []
+    plan = Plan(
+        blocks=[FunctionBlock([0], lambda x: (sizes.append(len(x)), time.sleep(0.01 * len(x)), x)[2])],
+        costs=FeatureCosts([1.0]).bind(1),
+        base=[0.0],
+        link="identity",
+    )
+    Run(plan, np.zeros((50, 1))).advance(deadline=time.monotonic() + 0.03)
+    assert sizes[0] == 1
+    assert max(sizes) <= 2
+
+
 @pytest.mark.parametrize("make", [threading.Event, StopFlag])
 def test_a_stop_flag_set_by_another_thread_interrupts(make):
     flag = make()
@@ -210,6 +304,12 @@ def test_a_stop_flag_set_by_another_thread_interrupts(make):
         ({"evaluation_costs": np.array([1.0, -1.0])}, "not negative"),
         ({"passes": {5: MarginRule(1.0)}}, "not among the plan's 2"),
         ({"limit": -1.0}, "limit must be"),
+        ({"base": []}, "finite scores"),
+        ({"intercepts": np.zeros((2, 1))}, "intercepts belong to a refitted table"),
+        ({"quality": np.array([0.0, np.nan, 1.0])}, "quality must be finite"),
+        ({"weights": [[[1.0]], [[np.nan], [1.0]]]}, "table must be finite"),
+        ({"blocks": [LinearBlock([7], [[1.0]])]}, "reads column 7, but there are 2"),
+        ({"link": "logistic", "base": [0.0, 0.0], "blocks": [LinearBlock([0], [[1.0, 1.0]])]}, "one output"),
         ({"weights": [np.ones((1, 1))]}, "table has 1 rows"),
         ({"weights": [np.ones((1, 1)), np.ones((3, 1))]}, r"row 2 of the table has shape \(3, 1\)"),
         (
@@ -222,6 +322,25 @@ def test_a_plan_that_could_not_run_is_refused(change, words):
     base = {"blocks": two_groups().blocks, "costs": two_groups().costs, "base": [0.0], "link": "identity"}
     with pytest.raises(ValueError, match=words):
         Plan(**{**base, **change})
+
+
+def test_stages_are_numbered_from_one():
+    plan = two_groups()
+    assert [stage.number for stage in plan] == [1, 2]
+    for number in (0, 3):
+        with pytest.raises(IndexError, match="stages 1 to 2"):
+            plan.stage(number)
+
+
+def test_a_function_of_the_wrong_shape_is_refused():
+    plan = Plan(
+        blocks=[FunctionBlock([0], lambda x: np.zeros((2, len(x))), width=2)],
+        costs=FeatureCosts([1.0]).bind(1),
+        base=[0.0, 0.0],
+        link="softmax",
+    )
+    with pytest.raises(ValueError, match=r"returned shape \(2, 5\), but needs \(5, 2\)"):
+        Run(plan, np.zeros((5, 1))).advance()
 
 
 def test_value_of_computation_is_gain_per_price():

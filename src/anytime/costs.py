@@ -1,16 +1,22 @@
 """What features cost, and what an example has already paid for.
 
-Columns belong to groups; a group has a price that an example pays once, at the first use of any of its columns. A
-group may require other groups (a blood draw before any blood test), so prices form a directed acyclic graph: using a
-group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's *Anytime
-Prediction* (seed 003, section 6.5.3) with requirements added.
+Columns belong to groups; a group has a price that an example pays once, at the first use of any of its
+columns. A group may require other groups (a blood draw before any blood test), so prices form a directed acyclic
+graph: using a group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's
+*Anytime Prediction* (seed 003, section 6.5.3) with requirements added.
 
-Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are therefore exact and do not
-depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is bought first.
+Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are therefore
+exact and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever
+is bought first. A price that is no whole number of ticks (2/3) is rounded down, as budgets are, so that a budget
+equal to a price buys it.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +35,7 @@ Column = str | int
 
 UNLIMITED = np.iinfo(np.int64).max  # a budget in ticks that buys everything
 _MOST_TICKS = 10**13  # prices sum to at most this: ample room below 2**62 for the cost of evaluating stages
+_POSITION = re.compile("0|[1-9][0-9]{0,17}")  # what a table reads as the position of a column, not as a name
 
 
 class FeatureCosts:
@@ -36,18 +43,20 @@ class FeatureCosts:
 
     Parameters
     ----------
-    prices : sequence of float or mapping, default=None
-        Without ``groups``: one price per column, in column order, or a mapping from column name to price. With
-        ``groups``: a mapping from group name to price.
+    prices : sequence of float, mapping or Series, default=None
+        Without ``groups``: one price per column, in column order, or a mapping from column to price, where a string
+        is the column's name and an integer its position (in the group ``"x3"`` for position 3). With ``groups``: a
+        mapping from group name to price. A Series is a mapping from its index.
     groups : mapping from str to list of str or int, default=None
-        The columns of each group, by name or position. A group may have no column: a step that others require.
+        The columns of each group, by name or position. A group may have no column: a step that others
+        require.
     requires : mapping from str to list of str, default=None
         The groups that must be paid before this one.
     unit : str, default=None
         What prices are counted in, such as ``"ms"`` or ``"USD"``.
     tails : mapping from str to float, default=None
-        A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses it to
-        decide whether a group still fits before a deadline.
+        A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses it
+        to decide whether a group still fits before a deadline.
 
     Examples
     --------
@@ -61,7 +70,7 @@ class FeatureCosts:
 
     def __init__(
         self,
-        prices: ArrayLike | Mapping[str, float] | None = None,
+        prices: ArrayLike | Mapping[str, float] | Mapping[int, float] | pd.Series[float] | None = None,
         *,
         groups: Mapping[str, Sequence[Column]] | None = None,
         requires: Mapping[str, Sequence[str]] | None = None,
@@ -74,10 +83,10 @@ class FeatureCosts:
             )
         if groups is None:
             groups, prices = _one_group_per_column(prices)
-        elif not isinstance(prices, Mapping):
+        elif not _has_keys(prices):
             raise ValueError("with groups, prices must be a mapping from group name to price")
         self.groups: dict[str, tuple[Column, ...]] = {
-            str(name): _columns_of(name, columns) for name, columns in groups.items()
+            name: _columns_of(name, columns) for name, columns in _by_name(groups, "groups").items()
         }
         self.prices: dict[str, float] = _checked_prices(self.groups, prices, "price")
         self.requires: dict[str, tuple[str, ...]] = _checked_requirements(self.groups, requires or {})
@@ -100,17 +109,15 @@ class FeatureCosts:
     def closure(self, groups: Iterable[str]) -> list[str]:
         """``groups`` and all they require, each once, requirements first."""
         found: dict[str, None] = {}
-
-        def visit(name: str) -> None:
+        pending = list(groups)[::-1]
+        while pending:
+            name = pending[-1]
             if name not in self.groups:
                 raise ValueError(f"no group {name!r}; the groups are {_listing(self.groups)}")
-            for needed in self.requires.get(name, ()):
-                if needed not in found:
-                    visit(needed)
-            found[name] = None
-
-        for name in groups:
-            visit(name)
+            if needed := [other for other in self.requires.get(name, ()) if other not in found]:
+                pending += needed[::-1]
+            else:
+                found[pending.pop()] = None
         return list(found)
 
     def price(self, groups: Iterable[str], bought: Iterable[str] = ()) -> float:
@@ -127,28 +134,38 @@ class FeatureCosts:
     # ------------------------------------------------------------------ ticks
 
     def ticks(self, amount: float) -> int:
-        """``amount`` in ticks, to the nearest; a positive amount is at least one tick."""
-        ticks = round(float(amount) * 10.0**self._decimals)
+        """The most ticks that do not exceed ``amount``; a positive amount is at least one tick."""
+        ticks = self._most_ticks(float(amount))
         return max(ticks, 1) if amount > 0 else ticks
 
     def amount(self, ticks: int) -> float:
         """The amount of money that ``ticks`` are."""
-        return float(ticks) / 10.0**self._decimals
+        per_unit, units = self._tick()
+        return float(ticks) / per_unit * units
 
     def amounts(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
         """``amount`` of every entry."""
-        return np.asarray(ticks / 10.0**self._decimals, dtype=np.float64)
+        per_unit, units = self._tick()
+        return np.asarray(ticks / per_unit * units, dtype=np.float64)
 
     def budget_ticks(self, budget: float) -> int:
         """The most ticks that do not exceed ``budget``."""
-        if np.isnan(budget):
+        budget = float(budget)
+        if math.isnan(budget):
             raise ValueError("budget is NaN; give a number of units, or None for everything")
-        if budget * 10.0**self._decimals >= 2.0**62:
+        per_unit, units = self._tick()
+        if budget * per_unit / units >= 2.0**62:
             return int(UNLIMITED)
-        if budget < 0:
-            return -1
-        ticks = round(budget * 10.0**self._decimals)
-        while self.amount(ticks) > budget:
+        return -1 if budget < 0 else self._most_ticks(budget)
+
+    def _tick(self) -> tuple[float, float]:
+        """How many ticks a unit has and how many units a tick has; one of the two is 1, the other a power of ten."""
+        return 10.0 ** max(self._decimals, 0), 10.0 ** max(-self._decimals, 0)
+
+    def _most_ticks(self, amount: float) -> int:
+        per_unit, units = self._tick()
+        ticks = round(amount * per_unit / units)
+        while self.amount(ticks) > amount:
             ticks -= max(1, ticks >> 52)  # beyond 2**53 ticks a float skips some
         return ticks
 
@@ -157,6 +174,7 @@ class FeatureCosts:
     def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
         """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
         position = {str(name): j for j, name in enumerate(names)} if names is not None else {}
+        position |= dict.fromkeys(_repeated(names or ()), -1)
         column_group = np.full(n_columns, -1, dtype=np.int32)
         for g, (group, columns) in enumerate(self.groups.items()):
             for column in columns:
@@ -164,7 +182,8 @@ class FeatureCosts:
                 if column_group[j] >= 0:
                     other = self.names[column_group[j]]
                     raise ValueError(
-                        f"groups {other!r} and {group!r} both name column {_column(column)}: groups may not overlap"
+                        f"groups {other!r} and {group!r} both name column {_column(column)}: "
+                        "groups may not overlap"
                     )
                 column_group[j] = g
         free = np.flatnonzero(column_group < 0)
@@ -180,6 +199,11 @@ class FeatureCosts:
         self, group: str, column: Column, position: Mapping[str, int], n_columns: int, named: bool
     ) -> int:
         if isinstance(column, str):
+            if position.get(column) == -1:
+                raise ValueError(
+                    f"group {group!r} names column {column!r}, but X has several columns of that name; "
+                    "rename them, or name columns by position"
+                )
             if column in position:
                 return position[column]
             hint = "" if named else "; X has no column names: pass a DataFrame, or name columns by position"
@@ -209,37 +233,37 @@ class FeatureCosts:
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureCosts:
         """Read what ``to_dict`` wrote, or a plain mapping from column to price."""
         if "groups" not in data:
-            return cls({str(name): price for name, price in data.items()})
+            return cls(data)
         unknown = set(data) - {"unit", "groups"}
         if unknown:
             raise ValueError(
                 f"a cost description has the keys 'unit' and 'groups', not {_listing(sorted(unknown))}"
             )
         groups, prices, requires, tails = {}, {}, {}, {}
-        for name, entry in _mapping(data["groups"], "groups").items():
+        for name, entry in _by_name(_mapping(data["groups"], "groups"), "groups").items():
             entry = _mapping(entry, f"group {name!r}")
             unknown = set(entry) - {"price", "columns", "requires", "tail"}
             if unknown:
                 raise ValueError(f"group {name!r} has unknown keys {_listing(sorted(map(str, unknown)))}")
             if "price" not in entry:
                 raise ValueError(f"group {name!r} has no price")
-            groups[str(name)] = entry.get("columns", [])
-            prices[str(name)] = entry["price"]
-            requires[str(name)] = entry.get("requires", [])
+            groups[name] = entry.get("columns", [])
+            prices[name] = entry["price"]
+            requires[name] = entry.get("requires", [])
             if "tail" in entry:
-                tails[str(name)] = entry["tail"]
+                tails[name] = entry["tail"]
         return cls(prices, groups=groups, requires=requires, unit=data.get("unit"), tails=tails or None)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per group: group, price, columns, requires, unit, and tail where known."""
+        """One row per group: group, price, columns, requires, unit, and tail where known; see ``from_frame``."""
         import pandas as pd
 
         table = pd.DataFrame(
             {
                 "group": list(self.names),
                 "price": [self.prices[name] for name in self.names],
-                "columns": [";".join(map(str, self.groups[name])) for name in self.names],
-                "requires": [";".join(self.requires.get(name, ())) for name in self.names],
+                "columns": [_cell(self.groups[name]) for name in self.names],
+                "requires": [_cell(self.requires.get(name, ())) for name in self.names],
                 "unit": self.unit or "",
             }
         )
@@ -249,23 +273,34 @@ class FeatureCosts:
 
     @classmethod
     def from_frame(cls, table: pd.DataFrame) -> FeatureCosts:
-        """Read a table with the columns ``group`` and ``price`` and, where wanted, ``columns``, ``requires``, ``unit``, ``tail``.
+        """Read a table with the columns ``group`` and ``price`` and perhaps ``columns``, ``requires``, ``unit``, ``tail``.
 
-        Lists are separated by semicolons. Without ``columns`` each group is the column of its own name.
+        A cell of ``columns`` or ``requires`` is a list with ``;`` between its entries, ``age;3``. In ``columns`` a
+        plain integer is a position and everything else a name. A list with names that do not fit this (``"3"``,
+        ``"a;b"``) is written in JSON: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold a Python
+        list. Without ``columns`` each group is the column of its own name, or position if that is a plain integer.
         """
         for needed in ("group", "price"):
             if needed not in table.columns:
                 raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")
-        groups: dict[str, list[Column]] = {}
+        table = table.astype(object).where(table.notna(), None)
+        groups: dict[str, list[Any]] = {}
         prices, requires, tails = {}, {}, {}
-        for record in table.to_dict(orient="records"):
+        for row, record in enumerate(table.to_dict(orient="records")):
+            if record["group"] is None:
+                raise ValueError(f"row {row} of the cost table names no group")
             name = str(record["group"])
             if name in groups:
                 raise ValueError(f"group {name!r} stands twice in the cost table")
-            listed = _split(record["columns"]) if "columns" in table.columns else [name]
-            groups[name] = [int(c) if c.isdigit() else c for c in listed]
+            if "columns" in table.columns:
+                groups[name] = _listed(record["columns"], f"group {name!r}: the cell of 'columns'")
+            else:
+                groups[name] = [int(name) if _POSITION.fullmatch(name) else name]
             prices[name] = record["price"]
-            requires[name] = _split(record.get("requires"))
+            requires[name] = [
+                str(other)
+                for other in _listed(record.get("requires"), f"group {name!r}: the cell of 'requires'")
+            ]
             if "tail" in table.columns:
                 tails[name] = record["tail"]
         units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
@@ -292,9 +327,7 @@ class FeatureCosts:
         if path.suffix == ".csv":
             import pandas as pd
 
-            return cls.from_frame(
-                pd.read_csv(path, dtype={"group": str, "columns": str, "requires": str, "unit": str})
-            )
+            return cls.from_frame(pd.read_csv(path, dtype=str, keep_default_na=False))
         if path.suffix not in (".yaml", ".yml", ".json"):
             raise ValueError(f"{path}: a cost file ends in .csv, .yaml, .yml or .json")
         import yaml
@@ -307,16 +340,22 @@ class FeatureCosts:
 
     @classmethod
     def coerce(cls, costs: Any, n_columns: int, names: Sequence[str] | None = None) -> FeatureCosts:
-        """``costs`` in any accepted form; ``None`` means that every column costs 1, under its own name where known."""
+        """``costs`` in any accepted form; ``None``: every column costs 1, under its own name where known."""
         if costs is None:
-            return cls(np.ones(n_columns) if names is None else dict.fromkeys(names, 1.0), unit="columns")
+            if names is None:
+                return cls(np.ones(n_columns), unit="columns")
+            if repeated := _repeated(names):
+                raise ValueError(
+                    f"X has several columns called {_listing(repeated)}; rename them, or give one price per column"
+                )
+            return cls({str(name): 1.0 for name in names}, unit="columns")
         if isinstance(costs, cls):
             return costs
         if isinstance(costs, (str, Path)):
             return cls.read(costs)
         if isinstance(costs, Mapping):
             return cls.from_dict(costs)
-        if hasattr(costs, "to_dict") and hasattr(costs, "columns"):
+        if not _has_keys(costs) and hasattr(costs, "to_dict") and hasattr(costs, "columns"):
             return cls.from_frame(costs)
         return cls(costs)
 
@@ -382,13 +421,32 @@ class BoundCosts:
 # ---------------------------------------------------------------------- checks
 
 
-def _one_group_per_column(
-    prices: ArrayLike | Mapping[str, float],
-) -> tuple[dict[str, list[Column]], dict[str, float]]:
-    if isinstance(prices, Mapping):
-        return {str(name): [str(name)] for name in prices}, {
-            str(name): price for name, price in prices.items()
-        }
+def _has_keys(prices: Any) -> bool:
+    """Whether ``prices`` go by key: a mapping or a pandas Series."""
+    series = hasattr(prices, "items") and hasattr(prices, "index") and getattr(prices, "ndim", 1) == 1
+    return series or isinstance(prices, Mapping)
+
+
+def _by_name(mapping: Any, what: str) -> dict[str, Any]:
+    """``mapping`` with its keys as text, none of them twice."""
+    listed = [(str(name), value) for name, value in mapping.items()]
+    if repeated := _repeated(name for name, _ in listed):
+        raise ValueError(f"{what} given twice for {_listing(repeated)}")
+    return dict(listed)
+
+
+def _repeated(names: Iterable[object]) -> list[str]:
+    return [name for name, count in Counter(map(str, names)).items() if count > 1]
+
+
+def _one_group_per_column(prices: Any) -> tuple[dict[str, list[Column]], dict[str, Any]]:
+    if _has_keys(prices):
+        keys = [int(k) if _is_integer(k) else str(k) for k in prices.keys()]  # noqa: SIM118  # a Series too
+        names = [key if isinstance(key, str) else f"x{key}" for key in keys]
+        if repeated := _repeated(names):
+            raise ValueError(f"price given twice for {_listing(repeated)} (position 0 is the group 'x0')")
+        listed = [price for _, price in prices.items()]
+        return {n: [k] for n, k in zip(names, keys, strict=True)}, dict(zip(names, listed, strict=True))
     values = np.asarray(prices)
     if values.ndim != 1:
         raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
@@ -397,20 +455,24 @@ def _one_group_per_column(
 
 
 def _columns_of(group: object, columns: Any) -> tuple[Column, ...]:
-    if isinstance(columns, (str, int, np.integer)):
+    if isinstance(columns, str) or _is_integer(columns):
         columns = [columns]
     if columns is None or isinstance(columns, Mapping):
         raise ValueError(f"group {group!r}: columns must be a list of names or positions")
     out: list[Column] = []
     for column in columns:
-        if isinstance(column, bool) or not isinstance(column, (str, int, np.integer)):
+        if not isinstance(column, str) and not _is_integer(column):
             raise ValueError(f"group {group!r}: a column is a name or a position, not {column!r}")
-        out.append(column if isinstance(column, str) else int(column))
+        out.append(str(column) if isinstance(column, str) else int(column))
     return tuple(out)
 
 
-def _checked_prices(groups: Mapping[str, Any], prices: Mapping[str, Any], what: str) -> dict[str, float]:
-    given = {str(name): price for name, price in prices.items()}
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _checked_prices(groups: Mapping[str, Any], prices: Any, what: str) -> dict[str, float]:
+    given = _by_name(prices, what)
     if missing := [name for name in groups if name not in given]:
         raise ValueError(f"no {what} for {_listing(missing)}")
     if unknown := [name for name in given if name not in groups]:
@@ -451,7 +513,8 @@ def _reject_overlaps(groups: Mapping[str, tuple[Column, ...]]) -> None:
         for column in columns:
             if column in owner:
                 raise ValueError(
-                    f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: groups may not overlap"
+                    f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: "
+                    "groups may not overlap"
                 )
             owner[column] = name
 
@@ -476,9 +539,14 @@ def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
 def _decimals(prices: Iterable[float]) -> int:
     """Decimals of a tick: fine enough for the prices, coarse enough for evaluation costs far above them."""
     total = sum(prices)
+    if not math.isfinite(total):
+        raise ValueError(
+            "the prices add up to more than a number can hold (1.8e308); count them in a larger unit"
+        )
     if total <= 0:
-        return 6
-    return int(np.clip(np.floor(np.log10(_MOST_TICKS / total)), -292, 15))
+        return 12
+    finest = 22  # 10**22 is the last power of ten that a float holds exactly
+    return int(np.clip(np.floor(np.log10(_MOST_TICKS / total)), -292, finest))
 
 
 def _mapping(data: Any, what: str) -> Mapping[str, Any]:
@@ -487,12 +555,31 @@ def _mapping(data: Any, what: str) -> Mapping[str, Any]:
     return data
 
 
-def _split(text: Any) -> list[str]:
-    return (
-        [part.strip() for part in str(text).split(";") if part.strip()]
-        if isinstance(text, (str, int))
-        else []
-    )
+def _cell(labels: Sequence[Column]) -> str:
+    """The text from which ``_listed`` reads ``labels`` back."""
+    text = ";".join(map(str, labels))
+    plain = text.isprintable() and not text.lstrip().startswith("[") and _listed(text, "") == list(labels)
+    return text if plain else json.dumps(list(labels))
+
+
+def _listed(cell: Any, where: str) -> list[Any]:
+    """What a cell of a cost table lists, in the form that ``from_frame`` describes."""
+    if cell is None:
+        return []
+    if isinstance(cell, (list, tuple, np.ndarray)):
+        return list(cell)
+    if _is_integer(cell) or (isinstance(cell, float) and cell.is_integer()):
+        return [int(cell)]  # a column of integers with gaps is one of floats
+    if not isinstance(cell, str):
+        raise ValueError(f"{where} is {cell!r}, which is no list of names or positions")
+    text = cell.strip()
+    if not text.startswith("["):
+        parts = [part.strip() for part in text.split(";")]
+        return [int(part) if _POSITION.fullmatch(part) else part for part in parts if part]
+    try:
+        return list(json.loads(text))
+    except (ValueError, RecursionError):
+        raise ValueError(f"{where} begins with '[' but is not a list in JSON: {text[:60]!r}") from None
 
 
 def _column(column: Column) -> str:

@@ -21,7 +21,6 @@ from anytime.plan import Array, Plan
 __all__ = ["Run", "Stop"]
 
 _SLICE = 1e-3  # seconds of work between two looks at the clock or at a Python stop flag
-_FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
 
 
 class Stop(Protocol):
@@ -65,7 +64,11 @@ class Run:
         self._sum = np.zeros((n, plan.n_outputs))
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
-        self._pace: dict[int, float] = {}  # measured seconds per row of each block
+        self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
+        self._unasked = np.zeros(
+            n, dtype=bool
+        )  # rows that could not pay for the stopping rule of their last stage
+        self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
 
     # ------------------------------------------------------------------ going on
 
@@ -89,6 +92,8 @@ class Run:
             On the clock of ``time.monotonic()``.
         stop : StopFlag, threading.Event or similar
         """
+        if self.ledger is None and np.min(budget, initial=UNLIMITED) < UNLIMITED:
+            raise ValueError("a budget by realised cost needs a ledger: Run(..., metered=True)")
         n = len(self.X)
         limit = np.minimum(self.plan.n_stages if until is None else until, self.plan.n_stages)
         limit = np.broadcast_to(limit, n).astype(np.int32)
@@ -97,6 +102,9 @@ class Run:
         if self.ledger is None and np.isinf(deadline) and stop is None:
             # Nobody reads or pays on the way, so what a later stage would replace need not be computed.
             np.maximum(self.done, self.plan.fresh_start[limit], out=self.done)
+        if (limit > self.done).any() and _interrupted(deadline, stop):
+            return False
+        self._ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
             if not (limit > first).any():
                 break
@@ -137,7 +145,7 @@ class Run:
         self.done += moved
         self._applied += moved
         if over and self.ledger is not None:  # not interrupted, so whoever is behind ran out of money
-            np.copyto(limit, self.done, where=reached < may)
+            self._halt(np.flatnonzero(reached < may), limit, cap)
         return over
 
     def _run_forest(
@@ -169,47 +177,89 @@ class Run:
         hurried = np.isfinite(deadline) or stop is not None
         for s in range(*self.plan.block_start[b : b + 2]):
             rows = np.flatnonzero((self.done == s) & (limit > s))
-            if hurried and rows.size > _FIRST_CHUNK:  # the least certain rows first: they gain most
+            if hurried and self._history is None:  # the least certain rows first: they gain most
                 margin = LINKS[self.plan.link].margin(self.scores(rows))
                 rows = rows[np.argsort(margin, kind="stable")]
             at = 0
             while at < rows.size:
                 if hurried and _interrupted(deadline, stop):
                     return False
-                size = rows.size - at
-                if hurried:
-                    pace = self._pace.get(b)
-                    size = min(size, _FIRST_CHUNK if pace is None else max(1, int(_SLICE / pace)))
+                size = min(self._chunk.get(b, 1), rows.size - at) if hurried else rows.size
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
-                self._pace[b] = max((time.perf_counter() - began) / size, 1e-9)
+                pace = max((time.perf_counter() - began) / size, 1e-9)
+                self._chunk[b] = max(1, min(int(_SLICE / pace), 2 * size))
                 at += size
         return True
 
     def do_stage(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
     ) -> None:
-        """Stage ``s`` for ``rows``, all or nothing for each row."""
+        """Stage ``s`` for ``rows``, all or nothing for each row; ``limit`` falls where money ends or a gate releases."""
         plan = self.plan
         if s in plan.passes:
             rows = self._buy(plan.costs.groups_of(plan.passes[s].columns()), 0, rows, limit, cap)
-            held = plan.passes[s].holds(self.X[rows], self.scores(rows), LINKS[plan.link])
+            held = plan.passes[s].holds(self._matrix_of(rows), self.scores(rows), LINKS[plan.link])
             self.done[rows[~held]] = s + 1
             rows = rows[held]
         b, within = plan.locate(s)
         block = plan.blocks[b]
-        if block.forest is not None and self.ledger is not None:
-            rows, outputs = self._forest_stage(b, within, rows, limit, cap)
+        if block.forest is not None:
+            rows = self._forest_stage(s, b, within, rows, limit, cap)
         else:
             groups = plan.costs.groups_of(block.columns(within))
             rows = self._buy(groups, int(plan.evaluation_ticks[s]), rows, limit, cap)
-            outputs = block.outputs(within, self.X[rows]) if rows.size else np.empty((0, block.width))
-        self._commit(s, rows, outputs)
+            if rows.size:
+                self._commit(s, rows, block.outputs(within, self._matrix_of(rows)))
         if s in plan.stops and rows.size:
-            rows = self._buy(plan.costs.groups_of(plan.stops[s].columns()), 0, rows, limit, cap)
-            satisfied = rows[plan.stops[s].holds(self.X[rows], self.scores(rows), LINKS[plan.link])]
-            self.finished[satisfied] = True
-            limit[satisfied] = s + 1
+            self._ask_to_stop(s, rows, limit, cap)
+
+    def _matrix_of(self, rows: NDArray[np.intp]) -> Array:
+        everything = rows.size == len(self.X) and bool((rows[1:] > rows[:-1]).all())
+        return self.X if everything else self.X[rows]
+
+    def _forest_stage(
+        self,
+        s: int,
+        b: int,
+        within: int,
+        rows: NDArray[np.intp],
+        limit: NDArray[np.int32],
+        cap: NDArray[np.int64],
+    ) -> NDArray[np.intp]:
+        """A stage of trees by itself: each row pays for its own path. Returns the rows that could."""
+        reached = np.full(len(self.X), within, dtype=np.int32)
+        may = reached.copy()
+        may[rows] += 1
+        sums = np.zeros((len(self.X), self.plan.blocks[b].width), dtype=np.int64)
+        self._run_forest(b, sums, reached, may, cap, np.inf, None)
+        able = reached[rows] > within
+        self._halt(rows[~able], limit, cap)
+        rows = rows[able]
+        self._commit(s, rows, sums[rows], b)
+        return rows
+
+    def _commit(
+        self, s: int, rows: NDArray[np.intp], outputs: NDArray[Any], forest: int | None = None
+    ) -> None:
+        """Make ``outputs`` part of the answer; those of block ``forest`` are in its fixed-point units."""
+        plan = self.plan
+        if self._history is not None:
+            unit = 1.0 if forest is None else self._unit(forest)
+            self._history[rows, plan.output_start[s] : plan.output_start[s + 1]] = outputs * unit
+        else:
+            if plan.replaces is not None and plan.replaces[s]:
+                self._rebased[rows] = True
+                self._applied[rows] = 0
+                self._sum[rows] = 0.0
+                for sums in self._trees.values():
+                    sums[rows] = 0
+            total = self._sum if forest is None else self._tree_sums(forest)
+            total[rows] += outputs
+        self._applied[rows] += 1
+        self.done[rows] = s + 1
+
+    # ------------------------------------------------------------------ money and gates
 
     def _buy(
         self,
@@ -224,42 +274,33 @@ class Run:
             return rows
         price = self.ledger.quote(groups, rows) + evaluation
         able = self.ledger.paid[rows] + price <= cap[rows]
-        limit[rows[~able]] = 0
+        self._halt(rows[~able], limit, cap)
         rows = rows[able]
         self.ledger.buy(groups, rows)
         self.ledger.charge(evaluation, rows)
         return rows
 
-    def _forest_stage(
-        self, b: int, within: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
-    ) -> tuple[NDArray[np.intp], Array]:
-        """A stage of trees under a rule: each row pays for its own path."""
-        reached = np.full(len(self.X), within, dtype=np.int32)
-        may = reached.copy()
-        may[rows] += 1
-        sums = np.zeros((len(self.X), self.plan.blocks[b].width), dtype=np.int64)
-        self._run_forest(b, sums, reached, may, cap, np.inf, None)
-        able = reached[rows] > within
-        limit[rows[~able]] = 0
-        rows = rows[able]
-        forest = self.plan.blocks[b].forest
-        assert forest is not None
-        return rows, sums[rows] * forest.unit
+    def _halt(self, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+        """Rows that cannot pay for what comes next stay where they are; for good where the plan's own limit says so."""
+        limit[rows] = self.done[rows]
+        self._broke[rows] = cap[rows] == self.plan.limit_ticks
 
-    def _commit(self, s: int, rows: NDArray[np.intp], outputs: Array) -> None:
-        plan = self.plan
-        if self._history is not None:
-            self._history[rows, plan.output_start[s] : plan.output_start[s + 1]] = outputs
-        else:
-            if plan.replaces is not None and plan.replaces[s]:
-                self._rebased[rows] = True
-                self._applied[rows] = 0
-                self._sum[rows] = 0.0
-                for sums in self._trees.values():
-                    sums[rows] = 0
-            self._sum[rows] += outputs
-        self._applied[rows] += 1
-        self.done[rows] = s + 1
+    def _ask_to_stop(
+        self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> None:
+        """Release the rows for which the stopping rule of stage ``s`` holds; who cannot pay for it is asked later."""
+        rule = self.plan.stops[s]
+        self._unasked[rows] = True
+        rows = self._buy(self.plan.costs.groups_of(rule.columns()), 0, rows, limit, cap)
+        self._unasked[rows] = False
+        satisfied = rows[rule.holds(self._matrix_of(rows), self.scores(rows), LINKS[self.plan.link])]
+        self.finished[satisfied] = True
+        limit[satisfied] = s + 1
+
+    def _ask_again(self, limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+        waiting = np.flatnonzero(self._unasked & (limit > self.done))
+        for done in np.unique(self.done[waiting]):
+            self._ask_to_stop(int(done) - 1, waiting[self.done[waiting] == done], limit, cap)
 
     # ------------------------------------------------------------------ reading
 
@@ -269,14 +310,17 @@ class Run:
             return self._weighted(rows)
         total = self._sum[rows].copy()
         for b, sums in self._trees.items():
-            forest = self.plan.blocks[b].forest
-            assert forest is not None
-            total += sums[rows] * forest.unit
+            total += sums[rows] * self._unit(b)
         base = np.where(self._rebased[rows, None], 0.0, self.plan.base)
         if self.plan.combine == "sum":
             return np.asarray(base + total)
         count = self._applied[rows, None]
         return np.where(count > 0, total / np.maximum(count, 1), base)
+
+    def _unit(self, b: int) -> float:
+        forest = self.plan.blocks[b].forest
+        assert forest is not None
+        return forest.unit
 
     def _weighted(self, rows: NDArray[np.intp] | slice) -> Array:
         plan = self.plan
@@ -298,8 +342,8 @@ class Run:
 
     @property
     def complete(self) -> NDArray[np.bool_]:
-        """(n,) rows that have nothing left to do."""
-        return np.asarray(self.finished | (self.done == self.plan.n_stages))
+        """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
+        return np.asarray(self.finished | (self.done == self.plan.n_stages) | self._broke)
 
 
 def _interrupted(deadline: float, stop: Stop | None) -> bool:

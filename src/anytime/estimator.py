@@ -46,7 +46,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         How a budget is counted. "model": by the cost of whole stages fixed at training, so that all rows stop after the same
         stage and none ever pays more. "realised": by what each row really pays, so that a row with a cheap path goes further.
     n_jobs : int, default=None
-        Threads for prediction; None means 1, -1 all cores. The result does not depend on it.
+        Threads for prediction; None means 1, -1 all cores. The result does not depend on it. Runs that keep a ledger
+        (realised budgets, ``answer``, ``stages``, ``cost``) use one.
     """
 
     plan_: Plan
@@ -115,10 +116,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         run = Run(self.plan_, X, metered=True)
         yield self._read(run, began, 0)
         for stage in range(1, self.plan_.n_stages + 1):
-            if self.plan_.limit_ticks < UNLIMITED:
-                run.advance(stage, budget=self.plan_.limit_ticks)
-            else:
-                run.advance(stage)
+            run.advance(stage)
             yield self._read(run, began, stage)
 
     def cost(
@@ -151,7 +149,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if meter == "time":
             return np.full(len(X), (time.perf_counter() - began) / max(len(X), 1))
         if meter == "model":
-            return np.concatenate([[0.0], self.plan_.stage_costs])[run.done]
+            return np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit)[run.done]
         assert run.ledger is not None
         if row_prices is None:
             return self._spent(run)
@@ -160,6 +158,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"row_prices has shape {prices.shape}, but needs ({len(X)}, {self.plan_.costs.n_groups})"
             )
+        if (prices < 0).any():
+            raise ValueError("row_prices must not be negative")
         bought = run.ledger.bought
         features = (bought @ self.plan_.costs.prices).astype(np.int64)
         evaluation = self.costs_.amounts(run.ledger.paid - features)
@@ -171,6 +171,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
         """
         check_is_fitted(self, "plan_")
+        if budget is None or np.ndim(budget):
+            raise ValueError("truncate needs one budget, a number of units")
         ticks = self._ticks(budget)
         smaller = copy.copy(self)
         if self.meter == "model":
@@ -215,7 +217,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ tables in, tables out
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what ``predict``, ``predict_proba``, ``decision_function`` and ``cost`` give.
+        """Choose what ``predict``, ``predict_proba`` and ``decision_function`` give.
 
         Parameters
         ----------
@@ -225,11 +227,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if transform not in (None, "default", "pandas"):
             raise ValueError(f"transform must be 'default' or 'pandas', not {transform!r}")
         if transform is not None:
-            self._output = transform
+            self._sklearn_output_config = {"transform": transform}  # the name under which ``clone`` keeps it
         return self
 
     def _wrapped(self, values: Array, X: Any, columns: NDArray[Any] | None = None) -> Any:
-        if getattr(self, "_output", "default") == "default":
+        if getattr(self, "_sklearn_output_config", {}).get("transform", "default") == "default":
             return values
         import pandas as pd
 
@@ -239,6 +241,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         return pd.DataFrame(values, index=index, columns=columns)
 
     # ------------------------------------------------------------------ within the family
+
+    def _default_budget(self) -> float | None:
+        """What a prediction may spend that names no budget; a learner whose ``budget`` is a target of training overrides it."""
+        return self.budget
 
     @property
     def _reads_rows_as_they_are(self) -> bool:
@@ -265,7 +271,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _ticks(self, budget: Budget) -> Any:
         """A budget, or one per row, in ticks."""
         if budget is None:
-            budget = self.budget
+            budget = self._default_budget()
         if budget is None:
             return UNLIMITED
         amounts = np.asarray(budget, dtype=np.float64)
@@ -279,7 +285,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """Whether keeping within the budget needs a ledger."""
         if self.meter not in ("model", "realised"):
             raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
-        unlimited = budget is None and self.budget is None and self.plan_.limit == np.inf
+        unlimited = budget is None and self._default_budget() is None and self.plan_.limit == np.inf
         return self.meter == "realised" and not unlimited
 
     @staticmethod
@@ -317,7 +323,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         bought = run.ledger.bought.any(axis=0)
         number = {name: g for g, name in enumerate(self.costs_.names)}
         reached = run.done if stage is None else np.asarray(stage)
-        model_cost = np.concatenate([[0.0], self.plan_.stage_costs])[reached]
+        model_cost = np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit)[reached]
         return Answer(
             prediction=self._decide(scores),
             scores=scores,
@@ -365,7 +371,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
     ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
         scores = self._scores(X, budget, deadline)
-        if scores.shape[1] == 1:
+        if self.plan_.link == "logistic":
             scores = scores[:, 0]
         elif len(self.classes_) == 2:
             scores = scores[:, 1] - scores[:, 0]
@@ -382,8 +388,9 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         """Accuracy within the bounds."""
         return float(accuracy_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
 
-    def _decide(self, scores: Array) -> NDArray[Any]:
-        leading = (scores[:, 0] > 0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    def _decide(self: Any, scores: Array) -> NDArray[Any]:
+        one_sided = self.plan_.link == "logistic"
+        leading = (scores[:, 0] > 0).astype(np.intp) if one_sided else scores.argmax(axis=1)
         return np.asarray(self.classes_[leading])
 
 
@@ -429,12 +436,15 @@ class _OneRow:
         self.base = plan.base
         self.first = float(plan.base[0])
         self.mean = plan.combine == "mean"
+        self.alone = plan.n_outputs == 1 and LINKS[plan.link].classifies and plan.link != "logistic"
         self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
         self.transform = None if plan.link == "identity" else LINKS[plan.link].transform
 
     def __call__(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
         if budget is None:
-            budget = self.model.budget
+            budget = self.model._default_budget()
+        if budget is not None and not budget >= 0:
+            raise ValueError(f"budget must be a number that is not negative, not {budget}")
         forest = self.forest
         if forest is None:
             return self._general(x, budget, due)
@@ -443,7 +453,7 @@ class _OneRow:
             until = min(until, bisect_right(self.costs, budget))
         sums = np.empty(self.base.size, dtype=np.int64)
         done = forest.run_one(x, until, due, sums)
-        if sums.size > 1:
+        if sums.size > 1 or self.alone:
             return self._many(sums, done)
         score = sums.item() * self.unit
         if self.mean:
@@ -497,6 +507,8 @@ class _BudgetScorer:
         return float(check_scoring(limited, scoring=self.scoring)(limited, X, y, **parameters))
 
     def _limited(self, estimator: Any) -> Any:
+        if hasattr(estimator, "best_estimator_"):  # a finished search answers through its best model
+            return self._limited(estimator.best_estimator_)
         limited = copy.copy(estimator)
         if hasattr(estimator, "steps"):  # a pipeline: the model is its last step
             name, model = estimator.steps[-1]

@@ -122,7 +122,8 @@ class FunctionBlock(Block):
     ----------
     columns : (m,) int
     function : callable
-        From (n, m) to (n, width).
+        From (n, m) to (n, width), or (n,) when ``width`` is 1. Row by row: what it says of a row may not depend on the
+        other rows, because rows are worked on in whatever company time and budget allow.
     width : int
     """
 
@@ -139,7 +140,13 @@ class FunctionBlock(Block):
 
     def outputs(self, stage: int, X: Array) -> Array:
         out = np.asarray(self.function(X[:, self._columns]), dtype=np.float64)
-        return out.reshape(len(X), self.width)
+        if self.width == 1 and out.ndim == 1:
+            out = out[:, None]
+        if out.shape != (len(X), self.width):
+            raise ValueError(
+                f"the function of a stage returned shape {out.shape}, but needs {(len(X), self.width)}"
+            )
+        return out
 
     def head(self, n_stages: int) -> FunctionBlock:
         return self
@@ -161,10 +168,6 @@ class Rule(ABC):
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
         """(n,) the answer for each row, given the scores so far."""
 
-    @abstractmethod
-    def state(self) -> State:
-        """What a file keeps of this rule."""
-
 
 @dataclass(frozen=True)
 class MarginRule(Rule):
@@ -177,32 +180,21 @@ class MarginRule(Rule):
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
         return np.asarray((link.margin(scores) < self.threshold) == self.below)
 
-    def state(self) -> State:
-        return {"threshold": self.threshold, "below": self.below}, {}
-
-    @classmethod
-    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> MarginRule:
-        """Read what ``state`` gave."""
-        return cls(float(description["threshold"]), bool(description["below"]))
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreRule(Rule):
-    """A learned gate: the output of a one-stage block of width 1 is above a threshold."""
+    """A learned gate: the output of a one-stage block of width 1 is above a threshold (or, with ``below``, is not)."""
 
     block: Block
     threshold: float = 0.0
+    below: bool = False
     kind: ClassVar[str] = "score"
 
     def columns(self) -> NDArray[np.int32]:
         return self.block.columns(0)
 
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
-        return np.asarray(self.block.outputs(0, X)[:, 0] > self.threshold)
-
-    def state(self) -> State:
-        description, arrays = self.block.state()
-        return {"threshold": self.threshold, "block": self.block.kind, "of": description}, arrays
+        return np.asarray((self.block.outputs(0, X)[:, 0] > self.threshold) != self.below)
 
 
 # ---------------------------------------------------------------------- what comes out
@@ -318,6 +310,8 @@ class Plan:
         set_ = object.__setattr__
         set_(self, "blocks", tuple(self.blocks))
         set_(self, "base", np.atleast_1d(np.asarray(self.base, dtype=np.float64)))
+        if self.weights is not None:
+            set_(self, "weights", tuple(np.asarray(row, dtype=np.float64) for row in self.weights))
         _check_plan(self)
 
     # ------------------------------------------------------------------ shape
@@ -434,6 +428,8 @@ class Plan:
 
     def stage(self, number: int) -> Stage:
         """Stage ``number``, counted from 1."""
+        if not 1 <= number <= self.n_stages:
+            raise IndexError(f"no stage {number}; the plan has stages 1 to {self.n_stages}")
         s = number - 1
         names = self.costs.costs.names
         return Stage(
@@ -487,8 +483,10 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"no link {plan.link!r}; the links are {', '.join(LINKS)}")
     if plan.combine not in ("sum", "mean"):
         raise ValueError(f"combine must be 'sum' or 'mean', not {plan.combine!r}")
-    if plan.base.ndim != 1 or not np.isfinite(plan.base).all():
+    if plan.base.ndim != 1 or not plan.base.size or not np.isfinite(plan.base).all():
         raise ValueError("base must be a vector of finite scores")
+    if plan.link == "logistic" and n_outputs != 1:
+        raise ValueError(f"the link 'logistic' is for one output, not {n_outputs}; 'softmax' is for several")
     if np.isnan(plan.limit) or plan.limit < 0:
         raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
     for b, block in enumerate(plan.blocks):
@@ -496,10 +494,15 @@ def _check_plan(plan: Plan) -> None:
             raise ValueError(
                 f"block {b} gives {block.width} numbers per row, but the plan has {n_outputs} outputs"
             )
+        _check_columns(plan, f"block {b}", block)
+    if plan.intercepts is not None and plan.weights is None:
+        raise ValueError("intercepts belong to a refitted table, but there are no weights")
     for name, length in (("evaluation_costs", n_stages), ("replaces", n_stages), ("quality", n_stages + 1)):
         given = getattr(plan, name)
         if given is not None and np.shape(given) != (length,):
             raise ValueError(f"{name} has shape {np.shape(given)}, but the plan needs ({length},)")
+    if plan.quality is not None and not np.isfinite(plan.quality).all():
+        raise ValueError("quality must be finite")
     if plan.evaluation_costs is not None:
         costs = np.asarray(plan.evaluation_costs, dtype=np.float64)
         if not np.isfinite(costs).all() or (costs < 0).any():
@@ -514,6 +517,19 @@ def _check_plan(plan: Plan) -> None:
         _check_weights(plan)
 
 
+def _check_columns(plan: Plan, name: str, block: Block) -> None:
+    if block.forest is not None:
+        if block.forest.n_features != plan.n_features:
+            raise ValueError(
+                f"{name} has {block.forest.n_features} columns, but the costs have {plan.n_features}"
+            )
+        return
+    for stage in range(block.n_stages):
+        columns = block.columns(stage)
+        if columns.size and not 0 <= columns.min() <= columns.max() < plan.n_features:
+            raise ValueError(f"{name} reads column {columns.max()}, but there are {plan.n_features}")
+
+
 def _check_weights(plan: Plan) -> None:
     assert plan.weights is not None
     if plan.combine != "sum" or plan.passes or (plan.replaces is not None and np.any(plan.replaces)):
@@ -525,6 +541,8 @@ def _check_weights(plan: Plan) -> None:
     if plan.intercepts is not None and np.shape(plan.intercepts) != (plan.n_stages, plan.n_outputs):
         raise ValueError(f"intercepts must have shape ({plan.n_stages}, {plan.n_outputs})")
     for t, row in enumerate(plan.weights):
+        if not np.isfinite(row).all():
+            raise ValueError(f"the table must be finite; row {t + 1} is not")
         full = (int(plan.output_start[t + 1]), plan.n_outputs)
         scaling = row.ndim == 1 and all(block.width == plan.n_outputs for block in plan.blocks)
         if row.shape != full and not (scaling and row.shape == (t + 1,)):

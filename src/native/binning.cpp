@@ -10,7 +10,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The value to search for. NaN is above no threshold and so has rank 0, as has -inf where it counts as missing.
+// The value to search for. NaN is above no threshold and so has rank 0, as has -inf where it counts as
+// missing.
 double prepared(double x, Reading reading) noexcept {
   switch (reading) {
     case Reading::kNanIsZero:
@@ -37,14 +38,15 @@ uint32_t category_rank(const Layout& layout, const Search& search, double x) noe
   return at != end && *at == static_cast<int32_t>(x) ? static_cast<uint32_t>(at - begin) : search.count;
 }
 
-// How many of the sorted thresholds lie below each x. All lanes halve together, so that their loads overlap; there is
-// no condition, because the outcome is random and a mispredicted branch costs more than a step.
+// How many of the sorted thresholds lie below each x. All lanes halve together, so that their loads overlap;
+// there is no condition, because the outcome is random and a mispredicted branch costs more than a step.
 void count_below(const double* thresholds, uint32_t count, const double (&x)[kLanes],
                  uint32_t (&below)[kLanes]) noexcept {
   uint32_t at[kLanes] = {};
   while (count > 1) {
     const uint32_t half = count / 2;
-    for (int i = 0; i < kLanes; ++i) at[i] += half & -static_cast<uint32_t>(thresholds[at[i] + half - 1] < x[i]);
+    for (int i = 0; i < kLanes; ++i)
+      at[i] += half & -static_cast<uint32_t>(thresholds[at[i] + half - 1] < x[i]);
     count -= half;
   }
   for (int i = 0; i < kLanes; ++i) below[i] = at[i] + (thresholds[at[i]] < x[i]);
@@ -77,8 +79,8 @@ Rank rank_in(uint32_t below, uint32_t part) noexcept {
 }  // namespace
 
 template <class Rank>
-void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from, int32_t to,
-              PackRanks<Rank> ranks) noexcept {
+void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from,
+              int32_t to, PackRanks<Rank> ranks) noexcept {
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
     double x[kLanes];

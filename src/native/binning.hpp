@@ -16,8 +16,8 @@ struct PackRanks {
 
 // Searches [from, to) of the layout for the rows of a pack.
 template <class Rank>
-void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from, int32_t to,
-              PackRanks<Rank> ranks) noexcept;
+void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from,
+              int32_t to, PackRanks<Rank> ranks) noexcept;
 
 // The same for one row, whose ranks stand in the first lane.
 template <class Rank>

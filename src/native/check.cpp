@@ -19,7 +19,8 @@ void check_offsets(std::span<const int64_t> offsets, int64_t end, bool strictly,
   if (offsets.front() != 0) fail(name + "[0] is " + str(offsets.front()) + ", expected 0");
   for (size_t i = 1; i < offsets.size(); ++i) {
     if (offsets[i] < offsets[i - 1] || (strictly && offsets[i] == offsets[i - 1])) {
-      fail(name + "[" + str(static_cast<int64_t>(i)) + "] is " + str(offsets[i]) + " after " + str(offsets[i - 1]) +
+      fail(name + "[" + str(static_cast<int64_t>(i)) + "] is " + str(offsets[i]) + " after " +
+           str(offsets[i - 1]) +
            (strictly ? "; every tree has at least one node" : "; offsets never decrease"));
     }
   }
@@ -57,7 +58,8 @@ void check_sizes(const TreeArraysView& a) {
   }
   if (a.value_rows != static_cast<int64_t>(nodes) ||
       static_cast<int64_t>(a.value.size()) != a.value_rows * a.value_width) {
-    fail("value has " + str(a.value_rows) + " rows, expected one per node: " + str(static_cast<int64_t>(nodes)));
+    fail("value has " + str(a.value_rows) +
+         " rows, expected one per node: " + str(static_cast<int64_t>(nodes)));
   }
 }
 
@@ -109,9 +111,12 @@ class TreeCheck {
 
   void check_flags(int64_t i) const {
     if (std::isnan(a_.threshold[at(i)])) node_fails(i, "has a threshold that is NaN");
-    if (a_.default_left[at(i)] > 1) node_fails(i, "has default_left " + str(a_.default_left[at(i)]) + ", not 0 or 1");
-    if (a_.members_left[at(i)] > 1) node_fails(i, "has members_left " + str(a_.members_left[at(i)]) + ", not 0 or 1");
-    if (a_.missing[at(i)] > kMissingNanOrZero) node_fails(i, "has missing " + str(a_.missing[at(i)]) + ", not 0, 1 or 2");
+    if (a_.default_left[at(i)] > 1)
+      node_fails(i, "has default_left " + str(a_.default_left[at(i)]) + ", not 0 or 1");
+    if (a_.members_left[at(i)] > 1)
+      node_fails(i, "has members_left " + str(a_.members_left[at(i)]) + ", not 0 or 1");
+    if (a_.missing[at(i)] > kMissingNanOrZero)
+      node_fails(i, "has missing " + str(a_.missing[at(i)]) + ", not 0, 1 or 2");
     const int64_t sets = static_cast<int64_t>(a_.category_start.size()) - 1;
     if (a_.category_set[at(i)] < -1 || a_.category_set[at(i)] >= sets) {
       node_fails(i, "names category set " + str(a_.category_set[at(i)]) + ", of " + str(sets));

@@ -1,12 +1,13 @@
 // When to give up: a deadline on the clock Python calls time.monotonic(), and a flag another thread may set.
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
-#include <time.h>
 
 namespace anytime {
 
@@ -57,8 +58,8 @@ class Watch {
   const StopFlag* stop_ = nullptr;
 };
 
-// Asks the watch once per so many units of work (one unit: one node visited by one row, or one value binned), which
-// keeps the time between two looks at the clock near 5 microseconds and the price of looking below 1 %.
+// Asks the watch once per so many units of work (one unit: one node visited by one row, or one value binned),
+// which keeps the time between two looks at the clock near 5 microseconds and the price of looking below 1 %.
 class Pacer {
  public:
   explicit Pacer(const Watch& watch) noexcept : watch_(watch), armed_(watch.armed()) {}

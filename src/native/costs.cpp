@@ -32,7 +32,8 @@ void CostTable::check_arrays() const {
   if (prices_.size() > kMaxCount || column_group_.size() > kMaxCount) fail("too many groups or columns");
   int64_t total = 0;
   for (size_t g = 0; g < prices_.size(); ++g) {
-    if (prices_[g] < 0) fail("price of group " + str(static_cast<int64_t>(g)) + " is negative: " + str(prices_[g]));
+    if (prices_[g] < 0)
+      fail("price of group " + str(static_cast<int64_t>(g)) + " is negative: " + str(prices_[g]));
     if (prices_[g] > kMaxTotal - total) fail("prices add up to more than 2**62 ticks");
     total += prices_[g];
   }
@@ -45,17 +46,19 @@ void CostTable::check_arrays() const {
   }
   if (!std::is_sorted(require_start_.begin(), require_start_.end())) fail("require_start decreases");
   for (const int32_t g : require_) {
-    if (g < 0 || g >= n_groups()) fail("required group " + str(g) + " is not in [0, " + str(n_groups()) + ")");
+    if (g < 0 || g >= n_groups())
+      fail("required group " + str(g) + " is not in [0, " + str(n_groups()) + ")");
   }
   for (size_t j = 0; j < column_group_.size(); ++j) {
     if (column_group_[j] < 0 || column_group_[j] >= n_groups()) {
-      fail("column " + str(static_cast<int64_t>(j)) + " names group " + str(column_group_[j]) + ", not in [0, " +
-           str(n_groups()) + ")");
+      fail("column " + str(static_cast<int64_t>(j)) + " names group " + str(column_group_[j]) +
+           ", not in [0, " + str(n_groups()) + ")");
     }
   }
 }
 
-// Groups are closed in an order in which every requirement comes first (Kahn), each as the union of closed lists.
+// Groups are closed in an order in which every requirement comes first (Kahn), each as the union of closed
+// lists.
 void CostTable::build_closures() {
   const auto n = prices_.size();
   std::vector<int64_t> user_start(n + 1, 0);
@@ -111,7 +114,8 @@ void CostTable::build_closures() {
 }
 
 void CostTable::check_group(int64_t group) const {
-  if (group < 0 || group >= n_groups()) fail("group " + str(group) + " is not in [0, " + str(n_groups()) + ")");
+  if (group < 0 || group >= n_groups())
+    fail("group " + str(group) + " is not in [0, " + str(n_groups()) + ")");
 }
 
 std::vector<int32_t> CostTable::closed_union(std::span<const int32_t> groups) const {
@@ -150,10 +154,12 @@ Ledger::Ledger(std::shared_ptr<const CostTable> table, std::span<const uint64_t>
   if (bits.size() != bits_.size()) fail("ledger state does not fit its table");
   const int64_t n_groups = table_->n_groups();
   for (int64_t row = 0; row < n_rows(); ++row) {
-    if (paid[static_cast<size_t>(row)] < 0) fail("ledger state: row " + str(row) + " has paid less than nothing");
+    if (paid[static_cast<size_t>(row)] < 0)
+      fail("ledger state: row " + str(row) + " has paid less than nothing");
     if (n_groups % 64 != 0) {
       const uint64_t last = bits[static_cast<size_t>((row + 1) * words_ - 1)];
-      if (last >> (n_groups % 64) != 0) fail("ledger state: row " + str(row) + " owns a group that does not exist");
+      if (last >> (n_groups % 64) != 0)
+        fail("ledger state: row " + str(row) + " owns a group that does not exist");
     }
   }
   std::copy(bits.begin(), bits.end(), bits_.begin());
@@ -188,7 +194,8 @@ void Ledger::buy(std::span<const int32_t> groups, std::span<const int64_t> rows)
   }
 }
 
-void Ledger::quote(std::span<const int32_t> groups, std::span<const int64_t> rows, std::span<int64_t> out) const {
+void Ledger::quote(std::span<const int32_t> groups, std::span<const int64_t> rows,
+                   std::span<int64_t> out) const {
   check_rows(rows);
   const auto closed = table_->closed_union(groups);
   for (size_t i = 0; i < rows.size(); ++i) out[i] = missing_price(rows[i], closed);

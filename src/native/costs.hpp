@@ -1,4 +1,5 @@
-// What an example has paid for. Prices are whole ticks, so that sums are exact and do not depend on their order.
+// What an example has paid for. Prices are whole ticks, so that sums are exact and do not depend on their
+// order.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +56,8 @@ class Ledger {
  public:
   Ledger(std::shared_ptr<const CostTable> table, int64_t n_rows);
   // Restores a saved state; throws std::invalid_argument unless it is one.
-  Ledger(std::shared_ptr<const CostTable> table, std::span<const uint64_t> bits, std::span<const int64_t> paid);
+  Ledger(std::shared_ptr<const CostTable> table, std::span<const uint64_t> bits,
+         std::span<const int64_t> paid);
 
   const std::shared_ptr<const CostTable>& table() const noexcept { return table_; }
   int64_t n_rows() const noexcept { return static_cast<int64_t>(paid_.size()); }
@@ -83,7 +85,8 @@ class Ledger {
     return bits_[static_cast<size_t>(row * words_ + (group >> 6))];
   }
   void mark(int64_t row, int32_t group) noexcept {
-    bits_[static_cast<size_t>(row * words_ + (group >> 6))] |= uint64_t{1} << (static_cast<uint32_t>(group) & 63u);
+    bits_[static_cast<size_t>(row * words_ + (group >> 6))] |= uint64_t{1}
+                                                               << (static_cast<uint32_t>(group) & 63u);
   }
   int64_t missing_price(int64_t row, std::span<const int32_t> closed) const noexcept;
   void check_rows(std::span<const int64_t> rows) const;

@@ -13,13 +13,14 @@
 namespace anytime {
 namespace {
 
-constexpr int64_t kSpanWork = 16384;               // under a watch, the most work that one stage puts at stake
-constexpr int32_t kSearchesPerLook = 64;           // under a watch, searches between two looks at the clock
+constexpr int64_t kSpanWork = 16384;      // under a watch, the most work that one stage puts at stake
+constexpr int32_t kSearchesPerLook = 64;  // under a watch, searches between two looks at the clock
 constexpr size_t kMaxKeptBytes = size_t{1} << 28;  // more ranks than this are worked out again in every pass
-constexpr int64_t kWorkPerThread = 1 << 18;        // below about 200 microseconds a thread does not pay for its start
+constexpr int64_t kWorkPerThread =
+    1 << 18;  // below about 200 microseconds a thread does not pay for its start
 
-// Up to kLanes rows that are walked side by side. They have the same stages before them and follow each other in
-// memory (`even`), or else each lane is looked at by itself.
+// Up to kLanes rows that are walked side by side. They have the same stages before them and follow each other
+// in memory (`even`), or else each lane is looked at by itself.
 struct Pack {
   int64_t first;  // in Job::order
   int32_t rows;
@@ -32,13 +33,15 @@ struct Pack {
 struct Job {
   Job(const Forest& forest, const Rows& rows);
 
-  int64_t row(const Pack& pack, int lane) const noexcept { return order[static_cast<size_t>(pack.first + lane)]; }
+  int64_t row(const Pack& pack, int lane) const noexcept {
+    return order[static_cast<size_t>(pack.first + lane)];
+  }
   const double* x(const Pack& pack, int lane) const noexcept { return rows.row(forest, row(pack, lane)); }
 
   const Forest& forest;
   Rows rows;
   std::vector<int32_t> start, until;  // copies: another thread may write to the caller's arrays meanwhile
-  std::vector<int64_t> order;         // rows with something left to do, those with equal stages next to each other
+  std::vector<int64_t> order;  // rows with something left to do, those with equal stages next to each other
   std::vector<Pack> packs;
 };
 
@@ -48,12 +51,15 @@ Job::Job(const Forest& forest_, const Rows& rows_)
       start(rows_.done, rows_.done + rows_.n),
       until(rows_.until, rows_.until + rows_.n) {
   check_rows(forest, {.n = rows.n, .done = start.data(), .until = until.data()});
-  const auto stages = [&](int64_t i) { return std::pair(start[static_cast<size_t>(i)], until[static_cast<size_t>(i)]); };
+  const auto stages = [&](int64_t i) {
+    return std::pair(start[static_cast<size_t>(i)], until[static_cast<size_t>(i)]);
+  };
   for (int64_t i = 0; i < rows.n; ++i) {
     if (stages(i).first < stages(i).second) order.push_back(i);
   }
   const auto before = [&](int64_t a, int64_t b) { return stages(a) < stages(b); };
-  if (!std::is_sorted(order.begin(), order.end(), before)) std::stable_sort(order.begin(), order.end(), before);
+  if (!std::is_sorted(order.begin(), order.end(), before))
+    std::stable_sort(order.begin(), order.end(), before);
   for (size_t first = 0; first < order.size(); first += kLanes) {
     const size_t last = std::min(order.size(), first + kLanes) - 1;
     Pack pack{.first = static_cast<int64_t>(first),
@@ -69,8 +75,8 @@ Job::Job(const Forest& forest_, const Rows& rows_)
   }
 }
 
-// Takes some of a job's packs through their stages. Everything it needs is allocated before it runs, so that run()
-// cannot throw on a thread of its own.
+// Takes some of a job's packs through their stages. Everything it needs is allocated before it runs, so that
+// run() cannot throw on a thread of its own.
 template <class Rank>
 class Worker {
  public:
@@ -87,7 +93,7 @@ class Worker {
       begin_ = std::min(begin_, pack.next);
       end = std::max(end, pack.end);
     }
-    plain_ = !packs.empty() && layout_.is_short(begin_, end);
+    plain_ = !packs.empty() && layout_.is_short(begin_, end, kSearchInPack);
     keep_ = pacer_.armed() && packs.size() <= kMaxKeptBytes / RankStore<Rank>::bytes_per_pack(layout_, end);
     if (!plain_) store_ = RankStore<Rank>(layout_, end, keep_ ? packs.size() : std::min(packs.size(), kSpan));
     if (pacer_.armed()) backup_.resize(kSpan * kLanes * static_cast<size_t>(forest_.n_outputs()));
@@ -108,8 +114,8 @@ class Worker {
   }
 
  private:
-  // Unwatched, a span of packs runs through all stages while its ranks are in the cache. Watched, all packs advance
-  // together, in passes that are short at first, when a stage more or less matters most.
+  // Unwatched, a span of packs runs through all stages while its ranks are in the cache. Watched, all packs
+  // advance together, in passes that are short at first, when a stage more or less matters most.
   void plan_passes(int32_t end) {
     if (!pacer_.armed()) {
       passes_.assign(1, end);
@@ -170,7 +176,8 @@ class Worker {
     return true;
   }
 
-  // The active packs go through a stage together. When it is cut short, what its trees have added is taken back.
+  // The active packs go through a stage together. When it is cut short, what its trees have added is taken
+  // back.
   bool run_stage(int32_t stage) noexcept {
     const int32_t begin = forest_.first_tree(stage), end = forest_.first_tree(stage + 1);
     if (pacer_.armed() && end - begin > 1) save_sums();
@@ -305,8 +312,9 @@ void check_rows(const Forest& forest, const Rows& rows) {
   for (int64_t i = 0; i < rows.n; ++i) {
     const int32_t done = rows.done[i], until = rows.until[i];
     if (done >= 0 && done <= most && until >= 0 && until <= most) continue;
-    throw std::invalid_argument("row " + std::to_string(i) + ": done " + std::to_string(done) + " and until " +
-                                std::to_string(until) + " must lie in [0, " + std::to_string(most) + "]");
+    throw std::invalid_argument("row " + std::to_string(i) + ": done " + std::to_string(done) +
+                                " and until " + std::to_string(until) + " must lie in [0, " +
+                                std::to_string(most) + "]");
   }
 }
 

@@ -23,13 +23,15 @@ struct Rows {
 // Throws std::invalid_argument unless 0 <= done, until <= n_stages.
 void check_rows(const Forest& forest, const Rows& rows);
 
-// True when every row got to its limit. When cut short, acc holds exactly the first done[i] stages of each row.
+// True when every row got to its limit. When cut short, acc holds exactly the first done[i] stages of each
+// row.
 bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads);
 
 // One row from the start, acc (n_outputs) overwritten; returns the stages done.
 int32_t run_one(const Forest& forest, const double* x, int32_t until, const Watch& watch, int64_t* acc);
 
 // What each of the stages adds by itself: out is (stages, n, n_outputs).
-void stage_outputs(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages, double* out);
+void stage_outputs(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages,
+                   double* out);
 
 }  // namespace anytime

@@ -110,7 +110,8 @@ void Forest::check_shift() const {
 
 void Forest::check_stage(int64_t stage) const {
   if (stage < 0 || stage >= n_stages()) {
-    throw std::invalid_argument("stage " + std::to_string(stage) + " is not in [0, " + std::to_string(n_stages()) + ")");
+    throw std::invalid_argument("stage " + std::to_string(stage) + " is not in [0, " +
+                                std::to_string(n_stages()) + ")");
   }
 }
 
@@ -134,8 +135,10 @@ Forest Forest::select(std::span<const int64_t> stages) const {
   std::vector<uint8_t> default_left, missing, members_left;
   for (const int64_t stage : stages) {
     check_stage(stage);
-    for (int32_t t = first_tree(static_cast<int32_t>(stage)); t < first_tree(static_cast<int32_t>(stage) + 1); ++t) {
-      const int64_t first = tree_start_[static_cast<size_t>(t)], end = tree_start_[static_cast<size_t>(t) + 1];
+    for (int32_t t = first_tree(static_cast<int32_t>(stage)); t < first_tree(static_cast<int32_t>(stage) + 1);
+         ++t) {
+      const int64_t first = tree_start_[static_cast<size_t>(t)],
+                    end = tree_start_[static_cast<size_t>(t) + 1];
       for (int64_t i = first; i < end; ++i) {
         const PlainNode& node = nodes_[static_cast<size_t>(i)];
         feature.push_back(node.feature);

@@ -10,7 +10,8 @@
 
 namespace anytime {
 
-// The arrays of anytime.trees.TreeArrays, not owned. Sizes and contents are whatever the caller has: see check_arrays.
+// The arrays of anytime.trees.TreeArrays, not owned. Sizes and contents are whatever the caller has: see
+// check_arrays.
 struct TreeArraysView {
   std::span<const int64_t> tree_start;
   std::span<const int64_t> stage_start;
@@ -33,12 +34,14 @@ struct TreeArraysView {
   bool float32_input = false;
 };
 
-// Throws std::invalid_argument, naming tree and node, unless every index may be followed without a further look.
+// Throws std::invalid_argument, naming tree and node, unless every index may be followed without a further
+// look.
 void check_arrays(const TreeArraysView& arrays);
 
 enum Missing : uint8_t { kMissingNever = 0, kMissingNan = 1, kMissingNanOrZero = 2 };
 
-inline constexpr double kZero = 1e-35F;  // |x| up to this counts as zero where zero means missing; a float, as in LightGBM
+inline constexpr double kZero =
+    1e-35F;  // |x| up to this counts as zero where zero means missing; a float, as in LightGBM
 inline constexpr int32_t kMaxCategory = 1 << 24;
 
 // A node as the arrays give it; children are numbered within the forest.
@@ -93,7 +96,7 @@ class Forest {
   }
 
   // A leaf's value as a whole number of units. Whole numbers add up to the same bits in any order.
-  int64_t to_units(double value) const noexcept { return static_cast<int64_t>(std::nearbyint(value * scale_)); }
+  int64_t to_units(double value) const noexcept { return std::llrint(value * scale_); }
 
   // Columns that the trees of a stage may test, ascending.
   std::vector<int32_t> stage_columns(int32_t stage) const;

@@ -1,8 +1,8 @@
 // The inner loops: sixteen walks side by side, one tree for sixteen rows or sixteen trees for one row.
 //
-// Walks differ in length. All take as many steps as a balanced tree would need, and a few more, without looking; then
-// those that are not on a leaf yet are gathered and go on together, so that a lopsided tree costs its typical depth
-// and not its greatest.
+// Walks differ in length. All take as many steps as a balanced tree would need, and a few more, without
+// looking; then those that are not on a leaf yet are gathered and go on together, so that a lopsided tree
+// costs its typical depth and not its greatest.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ inline uint32_t goes_right(const LargeNode& node, const uint32_t* set_bits, Rank
 
 // Takes `steps` steps down with kLanes walks; `lane(i)` is where walk i reads its ranks.
 template <class Node, class Lane>
-inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, int32_t steps, uint32_t* slot) noexcept {
+inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, int32_t steps,
+                    uint32_t* slot) noexcept {
   uint32_t at[kLanes];
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) at[i] = slot[i];
@@ -49,7 +50,8 @@ inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, in
 
 // Takes `count` walks, at most kMostWalks, from wherever they are down to their leaves; `lane(w)` as above.
 template <class Rank, class Node, class Lane>
-inline void finish(const Node* nodes, const uint32_t* set_bits, Lane&& lane, uint32_t* slot, uint32_t count) noexcept {
+inline void finish(const Node* nodes, const uint32_t* set_bits, Lane&& lane, uint32_t* slot,
+                   uint32_t count) noexcept {
   uint16_t open[kMostWalks + kLanes];
   uint32_t n = 0;
   for (uint32_t w = 0; w < count; ++w) {

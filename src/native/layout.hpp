@@ -1,13 +1,13 @@
 // The forest rearranged for speed.
 //
-// A value is compared many times but lies between the same two thresholds each time. So each row is first turned into
-// ranks: per column, how many of the forest's thresholds lie below the value. Then x <= threshold[k] is rank <= k, a
-// comparison of small integers, exact for every double. Nodes that treat missing values differently use different
-// columns of ranks, in which a missing value is first or last, so that no node needs to ask. A column with more
-// thresholds than its integers can count is cut into several.
+// A value is compared many times but lies between the same two thresholds each time. So each row is first
+// turned into ranks: per column, how many of the forest's thresholds lie below the value. Then x <=
+// threshold[k] is rank <= k, a comparison of small integers, exact for every double. Nodes that treat missing
+// values differently use different columns of ranks, in which a missing value is first or last, so that no
+// node needs to ask. A column with more thresholds than its integers can count is cut into several.
 //
-// Siblings are neighbours, so a step down is `at += node.down + (rank > node.rank)`. A leaf leads to itself: then many
-// walks can take the same number of steps side by side, which hides the latency of memory.
+// Siblings are neighbours, so a step down is `at += node.down + (rank > node.rank)`. A leaf leads to itself:
+// then many walks can take the same number of steps side by side, which hides the latency of memory.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,9 @@ namespace anytime {
 
 inline constexpr int kHalf = 8;           // ranks of this many rows stand side by side, column after column
 inline constexpr int kLanes = 2 * kHalf;  // rows of a pack, walks that go side by side
+
+// Nanoseconds that the search for a rank takes, measured: for one of many rows, for a row alone.
+inline constexpr double kSearchInPack = 8.0, kSearchAlone = 16.0;
 
 // Ranks of 8 bits, at most 256 columns: four bytes a node keep a forest of 500 trees in the second cache.
 struct SmallNode {
@@ -61,9 +64,9 @@ struct Search {
 enum class Form : uint8_t { kSmall, kMedium, kLarge, kPlain };
 
 struct Tree {
-  uint32_t root;   // slot, or node when plain
-  uint32_t value;  // where its leaves' values begin
-  int32_t depth;   // steps that lead from the root to any leaf
+  uint32_t root;       // slot, or node when plain
+  uint32_t value;      // where its leaves' values begin
+  int32_t depth;       // steps that lead from the root to any leaf
   int32_t sure_steps;  // steps that most walks need; the depth itself where that is not much more
   int32_t output;
   Form form;
@@ -100,8 +103,8 @@ struct Layout {
   std::vector<double> thresholds;
   std::vector<int32_t> categories;
   std::vector<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
-  std::vector<int64_t> work;             // (n_stages + 1): the most steps that a row takes in the stages before s
-  std::vector<int64_t> visits;           // (n_stages + 1): nodes that a row typically visits in them
+  std::vector<int64_t> work;    // (n_stages + 1): the most steps that a row takes in the stages before s
+  std::vector<int64_t> visits;  // (n_stages + 1): nodes that a row typically visits in them
   std::vector<Tree> trees;
   std::vector<uint32_t> roots;  // of the trees once more, close together
   Slots<SmallNode> small;
@@ -113,9 +116,11 @@ struct Layout {
 
   // Columns to reserve for the stages before s.
   size_t columns_for(int32_t stages) const noexcept;
-  // Whether so many visits, or steps with the ranks that stages before `end` need, are so few that ranks do not pay.
-  bool is_short(int64_t visits, int64_t steps, int32_t end) const noexcept;
-  bool is_short(int32_t from, int32_t to) const noexcept;  // the same for stages [from, to)
+  // Whether so few nodes are visited that the ranks which stages before `end` need would cost more than they
+  // save; `search` is what one of them costs, in nanoseconds.
+  bool is_short(int64_t typical_visits, int32_t end, double search) const noexcept;
+  // The same for stages [from, to).
+  bool is_short(int32_t from, int32_t to, double search) const noexcept;
 };
 
 // Rank of a value that goes right everywhere, and of a leaf, which sends everything left (to itself).

@@ -23,33 +23,39 @@ void check(const Forest& forest, const Rows& rows, const Meter& meter) {
                                 " columns, the forest " + std::to_string(forest.n_features()));
   }
   if (meter.evaluation.size() != static_cast<size_t>(forest.n_stages())) {
-    throw std::invalid_argument("evaluation has " + std::to_string(meter.evaluation.size()) + " entries, the forest " +
-                                std::to_string(forest.n_stages()) + " stages");
+    throw std::invalid_argument("evaluation has " + std::to_string(meter.evaluation.size()) +
+                                " entries, the forest " + std::to_string(forest.n_stages()) + " stages");
   }
   for (const int64_t ticks : meter.evaluation) {
     if (ticks < 0) throw std::invalid_argument("evaluation cost " + std::to_string(ticks) + " is negative");
   }
 }
 
-// One stage of one row; adds to `sums` only, so that an abandoned stage leaves no trace but what was paid.
+// One stage of one row; adds to `sums` only, so that an abandoned stage leaves no trace but the groups it
+// bought: those stay there for its next try, while its evaluation was never completed and is not paid.
 Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, int64_t row, int32_t stage,
                    std::vector<int64_t>& sums, Pacer& pacer) noexcept {
   Ledger& ledger = *meter.ledger;
   const CostTable& table = *ledger.table();
   const int64_t budget = meter.budget[row];
-  if (!ledger.try_charge(row, meter.evaluation[static_cast<size_t>(stage)], budget)) return Outcome::kBroke;
+  const int64_t evaluation = meter.evaluation[static_cast<size_t>(stage)];
+  if (!ledger.try_charge(row, evaluation, budget)) return Outcome::kBroke;
   std::fill(sums.begin(), sums.end(), 0);
   for (int32_t t = forest.first_tree(stage); t < forest.first_tree(stage + 1); ++t) {
     int64_t visits = 1;
-    const int64_t leaf = find_leaf(forest, forest.tree_start()[static_cast<size_t>(t)], x, [&](int32_t feature) {
-      visits += 8;  // a plain step that looks up a ledger costs about as much as eight of the kernels'
-      const int32_t group = table.group_of(feature);
-      return ledger.has(row, group) || ledger.try_buy(row, group, budget);
-    });
-    if (leaf < 0) return Outcome::kBroke;
+    const int64_t leaf =
+        find_leaf(forest, forest.tree_start()[static_cast<size_t>(t)], x, [&](int32_t feature) {
+          visits += 8;  // a plain step that looks up a ledger costs about as much as eight of the kernels'
+          const int32_t group = table.group_of(feature);
+          return ledger.has(row, group) || ledger.try_buy(row, group, budget);
+        });
+    if (leaf < 0) {
+      ledger.refund(row, evaluation);
+      return Outcome::kBroke;
+    }
     add_leaf(forest, t, leaf, sums.data());
     if (pacer.expired_after(visits) && t + 1 < forest.first_tree(stage + 1)) {
-      ledger.refund(row, meter.evaluation[static_cast<size_t>(stage)]);  // the stage will be begun, and charged, again
+      ledger.refund(row, evaluation);
       return Outcome::kCut;
     }
   }
@@ -60,7 +66,8 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
 
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch) {
   check(forest, rows, meter);
-  // The caller's arrays are read once: another thread may write to them while the interpreter's lock is released.
+  // The caller's arrays are read once: another thread may write to them while the interpreter's lock is
+  // released.
   std::vector<int32_t> done(rows.done, rows.done + rows.n), until(rows.until, rows.until + rows.n);
   check_rows(forest, {.n = rows.n, .done = done.data(), .until = until.data()});
   std::vector<int64_t> active;
@@ -83,8 +90,9 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
         active[kept++] = row;
         continue;
       }
-      const Outcome outcome =
-          pacer.expired() ? Outcome::kCut : walk_stage(forest, meter, rows.row(forest, row), row, stage, sums, pacer);
+      const Outcome outcome = pacer.expired()
+                                  ? Outcome::kCut
+                                  : walk_stage(forest, meter, rows.row(forest, row), row, stage, sums, pacer);
       if (outcome == Outcome::kCut) return false;
       if (outcome == Outcome::kBroke) {
         if (meter.halted) meter.halted[row] = 1;

@@ -15,13 +15,14 @@ struct Meter {
   Ledger* ledger = nullptr;
   std::span<const int64_t> evaluation;  // (n_stages): ticks charged when a row starts the stage
   const int64_t* budget = nullptr;      // (n): ticks a row may have paid in all
-  uint8_t* halted = nullptr;            // (n) or null: 1 once a row's budget stopped it; such a row is left alone
+  uint8_t* halted = nullptr;  // (n) or null: 1 once a row's budget stopped it; such a row is left alone
 };
 
 // True unless the watch cut it short; a row whose budget is spent stays at its last complete stage.
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch);
 
-// First group on the row's path through a stage that is not available, -1 if all are. Reads no unavailable column.
+// First group on the row's path through a stage that is not available, -1 if all are. Reads no unavailable
+// column.
 int32_t need(const Forest& forest, const double* x, int32_t stage, std::span<const uint8_t> available,
              const CostTable& table);
 

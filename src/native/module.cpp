@@ -1,4 +1,5 @@
-// The Python face of the native core. Arrays are checked here (type, shape, order); the core never sees an object.
+// The Python face of the native core. Arrays are checked here (type, shape, order); the core never sees an
+// object.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -90,20 +91,24 @@ void bind_stop_flag(nb::module_& m) {
       .def("is_set", &StopFlag::is_set, "Whether a stop has been asked for.");
 }
 
-using TableState = std::tuple<Vector<const int64_t>, Vector<const int64_t>, Vector<const int32_t>, Vector<const int32_t>>;
+using TableState =
+    std::tuple<Vector<const int64_t>, Vector<const int64_t>, Vector<const int32_t>, Vector<const int32_t>>;
 
 void bind_cost_table(nb::module_& m) {
-  nb::class_<CostTable>(m, "CostTable",
-                        "Groups of columns, their prices in ticks, and the groups each requires.\n\n"
-                        "require[require_start[g]:require_start[g + 1]] are the direct requirements of group g;\n"
-                        "column_group[j] is the group of column j.")
+  nb::class_<CostTable>(
+      m, "CostTable",
+      "Groups of columns, their prices in ticks, and the groups each requires.\n\n"
+      "require[require_start[g]:require_start[g + 1]] are the direct requirements of group g;\n"
+      "column_group[j] is the group of column j.")
       .def(
           "__init__",
           [](CostTable* self, Vector<const int64_t> prices, Vector<const int64_t> require_start,
              Vector<const int32_t> require, Vector<const int32_t> column_group) {
-            new (self) CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
+            new (self)
+                CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
           },
-          "prices"_a.noconvert(), "require_start"_a.noconvert(), "require"_a.noconvert(), "column_group"_a.noconvert())
+          "prices"_a.noconvert(), "require_start"_a.noconvert(), "require"_a.noconvert(),
+          "column_group"_a.noconvert())
       .def_prop_ro("n_groups", &CostTable::n_groups, "Number of groups.")
       .def_prop_ro("n_columns", &CostTable::n_columns, "Number of columns.")
       .def(
@@ -115,12 +120,13 @@ void bind_cost_table(nb::module_& m) {
           },
           "group"_a, "The group and all it needs, directly or not, ascending.")
       .def(
-          "price", [](const CostTable& table, Vector<const int32_t> groups) { return table.price(span_of(groups)); },
+          "price",
+          [](const CostTable& table, Vector<const int32_t> groups) { return table.price(span_of(groups)); },
           "groups"_a.noconvert(), "Ticks for the groups and all they need, each counted once.")
       .def("__getstate__",
            [](const CostTable& table) {
-             return nb::make_tuple(array_of(table.prices()), array_of(table.require_start()), array_of(table.require()),
-                                   array_of(table.column_group()));
+             return nb::make_tuple(array_of(table.prices()), array_of(table.require_start()),
+                                   array_of(table.require()), array_of(table.column_group()));
            })
       .def("__setstate__", [](CostTable& self, nb::tuple state) {
         if (state.size() != 4) throw std::invalid_argument("not the state of a CostTable");
@@ -128,12 +134,14 @@ void bind_cost_table(nb::module_& m) {
         const auto require_start = nb::cast<Vector<const int64_t>>(state[1]);
         const auto require = nb::cast<Vector<const int32_t>>(state[2]);
         const auto column_group = nb::cast<Vector<const int32_t>>(state[3]);
-        new (&self) CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
+        new (&self)
+            CostTable(span_of(prices), span_of(require_start), span_of(require), span_of(column_group));
       });
 }
 
 void bind_ledger(nb::module_& m) {
-  nb::class_<Ledger>(m, "Ledger", "Per row: the groups bought, each once with what it requires, and the ticks paid.")
+  nb::class_<Ledger>(m, "Ledger",
+                     "Per row: the groups bought, each once with what it requires, and the ticks paid.")
       .def(
           "__init__",
           [](Ledger* self, std::shared_ptr<const CostTable> table, int64_t n_rows) {
@@ -160,14 +168,17 @@ void bind_ledger(nb::module_& m) {
             ledger.quote(span_of(groups), list.get(), {out, list.get().size()});
             return array;
           },
-          "groups"_a.noconvert(), "rows"_a.noconvert() = nb::none(), "What buy would charge each row, without buying.")
+          "groups"_a.noconvert(), "rows"_a.noconvert() = nb::none(),
+          "What buy would charge each row, without buying.")
       .def(
           "charge",
           [](Ledger& ledger, int64_t ticks, std::optional<Vector<const int64_t>> rows) {
             ledger.charge(ticks, RowList(rows, ledger.n_rows()).get());
           },
           "ticks"_a, "rows"_a.noconvert() = nb::none(), "Add an evaluation cost to the rows.")
-      .def_prop_ro("paid", [](const Ledger& ledger) { return array_of(ledger.paid()); }, "Ticks paid per row (a copy).")
+      .def_prop_ro(
+          "paid", [](const Ledger& ledger) { return array_of(ledger.paid()); },
+          "Ticks paid per row (a copy).")
       .def_prop_ro(
           "bought",
           [](const Ledger& ledger) {
@@ -183,11 +194,13 @@ void bind_ledger(nb::module_& m) {
             return array;
           },
           "Which groups each row has (a copy), (n_rows, n_groups).")
-      .def("copy", [](const Ledger& ledger) { return Ledger(ledger); }, "A ledger of its own in the same state.")
+      .def(
+          "copy", [](const Ledger& ledger) { return Ledger(ledger); },
+          "A ledger of its own in the same state.")
       .def("__getstate__",
            [](const Ledger& ledger) {
-             return nb::make_tuple(std::const_pointer_cast<CostTable>(ledger.table()), array_of(ledger.bits()),
-                                   array_of(ledger.paid()));
+             return nb::make_tuple(std::const_pointer_cast<CostTable>(ledger.table()),
+                                   array_of(ledger.bits()), array_of(ledger.paid()));
            })
       .def("__setstate__", [](Ledger& self, nb::tuple state) {
         if (state.size() != 3) throw std::invalid_argument("not the state of a Ledger");
@@ -198,8 +211,9 @@ void bind_ledger(nb::module_& m) {
 }
 
 void construct_forest(Forest* self, Vector<const int64_t> tree_start, Vector<const int64_t> stage_start,
-                      Vector<const int32_t> feature, Vector<const double> threshold, Vector<const int32_t> left,
-                      Vector<const int32_t> right, Vector<const uint8_t> default_left, Vector<const uint8_t> missing,
+                      Vector<const int32_t> feature, Vector<const double> threshold,
+                      Vector<const int32_t> left, Vector<const int32_t> right,
+                      Vector<const uint8_t> default_left, Vector<const uint8_t> missing,
                       Vector<const int32_t> category_set, Vector<const uint8_t> members_left,
                       Vector<const int64_t> category_start, Vector<const int32_t> categories,
                       Matrix<const double> value, Vector<const int32_t> tree_output, int64_t n_outputs,
@@ -241,7 +255,8 @@ nb::object child_array(const Forest& forest, Field&& field) {
   int32_t* out;
   nb::object array = new_array<int32_t>({forest.nodes().size()}, &out);
   for (size_t t = 0; t < static_cast<size_t>(forest.n_trees()); ++t) {
-    const auto first = static_cast<size_t>(forest.tree_start()[t]), end = static_cast<size_t>(forest.tree_start()[t + 1]);
+    const auto first = static_cast<size_t>(forest.tree_start()[t]),
+               end = static_cast<size_t>(forest.tree_start()[t + 1]);
     for (size_t i = first; i < end; ++i) {
       const PlainNode& node = forest.nodes()[i];
       out[i] = node.is_leaf() ? -1 : field(node) - static_cast<int32_t>(first);
@@ -265,7 +280,8 @@ nb::dict forest_arrays(const Forest& forest) {
   out["category_start"] = array_of(forest.category_start());
   out["categories"] = array_of(forest.categories());
   double* values;
-  out["value"] = new_array<double>({forest.nodes().size(), static_cast<size_t>(forest.value_width())}, &values);
+  out["value"] =
+      new_array<double>({forest.nodes().size(), static_cast<size_t>(forest.value_width())}, &values);
   std::copy(forest.values().begin(), forest.values().end(), values);
   out["tree_output"] = array_of(forest.tree_output());
   out["n_outputs"] = forest.n_outputs();
@@ -297,10 +313,10 @@ bool forest_run(const Forest& forest, Matrix<const double> x, Matrix<int64_t> ac
   return run(forest, rows, watch, threads);
 }
 
-bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc, Vector<int32_t> done,
-                        Vector<const int32_t> until, Ledger& ledger, Vector<const int64_t> evaluation,
-                        Vector<const int64_t> budget, double deadline, const StopFlag* stop,
-                        std::optional<Vector<bool>> halted) {
+bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc,
+                        Vector<int32_t> done, Vector<const int32_t> until, Ledger& ledger,
+                        Vector<const int64_t> evaluation, Vector<const int64_t> budget, double deadline,
+                        const StopFlag* stop, std::optional<Vector<bool>> halted) {
   const Rows rows = rows_of(forest, x, acc, done, until);
   check_length(budget.size(), x.shape(0), "budget");
   if (halted) check_length(halted->size(), x.shape(0), "halted");
@@ -323,41 +339,46 @@ int32_t forest_run_one(const Forest& forest, Vector<const double> x, int32_t unt
 nb::object forest_stage_outputs(const Forest& forest, Matrix<const double> x, Vector<const int64_t> stages) {
   check_length(x.shape(1), static_cast<size_t>(forest.n_features()), "a row of X");
   double* out;
-  nb::object array = new_array<double>({stages.size(), x.shape(0), static_cast<size_t>(forest.n_outputs())}, &out);
+  nb::object array =
+      new_array<double>({stages.size(), x.shape(0), static_cast<size_t>(forest.n_outputs())}, &out);
   const nb::gil_scoped_release unlocked;
   stage_outputs(forest, x.data(), static_cast<int64_t>(x.shape(0)), span_of(stages), out);
   return array;
 }
 
 void bind_forest(nb::module_& m) {
-  nb::class_<Forest>(m, "Forest",
-                     "An ensemble of trees, checked and immutable. Takes the fields of anytime.trees.TreeArrays.\n\n"
-                     "Sums are whole multiples of `unit` = 2**-shift, hence the same bits in any order. Without\n"
-                     "`shift` the finest unit that cannot overflow is chosen.")
-      .def("__init__", &construct_forest, nb::kw_only(), "tree_start"_a.noconvert(), "stage_start"_a.noconvert(),
-           "feature"_a.noconvert(), "threshold"_a.noconvert(), "left"_a.noconvert(), "right"_a.noconvert(),
-           "default_left"_a.noconvert(), "missing"_a.noconvert(), "category_set"_a.noconvert(),
-           "members_left"_a.noconvert(), "category_start"_a.noconvert(), "categories"_a.noconvert(),
-           "value"_a.noconvert(), "tree_output"_a.noconvert(), "n_outputs"_a, "n_features"_a,
-           "float32_input"_a = false, "shift"_a = nb::none())
+  nb::class_<Forest>(
+      m, "Forest",
+      "An ensemble of trees, checked and immutable. Takes the fields of anytime.trees.TreeArrays.\n\n"
+      "Sums are whole multiples of `unit` = 2**-shift, hence the same bits in any order. Without\n"
+      "`shift` the finest unit that cannot overflow is chosen.")
+      .def("__init__", &construct_forest, nb::kw_only(), "tree_start"_a.noconvert(),
+           "stage_start"_a.noconvert(), "feature"_a.noconvert(), "threshold"_a.noconvert(),
+           "left"_a.noconvert(), "right"_a.noconvert(), "default_left"_a.noconvert(), "missing"_a.noconvert(),
+           "category_set"_a.noconvert(), "members_left"_a.noconvert(), "category_start"_a.noconvert(),
+           "categories"_a.noconvert(), "value"_a.noconvert(), "tree_output"_a.noconvert(), "n_outputs"_a,
+           "n_features"_a, "float32_input"_a = false, "shift"_a = nb::none())
       .def_prop_ro("n_trees", &Forest::n_trees, "Number of trees.")
       .def_prop_ro("n_stages", &Forest::n_stages, "Number of stages.")
       .def_prop_ro("n_outputs", &Forest::n_outputs, "Number of outputs.")
       .def_prop_ro("n_features", &Forest::n_features, "Number of columns a row has.")
       .def_prop_ro("unit", &Forest::unit, "What one in a sum is worth: 2.0**-shift.")
       .def_prop_ro("shift", &Forest::shift, "Binary digits after the point of the sums.")
-      .def("run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(), "until"_a.noconvert(),
-           "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
+      .def("run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+           "until"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
            "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
-           "All rows advance through early stages before late ones. When the deadline (time.monotonic seconds)\n"
+           "All rows advance through early stages before late ones. When the deadline (time.monotonic "
+           "seconds)\n"
            "or the flag cuts it short, acc holds exactly the first done[i] stages of row i.")
       .def("run_one", &forest_run_one, "x"_a.noconvert(), "until"_a, "deadline"_a, "acc"_a.noconvert(),
            "One row from the start: overwrites acc, returns the stages done by the deadline.")
       .def("run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
            "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
            "deadline"_a = kInfinity, "stop"_a = nb::none(), "halted"_a.noconvert() = nb::none(),
-           "Like run, but a row buys the groups its path tests; False when the clock or the flag cut it short.\n\n"
-           "A row that cannot pay stays at its last complete stage (and is marked in `halted`, if given; rows\n"
+           "Like run, but a row buys the groups its path tests; False when the clock or the flag cut it "
+           "short.\n\n"
+           "A row that cannot pay stays at its last complete stage (and is marked in `halted`, if given; "
+           "rows\n"
            "already marked are left alone). What an abandoned stage paid stays paid.")
       .def(
           "need",
@@ -386,14 +407,18 @@ void bind_forest(nb::module_& m) {
             return forest.select(span_of(stages));
           },
           "stages"_a.noconvert(), "A forest of those stages in that order, with the same unit.")
-      .def("arrays", &forest_arrays, "The constructor's arguments: the fields of TreeArrays exactly as they were given, and shift.")
+      .def("arrays", &forest_arrays,
+           "The constructor's arguments: the fields of TreeArrays exactly as they were given, and shift.")
       .def("__getstate__", &forest_arrays)
       .def("__setstate__", [](Forest& self, const nb::dict& arrays) {
-        const auto vec = [&]<class T>(T, const char* name) { return nb::cast<Vector<const T>>(arrays[name]); };
-        construct_forest(&self, vec(int64_t{}, "tree_start"), vec(int64_t{}, "stage_start"), vec(int32_t{}, "feature"),
-                         vec(double{}, "threshold"), vec(int32_t{}, "left"), vec(int32_t{}, "right"),
-                         vec(uint8_t{}, "default_left"), vec(uint8_t{}, "missing"), vec(int32_t{}, "category_set"),
-                         vec(uint8_t{}, "members_left"), vec(int64_t{}, "category_start"), vec(int32_t{}, "categories"),
+        const auto vec = [&]<class T>(T, const char* name) {
+          return nb::cast<Vector<const T>>(arrays[name]);
+        };
+        construct_forest(&self, vec(int64_t{}, "tree_start"), vec(int64_t{}, "stage_start"),
+                         vec(int32_t{}, "feature"), vec(double{}, "threshold"), vec(int32_t{}, "left"),
+                         vec(int32_t{}, "right"), vec(uint8_t{}, "default_left"), vec(uint8_t{}, "missing"),
+                         vec(int32_t{}, "category_set"), vec(uint8_t{}, "members_left"),
+                         vec(int64_t{}, "category_start"), vec(int32_t{}, "categories"),
                          nb::cast<Matrix<const double>>(arrays["value"]), vec(int32_t{}, "tree_output"),
                          nb::cast<int64_t>(arrays["n_outputs"]), nb::cast<int64_t>(arrays["n_features"]),
                          nb::cast<bool>(arrays["float32_input"]), nb::cast<int>(arrays["shift"]));
@@ -408,8 +433,8 @@ void bind_products(nb::module_& m) {
         double* out;
         nb::object product = new_array<double>({left.shape(0), right.shape(1)}, &out);
         const nb::gil_scoped_release unlocked;
-        row_products(left.data(), static_cast<int64_t>(left.shape(0)), static_cast<int64_t>(left.shape(1)), right.data(),
-                     static_cast<int64_t>(right.shape(1)), out);
+        row_products(left.data(), static_cast<int64_t>(left.shape(0)), static_cast<int64_t>(left.shape(1)),
+                     right.data(), static_cast<int64_t>(right.shape(1)), out);
         return product;
       },
       "left"_a, "right"_a, "left @ right, each row with the same bits whatever rows stand beside it.");
@@ -419,7 +444,9 @@ void bind_products(nb::module_& m) {
 }  // namespace anytime
 
 NB_MODULE(_native, m) {
-  m.doc() = "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has paid.";
+  m.doc() =
+      "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has "
+      "paid.";
   anytime::bind_stop_flag(m);
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);

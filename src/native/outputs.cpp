@@ -29,9 +29,11 @@ class StageOutputs {
     n_packs_ = plain_ ? 0 : static_cast<size_t>((count + kLanes - 1) / kLanes);
     for (size_t p = 0; p < n_packs_; ++p) {
       const double* rows[kLanes];
-      for (int64_t i = 0; i < kLanes; ++i) rows[i] = row(std::min(static_cast<int64_t>(p) * kLanes + i, count - 1));
+      for (int64_t i = 0; i < kLanes; ++i)
+        rows[i] = row(std::min(static_cast<int64_t>(p) * kLanes + i, count - 1));
       ranks_[p] = store_[p];
-      bin_pack(layout_, forest_.float32_input(), rows, 0, layout_.searches_needed[static_cast<size_t>(end_)], ranks_[p]);
+      bin_pack(layout_, forest_.float32_input(), rows, 0, layout_.searches_needed[static_cast<size_t>(end_)],
+               ranks_[p]);
     }
   }
 
@@ -83,17 +85,17 @@ class StageOutputs {
 };
 
 template <class Rank>
-void write_all(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages, double* out) {
+void write_all(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages,
+               double* out) {
   const Layout& layout = forest.layout();
   int32_t end = 0;
-  int64_t visits = 0, steps = 0;
+  int64_t visits = 0;
   for (const int64_t stage : stages) {
     const auto s = static_cast<size_t>(stage);
     end = std::max(end, static_cast<int32_t>(stage) + 1);
     visits += layout.visits[s + 1] - layout.visits[s];
-    steps += layout.work[s + 1] - layout.work[s];
   }
-  StageOutputs<Rank> outputs(forest, end, layout.is_short(visits, steps, end));
+  StageOutputs<Rank> outputs(forest, end, layout.is_short(visits, end, kSearchInPack));
   for (int64_t first = 0; first < n; first += kRows) {
     outputs.take(x + first * forest.n_features(), std::min(kRows, n - first));
     for (size_t i = 0; i < stages.size(); ++i) {
@@ -105,7 +107,8 @@ void write_all(const Forest& forest, const double* x, int64_t n, std::span<const
 
 }  // namespace
 
-void stage_outputs(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages, double* out) {
+void stage_outputs(const Forest& forest, const double* x, int64_t n, std::span<const int64_t> stages,
+                   double* out) {
   for (const int64_t stage : stages) forest.check_stage(stage);
   if (forest.layout().small_ranks) {
     write_all<uint8_t>(forest, x, n, stages, out);

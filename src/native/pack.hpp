@@ -42,8 +42,8 @@ void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree
     const PackRanks<Rank> ranks = packs[p];
     std::fill_n(slot + p * kLanes, kLanes, tree.root);
     descend(
-        nodes, set_bits, [&](int i) { return i < kHalf ? ranks.low + i : ranks.high + (i - kHalf); }, tree.sure_steps,
-        slot + p * kLanes);
+        nodes, set_bits, [&](int i) { return i < kHalf ? ranks.low + i : ranks.high + (i - kHalf); },
+        tree.sure_steps, slot + p * kLanes);
   }
   if (tree.sure_steps == tree.depth) return;
   const auto lane = [&](uint32_t w) -> const Rank* {
@@ -55,7 +55,8 @@ void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree
 
 // Values of the leaf in a slot.
 template <class Node>
-inline const int64_t* leaf_values(const Slots<Node>& slots, const Tree& tree, uint32_t slot, size_t width) noexcept {
+inline const int64_t* leaf_values(const Slots<Node>& slots, const Tree& tree, uint32_t slot,
+                                  size_t width) noexcept {
   const uint32_t leaf = tree.numbered ? static_cast<uint32_t>(slots.nodes[slot].column) : slot - tree.root;
   return slots.values.data() + size_t{tree.value + leaf} * width;
 }

@@ -10,7 +10,8 @@
 namespace anytime {
 namespace {
 
-// Trees between two looks at the clock: few at first, when one more matters most, later about half a microsecond's.
+// Trees between two looks at the clock: few at first, when one more matters most, later about half a
+// microsecond's.
 constexpr int32_t kFewestTrees = kLanes, kMostTrees = 64;
 constexpr int32_t kSearchesPerLook = 32;
 
@@ -24,7 +25,7 @@ void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks
   const auto lane = [=](uint32_t) { return ranks; };
   uint32_t slot[kMostWalks + kLanes];
   std::copy_n(layout.roots.data() + t, count, slot);
-  std::fill_n(slot + count, kLanes, slot[0]);
+  std::fill_n(slot + count, kLanes, layout.roots[t]);
   for (size_t first = 0; first < count; first += kLanes) {
     descend(nodes, layout.set_bits.data(), lane, trees[first].sure_steps, slot + first);
   }
@@ -57,7 +58,8 @@ void add_trees(const Forest& forest, const double* x, const Rank* ranks, int32_t
     const size_t most = std::min(static_cast<size_t>(end) - t, size_t{kMostWalks});
     size_t count = 1;
     while (count < most && layout.trees[t + count].form == form) ++count;
-    with_slots<Rank>(layout, form, [&](const auto& slots) { add_group(forest, slots, ranks, t, count, acc); });
+    with_slots<Rank>(layout, form,
+                     [&](const auto& slots) { add_group(forest, slots, ranks, t, count, acc); });
     t += count;
   }
 }
@@ -97,7 +99,7 @@ int32_t run_row(const Forest& forest, const double* x, int32_t until, const Watc
   thread_local LineVector<Rank> scratch;  // the same memory serves row after row
   const Layout& layout = forest.layout();
   Rank* ranks = nullptr;
-  if (!layout.is_short(0, until)) {
+  if (!layout.is_short(0, until, kSearchAlone)) {
     const size_t size = layout.columns_for(until) * kHalf;
     if (scratch.size() < size) scratch.resize(size);
     ranks = scratch.data();

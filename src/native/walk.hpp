@@ -1,5 +1,5 @@
-// The plain walk: one row, one node after the other, as arrays.py describes it. It serves where every test has to be
-// seen (metered runs, lazy features), and the fast kernels are judged by it.
+// The plain walk: one row, one node after the other, as arrays.py describes it. It serves where every test
+// has to be seen (metered runs, lazy features), and the fast kernels are judged by it.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ inline bool goes_left(const Forest& forest, const PlainNode& node, double x) noe
   return x <= node.threshold;
 }
 
-// Node of the leaf that the row reaches. `may_read(feature)` is asked before a value is read; if it says no, -1.
+// Node of the leaf that the row reaches. `may_read(feature)` is asked before a value is read; if it says no,
+// -1.
 template <class MayRead>
 int64_t find_leaf(const Forest& forest, int64_t root, const double* row, MayRead&& may_read) noexcept {
   int64_t at = root;

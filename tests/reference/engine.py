@@ -43,6 +43,7 @@ def run_row(
         return True
 
     def pay_path(block, within: int, evaluation: int) -> bool:
+        nonlocal paid
         if not pay([], evaluation):
             return False
         while True:
@@ -52,6 +53,7 @@ def run_row(
             if group < 0:
                 return True
             if not pay([group]):
+                paid -= evaluation  # an evaluation that was not completed is not paid; what was bought is
                 return False
 
     for s in range(plan.n_stages if until is None else until):

@@ -9,7 +9,9 @@ import numpy as np
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 
 # Values that sit on thresholds, at the edges of float32 and of categories, and values that are none.
-SPECIAL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-30, -0.5, 0.5, 1.0, 2.9999, 3.0, 7.0, -1.0, 1e300, -1e300, 0.1])
+SPECIAL = np.array(
+    [0.0, -0.0, 1e-36, -1e-36, 1e-30, -0.5, 0.5, 1.0, 2.9999, 3.0, 7.0, -1.0, 1e300, -1e300, 0.1]
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ def random_forest(random: np.random.Generator, shape: Shape) -> TreeArrays:
         category_start=np.cumsum([0, *(len(s) for s in sets)]).astype(np.int64),
         categories=np.concatenate([*sets, np.empty(0)]).astype(np.int32),
         value=value,
-        tree_output=np.zeros(n_trees, np.int32) if shared else random.integers(0, shape.n_outputs, n_trees).astype(np.int32),
+        tree_output=np.zeros(n_trees, np.int32)
+        if shared
+        else random.integers(0, shape.n_outputs, n_trees).astype(np.int32),
         n_outputs=shape.n_outputs,
         n_features=shape.n_features,
         float32_input=shape.float32_input,
@@ -73,7 +77,13 @@ def _random_tree(random: np.random.Generator, shape: Shape, sets: list[np.ndarra
         node = len(tree["feature"])
         if parent >= 0:
             tree[side][parent] = node
-        for name, empty in (("feature", LEAF), ("threshold", 0.0), ("left", LEAF), ("right", LEAF), ("category_set", NUMERIC)):
+        for name, empty in (
+            ("feature", LEAF),
+            ("threshold", 0.0),
+            ("left", LEAF),
+            ("right", LEAF),
+            ("category_set", NUMERIC),
+        ):
             tree[name].append(empty)
         if below == 1:
             continue
@@ -104,7 +114,9 @@ def random_rows(random: np.random.Generator, trees: TreeArrays, n: int) -> np.nd
     X = np.where(random.random(X.shape) < 0.1, random.choice(SPECIAL, size=X.shape), X)
     X = np.where(random.random(X.shape) < 0.1, random.integers(-2, 14, X.shape), X)
     X = np.where(random.random(X.shape) < 0.1, np.nan, X)
-    return np.ascontiguousarray(np.where(random.random(X.shape) < 0.02, random.choice([np.inf, -np.inf], X.shape), X))
+    return np.ascontiguousarray(
+        np.where(random.random(X.shape) < 0.02, random.choice([np.inf, -np.inf], X.shape), X)
+    )
 
 
 __all__ = ["SPECIAL", "Shape", "random_forest", "random_rows"]

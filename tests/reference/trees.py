@@ -35,7 +35,9 @@ def goes_left(trees: TreeArrays, node: int, x: float) -> bool:
     return x <= float(trees.threshold[node])
 
 
-def leaf_of(trees: TreeArrays, tree: int, x: Sequence[float], before_reading: Callable[[int], bool] | None = None) -> int | None:
+def leaf_of(
+    trees: TreeArrays, tree: int, x: Sequence[float], before_reading: Callable[[int], bool] | None = None
+) -> int | None:
     """Node of the leaf that a row reaches; None if ``before_reading(column)`` forbade a column on the way."""
     start = int(trees.tree_start[tree])
     node = start
@@ -61,7 +63,9 @@ def leaf_units(trees: TreeArrays, tree: int, leaf: int, shift: int) -> list[int]
     return [scaled[0] if k == trees.tree_output[tree] else 0 for k in range(trees.n_outputs)]
 
 
-def units_after(trees: TreeArrays, x: Sequence[float], n_stages: int, shift: int, first: int = 0) -> list[int]:
+def units_after(
+    trees: TreeArrays, x: Sequence[float], n_stages: int, shift: int, first: int = 0
+) -> list[int]:
     """Sum of stages ``first`` to ``n_stages`` for one row."""
     total = [0] * trees.n_outputs
     for stage in range(first, n_stages):
@@ -116,8 +120,8 @@ def run_metered(
         added = list(total)
         for t in stage_trees(trees, stage):
             leaf = leaf_of(trees, t, x, buy)
-            if leaf is None:
-                return total, stage, paid, bought
+            if leaf is None:  # the groups are there for another try, but the stage was not evaluated
+                return total, stage, paid - evaluation[stage], bought
             added = [a + b for a, b in zip(added, leaf_units(trees, t, leaf, shift), strict=True)]
         total = added
     return total, until, paid, bought

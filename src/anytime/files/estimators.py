@@ -147,6 +147,8 @@ def _read_features(fields: Fields) -> tuple[int, list[str] | None]:
     names = fields.texts("names") if fields.has("names") else None
     if names is not None and len(names) != n_features:
         bad(fields.place("names"), f"{len(names)} names for {n_features} columns")
+    if names is not None and len(set(names)) < n_features:
+        bad(fields.place("names"), "a name stands twice")  # no table could be matched with them
     fields.done()
     return n_features, names
 

@@ -98,7 +98,7 @@ def _write_rules(rules: Mapping[int, Rule], prefix: str, arrays: Arrays) -> list
             entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
         elif type(rule) is ScoreRule:
             block = _write_block(rule.block, f"{prefix}.{stage}", arrays)
-            entry |= {"threshold": write_number(rule.threshold), "block": block}
+            entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below), "block": block}
         else:
             raise TypeError(f"a {type(rule).__name__} cannot be saved to a file")
         out.append(entry)
@@ -242,9 +242,9 @@ def _read_rules(
         if stage in rules:
             bad(entry.where, f"stage {stage} has two rules")
         kind = entry.text("kind", ("margin", "score"))
-        threshold = entry.number("threshold")
+        threshold, below = entry.number("threshold"), entry.flag("below")
         if kind == "margin":
-            rules[stage] = MarginRule(threshold, entry.flag("below"))
+            rules[stage] = MarginRule(threshold, below)
         else:
             block = _read_block(entry.inner("block"), f"plan.{name}.{stage}", arrays, n_features, 1)
             if block.n_stages != 1 or block.width != 1:
@@ -252,7 +252,7 @@ def _read_rules(
                     entry.where,
                     f"a gate has one stage and one output, not {block.n_stages} and {block.width}",
                 )
-            rules[stage] = ScoreRule(block, threshold)
+            rules[stage] = ScoreRule(block, threshold, below)
         entry.done()
     return rules
 
