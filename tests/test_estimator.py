@@ -1,5 +1,6 @@
 """The face that all models share, on models made by hand and on imported ones."""
 
+import dataclasses
 import time
 
 import numpy as np
@@ -99,12 +100,79 @@ class Forgetful(TwoStep):
         run.advance()
 
 
+class Secretive(TwoStep):
+    """It says that everything is free."""
+
+    def cost(self, X, budget=None, **more):
+        return 0 * super().cost(X, budget, **more)
+
+
+class Peeking(TwoStep):
+    """It reads columns that nobody bought."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        honest = self.plan_.blocks[0]
+        peeking = PeekingBlock(honest._columns, honest.coefficients)
+        self.plan_ = dataclasses.replace(self.plan_, blocks=[peeking, self.plan_.blocks[1]])
+        return self
+
+
+class PeekingBlock(LinearBlock):
+    def outputs(self, stage, X):
+        return super().outputs(stage, X) + X[:, -1:]
+
+
+class Rounding(TwoStep):
+    """It changes its input."""
+
+    def predict(self, X, budget=None, deadline=None):
+        X[:] = X.round(3)
+        return super().predict(X, budget, deadline)
+
+
+class Deaf(TwoStep):
+    """It hears no stop and sees no deadline."""
+
+    def _advance(self, run, budget, due, stop):
+        super()._advance(run, budget, np.inf, None)
+
+
+class Moody(TwoStep):
+    """It learns something else each time."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.plan_ = dataclasses.replace(self.plan_, base=np.random.default_rng().normal(size=1))
+        return self
+
+
+class Forgetting(TwoStep):
+    """A copy of it has lost its budget."""
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "budget": None}
+
+
+class TwoFaced(TwoStep):
+    """It answers otherwise than it predicts."""
+
+    def predict(self, X, budget=None, deadline=None):
+        return super().predict(X)
+
+
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
         (Overspender(), "cost_never_exceeds_the_budget"),
         (Forgetful(), "cost_never_exceeds_the_budget"),
         (Forgetful(), "a_prediction_is_the_trace_read_at_its_budget"),
+        (Secretive(), "cost_and_answer_report_the_same_bill"),
+        (Peeking(), "an_answer_depends_only_on_what_was_bought"),
+        (Rounding(), "prediction_does_not_change_its_input"),
+        (Deaf(), "a_set_stop_flag_and_a_past_deadline_leave_the_free_answer"),
+        (Forgetting(), "a_pickled_model_answers_alike"),
+        (TwoFaced(), "cost_and_answer_report_the_same_bill"),
     ],
 )
 def test_the_checks_catch_broken_models(broken, check):
@@ -112,6 +180,17 @@ def test_the_checks_catch_broken_models(broken, check):
     assert check in failed
     with pytest.raises(AssertionError, match="it is not true that"):
         check_anytime_estimator(broken)
+
+
+def test_a_model_that_learns_by_chance_is_caught():
+    with pytest.raises(AssertionError, match="two fits differ"):
+        check_anytime_estimator(Moody())
+
+
+def test_a_truncated_model_of_the_realised_meter_passes_the_checks():
+    X, y, _ = at.datasets.load("wine")
+    model = at.AnytimeClassifier(FAST, random_state=0, meter="realised").fit(X, y)
+    check_anytime_estimator(model.truncate(5), X[:50])
 
 
 def test_every_check_ran():

@@ -1,14 +1,13 @@
 """What features cost, and what an example has already paid for.
 
-Columns belong to groups; a group has a price that an example pays once, at the first use of any of its
-columns. A group may require other groups (a blood draw before any blood test), so prices form a directed acyclic
-graph: using a group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's
+Columns belong to groups; a group has a price that an example pays once, at the first use of any of its columns.
+A group may require other groups (a blood draw before any blood test), so prices form a directed acyclic graph:
+using a group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's
 *Anytime Prediction* (seed 003, section 6.5.3) with requirements added.
 
-Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are therefore
-exact and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever
-is bought first. A price that is no whole number of ticks (2/3) is rounded down, as budgets are, so that a budget
-equal to a price buys it.
+Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact and do
+not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is first.
+Prices between two ticks (2/3) are rounded down, as budgets are: a budget equal to a price buys it.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class FeatureCosts:
     Parameters
     ----------
     prices : sequence of float, mapping or Series, default=None
-        Without ``groups``: one price per column, in column order, or a mapping from column to price, where a string
-        is the column's name and an integer its position (in the group ``"x3"`` for position 3). With ``groups``: a
-        mapping from group name to price. A Series is a mapping from its index.
+        Without ``groups``: one price per column, in column order, or a mapping from column to price; an integer
+        key is a position (3 becomes the group ``"x3"``), any other a name. With ``groups``: a mapping from
+        group name to price. A Series is a mapping from its index.
     groups : mapping from str to list of str or int, default=None
         The columns of each group, by name or position. A group may have no column: a step that others
         require.
@@ -55,8 +54,8 @@ class FeatureCosts:
     unit : str, default=None
         What prices are counted in, such as ``"ms"`` or ``"USD"``.
     tails : mapping from str to float, default=None
-        A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses it
-        to decide whether a group still fits before a deadline.
+        A price per group that is rarely exceeded (the 99th percentile of a measured time). The runtime uses
+        it to decide whether a group still fits before a deadline.
 
     Examples
     --------
@@ -97,7 +96,11 @@ class FeatureCosts:
         _reject_overlaps(self.groups)
         _reject_cycles(self.requires)
         self._names = tuple(self.groups)
-        self._decimals = _decimals(self.prices.values())
+        decimals = _decimals(self.prices.values())
+        self._per_unit, self._units = (
+            10.0 ** max(decimals, 0),
+            10.0 ** max(-decimals, 0),
+        )  # ticks; one of them is 1
 
     # ------------------------------------------------------------------ reading prices
 
@@ -140,31 +143,23 @@ class FeatureCosts:
 
     def amount(self, ticks: int) -> float:
         """The amount of money that ``ticks`` are."""
-        per_unit, units = self._tick()
-        return float(ticks) / per_unit * units
+        return float(ticks) / self._per_unit * self._units
 
     def amounts(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
         """``amount`` of every entry."""
-        per_unit, units = self._tick()
-        return np.asarray(ticks / per_unit * units, dtype=np.float64)
+        return np.asarray(ticks / self._per_unit * self._units, dtype=np.float64)
 
     def budget_ticks(self, budget: float) -> int:
         """The most ticks that do not exceed ``budget``."""
         budget = float(budget)
         if math.isnan(budget):
             raise ValueError("budget is NaN; give a number of units, or None for everything")
-        per_unit, units = self._tick()
-        if budget * per_unit / units >= 2.0**62:
+        if budget * self._per_unit / self._units >= 2.0**62:
             return int(UNLIMITED)
         return -1 if budget < 0 else self._most_ticks(budget)
 
-    def _tick(self) -> tuple[float, float]:
-        """How many ticks a unit has and how many units a tick has; one of the two is 1, the other a power of ten."""
-        return 10.0 ** max(self._decimals, 0), 10.0 ** max(-self._decimals, 0)
-
     def _most_ticks(self, amount: float) -> int:
-        per_unit, units = self._tick()
-        ticks = round(amount * per_unit / units)
+        ticks = round(amount * self._per_unit / self._units)
         while self.amount(ticks) > amount:
             ticks -= max(1, ticks >> 52)  # beyond 2**53 ticks a float skips some
         return ticks
@@ -255,7 +250,7 @@ class FeatureCosts:
         return cls(prices, groups=groups, requires=requires, unit=data.get("unit"), tails=tails or None)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per group: group, price, columns, requires, unit, and tail where known; see ``from_frame``."""
+        """One row per group, in the form that ``from_frame`` reads."""
         import pandas as pd
 
         table = pd.DataFrame(
@@ -273,12 +268,12 @@ class FeatureCosts:
 
     @classmethod
     def from_frame(cls, table: pd.DataFrame) -> FeatureCosts:
-        """Read a table with the columns ``group`` and ``price`` and perhaps ``columns``, ``requires``, ``unit``, ``tail``.
+        """Read a table with the columns ``group``, ``price`` and, where wanted, those of ``to_frame``.
 
-        A cell of ``columns`` or ``requires`` is a list with ``;`` between its entries, ``age;3``. In ``columns`` a
-        plain integer is a position and everything else a name. A list with names that do not fit this (``"3"``,
-        ``"a;b"``) is written in JSON: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold a Python
-        list. Without ``columns`` each group is the column of its own name, or position if that is a plain integer.
+        These are ``columns``, ``requires``, ``unit`` and ``tail``. Lists have ``;`` between their entries: ``age;3``.
+        In ``columns`` a plain integer is a position, anything else a name. Names that do not fit this (``"3"``,
+        ``"a;b"``) stand in a JSON list: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold a
+        Python list. Without ``columns`` each group is the column of its own name, or that position.
         """
         for needed in ("group", "price"):
             if needed not in table.columns:
@@ -292,15 +287,10 @@ class FeatureCosts:
             name = str(record["group"])
             if name in groups:
                 raise ValueError(f"group {name!r} stands twice in the cost table")
-            if "columns" in table.columns:
-                groups[name] = _listed(record["columns"], f"group {name!r}: the cell of 'columns'")
-            else:
-                groups[name] = [int(name) if _POSITION.fullmatch(name) else name]
+            own: Column = int(name) if _POSITION.fullmatch(name) else name
+            groups[name] = _listed(record.get("columns", [own]), f"columns of group {name!r}")
             prices[name] = record["price"]
-            requires[name] = [
-                str(other)
-                for other in _listed(record.get("requires"), f"group {name!r}: the cell of 'requires'")
-            ]
+            requires[name] = list(map(str, _listed(record.get("requires"), f"requires of group {name!r}")))
             if "tail" in table.columns:
                 tails[name] = record["tail"]
         units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
@@ -342,13 +332,12 @@ class FeatureCosts:
     def coerce(cls, costs: Any, n_columns: int, names: Sequence[str] | None = None) -> FeatureCosts:
         """``costs`` in any accepted form; ``None``: every column costs 1, under its own name where known."""
         if costs is None:
-            if names is None:
-                return cls(np.ones(n_columns), unit="columns")
-            if repeated := _repeated(names):
+            if repeated := _repeated(names or ()):
                 raise ValueError(
-                    f"X has several columns called {_listing(repeated)}; rename them, or give one price per column"
+                    f"X has several columns called {_listing(repeated)}; rename them or give prices"
                 )
-            return cls({str(name): 1.0 for name in names}, unit="columns")
+            by_name = None if names is None else {str(name): 1.0 for name in names}
+            return cls(np.ones(n_columns) if by_name is None else by_name, unit="columns")
         if isinstance(costs, cls):
             return costs
         if isinstance(costs, (str, Path)):
@@ -441,12 +430,11 @@ def _repeated(names: Iterable[object]) -> list[str]:
 
 def _one_group_per_column(prices: Any) -> tuple[dict[str, list[Column]], dict[str, Any]]:
     if _has_keys(prices):
-        keys = [int(k) if _is_integer(k) else str(k) for k in prices.keys()]  # noqa: SIM118  # a Series too
-        names = [key if isinstance(key, str) else f"x{key}" for key in keys]
-        if repeated := _repeated(names):
-            raise ValueError(f"price given twice for {_listing(repeated)} (position 0 is the group 'x0')")
-        listed = [price for _, price in prices.items()]
-        return {n: [k] for n, k in zip(names, keys, strict=True)}, dict(zip(names, listed, strict=True))
+        listed = [(f"x{k}", int(k)) if _is_integer(k) else (str(k), str(k)) for k, _ in prices.items()]
+        if repeated := _repeated(name for name, _ in listed):
+            raise ValueError(f"price given twice for {_listing(repeated)} (the group of position 0 is 'x0')")
+        given = [price for _, price in prices.items()]
+        return {n: [c] for n, c in listed}, {n: p for (n, _), p in zip(listed, given, strict=True)}
     values = np.asarray(prices)
     if values.ndim != 1:
         raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
@@ -563,7 +551,7 @@ def _cell(labels: Sequence[Column]) -> str:
 
 
 def _listed(cell: Any, where: str) -> list[Any]:
-    """What a cell of a cost table lists, in the form that ``from_frame`` describes."""
+    """What a cell of a cost table lists, as ``from_frame`` describes."""
     if cell is None:
         return []
     if isinstance(cell, (list, tuple, np.ndarray)):
