@@ -111,7 +111,7 @@ def sample_models() -> dict[str, Any]:
         base=np.array([0.25]),
         link="logistic",
         evaluation_costs=np.array([0.1, 0.2, 0.1, 0.0, 0.1]),
-        quality=np.array([-1.0, -0.7, -np.inf, np.nan, -0.4, -0.3]),
+        quality=np.array([-1.0, -0.7, -0.8, -1e300, -0.4, -0.3]),
     )
     forest = Plan(
         blocks=[TreeBlock(small_trees(2, [1, 1, 1], 3, wide=True, categories=True))],
@@ -157,7 +157,7 @@ def sample_models() -> dict[str, Any]:
         costs=bound,
         base=np.zeros(1),
         link="logistic",
-        passes={1: MarginRule(2.0), 3: ScoreRule(LinearBlock([3], [[1.0]]), 0.1)},
+        passes={1: MarginRule(2.0), 3: ScoreRule(LinearBlock([3], [[1.0]]), 0.1, below=True)},
         stops={2: ScoreRule(TreeBlock(small_trees(6, [1])), -0.5), 3: MarginRule(np.inf, below=False)},
     )
     ladder = Plan(

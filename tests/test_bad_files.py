@@ -485,7 +485,7 @@ def swap(name: str, array: Any) -> Any:
         ("boosted", put("plan.limit", None), "expected a number in"),
         ("boosted", swap("plan.base", np.zeros(0)), "is empty"),
         ("boosted", swap("plan.base", np.array([np.nan])), "finite scores"),
-        ("boosted", swap("plan.base", np.zeros(2)), "gives 1 numbers per row, but the plan has 2 outputs"),
+        ("boosted", swap("plan.base", np.zeros(2)), "is for one output, not 2"),
         ("boosted", swap("plan.base", np.zeros((1, 1))), "expected 1 dimensions"),
         ("boosted", swap("plan.base", None), "array 'plan.base': is missing"),
         ("boosted", fill("plan.evaluation_costs", 0, 1e300), "costs too much beside such small prices"),

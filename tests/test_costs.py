@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from anytime.costs import UNLIMITED, FeatureCosts
@@ -41,6 +41,53 @@ def test_decimal_prices_add_up_exactly_in_any_order():
     assert costs.budget_ticks(math.nextafter(0.3, 0)) < costs.ticks(0.1) + costs.ticks(0.2)
 
 
+@pytest.mark.parametrize("scale", [1e-15, 1e-9, 1e-3, 1, 1e3, 1e9, 1e14, 1e18])
+def test_decimal_literals_are_exact_at_every_scale(scale):
+    one, two, both = (float(f"{x}e{round(math.log10(scale))}") for x in ("1.1", "2.2", "3.3"))
+    costs = FeatureCosts([one, two])
+    assert (costs.price(["x0"]), costs.price(["x1"])) == (one, two)
+    assert costs.total == both
+    assert costs.budget_ticks(both) == costs.ticks(one) + costs.ticks(two)
+
+
+PRICES = st.floats(1e-22, 1e300)  # anything less than the finest tick costs that tick
+
+
+@given(PRICES)
+def test_a_budget_equal_to_a_price_buys_it(price):
+    costs = FeatureCosts([price])
+    assert costs.budget_ticks(price) >= costs.ticks(price) > 0
+    assert costs.total <= price
+    assert costs.total == pytest.approx(price, rel=1e-6) or price < 1e-16
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=5))
+def test_a_budget_equal_to_a_price_buys_it_among_others(prices):
+    costs = FeatureCosts(prices)
+    for name, price in costs.prices.items():
+        assume(price == 0 or costs.amount(1) <= price)
+        assert costs.budget_ticks(price) >= costs.ticks(price)
+        assert costs.price([name]) <= price
+
+
+@given(feature_costs(5), st.data())
+def test_a_budget_equal_to_the_price_of_groups_buys_them(costs, data):
+    groups = data.draw(st.lists(st.sampled_from(costs.names), unique=True))
+    ticks = sum(costs.ticks(costs.prices[name]) for name in costs.closure(groups))
+    assert costs.budget_ticks(costs.price(groups)) == ticks
+
+
+def test_prices_of_every_size_are_told_apart():
+    assert FeatureCosts([2 / 3]).budget_ticks(2 / 3) == FeatureCosts([2 / 3]).ticks(2 / 3)
+    assert FeatureCosts([1e-20]).total == 1e-20
+    assert FeatureCosts([1e308]).total == 1e308
+    assert FeatureCosts([5e-324]).total > 0
+    free = FeatureCosts([0.0, 0.0])
+    assert free.amount(free.ticks(2e-8)) == 2e-8  # what evaluating a stage may take, in seconds
+    assert free.budget_ticks(np.float64(1e300)) == UNLIMITED
+    assert FeatureCosts([1e-6]).budget_ticks(1000) < UNLIMITED  # room for stages far dearer than the columns
+
+
 @given(st.floats(0, 1e6), st.floats(1e-3, 1e5))
 def test_budget_in_ticks_never_exceeds_the_budget(budget, price):
     costs = FeatureCosts([price])
@@ -52,6 +99,37 @@ def test_one_price_per_column_and_prices_by_name():
     assert FeatureCosts([1, 2.5]).prices == {"x0": 1.0, "x1": 2.5}
     by_name = FeatureCosts({"age": 1, "scan": 50})
     assert by_name.bind(2, ["scan", "age"]).column_group.tolist() == [1, 0]
+
+
+def test_a_series_goes_by_its_index_and_not_by_position():
+    series = pd.Series({"b": 1.0, "a": 9.0})
+    for costs in (FeatureCosts(series), FeatureCosts.coerce(series, 2, ["a", "b"])):
+        assert costs.prices == {"b": 1, "a": 9}
+        assert costs.bind(2, ["a", "b"]).column_group.tolist() == [1, 0]
+    assert FeatureCosts.coerce(pd.Series({"columns": 1.0, "to_dict": 2.0}), 2).names == ("columns", "to_dict")
+    assert FeatureCosts(series, groups={"a": [0], "b": [1]}, tails=series).tails == {"a": 9, "b": 1}
+    with pytest.raises(ValueError, match="price given twice for 'a'"):
+        FeatureCosts(pd.Series([1.0, 2.0], index=["a", "a"]))
+
+
+def test_integer_keys_are_positions():
+    by_position = FeatureCosts({1: 2.0, 0: 1.0})
+    assert by_position.groups == {"x1": (1,), "x0": (0,)}
+    assert by_position.bind(2).prices.tolist() == by_position.bind(2, ["u", "v"]).prices.tolist()
+    assert FeatureCosts({0: 1.0, 1: 2.0}) == FeatureCosts([1, 2]) == FeatureCosts(pd.Series([1.0, 2.0]))
+    assert FeatureCosts.coerce({0: 1.0, np.int64(1): 2.0}, 2) == FeatureCosts([1, 2])
+    assert FeatureCosts({"0": 1.0}).groups == {"0": ("0",)}
+    with pytest.raises(ValueError, match="price given twice for 'x0'"):
+        FeatureCosts({0: 1.0, "x0": 2.0})
+
+
+def test_a_long_chain_of_requirements_is_no_trouble():
+    names = [f"g{i}" for i in range(3000)]
+    requires = {name: [before] for before, name in itertools.pairwise(names)}
+    costs = FeatureCosts(dict.fromkeys(names, 1), groups={n: [n] for n in names}, requires=requires)
+    assert costs.closure([names[-1]]) == names
+    assert costs.price([names[-1]], bought=[names[-2]]) == 1
+    assert repr(costs) == "FeatureCosts(3000 groups, 3000 columns, total 3000)"
 
 
 def test_ledger_charges_a_group_once_and_requirements_before():
@@ -100,6 +178,83 @@ def test_every_form_reads_back_what_it_wrote(costs):
     assert FeatureCosts.from_frame(costs.to_frame()) == costs
 
 
+# Names that a table or a file could take for something else, and any other text.
+WEIRD = st.one_of(
+    st.sampled_from(
+        ["0", "12", "007", "-1", "²", "NA", "None", "nan", "", " ", " a ", "a;b", ";", "[", "[1]"]
+    ),
+    st.sampled_from(
+        ['["a"]', '"', "'", ",", "#", "\r", "\n", "\r\n", "true", "1e3", "9" * 5000, "\ufeff", "x0"]
+    ),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6),
+)
+
+
+@st.composite
+def weirdly_named(draw):
+    names = draw(st.lists(WEIRD, unique=True, min_size=1, max_size=5))
+    columns = draw(st.lists(st.one_of(WEIRD, st.integers(-2, 10**20)), unique=True, max_size=8))
+    owner = [draw(st.sampled_from(names)) for _ in columns]
+    groups = {name: [c for c, o in zip(columns, owner, strict=True) if o == name] for name in names}
+    requires = {
+        name: draw(st.lists(st.sampled_from(names[:i]), unique=True)) for i, name in enumerate(names) if i
+    }
+    prices = {name: draw(st.floats(0, 1e9)) for name in names}
+    tails = draw(st.sampled_from([None, prices]))
+    return FeatureCosts(prices, groups=groups, requires=requires, tails=tails)
+
+
+@given(weirdly_named())
+def test_weird_names_and_any_price_read_back(costs):
+    assert FeatureCosts.from_dict(costs.to_dict()) == costs
+    assert FeatureCosts.from_frame(costs.to_frame()) == costs
+
+
+@given(weirdly_named(), st.sampled_from(["c.csv", "c.yaml"]))
+@example(FeatureCosts({"\r": 1.0, "a\rb": 2 / 3, "NA": 0.1, "0": 7.27}), "c.csv")
+def test_weird_names_and_any_price_read_back_from_files(tmp_path_factory, costs, name):
+    path = tmp_path_factory.getbasetemp() / name
+    costs.write(path)
+    assert FeatureCosts.read(path) == costs
+
+
+def test_cells_of_a_cost_table():
+    def read(*cells):
+        table = pd.DataFrame({"group": [f"g{i}" for i in range(len(cells))], "price": 1.0})
+        table["columns"] = pd.Series(
+            cells, dtype=None if all(isinstance(c, float) for c in cells) else object
+        )
+        return list(FeatureCosts.from_frame(table).groups.values())
+
+    assert read("age; 3;²;007", '["3", "a;b", 4]', "") == [("age", 3, "²", "007"), ("3", "a;b", 4), ()]
+    assert read(3.0, float("nan"), 0.0) == [(3,), (), (0,)]
+    assert read(3, ["a;b", 1], ("c",), np.array([2, 5]), None, pd.NA) == [
+        (3,),
+        ("a;b", 1),
+        ("c",),
+        (2, 5),
+        (),
+        (),
+    ]
+    for cell, words in (
+        (0.5, "columns of group 'g0' is 0.5, which is no list"),
+        (True, "is True, which is no list"),
+        ({"a": 1}, "which is no list"),
+        ("[a, b]", "columns of group 'g0' begins with '[' but is not a list in JSON: '[a, b]'"),
+        ("[" * 100_000, "is not a list in JSON"),
+        ("[0.5]", "a column is a name or a position, not 0.5"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            read(cell)
+
+
+def test_a_table_without_columns_goes_by_the_names_of_its_groups(tmp_path):
+    (tmp_path / "c.csv").write_text("group,price,unit\nNA,0.1,None\nNone,2,None\n3,1e-3,None\n")
+    costs = FeatureCosts.read(tmp_path / "c.csv")
+    assert costs.groups == {"NA": ("NA",), "None": ("None",), "3": (3,)}
+    assert (costs.prices, costs.unit) == ({"NA": 0.1, "None": 2, "3": 1e-3}, "None")
+
+
 @pytest.mark.parametrize("name", ["costs.yaml", "costs.csv", "costs.yml"])
 def test_cost_files_read_back(tmp_path, name):
     costs = FeatureCosts(**BLOOD, tails={"draw": 3, "chol": 6, "fbs": 4, "ecg": 20})
@@ -125,6 +280,9 @@ def test_coerce_takes_every_documented_form(tmp_path):
         ({"prices": [np.inf]}, "price of 'x0' is inf"),
         ({"prices": {"a": "cheap"}}, "price of 'a' is 'cheap', which is not a number"),
         ({"prices": [[1, 2]]}, "shape (1, 2)"),
+        ({"prices": pd.DataFrame([[1, 2]])}, "shape (1, 2)"),
+        ({"prices": [1e308, 1e308]}, "the prices add up to more than 1.8e308"),
+        ({"prices": {"1": 1}, "groups": {1: [0], "1": [1]}}, "groups given twice for '1'"),
         ({"prices": {"a": 1}, "groups": {"a": [0], "b": [1]}}, "no price for 'b'"),
         ({"prices": {"a": 1, "c": 1}, "groups": {"a": [0]}}, "price given for 'c', which is no group"),
         ({"prices": {"a": 1, "b": 1}, "groups": {"a": [0, 1], "b": [1]}}, "'a' and 'b' both name column 1"),
@@ -164,6 +322,16 @@ def test_columns_that_do_not_match_get_a_precise_error(n, names, words):
         blood().bind(n, names)
 
 
+def test_repeated_column_names_are_refused_where_prices_go_by_name():
+    with pytest.raises(ValueError, match="X has several columns called 'a'"):
+        FeatureCosts.coerce(None, 3, ["a", "b", "a"])
+    with pytest.raises(
+        ValueError, match="group 'a' names column 'a', but X has several columns of that name"
+    ):
+        FeatureCosts({"a": 1, "b": 2}).bind(3, ["a", "b", "a"])
+    assert FeatureCosts.coerce([1, 2, 3], 3, ["a", "b", "a"]).bind(3, ["a", "b", "a"]).n_groups == 3
+
+
 def test_a_position_beyond_the_matrix_is_refused():
     with pytest.raises(ValueError, match="group 'x2' names column 2, but X has 2 columns"):
         FeatureCosts([1, 1, 1]).bind(2)
@@ -197,6 +365,8 @@ def test_a_cost_table_needs_its_columns():
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a"]}))
     with pytest.raises(ValueError, match="stands twice"):
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a", "a"], "price": [1, 2]}))
+    with pytest.raises(ValueError, match="row 1 of the cost table names no group"):
+        FeatureCosts.from_frame(pd.DataFrame({"group": ["a", None], "price": [1, 2]}))
 
 
 def test_prices_of_very_different_size_stay_positive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import sys
@@ -336,17 +337,16 @@ def test_a_model_that_is_not_fitted_cannot_be_saved(tmp_path: Path) -> None:
 
 def test_what_load_would_refuse_is_not_saved(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"old")
-    table = [np.full((2, 2), np.nan)]
-    plan = Plan(
-        blocks=[LinearBlock([0], [[1.0, 2.0]])],
-        costs=FeatureCosts([1.0]).bind(1),
-        base=np.zeros(2),
-        link="identity",
-        weights=table,
+    steps = [f"step{i}" for i in range(502)]
+    chain = FeatureCosts(
+        dict.fromkeys(steps, 1.0),
+        groups={step: [0] if step == "step501" else [] for step in steps},
+        requires={step: [before] for before, step in itertools.pairwise(steps)},
     )
+    plan = Plan(blocks=[LinearBlock([0], [[1.0]])], costs=chain.bind(1), base=[0.0], link="identity")
     with pytest.raises(
         ValueError,
-        match=r"this model cannot be saved: array 'plan.weights': holds a number that is not finite",
+        match=r"this model cannot be saved: manifest.plan.costs: group 'step500' stands on a chain",
     ):
         save(cases.fitted(AnytimeRegressor, plan), tmp_path / "x")
     wide = cases.fitted(AnytimeClassifier, MODELS["boosted"].plan_, np.array(["a", "b"], dtype="<U9000000"))

@@ -3,10 +3,13 @@
 Arrays are taken as they are, never converted: type, number of dimensions and C order must be those stated.
 """
 
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+
+class _Stop(Protocol):
+    def is_set(self) -> bool: ...
 
 class StopFlag:
     """A flag that native loops read without holding the interpreter's lock."""
@@ -147,13 +150,14 @@ class Forest:
         done: NDArray[np.int32],
         until: NDArray[np.int32],
         deadline: float = ...,
-        stop: StopFlag | None = None,
+        stop: _Stop | None = None,
         threads: int = 1,
     ) -> bool:
         """Take row i of ``X`` (n, d) from ``done[i]`` to ``until[i]`` stages, adding to ``acc`` (n, K); True when all got there.
 
-        All rows advance through early stages before late ones. When the deadline (``time.monotonic`` seconds) or the
-        flag cuts it short, ``acc`` holds exactly the first ``done[i]`` stages of row i.
+        All rows advance through early stages before late ones. When the deadline (``time.monotonic`` seconds) or ``stop``
+        (a ``StopFlag``, or anything with ``is_set()``, asked once a millisecond) cuts it short, ``acc`` holds exactly
+        the first ``done[i]`` stages of row i.
         """
     def run_one(self, x: NDArray[np.float64], until: int, deadline: float, acc: NDArray[np.int64]) -> int:
         """One row (d,) from the start: overwrites ``acc`` (K,), returns the stages done by the deadline."""
@@ -167,13 +171,12 @@ class Forest:
         evaluation: NDArray[np.int64],
         budget: NDArray[np.int64],
         deadline: float = ...,
-        stop: StopFlag | None = None,
-        halted: NDArray[np.bool_] | None = None,
+        stop: _Stop | None = None,
     ) -> bool:
-        """Like ``run``, but a row buys the groups its path tests; False when the clock or the flag cut it short.
+        """Like ``run``, but a row buys the groups its path tests; False when the clock or a stop cut it short.
 
-        A row that cannot pay stays at its last complete stage (and is marked in ``halted``, if given; rows already
-        marked are left alone). What an abandoned stage paid stays paid.
+        A row that cannot pay stays at its last complete stage. The groups that an abandoned stage bought stay paid, its
+        evaluation does not.
         """
     def need(self, x: NDArray[np.float64], stage: int, available: NDArray[np.bool_], table: CostTable) -> int:
         """First group that the row's path through the stage tests and that is not available, else -1."""

@@ -1,17 +1,18 @@
 """What features cost, and what an example has already paid for.
 
-Columns belong to groups; a group has a price that an example pays once, at the first use of any of its columns.
-A group may require other groups (a blood draw before any blood test), so prices form a directed acyclic graph:
-using a group pays for everything it needs that is not there yet. This is the conditional cost of Grubb's
-*Anytime Prediction* (seed 003, section 6.5.3) with requirements added.
+Columns belong to groups; a group has a price that an example pays once, at the first use of any of its
+columns. A group may require other groups (a blood draw before any blood test), so prices form a directed
+acyclic graph: using a group pays for everything it needs that is not there yet. This is the conditional cost
+of Grubb's *Anytime Prediction* (seed 003, section 6.5.3) with requirements added.
 
-Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact and do
-not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is first.
-Prices between two ticks (2/3) are rounded down, as budgets are: a budget equal to a price buys it.
+Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact
+and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is
+first. Prices between two ticks (2/3) are rounded down, as budgets are: a budget equal to a price buys it.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -43,12 +44,11 @@ class FeatureCosts:
     Parameters
     ----------
     prices : sequence of float, mapping or Series, default=None
-        Without ``groups``: one price per column, in column order, or a mapping from column to price; an integer
-        key is a position (3 becomes the group ``"x3"``), any other a name. With ``groups``: a mapping from
-        group name to price. A Series is a mapping from its index.
+        Without ``groups``: one price per column, in column order, or a mapping from column to price; an
+        integer key is a position (3 becomes the group ``"x3"``), any other a name. With ``groups``: a mapping
+        from group name to price. A Series is a mapping from its index.
     groups : mapping from str to list of str or int, default=None
-        The columns of each group, by name or position. A group may have no column: a step that others
-        require.
+        The columns of each group, by name or position; none where it is a step that others require.
     requires : mapping from str to list of str, default=None
         The groups that must be paid before this one.
     unit : str, default=None
@@ -97,10 +97,8 @@ class FeatureCosts:
         _reject_cycles(self.requires)
         self._names = tuple(self.groups)
         decimals = _decimals(self.prices.values())
-        self._per_unit, self._units = (
-            10.0 ** max(decimals, 0),
-            10.0 ** max(-decimals, 0),
-        )  # ticks; one of them is 1
+        self._per_unit = 10.0 ** max(decimals, 0)  # ticks in a unit
+        self._units = 10.0 ** max(-decimals, 0)  # units in a tick; one of the two is 1
 
     # ------------------------------------------------------------------ reading prices
 
@@ -169,17 +167,13 @@ class FeatureCosts:
     def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
         """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
         position = {str(name): j for j, name in enumerate(names)} if names is not None else {}
-        position |= dict.fromkeys(_repeated(names or ()), -1)
+        position |= dict.fromkeys(_repeated(() if names is None else names), -1)
         column_group = np.full(n_columns, -1, dtype=np.int32)
         for g, (group, columns) in enumerate(self.groups.items()):
             for column in columns:
                 j = self._locate(group, column, position, n_columns, names is not None)
                 if column_group[j] >= 0:
-                    other = self.names[column_group[j]]
-                    raise ValueError(
-                        f"groups {other!r} and {group!r} both name column {_column(column)}: "
-                        "groups may not overlap"
-                    )
+                    raise _overlap(self.names[column_group[j]], group, column)
                 column_group[j] = g
         free = np.flatnonzero(column_group < 0)
         if free.size:
@@ -270,10 +264,10 @@ class FeatureCosts:
     def from_frame(cls, table: pd.DataFrame) -> FeatureCosts:
         """Read a table with the columns ``group``, ``price`` and, where wanted, those of ``to_frame``.
 
-        These are ``columns``, ``requires``, ``unit`` and ``tail``. Lists have ``;`` between their entries: ``age;3``.
-        In ``columns`` a plain integer is a position, anything else a name. Names that do not fit this (``"3"``,
-        ``"a;b"``) stand in a JSON list: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold a
-        Python list. Without ``columns`` each group is the column of its own name, or that position.
+        These are ``columns``, ``requires``, ``unit``, ``tail``. Semicolons separate lists: ``age;3``. In
+        ``columns`` a plain integer is a position, anything else a name. Names that do not fit this (``"3"``,
+        ``"a;b"``) stand in a JSON list: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold
+        a Python list. Without ``columns`` each group is the column of its own name, or that position.
         """
         for needed in ("group", "price"):
             if needed not in table.columns:
@@ -304,7 +298,7 @@ class FeatureCosts:
         """Write a cost file: YAML, or CSV when the name ends in ``.csv``."""
         path = Path(path)
         if path.suffix == ".csv":
-            self.to_frame().to_csv(path, index=False)
+            self.to_frame().to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC)  # names may hold a CR
         else:
             import yaml
 
@@ -332,12 +326,11 @@ class FeatureCosts:
     def coerce(cls, costs: Any, n_columns: int, names: Sequence[str] | None = None) -> FeatureCosts:
         """``costs`` in any accepted form; ``None``: every column costs 1, under its own name where known."""
         if costs is None:
-            if repeated := _repeated(names or ()):
-                raise ValueError(
-                    f"X has several columns called {_listing(repeated)}; rename them or give prices"
-                )
-            by_name = None if names is None else {str(name): 1.0 for name in names}
-            return cls(np.ones(n_columns) if by_name is None else by_name, unit="columns")
+            if names is None:
+                return cls(np.ones(n_columns), unit="columns")
+            if repeated := _repeated(names):
+                raise ValueError(f"X has several columns called {_listing(repeated)}; rename them")
+            return cls({str(name): 1.0 for name in names}, unit="columns")
         if isinstance(costs, cls):
             return costs
         if isinstance(costs, (str, Path)):
@@ -412,8 +405,7 @@ class BoundCosts:
 
 def _has_keys(prices: Any) -> bool:
     """Whether ``prices`` go by key: a mapping or a pandas Series."""
-    series = hasattr(prices, "items") and hasattr(prices, "index") and getattr(prices, "ndim", 1) == 1
-    return series or isinstance(prices, Mapping)
+    return hasattr(prices, "items") and getattr(prices, "ndim", 1) == 1
 
 
 def _by_name(mapping: Any, what: str) -> dict[str, Any]:
@@ -430,11 +422,11 @@ def _repeated(names: Iterable[object]) -> list[str]:
 
 def _one_group_per_column(prices: Any) -> tuple[dict[str, list[Column]], dict[str, Any]]:
     if _has_keys(prices):
-        listed = [(f"x{k}", int(k)) if _is_integer(k) else (str(k), str(k)) for k, _ in prices.items()]
-        if repeated := _repeated(name for name, _ in listed):
+        keyed = [(f"x{k}" if _is_integer(k) else str(k), k, price) for k, price in prices.items()]
+        if repeated := _repeated(name for name, _, _ in keyed):
             raise ValueError(f"price given twice for {_listing(repeated)} (the group of position 0 is 'x0')")
-        given = [price for _, price in prices.items()]
-        return {n: [c] for n, c in listed}, {n: p for (n, _), p in zip(listed, given, strict=True)}
+        columns: dict[str, list[Column]] = {n: [int(k) if _is_integer(k) else n] for n, k, _ in keyed}
+        return columns, {name: price for name, _, price in keyed}
     values = np.asarray(prices)
     if values.ndim != 1:
         raise ValueError(f"prices must be one number per column, not an array of shape {values.shape}")
@@ -500,10 +492,7 @@ def _reject_overlaps(groups: Mapping[str, tuple[Column, ...]]) -> None:
     for name, columns in groups.items():
         for column in columns:
             if column in owner:
-                raise ValueError(
-                    f"groups {owner[column]!r} and {name!r} both name column {_column(column)}: "
-                    "groups may not overlap"
-                )
+                raise _overlap(owner[column], name, column)
             owner[column] = name
 
 
@@ -526,14 +515,14 @@ def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
 
 def _decimals(prices: Iterable[float]) -> int:
     """Decimals of a tick: fine enough for the prices, coarse enough for evaluation costs far above them."""
+    prices = [price for price in prices if price > 0]
     total = sum(prices)
     if not math.isfinite(total):
-        raise ValueError(
-            "the prices add up to more than a number can hold (1.8e308); count them in a larger unit"
-        )
-    if total <= 0:
+        raise ValueError("the prices add up to more than 1.8e308; count them in a larger unit")
+    if not prices:
         return 12
-    finest = 22  # 10**22 is the last power of ten that a float holds exactly
+    # Above 15 only to keep six digits of the least price; a float holds powers of ten exactly up to 22.
+    finest = min(max(15, 6 - math.floor(math.log10(min(prices)))), 22)
     return int(np.clip(np.floor(np.log10(_MOST_TICKS / total)), -292, finest))
 
 
@@ -570,8 +559,8 @@ def _listed(cell: Any, where: str) -> list[Any]:
         raise ValueError(f"{where} begins with '[' but is not a list in JSON: {text[:60]!r}") from None
 
 
-def _column(column: Column) -> str:
-    return repr(column) if isinstance(column, str) else str(column)
+def _overlap(one: str, other: str, column: Column) -> ValueError:
+    return ValueError(f"groups {one!r} and {other!r} both name column {column!r}: groups may not overlap")
 
 
 def _listing(names: Iterable[Any]) -> str:

@@ -509,7 +509,7 @@ def _check_plan(plan: Plan) -> None:
             raise ValueError("evaluation costs must be finite and not negative")
         if plan.costs.costs.budget_ticks(2 * costs.sum() + plan.costs.costs.total) == UNLIMITED:
             raise ValueError(
-                "evaluating the stages costs too much beside such small prices; count in a smaller unit"
+                "evaluating the stages costs too much beside the prices to count both exactly; leave one of them out"
             )
     if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
         raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")

@@ -32,15 +32,41 @@ inline int64_t monotonic_ns() noexcept {
 #endif
 }
 
+// A stop that can only be asked for at a price, such as an object of another language: once a millisecond.
+class Poll {
+ public:
+  virtual ~Poll() = default;
+
+  bool stopped() noexcept {
+    if (stopped_.is_set()) return true;
+    const int64_t now = monotonic_ns();
+    int64_t due = due_.load(std::memory_order_relaxed);
+    if (now < due || !due_.compare_exchange_strong(due, now + kEvery))
+      return false;  // one thread asks for all
+    if (ask()) stopped_.set();
+    return stopped_.is_set();
+  }
+
+ private:
+  static constexpr int64_t kEvery = 1'000'000;
+
+  virtual bool ask() noexcept = 0;
+
+  std::atomic<int64_t> due_{0};
+  StopFlag stopped_;
+};
+
 // Reasons to stop early. One that has none is never asked, so that it costs nothing.
 class Watch {
  public:
   Watch() = default;
-  Watch(double deadline_seconds, const StopFlag* stop) : deadline_ns_(to_ns(deadline_seconds)), stop_(stop) {}
+  Watch(double deadline_seconds, const StopFlag* stop, Poll* poll = nullptr)
+      : deadline_ns_(to_ns(deadline_seconds)), stop_(stop), poll_(poll) {}
 
-  bool armed() const noexcept { return stop_ != nullptr || deadline_ns_ != kNever; }
+  bool armed() const noexcept { return stop_ != nullptr || poll_ != nullptr || deadline_ns_ != kNever; }
   bool expired() const noexcept {
     if (stop_ != nullptr && stop_->is_set()) return true;
+    if (poll_ != nullptr && poll_->stopped()) return true;
     return deadline_ns_ != kNever && monotonic_ns() >= deadline_ns_;
   }
 
@@ -56,6 +82,7 @@ class Watch {
 
   int64_t deadline_ns_ = kNever;
   const StopFlag* stop_ = nullptr;
+  Poll* poll_ = nullptr;
 };
 
 // Asks the watch once per so many units of work (one unit: one node visited by one row, or one value binned),

@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kSpanWork = 16384;      // under a watch, the most work that one stage puts at stake
 constexpr int32_t kSearchesPerLook = 64;  // under a watch, searches between two looks at the clock
 constexpr size_t kMaxKeptBytes = size_t{1} << 28;  // more ranks than this are worked out again in every pass
+constexpr size_t kBlockBytes = size_t{1} << 18;
+constexpr int64_t kPassBytes = 1 << 19;
 constexpr int64_t kWorkPerThread =
     1 << 18;  // below about 200 microseconds a thread does not pay for its start
 
@@ -94,33 +96,52 @@ class Worker {
       end = std::max(end, pack.end);
     }
     plain_ = !packs.empty() && layout_.is_short(begin_, end, kSearchInPack);
-    keep_ = pacer_.armed() && packs.size() <= kMaxKeptBytes / RankStore<Rank>::bytes_per_pack(layout_, end);
-    if (!plain_) store_ = RankStore<Rank>(layout_, end, keep_ ? packs.size() : std::min(packs.size(), kSpan));
-    if (pacer_.armed()) backup_.resize(kSpan * kLanes * static_cast<size_t>(forest_.n_outputs()));
-    plan_passes(end);
+    const size_t bytes = RankStore<Rank>::bytes_per_pack(layout_, end);
+    keep_ = !pacer_.armed() || packs.size() <= kMaxKeptBytes / bytes;
+    block_ = pacer_.armed() ? packs.size() : std::min(packs.size(), std::max(kSpan, kBlockBytes / bytes));
+    if (!plain_) store_ = RankStore<Rank>(layout_, end, keep_ ? block_ : std::min(packs.size(), kSpan));
+    if (pacer_.armed()) {
+      backup_.resize(std::min(packs.size(), kSpan) * kLanes * static_cast<size_t>(forest_.n_outputs()));
+      plan_watched_passes(end);
+    } else {
+      plan_passes(end);
+    }
   }
 
   // As far as the watch allows; the packs know how far that was.
   void run() noexcept {
     if (packs_.empty() || pacer_.expired_after(1)) return;
-    int32_t from = begin_;
-    for (const int32_t to : passes_) {
-      const size_t span = span_for(from, to);
-      for (size_t first = 0; first < packs_.size(); first += span) {
-        if (!run_span(first, std::min(span, packs_.size() - first), from, to)) return;
+    for (size_t begin = 0; begin < packs_.size(); begin += block_) {
+      const size_t end = std::min(packs_.size(), begin + block_);
+      int32_t from = begin_;
+      for (const int32_t to : passes_) {
+        const size_t span = span_for(from, to);
+        for (size_t first = begin; first < end; first += span) {
+          if (!run_span(first, std::min(span, end - first), keep_ ? begin : first, from, to)) return;
+        }
+        from = to;
       }
-      from = to;
     }
   }
 
  private:
-  // Unwatched, a span of packs runs through all stages while its ranks are in the cache. Watched, all packs
-  // advance together, in passes that are short at first, when a stage more or less matters most.
+  // Unwatched, a block of packs whose ranks fit the second cache goes through as many trees as fit it too.
   void plan_passes(int32_t end) {
-    if (!pacer_.armed()) {
-      passes_.assign(1, end);
-      return;
+    const auto nodes = [&](int32_t s) {
+      return forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s))];
+    };
+    for (int32_t s = begin_; s < end;) {
+      const int64_t most = nodes(s) + kPassBytes / (layout_.small_ranks ? 8 : 16);
+      do {
+        ++s;
+      } while (s < end && nodes(s + 1) <= most);
+      passes_.push_back(s);
     }
+  }
+
+  // Watched, all packs advance together, in passes that are short at first, when a stage more or less matters
+  // most.
+  void plan_watched_passes(int32_t end) {
     const int32_t most = keep_ || plain_ ? 16 : 64;
     int32_t trees = most == 16 ? 1 : most;
     for (int32_t s = begin_; s < end;) {
@@ -142,18 +163,19 @@ class Worker {
     return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes), 1, kSpan));
   }
 
+  // Packs [first, first + count) go through stages [from, to); the store begins with the ranks of `stored`.
   // Like everything below that can be cut short, says whether it was not.
-  bool run_span(size_t first, size_t count, int32_t from, int32_t to) noexcept {
+  bool run_span(size_t first, size_t count, size_t stored, int32_t from, int32_t to) noexcept {
     for (size_t p = first; p < first + count && !plain_; ++p) {
       Pack& pack = packs_[p];
       if (!keep_) pack.searched = 0;
-      if (!rank(pack, std::min(pack.end, to), store_[keep_ ? p : p - first])) return false;
+      if (!rank(pack, std::min(pack.end, to), store_[p - stored])) return false;
     }
     for (int32_t stage = from; stage < to; ++stage) {
       n_active_ = 0;
       for (size_t p = first; p < first + count; ++p) {
         if (packs_[p].next != stage || stage >= packs_[p].end) continue;
-        if (!plain_) ranks_[n_active_] = store_[keep_ ? p : p - first];
+        if (!plain_) ranks_[n_active_] = store_[p - stored];
         active_[n_active_++] = &packs_[p];
       }
       if (n_active_ > 0 && !run_stage(stage)) return false;
@@ -265,7 +287,8 @@ class Worker {
   RankStore<Rank> store_;
   int32_t begin_ = 0;
   bool plain_ = false;  // too few stages for ranks to pay
-  bool keep_ = false;   // the ranks of all packs, not only of a span
+  bool keep_ = false;   // the ranks of a block, not only of a span
+  size_t block_ = 0;    // packs that advance together
   std::vector<int64_t> backup_;
   std::vector<int32_t> passes_;  // the stages at which they end
   Pack* active_[kSpan] = {};

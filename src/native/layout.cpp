@@ -79,20 +79,24 @@ class Builder {
   static uint64_t key(const PlainNode& node) {
     return static_cast<uint64_t>(node.feature) * 8 + static_cast<uint64_t>(reading_of(node));
   }
-  size_t search_number(const PlainNode& node) const { return numbers_.at(key(node)); }
-  const Search& search_of(const PlainNode& node) const { return out_.searches[search_number(node)]; }
+  const PlainNode& node(size_t i) const { return forest_.nodes()[i]; }
+  const Search& search_of(size_t i) const { return out_.searches[numbers_[i]]; }
 
   void number_searches() {
+    std::unordered_map<uint64_t, uint32_t> known;
+    numbers_.assign(forest_.nodes().size(), 0);
     out_.searches_needed.assign(1, 0);
     for (int32_t s = 0; s < forest_.n_stages(); ++s) {
-      const int64_t begin = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s))];
-      const int64_t end = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s + 1))];
-      for (int64_t i = begin; i < end; ++i) {
-        const PlainNode& node = forest_.nodes()[static_cast<size_t>(i)];
-        if (node.is_leaf()) continue;
-        if (numbers_.try_emplace(key(node), out_.searches.size()).second) {
-          out_.searches.push_back({node.feature, reading_of(node), 0, 0, 0, 0});
-        }
+      const auto begin =
+          static_cast<size_t>(forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s))]);
+      const auto end =
+          static_cast<size_t>(forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s + 1))]);
+      for (size_t i = begin; i < end; ++i) {
+        if (node(i).is_leaf()) continue;
+        const auto [at, is_new] =
+            known.try_emplace(key(node(i)), static_cast<uint32_t>(out_.searches.size()));
+        if (is_new) out_.searches.push_back({node(i).feature, reading_of(node(i)), 0, 0, 0, 0});
+        numbers_[i] = at->second;
       }
       out_.searches_needed.push_back(static_cast<int32_t>(out_.searches.size()));
     }
@@ -100,8 +104,8 @@ class Builder {
 
   void collect_thresholds() {
     std::vector<std::vector<double>> found(out_.searches.size());
-    for (const PlainNode& node : forest_.nodes()) {
-      if (!node.is_leaf() && !node.is_categorical()) found[search_number(node)].push_back(node.threshold);
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      if (!node(i).is_leaf() && !node(i).is_categorical()) found[numbers_[i]].push_back(node(i).threshold);
     }
     for (size_t i = 0; i < found.size(); ++i) {
       if (found[i].empty()) continue;
@@ -112,8 +116,8 @@ class Builder {
 
   void collect_categories() {
     std::vector<std::vector<int32_t>> sets(out_.searches.size());
-    for (const PlainNode& node : forest_.nodes()) {
-      if (!node.is_leaf() && node.is_categorical()) sets[search_number(node)].push_back(node.category_set);
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      if (!node(i).is_leaf() && node(i).is_categorical()) sets[numbers_[i]].push_back(node(i).category_set);
     }
     for (size_t i = 0; i < sets.size(); ++i) {
       sort_unique(sets[i]);
@@ -162,7 +166,7 @@ class Builder {
     const auto end = static_cast<size_t>(forest_.tree_start()[t + 1]);
     bool categorical = false;
     for (size_t i = first; i < end; ++i) {
-      categorical |= !forest_.nodes()[i].is_leaf() && forest_.nodes()[i].is_categorical();
+      categorical |= !node(i).is_leaf() && node(i).is_categorical();
     }
     const int32_t depth = depth_of(first, end), sure = balanced_depth(t) + kExtraSteps;
     Tree tree{.root = static_cast<uint32_t>(first),
@@ -189,11 +193,10 @@ class Builder {
     std::vector<int32_t> depth(end - first, 0);
     int32_t deepest = 0;
     for (size_t i = first; i < end; ++i) {  // a child stands after its parent
-      const PlainNode& node = forest_.nodes()[i];
       deepest = std::max(deepest, depth[i - first]);
-      if (node.is_leaf()) continue;
-      depth[static_cast<size_t>(node.left) - first] = depth[i - first] + 1;
-      depth[static_cast<size_t>(node.right) - first] = depth[i - first] + 1;
+      if (node(i).is_leaf()) continue;
+      depth[static_cast<size_t>(node(i).left) - first] = depth[i - first] + 1;
+      depth[static_cast<size_t>(node(i).right) - first] = depth[i - first] + 1;
     }
     return deepest;
   }
@@ -207,10 +210,10 @@ class Builder {
       std::deque<size_t> near{seeds.front()};
       seeds.pop_front();
       while (!near.empty()) {
-        const PlainNode& node = forest_.nodes()[near.front()];
+        const PlainNode& parent = node(near.front());
         near.pop_front();
-        if (node.is_leaf()) continue;
-        for (const int32_t child : {node.left, node.right}) {
+        if (parent.is_leaf()) continue;
+        for (const int32_t child : {parent.left, parent.right}) {
           placed.emplace_back(static_cast<size_t>(child), next++);
           near.push_back(static_cast<size_t>(child));
         }
@@ -236,13 +239,13 @@ class Builder {
     slots.nodes.resize(base + (placed.size() + kSlotsPerLine) / kSlotsPerLine * kSlotsPerLine, Node{});
     slots.values.resize((tree.value + (tree.numbered ? leaves : placed.size())) * width, 0);
 
-    std::unordered_map<size_t, size_t> slot_of(placed.begin(), placed.end());
+    std::vector<size_t> slot_of(placed.size());
+    for (const auto& [at, slot] : placed) slot_of[at - first] = slot;
     uint32_t leaf = 0;
     for (const auto& [at, slot] : placed) {
-      const PlainNode& node = forest_.nodes()[at];
       Node& out = slots.nodes[base + slot];
-      if (!node.is_leaf()) {
-        fill(out, node, static_cast<uint32_t>(slot_of.at(static_cast<size_t>(node.left)) - slot));
+      if (!node(at).is_leaf()) {
+        fill(out, at, static_cast<uint32_t>(slot_of[static_cast<size_t>(node(at).left) - first] - slot));
         continue;
       }
       fill_leaf(out, tree.numbered ? leaf : 0);
@@ -254,29 +257,29 @@ class Builder {
     }
   }
 
-  Place place_of(const PlainNode& node) const {
-    const Search& search = search_of(node);
+  Place place_of(size_t i) const {
+    const Search& search = search_of(i);
     const auto begin = out_.thresholds.begin() + search.first;
     const auto rank =
-        static_cast<uint32_t>(std::lower_bound(begin, begin + search.count, node.threshold) - begin);
+        static_cast<uint32_t>(std::lower_bound(begin, begin + search.count, node(i).threshold) - begin);
     return {search.column + rank / per_column_, rank % per_column_};
   }
 
-  void fill(SmallNode& slot, const PlainNode& node, uint32_t down) const {
-    const Place place = place_of(node);
+  void fill(SmallNode& slot, size_t i, uint32_t down) const {
+    const Place place = place_of(i);
     slot = {static_cast<uint8_t>(place.column), static_cast<uint8_t>(place.rank),
             static_cast<uint16_t>(down)};
   }
-  void fill(MediumNode& slot, const PlainNode& node, uint32_t down) const {
-    const Place place = place_of(node);
+  void fill(MediumNode& slot, size_t i, uint32_t down) const {
+    const Place place = place_of(i);
     slot = {static_cast<uint16_t>(place.column * kHalf), static_cast<uint16_t>(place.rank), down};
   }
-  void fill(LargeNode& slot, const PlainNode& node, uint32_t down) const {
-    if (node.is_categorical()) {
-      slot = {search_of(node).column, 0, down, sets_.at(set_key(node))};
+  void fill(LargeNode& slot, size_t i, uint32_t down) const {
+    if (node(i).is_categorical()) {
+      slot = {search_of(i).column, 0, down, sets_.at(set_key(i))};
       return;
     }
-    const Place place = place_of(node);
+    const Place place = place_of(i);
     slot = {place.column, place.rank, down, 0};
   }
   static void fill_leaf(SmallNode& slot, uint32_t leaf) {
@@ -286,27 +289,26 @@ class Builder {
   static void fill_leaf(LargeNode& slot, uint32_t) { slot = {0, kLastRank<uint32_t>, 0, 0}; }
 
   using SetKey = std::tuple<uint32_t, int32_t, uint8_t, uint8_t>;
-  SetKey set_key(const PlainNode& node) const {
-    return {search_of(node).column, node.category_set, node.members_left, node.default_left};
+  SetKey set_key(size_t i) const {
+    return {search_of(i).column, node(i).category_set, node(i).members_left, node(i).default_left};
   }
 
   // Ranks of a categorical column: its named values in order, then any other value, then NaN.
   bool make_sets(size_t first, size_t end) {
     for (size_t i = first; i < end; ++i) {
-      const PlainNode& node = forest_.nodes()[i];
-      if (node.is_leaf() || !node.is_categorical()) continue;
-      const Search& search = search_of(node);
+      if (node(i).is_leaf() || !node(i).is_categorical()) continue;
+      const Search& search = search_of(i);
       if (search.columns == 0) return false;
-      if (sets_.contains(set_key(node))) continue;
+      if (sets_.contains(set_key(i))) continue;
       const size_t base = out_.set_bits.size(), words = (search.count + size_t{2} + 31) / 32;
       if (base + words > kMaxSetWords) return false;
-      out_.set_bits.resize(base + words, node.members_left ? ~uint32_t{0} : 0);
+      out_.set_bits.resize(base + words, node(i).members_left ? ~uint32_t{0} : 0);
       const auto named = out_.categories.begin() + search.first;
-      for (const int32_t member : forest_.members(node.category_set)) {
+      for (const int32_t member : forest_.members(node(i).category_set)) {
         flip(base, static_cast<size_t>(std::lower_bound(named, named + search.count, member) - named));
       }
-      if (node.members_left == node.default_left) flip(base, search.count + size_t{1});
-      sets_.emplace(set_key(node), static_cast<uint32_t>(base));
+      if (node(i).members_left == node(i).default_left) flip(base, search.count + size_t{1});
+      sets_.emplace(set_key(i), static_cast<uint32_t>(base));
     }
     return true;
   }
@@ -316,7 +318,7 @@ class Builder {
   Layout& out_;
   uint32_t per_column_ = 0;
   size_t n_columns_ = 0;
-  std::unordered_map<uint64_t, size_t> numbers_;
+  std::vector<uint32_t> numbers_;  // per inner node, its search
   std::map<SetKey, uint32_t> sets_;
 };
 

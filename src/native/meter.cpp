@@ -73,7 +73,7 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
   std::vector<int64_t> active;
   for (int64_t i = 0; i < rows.n; ++i) {
     const auto at = static_cast<size_t>(i);
-    if (done[at] < until[at] && !(meter.halted && meter.halted[i])) active.push_back(i);
+    if (done[at] < until[at]) active.push_back(i);
   }
   std::vector<int64_t> sums(static_cast<size_t>(forest.n_outputs()));
   Pacer pacer(watch);
@@ -94,10 +94,7 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
                                   ? Outcome::kCut
                                   : walk_stage(forest, meter, rows.row(forest, row), row, stage, sums, pacer);
       if (outcome == Outcome::kCut) return false;
-      if (outcome == Outcome::kBroke) {
-        if (meter.halted) meter.halted[row] = 1;
-        continue;
-      }
+      if (outcome == Outcome::kBroke) continue;
       for (size_t k = 0; k < sums.size(); ++k) add_units(rows.acc[at * sums.size() + k], sums[k]);
       rows.done[row] = ++done[at];
       if (done[at] < until[at]) active[kept++] = row;

@@ -15,7 +15,6 @@ struct Meter {
   Ledger* ledger = nullptr;
   std::span<const int64_t> evaluation;  // (n_stages): ticks charged when a row starts the stage
   const int64_t* budget = nullptr;      // (n): ticks a row may have paid in all
-  uint8_t* halted = nullptr;  // (n) or null: 1 once a row's budget stopped it; such a row is left alone
 };
 
 // True unless the watch cut it short; a row whose budget is spent stays at its last complete stage.

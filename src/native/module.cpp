@@ -34,6 +34,7 @@ template <class T>
 using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kLongRow = 50'000;  // node visits, a tenth of a millisecond or more
 
 template <class T>
 std::span<T> span_of(const Vector<T>& array) {
@@ -83,6 +84,38 @@ class RowList {
   std::span<const int64_t> rows_;
 };
 
+// What a caller gave to stop a run: nothing, a StopFlag, or an object with is_set() (a threading.Event).
+class Stop final : public Poll {
+ public:
+  explicit Stop(nb::handle stop) {
+    if (stop.is_none() || nb::try_cast(stop, flag_)) return;
+    is_set_ = nb::getattr(stop, "is_set");
+  }
+
+  Watch watch(double deadline) { return Watch(deadline, flag_, is_set_.is_valid() ? this : nullptr); }
+  // The exception that asking the object raised, if any; with the interpreter's lock held.
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  bool ask() noexcept override {
+    const nb::gil_scoped_acquire locked;
+    try {
+      const int answer = PyObject_IsTrue(is_set_().ptr());
+      if (answer < 0) nb::raise_python_error();
+      return answer != 0;
+    } catch (...) {
+      error_ = std::current_exception();
+      return true;
+    }
+  }
+
+  StopFlag* flag_ = nullptr;
+  nb::object is_set_;
+  std::exception_ptr error_;
+};
+
 void bind_stop_flag(nb::module_& m) {
   nb::class_<StopFlag>(m, "StopFlag", "A flag that native loops read without holding the interpreter's lock.")
       .def(nb::init<>())
@@ -90,9 +123,6 @@ void bind_stop_flag(nb::module_& m) {
       .def("clear", &StopFlag::clear, "Take the request back.")
       .def("is_set", &StopFlag::is_set, "Whether a stop has been asked for.");
 }
-
-using TableState =
-    std::tuple<Vector<const int64_t>, Vector<const int64_t>, Vector<const int32_t>, Vector<const int32_t>>;
 
 void bind_cost_table(nb::module_& m) {
   nb::class_<CostTable>(
@@ -305,35 +335,49 @@ Rows rows_of(const Forest& forest, const Matrix<const double>& x, const Matrix<i
           .until = until.data()};
 }
 
+// Runs `run` without the interpreter's lock, under what may cut it short.
+template <class Run>
+bool watched(double deadline, nb::handle stop, Run&& run) {
+  Stop asked(stop);
+  const Watch watch = asked.watch(deadline);
+  bool finished;
+  {
+    const nb::gil_scoped_release unlocked;
+    finished = run(watch);
+  }
+  asked.rethrow();
+  return finished;
+}
+
 bool forest_run(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc, Vector<int32_t> done,
-                Vector<const int32_t> until, double deadline, const StopFlag* stop, int threads) {
+                Vector<const int32_t> until, double deadline, nb::object stop, int threads) {
   const Rows rows = rows_of(forest, x, acc, done, until);
-  const Watch watch(deadline, stop);
-  const nb::gil_scoped_release unlocked;
-  return run(forest, rows, watch, threads);
+  return watched(deadline, stop, [&](const Watch& watch) { return run(forest, rows, watch, threads); });
 }
 
 bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc,
                         Vector<int32_t> done, Vector<const int32_t> until, Ledger& ledger,
                         Vector<const int64_t> evaluation, Vector<const int64_t> budget, double deadline,
-                        const StopFlag* stop, std::optional<Vector<bool>> halted) {
+                        nb::object stop) {
   const Rows rows = rows_of(forest, x, acc, done, until);
   check_length(budget.size(), x.shape(0), "budget");
-  if (halted) check_length(halted->size(), x.shape(0), "halted");
-  const Meter meter{.ledger = &ledger,
-                    .evaluation = span_of(evaluation),
-                    .budget = budget.data(),
-                    .halted = halted ? reinterpret_cast<uint8_t*>(halted->data()) : nullptr};
-  const Watch watch(deadline, stop);
-  const nb::gil_scoped_release unlocked;
-  return run_metered(forest, rows, meter, watch);
+  const Meter meter{.ledger = &ledger, .evaluation = span_of(evaluation), .budget = budget.data()};
+  return watched(deadline, stop, [&](const Watch& watch) { return run_metered(forest, rows, meter, watch); });
+}
+
+int64_t typical_visits(const Forest& forest, int32_t until) {
+  return until < 0 || until > forest.n_stages() ? 0 : forest.layout().visits[static_cast<size_t>(until)];
 }
 
 int32_t forest_run_one(const Forest& forest, Vector<const double> x, int32_t until, double deadline,
                        Vector<int64_t> acc) {
   check_length(x.size(), static_cast<size_t>(forest.n_features()), "x");
   check_length(acc.size(), static_cast<size_t>(forest.n_outputs()), "acc");
-  return run_one(forest, x.data(), until, Watch(deadline, nullptr), acc.data());
+  const Watch watch(deadline, nullptr);
+  // A short row keeps the lock: to let it go and get it back may take longer than the row.
+  std::optional<nb::gil_scoped_release> unlocked;
+  if (typical_visits(forest, until) > kLongRow) unlocked.emplace();
+  return run_one(forest, x.data(), until, watch, acc.data());
 }
 
 nb::object forest_stage_outputs(const Forest& forest, Matrix<const double> x, Vector<const int64_t> stages) {
@@ -364,22 +408,22 @@ void bind_forest(nb::module_& m) {
       .def_prop_ro("n_features", &Forest::n_features, "Number of columns a row has.")
       .def_prop_ro("unit", &Forest::unit, "What one in a sum is worth: 2.0**-shift.")
       .def_prop_ro("shift", &Forest::shift, "Binary digits after the point of the sums.")
-      .def("run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
-           "until"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
-           "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
-           "All rows advance through early stages before late ones. When the deadline (time.monotonic "
-           "seconds)\n"
-           "or the flag cuts it short, acc holds exactly the first done[i] stages of row i.")
+      .def(
+          "run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+          "until"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
+          "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
+          "All rows advance through early stages before late ones. When the deadline (time.monotonic seconds)\n"
+          "or `stop` (a StopFlag, or anything with is_set(), asked once a millisecond) cuts it short, acc\n"
+          "holds exactly the first done[i] stages of row i.")
       .def("run_one", &forest_run_one, "x"_a.noconvert(), "until"_a, "deadline"_a, "acc"_a.noconvert(),
            "One row from the start: overwrites acc, returns the stages done by the deadline.")
-      .def("run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
-           "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
-           "deadline"_a = kInfinity, "stop"_a = nb::none(), "halted"_a.noconvert() = nb::none(),
-           "Like run, but a row buys the groups its path tests; False when the clock or the flag cut it "
-           "short.\n\n"
-           "A row that cannot pay stays at its last complete stage (and is marked in `halted`, if given; "
-           "rows\n"
-           "already marked are left alone). What an abandoned stage paid stays paid.")
+      .def(
+          "run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+          "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
+          "deadline"_a = kInfinity, "stop"_a = nb::none(),
+          "Like run, but a row buys the groups its path tests; False when the clock or a stop cut it short.\n\n"
+          "A row that cannot pay stays at its last complete stage. The groups that an abandoned stage bought\n"
+          "stay paid, its evaluation does not.")
       .def(
           "need",
           [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,
@@ -445,8 +489,7 @@ void bind_products(nb::module_& m) {
 
 NB_MODULE(_native, m) {
   m.doc() =
-      "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has "
-      "paid.";
+      "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has paid.";
   anytime::bind_stop_flag(m);
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);

@@ -431,17 +431,14 @@ void test_metered_run() {
   const std::vector<int64_t> evaluation(12, 1);
   for (const int64_t most : {int64_t{0}, int64_t{9}, int64_t{20}, std::numeric_limits<int64_t>::max()}) {
     const std::vector<int64_t> budget(static_cast<size_t>(n), most);
-    std::vector<uint8_t> halted(static_cast<size_t>(n), 0);
     State state(forest, n, 12);
     Ledger ledger(table, n);
-    const Meter meter{
-        .ledger = &ledger, .evaluation = evaluation, .budget = budget.data(), .halted = halted.data()};
+    const Meter meter{.ledger = &ledger, .evaluation = evaluation, .budget = budget.data()};
     CHECK(!run_metered(forest, state.rows(x), meter, Watch(0.0, nullptr)));
     CHECK(run_metered(forest, state.rows(x), meter, kFar));
     state.check(forest, x);
     for (size_t i = 0; i < state.done.size(); ++i) {
       CHECK(ledger.paid()[i] <= most);
-      CHECK((halted[i] != 0) == (state.done[i] < 12));
       if (most < 27) continue;
       std::vector<uint8_t> available(5, 0);
       std::set<int32_t> closed;

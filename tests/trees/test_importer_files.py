@@ -44,7 +44,7 @@ def test_an_xgboost_file_is_the_model_it_was_saved_from(name, suffix, tmp_path):
     case.model.save_model(tmp_path / f"model{suffix}")
     read = import_file(tmp_path / f"model{suffix}")
     assert same(read, imported)
-    assert read.categories == imported.categories
+    assert read.columns.categories == imported.columns.categories
 
 
 @pytest.mark.parametrize("name", ["XGBoost, a boosted forest", "XGBoost, two targets in every leaf"])
@@ -81,7 +81,7 @@ def test_a_lightgbm_file_is_the_model_it_was_saved_from(tmp_path):
     case.model.booster_.save_model(tmp_path / "model.txt")
     read = import_file(tmp_path / "model.txt")
     assert same(read, imported)
-    assert read.categories == imported.categories
+    assert read.columns.categories == imported.columns.categories
     assert read.classes.tolist() == [0, 1]
 
 

@@ -234,7 +234,7 @@ def test_moving_the_bias_to_the_base_leaves_the_first_round_centred():
 def test_columns_moved_by_histogram_boosting_are_moved_back():
     _, imported = built("histogram boosting on a table with categories between numbers")
     assert imported.feature_names == ["size", "colour", "count", "shop", "weight"]
-    assert imported.categories == {1: ["blue", "green", "grey", "red"], 3: [3, 7, 11, 40, 41]}
+    assert imported.columns.categories == {1: ["blue", "green", "grey", "red"], 3: [3, 7, 11, 40, 41]}
     trees = imported.trees
     tested = trees.feature[trees.category_set != NUMERIC]
     assert set(tested.tolist()) == {1, 3}
@@ -243,7 +243,7 @@ def test_columns_moved_by_histogram_boosting_are_moved_back():
 def test_categories_of_a_table_keep_their_order_in_lightgbm_and_xgboost():
     for name in ("LightGBM on a table with categories", "XGBoost on a table with categories"):
         imported = built(name)[1]
-        assert imported.categories == {1: ["blue", "green", "grey", "red"], 3: [41, 3, 7, 11, 40]}
+        assert imported.columns.categories == {1: ["blue", "green", "grey", "red"], 3: [41, 3, 7, 11, 40]}
 
 
 def test_plain_text_and_codes_say_the_same_as_a_categorical_column():

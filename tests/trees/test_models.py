@@ -1,5 +1,7 @@
 """Models of other libraries through ``make_anytime`` and the two estimators: same full answer, better order."""
 
+import pickle
+
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
@@ -22,6 +24,8 @@ from sklearn.linear_model import LogisticRegression
 
 import anytime as at
 from anytime.testing import check_anytime_estimator
+from anytime.trees.importers import import_file
+from anytime.trees.rows import split_rows
 from tests.trees.importer_cases import CASES
 from tests.trees.importer_probes import built, original, strange_rows
 
@@ -223,10 +227,281 @@ def test_what_cannot_be_done_is_said_precisely(call, error, words):
         call(*BINARY)
 
 
-def test_equal_rows_are_never_both_trained_and_judged_on():
+# ---------------------------------------------------------------------- columns
+
+TABLE = pd.DataFrame(BINARY[0][:, :4], columns=["alcohol", "ash", "colour", "hue"])
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [CLASSIFIERS["random forest"], CLASSIFIERS["lightgbm"], CLASSIFIERS["xgboost"]],
+    ids=lambda e: type(e).__name__,
+)
+def test_columns_in_another_order_than_in_training_are_refused(estimator):
+    y = BINARY[1]
+    original = clone(estimator).fit(TABLE, y)
+    for X, words in [
+        (TABLE[TABLE.columns[::-1]], "another order.*column 0 is 'hue', but was 'alcohol'"),
+        (TABLE.rename(columns={"ash": "dust"}), "other columns: column 1 is 'dust', but was 'ash'"),
+        (TABLE.assign(more=1.0), "was trained on 4 columns, but X has 5"),
+        (TABLE["ash"], "rows and columns"),
+        (y, "rows and columns"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            at.make_anytime(original, X=X, y=y)
+    model = at.make_anytime(original, X=TABLE, y=y)
+    assert_array_equal(model.predict(TABLE), original.predict(TABLE))
+
+
+def test_a_rung_whose_columns_are_named_in_another_order_is_refused():
+    y = BINARY[1]
+    cheap = CLASSIFIERS["random forest"].fit(TABLE[["alcohol", "ash"]], y)
+    full = clone(CLASSIFIERS["random forest"]).fit(TABLE, y)
+    for columns in (["ash", "alcohol"], [1, 0]):
+        with pytest.raises(ValueError, match="another order"):
+            at.make_anytime([(cheap, columns), full], X=TABLE, y=y)
+    with pytest.raises(ValueError, match="other columns"):
+        at.make_anytime([(cheap, ["alcohol", "hue"]), full])  # the names are those of the full model
+    for columns in (["alcohol", "ash"], [0, 1], range(2)):
+        model = at.make_anytime([(cheap, columns), full], X=TABLE, y=y)
+        assert_allclose(model.predict_proba(TABLE, budget=2), cheap.predict_proba(TABLE[["alcohol", "ash"]]))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.filterwarnings("error:X does not have valid feature names")
+def test_numbers_are_no_names_of_columns(name):
+    X, y = pd.DataFrame(BINARY[0]), BINARY[1]
+    original = clone(CLASSIFIERS[name]).fit(X, y)
+    model = at.make_anytime(original, X=X, y=y)
+    assert not hasattr(model, "feature_names_in_")
+    assert_array_equal(model.predict(X), original.predict(X))
+
+
+@pytest.mark.parametrize("held_out", [False, True], ids=["as trained", "ordered"])
+def test_lightgbm_takes_names_with_blanks(held_out, tmp_path):
+    X, y = TABLE.rename(columns={"ash": "ash of wood"}), BINARY[1]
+    original = clone(CLASSIFIERS["lightgbm"]).fit(X, y)
+    model = at.make_anytime(original, **({"X": X, "y": y} if held_out else {}))
+    assert_array_equal(model.predict(X), original.predict(X))
+    with pytest.raises(ValueError, match="another order"):
+        at.make_anytime(original, X=X[X.columns[::-1]], y=y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X[X.columns[::-1]])
+
+
+def test_a_pair_by_itself_is_a_list_of_one():
     X, y = BINARY
-    twice = np.concatenate([X, X])
-    model = at.AnytimeClassifier(random_state=0)
-    train, held = model._split(twice, np.concatenate([y, y]), np.random.RandomState(0))
+    forest = CLASSIFIERS["random forest"].fit(X[:, [2, 5]], y)
+    model = at.make_anytime((forest, [2, 5]), X=X, y=y)
+    assert model.n_features_in_ == 8
+    assert_allclose(model.predict_proba(X), forest.predict_proba(X[:, [2, 5]]))
+    assert at.make_anytime((forest, [2, 5])).n_features_in_ == 6
+    assert at.make_anytime((forest, forest)).n_stages_ == 2
+    with pytest.raises(ValueError, match="pair"):
+        at.make_anytime([(forest, [2, 5], 1)])
+
+
+# ---------------------------------------------------------------------- what the original refuses
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
+def test_a_made_model_takes_what_the_original_takes(name, number, tmp_path):
+    X, y = BINARY[0].copy(), BINARY[1]
+    original = clone(CLASSIFIERS[name]).fit(X, y)
+    model = at.make_anytime(original)
+    model.save(tmp_path / "m.anytime")
+    models = [
+        model,
+        at.load(tmp_path / "m.anytime"),
+        at.AnytimeClassifier(original, random_state=0).fit(X, y),
+    ]
+    X[3, 2] = number
+    try:
+        expected = original.predict_proba(X)
+    except ValueError:
+        for ours in models:
+            with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+                ours.predict(X)
+            assert ours.__sklearn_tags__().input_tags.allow_nan == (name != "gradient boosting")
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            at.make_anytime(original, X=X, y=y)
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            at.make_anytime([original, original]).predict(X)
+    else:
+        assert_allclose(model.predict_proba(X), expected, atol=1e-6, rtol=0)
+
+
+def test_a_forest_of_one_class_is_refused():
+    X, y = BINARY
+    with pytest.raises(ValueError, match="one class only"):
+        at.make_anytime(CLASSIFIERS["random forest"].fit(X, np.ones(len(y))))
+
+
+# ---------------------------------------------------------------------- held-out rows
+
+
+@pytest.mark.parametrize("ladder", [False, True], ids=["one model", "a list"])
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ({"sample_weight": np.ones(600)}, "give X and y with it"),
+        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.zeros(600)}, "all sample weights are zero"),
+        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.full(600, -1.0)}, "must not be negative"),
+        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.full(600, np.nan)}, "NaN or infinity"),
+        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.ones(7)}, "inconsistent numbers of samples"),
+        ({"X": BINARY[0], "y": BINARY[1][:-1]}, "inconsistent numbers of samples"),
+        ({"X": BINARY[0], "y": np.c_[BINARY[1], BINARY[1]]}, "1d array"),
+    ],
+)
+def test_held_out_rows_that_do_not_fit_are_refused(held, words, ladder):
+    forest = CLASSIFIERS["random forest"].fit(*BINARY)
+    with pytest.raises(ValueError, match=words):
+        at.make_anytime([forest, forest] if ladder else forest, **held)
+    numbers = REGRESSORS["random forest"].fit(*BINARY)
+    with pytest.raises(ValueError, match=words):
+        at.make_anytime([numbers, numbers] if ladder else numbers, **held)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_a_column_of_truth_is_as_good_as_a_row():
+    for estimator, (X, y) in [
+        (CLASSIFIERS["hist gradient boosting"], WINE),
+        (REGRESSORS["xgboost"], DIABETES),
+    ]:
+        fitted = clone(estimator).fit(X, y)
+        column = at.make_anytime(fitted, X=X, y=y[:, None])
+        assert_array_equal(column.plan_.quality, at.make_anytime(fitted, X=X, y=y).plan_.quality)
+
+
+def test_two_targets_need_two_columns_of_truth():
+    X, y = DIABETES
+    original = clone(REGRESSORS["random forest"]).fit(X, np.c_[y, -y])
+    assert at.make_anytime(original, X=X, y=np.c_[y, -y]).ordering_ is not None
+    with pytest.raises(ValueError, match="predicts 2 numbers per row"):
+        at.make_anytime(original, X=X, y=y)
+
+
+@pytest.mark.parametrize("labels", ["same labels", "other labels"])
+def test_equal_rows_are_never_both_trained_and_judged_on(labels):
+    X, y = BINARY
+    again = y if labels == "same labels" else 1 - y
+    train, held = split_rows(
+        np.concatenate([X, X]), np.concatenate([y, again]), 0.2, np.random.RandomState(0)
+    )
     assert held.size
     assert not set(held % len(X)) & set(train % len(X))
+
+
+def test_every_class_keeps_a_row_to_fit_on():
+    X, classes = np.repeat([[1.0], [2.0], [3.0]], 3, axis=0), np.array([0, 0, 1, 0, 0, 2, 0, 0, 3])
+    for seed in range(20):
+        train, held = split_rows(X, classes, 0.9, np.random.RandomState(seed))
+        assert set(classes[train]) == {0, 1, 2, 3}
+        assert not set(X[train, 0]) & set(X[held, 0])
+
+
+# ---------------------------------------------------------------------- fit
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"meter": "x"},
+        {"budget": -3},
+        {"budget": np.nan},
+        {"n_jobs": 0},
+        {"evaluation_cost": -1},
+        {"evaluation_cost": np.inf},
+        {"costs": [1.0]},
+    ],
+    ids=str,
+)
+def test_wrong_parameters_are_refused_before_anything_is_trained(wrong):
+    class Untouched(RandomForestClassifier):
+        def fit(self, X, y):
+            raise AssertionError("trained in vain")
+
+    words = "belong to no group" if "costs" in wrong else f"The '{next(iter(wrong))}' parameter"
+    with pytest.raises(ValueError, match=words):
+        at.AnytimeClassifier(Untouched(), **wrong).fit(*BINARY)
+    with pytest.raises(ValueError, match=words):
+        at.make_anytime(CLASSIFIERS["random forest"].fit(*BINARY), **wrong)
+
+
+@pytest.mark.parametrize("budget", [None, 0, 2.5, np.inf, np.float32(3)])
+def test_right_budgets_are_taken(budget):
+    at.AnytimeClassifier(CLASSIFIERS["random forest"], budget=budget).fit(*BINARY).predict(BINARY[0])
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    X, y = BINARY
+    model = at.AnytimeClassifier(CLASSIFIERS["random forest"], random_state=0).fit(TABLE, y)
+    before, answers = vars(model).copy(), model.predict_proba(TABLE)
+    for costs, truth, words in [
+        ([1.0], np.array(["no", "yes"])[y], "belong to no group"),
+        (None, np.ones(len(y)), "at least 2 classes"),
+        (None, y[:-1], "inconsistent"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            model.set_params(costs=costs).fit(X, truth)
+        model.set_params(costs=None)
+        assert vars(model) == before
+    assert_array_equal(model.predict_proba(TABLE), answers)
+    assert model.fit(X, y).n_features_in_ == 8
+    assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"), [(-1.0, "must not be negative"), (0.0, "are zero"), (np.inf, "infinity")]
+)
+def test_wrong_weights_are_refused(weight, words):
+    with pytest.raises(ValueError, match=words):
+        at.AnytimeClassifier().fit(*BINARY, sample_weight=np.full(600, weight))
+
+
+def test_random_state_reaches_the_estimator_unless_it_has_its_own():
+    X, y = BINARY
+    free, fixed = RandomForestClassifier(5), RandomForestClassifier(5, random_state=7)
+    first, second = (at.AnytimeClassifier(free, random_state=0).fit(X, y) for _ in range(2))
+    assert_array_equal(first.predict_proba(X), second.predict_proba(X))
+    assert free.random_state is None
+    assert at.AnytimeClassifier(fixed, random_state=0).fit(X, y).estimator_.random_state == 7
+    assert at.AnytimeClassifier(free).fit(X, y).estimator_.random_state is None
+
+
+# ---------------------------------------------------------------------- fitting a made model again
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_clone_of_a_made_model_trains_the_same_kind(name):
+    X, y = BINARY
+    original = clone(CLASSIFIERS[name]).fit(X[::2], y[::2])
+    again = clone(at.make_anytime(original)).fit(X[::2], y[::2])
+    assert type(again.estimator_) is type(original)
+    assert_allclose(again.predict_proba(X), original.predict_proba(X), atol=1e-6)
+    assert clone(at.make_anytime(original, X=X, y=y)).fit(X, y).ordering_ is not None
+
+
+def test_bare_trees_cannot_be_fitted_again(tmp_path):
+    X, y = BINARY
+    boosted = clone(CLASSIFIERS["lightgbm"]).fit(X, y)
+    boosted.booster_.save_model(tmp_path / "m.txt")
+    for source in (boosted.booster_, import_file(tmp_path / "m.txt"), [boosted, boosted]):
+        model = at.make_anytime(source)
+        for ours in (model, clone(model), pickle.loads(pickle.dumps(model))):
+            with pytest.raises(ValueError, match="no estimator that could be fitted again"):
+                ours.fit(X, y)
+        assert "estimator" in model.get_params()
+        repr(model)
+        model.save(tmp_path / "m.anytime")
+        assert at.load(tmp_path / "m.anytime").estimator is None
+        assert clone(model).set_params(estimator=boosted).fit(X, y).score(X, y) > 0.8
+
+
+def test_a_truncated_model_is_small_in_a_pickle():
+    model = at.AnytimeClassifier(CLASSIFIERS["random forest"], random_state=0).fit(*BINARY)
+    small = model.truncate(4)
+    assert not hasattr(small, "estimator_")
+    assert hasattr(model, "estimator_")
+    assert len(pickle.dumps(small)) < len(pickle.dumps(model)) / 4

@@ -131,7 +131,7 @@ def _labelled(imported: Imported, classes: str | None) -> Imported:
 
 def _held_out(imported: Imported, path: Path, target: str, named: bool) -> tuple[Any, Any]:
     """Held-out rows by the model's own columns; a model without names takes those of the table."""
-    known = SimpleNamespace(n_features_in_=imported.trees.n_features, categories_=imported.categories)
+    known = SimpleNamespace(n_features_in_=imported.trees.n_features, categories_=imported.columns.categories)
     if imported.classes is not None:
         known.classes_ = imported.classes
     if imported.feature_names is not None:

@@ -65,7 +65,7 @@ def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[
             "names": None if names is None else [str(name) for name in names],
         },
         "classes": encoder.encode(np.asarray(model.classes_)) if hasattr(model, "classes_") else None,
-        "output": getattr(model, "_output", "default"),
+        "output": getattr(model, "_sklearn_output_config", {}).get("transform", "default"),
         "state": {str(key): encoder.encode(value) for key, value in state.items()},
         "versions": {
             "anytime": _own_version(),
@@ -100,7 +100,8 @@ def _write_costs_parameter(model: AnytimeModel, costs: Any, encoder: Encoder) ->
         return None
     if hasattr(costs, "__fspath__") or isinstance(costs, str):
         return "plan"
-    given = FeatureCosts.coerce(costs, plan.n_features)
+    names = getattr(model, "feature_names_in_", None)
+    given = FeatureCosts.coerce(costs, plan.n_features, None if names is None else list(map(str, names)))
     return "plan" if given == plan.costs.costs else encoder.encode(given)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.importers import Imported
+from anytime.trees.names import check_names
 
 
 def as_replacing_stage(
@@ -30,6 +31,7 @@ def as_replacing_stage(
     if imported.combine == "sum":
         _add_base(trees, value, imported.base)
     feature = trees.feature.copy()
+    read = names
     if columns is not None:
         place = _places(columns, names, n_features)
         if place.size != trees.n_features:
@@ -38,10 +40,13 @@ def as_replacing_stage(
             )
         inner = feature != LEAF
         feature[inner] = place[feature[inner]]
+        read = None if names is None else [names[j] for j in place]
     elif trees.n_features != n_features:
         raise ValueError(
             f"{imported.source} has {trees.n_features} columns, but X has {n_features}: name its columns"
         )
+    if read is not None:
+        check_names(read, imported)
     whole = np.array([0, trees.n_trees], dtype=np.int64)
     return replace(trees, value=value, feature=feature, stage_start=whole, n_features=n_features)
 

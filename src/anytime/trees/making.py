@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.base import clone
+from sklearn.utils.validation import check_consistent_length
 
-from anytime.costs import FeatureCosts
 from anytime.losses import LINKS
-from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Columns, Imported, import_trees
+from anytime.trees.importers.columns import Finite
+from anytime.trees.judging import judged
 from anytime.trees.ladder import as_replacing_stage
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, ImportedModel, held_out_quality
+from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, Held, ImportedModel, NothingToFit
+from anytime.trees.names import check_names, column_names
+from anytime.trees.rows import checked_weights
 
 __all__ = ["make_anytime"]
 
@@ -41,20 +45,24 @@ def make_anytime(
         A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost, or what
         ``anytime.trees.importers.import_file`` read. A list of models, from cheap to costly, becomes a plan whose
         stages *replace* the answer so far; an entry may be a pair (model, columns) when the model was trained on some
-        columns only.
+        columns only. Such a pair by itself is a list of one.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     X, y : (n, d) and (n,), default=None
-        Held-out data, not seen in training. With them, stages are ordered by held-out loss drop per cost. Without,
-        the trained order stays.
+        Held-out data, not seen in training, with the columns of training in the same order. With them, stages are
+        ordered by held-out loss drop per cost. Without, the trained order stays.
     sample_weight : (n,), default=None
+        Weights of the held-out rows.
     budget, meter, evaluation_cost, n_jobs
         As in :class:`AnytimeClassifier`.
 
     Returns
     -------
     AnytimeClassifier or AnytimeRegressor
-        Its full prediction equals that of ``model``.
+        Its full prediction equals that of ``model``, and it refuses the NaN and infinity that ``model`` refuses. Its
+        ``estimator`` is a clone of ``model``, so ``fit`` and cross-validation train the same kind again, on all rows or, when
+        ``X`` was given, on a share of them that leaves others for the order. A booster, a file or a list cannot be fitted
+        again.
 
     Examples
     --------
@@ -66,27 +74,29 @@ def make_anytime(
     >>> bool((model.predict(X) == forest.predict(X)).all())
     True
     """
-    if (X is None) != (y is None):
-        raise ValueError("give X and y together: held-out rows and their truth")
     if isinstance(model, (AnytimeClassifier, AnytimeRegressor)):
         raise TypeError("this model is an anytime model already")
     rungs = _rungs(model)
-    first = rungs[0][0]
+    first, columns = rungs[0]
     face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
     made = face(
+        _to_fit_again(model, rungs),
         costs=costs,
         budget=budget,
         meter=meter,
         evaluation_cost=evaluation_cost,
-        validation_fraction=None,
+        validation_fraction=None if X is None else 0.2,
         n_jobs=n_jobs,
     )
-    weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
+    made._validate_params()
+    made._check_kind(first)
     _take_names(made, rungs, X)
-    if len(rungs) == 1 and rungs[0][1] is None:
-        made._adopt(first, None if X is None else (X, y, weight))
+    held = _held_out(X, y, sample_weight)
+    if len(rungs) == 1 and columns is None:
+        _check_columns(made, first)
+        made._adopt(first, made._bound_costs(), held)
     else:
-        _adopt_ladder(made, rungs, None if X is None else (X, y, weight))
+        _adopt_ladder(made, rungs, held)
     return made
 
 
@@ -94,61 +104,134 @@ Rung = tuple[Imported, Sequence[str | int] | None]
 
 
 def _rungs(model: Any) -> list[Rung]:
+    if isinstance(model, tuple) and len(model) == 2 and _are_columns(model[1]):
+        model = [model]
     listed = model if isinstance(model, (list, tuple)) else [model]
     if not listed:
         raise ValueError("the list of models is empty")
-    rungs: list[Rung] = []
-    for entry in listed:
-        fitted, columns = entry if isinstance(entry, tuple) else (entry, None)
-        imported = fitted if isinstance(fitted, Imported) else import_trees(fitted)
-        rungs.append((imported, columns))
-    return rungs
+    return [_rung(entry) for entry in listed]
+
+
+def _rung(entry: Any) -> Rung:
+    fitted, columns = entry, None
+    if isinstance(entry, tuple):
+        if len(entry) != 2 or not _are_columns(entry[1]):
+            raise ValueError(f"an entry of a list is a model or a pair (model, columns), not {entry!r}")
+        fitted, columns = entry[0], [entry[1]] if isinstance(entry[1], str) else list(entry[1])
+    return fitted if isinstance(fitted, Imported) else import_trees(fitted), columns
+
+
+def _are_columns(entry: Any) -> bool:
+    """Whether this names columns: a sequence of names and positions, which no model is."""
+    if isinstance(entry, str):
+        return True
+    if hasattr(entry, "predict") or not isinstance(entry, Iterable):
+        return False
+    return all(isinstance(column, (str, Integral)) for column in entry)
+
+
+def _to_fit_again(model: Any, rungs: list[Rung]) -> Any:
+    """The estimator that ``fit`` of the made model, or of a clone, has to train."""
+    if hasattr(model, "fit") and hasattr(model, "get_params"):
+        return clone(model)
+    return NothingToFit(_sources(rungs))
+
+
+def _sources(rungs: list[Rung]) -> str:
+    return " < ".join(imported.source for imported, _ in rungs)
+
+
+# ---------------------------------------------------------------------- columns and held-out rows
 
 
 def _take_names(made: ImportedModel, rungs: list[Rung], X: Any) -> None:
-    names = None
-    if hasattr(X, "columns"):
-        names = [str(name) for name in X.columns]
-    elif all(columns is None for _, columns in rungs):
-        names = rungs[-1][0].feature_names
+    """Set how many columns a row has, and their names where they are known."""
+    names = _names(rungs, X)
     if names is not None:
         made.feature_names_in_ = np.array(names, dtype=object)
-    width = len(names) if names is not None else rungs[-1][0].trees.n_features
-    if X is not None:
-        width = np.shape(X)[1]
-    made.n_features_in_ = width
+    if X is None:
+        widths = [_width(imported, columns) for imported, columns in rungs]
+        made.n_features_in_ = max(widths) if names is None else len(names)
+        return
+    shape = np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(f"X must have rows and columns, (n, d), but its shape is {shape}")
+    made.n_features_in_ = int(shape[1])
 
 
-def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: tuple[Any, Any, Array | None] | None) -> None:
-    first = rungs[0][0]
+def _names(rungs: list[Rung], X: Any) -> list[str] | None:
+    """Names of the columns: those of the table, or else those that a model of all columns was trained on."""
+    known = next(
+        (m.feature_names for m, columns in reversed(rungs) if columns is None and m.feature_names), None
+    )
+    names = None if X is None else column_names(X)
+    if names is not None or known is None:
+        return names
+    numbered = [str(name) for name in getattr(X, "columns", ())]
+    return (
+        None if numbered == known else known
+    )  # a table with numbers for names, which the libraries write as text
+
+
+def _width(imported: Imported, columns: Sequence[str | int] | None) -> int:
+    """The fewest columns that a row must have for this model."""
+    if columns is None:
+        return imported.trees.n_features
+    return 1 + max((int(column) for column in columns if not isinstance(column, str)), default=0)
+
+
+def _check_columns(made: ImportedModel, imported: Imported) -> None:
+    """Raise unless rows have the columns that the model was trained on."""
+    if made.n_features_in_ != imported.trees.n_features:
+        raise ValueError(
+            f"{imported.source} was trained on {imported.trees.n_features} columns, but X has {made.n_features_in_}"
+        )
+    if hasattr(made, "feature_names_in_"):
+        check_names(list(made.feature_names_in_), imported)
+
+
+def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Held | None:
+    if (X is None) != (y is None):
+        raise ValueError("give X and y together: held-out rows and their truth")
+    if X is None:
+        if sample_weight is not None:
+            raise ValueError("sample_weight is for held-out rows: give X and y with it")
+        return None
+    check_consistent_length(X, y)
+    return X, y, None if sample_weight is None else checked_weights(sample_weight, X)
+
+
+# ---------------------------------------------------------------------- ladders
+
+
+def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: Held | None) -> None:
+    first, d = rungs[0][0], made.n_features_in_
     for imported, _ in rungs:
-        same = imported.link == first.link and imported.base.shape == first.base.shape
-        if not same or not np.array_equal(imported.classes, first.classes):  # type: ignore[arg-type]
-            raise ValueError(
-                f"the models of a list must answer the same question: {first.source} and {imported.source} differ"
-            )
-        if imported.categories or not imported.columns.are_plain:
-            raise ValueError(
-                "a model with categories of its own cannot stand in a list; encode the categories first"
-            )
+        _check_rung(imported, first)
     names = list(made.feature_names_in_) if hasattr(made, "feature_names_in_") else None
-    made.columns_, made.ordering_ = Columns(made.n_features_in_), None
-    made.source_ = " < ".join(imported.source for imported, _ in rungs)
-    if first.classes is not None:
-        made.classes_ = first.classes
-    d = made.n_features_in_
-    bound = FeatureCosts.coerce(made.costs, d, names).bind(d, names)
+    costs = made._bound_costs()
     blocks = [TreeBlock(as_replacing_stage(imported, columns, d, names)) for imported, columns in rungs]
-    plan = Plan(
-        blocks=blocks,
-        costs=bound,
-        base=first.base,
-        link=first.link,
-        evaluation_costs=made._evaluation_costs(np.array([imported.trees.n_trees for imported, _ in rungs])),
+    demands = [imported.columns.ensure_all_finite for imported, _ in rungs]
+    strictest: Finite = True if True in demands else "allow-nan" if "allow-nan" in demands else False
+    made._take(
+        replace(first, columns=Columns(d, ensure_all_finite=strictest), source=_sources(rungs)),
+        costs,
+        blocks,
+        np.array([imported.trees.n_trees for imported, _ in rungs]),
         replaces=np.ones(len(rungs), dtype=bool),
     )
     if held is not None:
-        X, y, weight = held
-        X = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
-        plan = replace(plan, quality=held_out_quality(plan, X, made._target(y), weight))
-    made.plan_ = plan
+        made.plan_ = judged(made.plan_, *made._held_out(*held))
+
+
+def _check_rung(imported: Imported, first: Imported) -> None:
+    """Raise unless the model can stand in a list that begins with ``first``."""
+    same = imported.link == first.link and imported.base.shape == first.base.shape
+    if not same or not np.array_equal(imported.classes, first.classes):  # type: ignore[arg-type]
+        raise ValueError(
+            f"the models of a list must answer the same question: {first.source} and {imported.source} differ"
+        )
+    if imported.columns.categories or not imported.columns.are_plain:
+        raise ValueError(
+            "a model with categories of its own cannot stand in a list; encode the categories first"
+        )

@@ -6,14 +6,17 @@ data, stages are sorted so that every budget buys as much quality as it can (``a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
@@ -24,26 +27,56 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from anytime.costs import FeatureCosts
-from anytime.engine import Run
+from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
-from anytime.losses import LINKS, loss_for
+from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Columns, Imported, import_trees
-from anytime.trees.ordering import OrderingLog, order_stages
+from anytime.trees.judging import ordered
+from anytime.trees.names import column_names, same_names
+from anytime.trees.ordering import OrderingLog
+from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "held_out_quality"]
+__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "NothingToFit"]
 
-_MOST_NUMBERS_FOR_ORDERING = 40_000_000  # stages x rows x outputs: 320 MB
-_FEWEST_ROWS_FOR_ORDERING = 200
+Held = tuple[Any, Any, Array | None]  # X, y and weights of held-out rows, as the user gives them
+
+
+class NothingToFit:
+    """Stands for the estimator of a model that was made from trees alone: a booster, a file or a list of models."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def __repr__(self) -> str:
+        return f"<the trees of {self.source}>"
 
 
 class ImportedModel(AnytimeModel):
     """What classifier and regressor share."""
+
+    columns_: Columns
+    source_: str
+    ordering_: OrderingLog | None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "meter": [StrOptions({"model", "realised"})],
+        "evaluation_cost": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+            None,
+        ],
+    }
 
     def __init__(
         self,
@@ -69,95 +102,111 @@ class ImportedModel(AnytimeModel):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the wrapped estimator, take over its trees, and order them on held-out rows.
 
+        A fit that fails leaves the model as it was.
+
         Parameters
         ----------
         X : (n, d)
         y : (n,)
         sample_weight : (n,), default=None
+            None is negative. A row of weight 0 is as good as absent.
         """
+        self._validate_params()
+        if isinstance(self.estimator, NothingToFit):
+            raise ValueError(
+                f"this model was made from {self.estimator.source}, which holds trees but no estimator that could be fitted "
+                "again: set one with set_params(estimator=...)"
+            )
+        trained = copy.copy(self)
+        trained._train(X, y, sample_weight)
+        self.__dict__ = trained.__dict__
+        return self
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row, without ``estimator_``.
+
+        With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
+        """
+        smaller = super().truncate(budget)
+        smaller.__dict__.pop(
+            "estimator_", None
+        )  # all trees again: a small model is to be small in a pickle too
+        return smaller
+
+    # ------------------------------------------------------------------ from data to a plan
+
+    def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         X, y = self._check_training(X, y)
-        weight = None if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
-        check_consistent_length(X, y, weight)
-        if weight is not None and (weight == 0).any():  # a row without weight is as good as absent
+        weight = None if sample_weight is None else checked_weights(sample_weight, X)
+        if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
-            if not present.size:
-                raise ValueError("all sample weights are zero")
-            X, y, weight = _rows(X, present), y[present], weight[present]
+            X, y, weight = take_rows(X, present), y[present], weight[present]
         self._check_labels(y)
+        costs = self._bound_costs()  # before the training, which may take long
         random = check_random_state(self.random_state)
-        estimator = self._default(random) if self.estimator is None else clone(self.estimator)
-        train, held = self._split(X, y, random)
+        train, held = split_rows(X, self._strata(y), self.validation_fraction, random)
+        estimator = self._default() if self.estimator is None else clone(self.estimator)
+        if self.random_state is not None:
+            _set_seeds(estimator, random)
         parameters = {}
         if weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
             parameters["sample_weight"] = weight[train]
-        estimator.fit(_rows(X, train), y[train], **parameters)
+        estimator.fit(take_rows(X, train), y[train], **parameters)
         imported = import_trees(estimator)
         self._check_kind(imported)
-        self.estimator_ = estimator
         held_weight = None if weight is None else weight[held]
-        self._adopt(imported, None if not held.size else (_rows(X, held), y[held], held_weight))
-        return self
+        self._adopt(imported, costs, (take_rows(X, held), y[held], held_weight) if held.size else None)
+        self.estimator_ = estimator
 
-    def _adopt(self, imported: Imported, held: tuple[Any, Any, Array | None] | None) -> None:
-        """Make the plan from imported trees, ordered by held-out data when there is some."""
-        self.columns_ = imported.columns
-        self.source_ = imported.source
-        if imported.classes is not None:
-            self.classes_ = imported.classes
+    def _bound_costs(self) -> BoundCosts:
+        """Prices of the columns that the model has."""
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        n_columns = imported.trees.n_features
-        bound = FeatureCosts.coerce(self.costs, n_columns, names).bind(n_columns, names)
+        return FeatureCosts.coerce(self.costs, self.n_features_in_, names).bind(self.n_features_in_, names)
+
+    def _adopt(self, imported: Imported, costs: BoundCosts, held: Held | None) -> None:
+        """Take over the trees of one model, ordered by held-out data when there is some."""
         trees = imported.trees
         if held is not None and imported.combine == "sum":
             # A boosting round of several classes holds trees that use different groups: order them one by one.
             trees = replace(trees, stage_start=np.arange(trees.n_trees + 1, dtype=np.int64))
-        trees_per_stage = np.diff(trees.stage_start)
-        plan = Plan(
-            blocks=[TreeBlock(trees)],
-            costs=bound,
+        self._take(imported, costs, [TreeBlock(trees)], np.diff(trees.stage_start), combine=imported.combine)
+        if held is not None:
+            self.plan_, self.ordering_ = ordered(self.plan_, *self._held_out(*held))
+
+    def _take(
+        self,
+        imported: Imported,
+        costs: BoundCosts,
+        blocks: Sequence[TreeBlock],
+        trees_per_stage: NDArray[np.int64],
+        **more: Any,
+    ) -> None:
+        """Set all fitted attributes; ``imported`` says how rows are read and what the scores mean."""
+        self.columns_, self.source_ = imported.columns, imported.source
+        self.ordering_ = None
+        if imported.classes is not None:
+            self.classes_ = imported.classes
+        evaluation = np.asarray(trees_per_stage * float(self.evaluation_cost), dtype=np.float64)
+        self.plan_ = Plan(
+            blocks=list(blocks),
+            costs=costs,
             base=imported.base,
             link=imported.link,
-            combine=imported.combine,
-            evaluation_costs=self._evaluation_costs(trees_per_stage),
+            evaluation_costs=evaluation if self.evaluation_cost else None,
+            **more,
         )
-        self.ordering_: OrderingLog | None = None
-        if held is not None:
-            plan = self._ordered(plan, *held)
-        self.plan_ = plan
 
-    def _evaluation_costs(self, trees_per_stage: NDArray[np.int64]) -> Array | None:
-        if not self.evaluation_cost:
-            return None
-        return np.asarray(trees_per_stage * float(self.evaluation_cost))
-
-    def _ordered(self, plan: Plan, X: Any, y: Any, weight: Array | None) -> Plan:
-        X = self._matrix(X)
-        target = self._target(y)
-        most = max(_FEWEST_ROWS_FOR_ORDERING, _MOST_NUMBERS_FOR_ORDERING // (plan.n_stages * plan.n_outputs))
-        if len(X) > most:
-            chosen = np.random.RandomState(0).permutation(len(X))[:most]
-            X, target, weight = X[chosen], target[chosen], None if weight is None else weight[chosen]
-        block = plan.blocks[0]
-        assert isinstance(block, TreeBlock)
-        outputs = block.forest.stage_outputs(X, np.arange(plan.n_stages))
-        needs = np.array([plan.costs.closure(groups) for groups in plan.stage_groups])
-        loss = loss_for(plan.link)
-        order, self.ordering_ = order_stages(
-            outputs,
-            base=plan.base,
-            combine=plan.combine,
-            loss=loss,
-            y=target,
-            sample_weight=weight,
-            needs=needs,
-            prices=plan.costs.prices,
-            evaluation=plan.evaluation_ticks,
-        )
-        evaluation = None if plan.evaluation_costs is None else plan.evaluation_costs[order]
-        plan = replace(plan, blocks=[block.select(order)], evaluation_costs=evaluation)
-        return replace(plan, quality=held_out_quality(plan, X, target, weight))
+    def _held_out(self, X: Any, y: Any, weight: Array | None) -> tuple[Array, NDArray[Any], Array | None]:
+        """Held-out rows as the plan and its loss read them."""
+        X, target = self._matrix(X), self._target(y)
+        self.columns_.check_finite(X)
+        check_consistent_length(X, target, weight)
+        if weight is None:
+            return X, target, None
+        present = np.flatnonzero(weight)
+        return X[present], target[present], weight[present]
 
     # ------------------------------------------------------------------ how the library reads a row
 
@@ -172,25 +221,41 @@ class ImportedModel(AnytimeModel):
 
     def _matrix(self, X: Any) -> Array:
         """(n, d) numbers as the trees compare them."""
-        if self.columns_.are_plain and not _has_categories(X):
+        if self.columns_.are_plain and not has_categories(X):
             return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
         return self.columns_.encode(X)
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
-        if self.columns_.are_plain and not _has_categories(X):
-            return super()._checked(X)
-        validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
-        return self._matrix(X)
+        X = self._under_known_names(X)
+        if self.columns_.are_plain and not has_categories(X):
+            X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+            checked = np.asarray(X)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            checked = self._matrix(X)
+        self.columns_.check_finite(checked)
+        return checked
+
+    def _under_known_names(self, X: Any) -> Any:
+        """A table whose names have blanks where LightGBM knows underscores, under the names it knows."""
+        known = getattr(self, "feature_names_in_", None)
+        if known is None or not hasattr(X, "set_axis"):
+            return X
+        names = column_names(X)
+        if names is None or names == list(known) or not same_names(names, known):
+            return X
+        return X.set_axis(list(known), axis=1)
 
     # ------------------------------------------------------------------ training data
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if _has_categories(X):
+        if has_categories(X):
             validate_data(self, X, skip_check_array=True)
             y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
         else:
-            finite = not self.__sklearn_tags__().input_tags.allow_nan
+            finite = self.estimator is not None and not get_tags(self.estimator).input_tags.allow_nan
             checked, y = validate_data(
                 self,
                 X,
@@ -205,33 +270,14 @@ class ImportedModel(AnytimeModel):
 
     _numeric = False
 
-    def _split(
-        self, X: Any, y: NDArray[Any], random: np.random.RandomState
-    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows to fit on, and rows to order on.
-
-        Equal rows stay together, so that a repeated row is never both trained and judged on, and a row of weight 2 is the
-        same as two rows. Every class keeps a row to fit on.
-        """
-        fraction = self.validation_fraction
-        everything = np.arange(len(y))
-        if fraction is None:
-            return everything, everything[:0]
-        if not 0 < fraction < 1:
-            raise ValueError(f"validation_fraction must lie between 0 and 1 or be None, not {fraction}")
-        strata = np.zeros(len(y), dtype=np.intp) if self._numeric else np.unique(y, return_inverse=True)[1]
-        lots = _lots(X, random)
-        held = np.zeros(len(y), dtype=bool)
-        for stratum in range(int(strata.max()) + 1):
-            members = strata == stratum
-            drawn = np.unique(lots[members])
-            held |= members & np.isin(lots, drawn[: int(fraction * drawn.size)])
-        return everything[~held], everything[held]
+    def _strata(self, y: NDArray[Any]) -> NDArray[np.intp]:
+        """Number of the class of each row; 0 where there are no classes."""
+        return np.zeros(len(y), dtype=np.intp) if self._numeric else np.unique(y, return_inverse=True)[1]
 
     def _check_labels(self, y: NDArray[Any]) -> None:
         """Refuse labels that cannot be learned."""
 
-    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+    def _default(self) -> BaseEstimator:
         raise NotImplementedError
 
     def _target(self, y: Any) -> NDArray[Any]:
@@ -241,6 +287,10 @@ class ImportedModel(AnytimeModel):
         if LINKS[imported.link].classifies != isinstance(self, ClassifierFace):
             wanted = "regressor" if isinstance(self, RegressorFace) else "classifier"
             raise TypeError(f"{type(self).__name__} needs a {wanted}, but {imported.source} is not one")
+        if imported.classes is not None and len(imported.classes) < 2:
+            raise ValueError(
+                f"{imported.source} knows one class only, {imported.classes[0]!r}; a classifier needs at least 2 classes"
+            )
 
     # ------------------------------------------------------------------ files and tags
 
@@ -258,7 +308,9 @@ class ImportedModel(AnytimeModel):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if self.estimator is not None:
+        if "columns_" in vars(self):
+            tags.input_tags.allow_nan = self.columns_.ensure_all_finite is not True
+        elif hasattr(self.estimator, "__sklearn_tags__"):
             tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
 
@@ -285,6 +337,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     validation_fraction : float, default=0.2
         Share of the rows that is kept from the estimator and orders the stages. None: keep the trained order.
     random_state : int, RandomState or None, default=None
+        Chooses the rows held out, and seeds the estimator and its parts where they have no ``random_state`` of their own.
     n_jobs : int, default=None
         Threads for prediction. The result does not depend on it.
 
@@ -292,11 +345,28 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     ----------
     plan_ : Plan
     classes_ : (C,) array
+    n_features_in_ : int
+    feature_names_in_ : (d,) array of str
+        Only if the columns have names, all of them strings.
     stage_costs_ : (S,) array
         Cumulative model cost after each stage.
     order_ : list of str
         Groups in the order in which they are first bought.
-    estimator_ : the fitted estimator (not after ``make_anytime`` or ``load``)
+    ordering_ : OrderingLog or None
+        How held-out rows ordered the stages. None: they stand as trained, or the model was loaded.
+    columns_ : Columns
+        How the original library reads a row.
+    categories_ : dict of int to list
+        Columns whose values are categories, each with its categories.
+    source_ : str
+        Who made the trees, such as ``"lightgbm.LGBMClassifier 4.7.0"``.
+    estimator_ : classifier
+        The fitted estimator. Not after ``make_anytime``, ``truncate`` or ``load``.
+
+    Notes
+    -----
+    A file keeps no estimator: after ``load`` the parameter ``estimator`` is None, so that ``fit`` would train the default one.
+    Set it first with ``set_params``.
 
     See Also
     --------
@@ -311,10 +381,10 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     True
     """
 
-    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+    def _default(self) -> BaseEstimator:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
-        return HistGradientBoostingClassifier(random_state=random.randint(2**31))
+        return HistGradientBoostingClassifier()
 
     def _check_labels(self, y: NDArray[Any]) -> None:
         check_classification_targets(y)
@@ -324,7 +394,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     def _target(self, y: Any) -> NDArray[Any]:
         number = {label: c for c, label in enumerate(self.classes_.tolist())}
         try:
-            return np.array([number[label] for label in np.asarray(y).tolist()], dtype=np.intp)
+            return np.array([number[label] for label in column_or_1d(y, warn=True).tolist()], dtype=np.intp)
         except KeyError as error:
             raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
 
@@ -338,6 +408,13 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
         A forest, extra-trees or gradient boosting regressor of scikit-learn, LightGBM or XGBoost. None:
         ``HistGradientBoostingRegressor``.
     costs, budget, meter, evaluation_cost, validation_fraction, random_state, n_jobs
+        As in :class:`AnytimeClassifier`.
+
+    Attributes
+    ----------
+    plan_, n_features_in_, feature_names_in_, stage_costs_, order_
+        As in :class:`AnytimeClassifier`.
+    ordering_, columns_, categories_, source_, estimator_
         As in :class:`AnytimeClassifier`.
 
     See Also
@@ -355,48 +432,29 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
 
     _numeric = True
 
-    def _default(self, random: np.random.RandomState) -> BaseEstimator:
+    def _default(self) -> BaseEstimator:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        return HistGradientBoostingRegressor(random_state=random.randint(2**31))
+        return HistGradientBoostingRegressor()
 
     def _target(self, y: Any) -> NDArray[Any]:
-        return np.asarray(y, dtype=np.float64)
+        n_outputs = self.plan_.n_outputs
+        target = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        if n_outputs == 1:
+            return np.asarray(column_or_1d(target, warn=True))
+        if target.ndim != 2 or target.shape[1] != n_outputs:
+            raise ValueError(
+                f"y has shape {target.shape}, but the model predicts {n_outputs} numbers per row"
+            )
+        return np.asarray(target)
 
 
-def held_out_quality(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Array:
-    """Minus the held-out loss before the first and after each stage."""
-    run, loss = Run(plan, X), loss_for(plan.link)
-    quality = [-loss(run.scores(), target, weight)]
-    for stage in range(1, plan.n_stages + 1):
-        run.advance(stage)
-        quality.append(-loss(run.scores(), target, weight))
-    return np.array(quality)
-
-
-def _has_categories(X: Any) -> bool:
-    """Whether X is a table with a column that is not a number."""
-    if not hasattr(X, "dtypes"):
-        return False
-    return any(
-        not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" for dtype in np.atleast_1d(X.dtypes)
-    )
-
-
-def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
-    """(n,) random numbers that depend on what a row holds, not on where it stands."""
-    if _has_categories(X):
-        import pandas as pd
-
-        columns = np.asarray(pd.util.hash_pandas_object(X, index=False), dtype=np.uint64)[:, None]
-    else:
-        columns = (np.ascontiguousarray(X, dtype=np.float64) + 0.0).view(
-            np.uint64
-        )  # + 0.0: minus zero is zero
-    odd = random.randint(0, 2**63, size=columns.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    mixed = ((columns ^ (columns >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
-    return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15))
-
-
-def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+def _set_seeds(estimator: BaseEstimator, random: np.random.RandomState) -> None:
+    """Give a seed to every ``random_state`` of the estimator and its parts that has none."""
+    parameters = estimator.get_params(deep=True)
+    unset = [
+        name
+        for name in sorted(parameters)
+        if f"__{name}".endswith("__random_state") and parameters[name] is None
+    ]
+    estimator.set_params(**{name: random.randint(np.iinfo(np.int32).max) for name in unset})

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
+
+Finite = bool | Literal["allow-nan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,9 @@ class Columns:
         The number that stands for a missing one (``missing=`` of the XGBoost estimators), NaN by default.
     rounded_down : tuple of int
         Categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0).
+    ensure_all_finite : {False, "allow-nan", True}
+        What the model takes, in scikit-learn's words: any number, any but infinity, or finite ones only. Infinite is what is
+        so in float32, which is how the models that refuse it read numbers.
     """
 
     n_features: int
@@ -34,11 +40,16 @@ class Columns:
     arrays_hold_codes: bool = True
     missing_value: float = float("nan")
     rounded_down: tuple[int, ...] = ()
+    ensure_all_finite: Finite = False
 
     def __post_init__(self) -> None:
         for column in (*self.categories, *self.rounded_down):
             if not 0 <= column < self.n_features:
                 raise ValueError(f"column {column} is not among the {self.n_features} columns")
+        if self.ensure_all_finite not in (False, "allow-nan", True):
+            raise ValueError(
+                f"ensure_all_finite is {self.ensure_all_finite!r}, not False, 'allow-nan' or True"
+            )
 
     @property
     def are_plain(self) -> bool:
@@ -68,6 +79,13 @@ class Columns:
             encoded[:, column] = np.floor(_narrow(encoded[:, column]))
         return encoded
 
+    def check_finite(self, numbers: NDArray[np.float64]) -> None:
+        """Refuse the (n, d) numbers that the original refuses."""
+        if self.ensure_all_finite is not False:
+            assert_all_finite(
+                _narrow(numbers), allow_nan=self.ensure_all_finite == "allow-nan", input_name="X"
+            )
+
     def state(self) -> dict[str, Any]:
         """What a file keeps: values that JSON can hold, provided that the categories are such."""
         return {
@@ -76,6 +94,7 @@ class Columns:
             "arrays_hold_codes": self.arrays_hold_codes,
             "missing_value": None if math.isnan(self.missing_value) else self.missing_value,
             "rounded_down": list(self.rounded_down),
+            "ensure_all_finite": self.ensure_all_finite,
         }
 
     @classmethod
@@ -88,6 +107,7 @@ class Columns:
             arrays_hold_codes=bool(state["arrays_hold_codes"]),
             missing_value=math.nan if missing is None else float(missing),
             rounded_down=tuple(int(column) for column in state["rounded_down"]),
+            ensure_all_finite=state.get("ensure_all_finite", False),  # not in the first files
         )
 
     def _codes(self, X: Any) -> NDArray[np.float64]:

@@ -40,12 +40,10 @@ class Imported:
         Class labels in the original's dtype. None: ``predict`` gives the linked score (regression, ranking).
     feature_names : list of str or None
         As the library kept them (LightGBM writes ``_`` for a blank).
-    categories : dict of int to list, or None
-        Columns whose values are categories: value ``i`` of the list has code ``i``, which is what the trees compare.
+    columns : Columns
+        How a row becomes the numbers that the trees compare.
     source : str
         Who made the model, for instance ``"lightgbm.Booster 4.7.0"``.
-    arrays_hold_codes, missing_value, rounded_down
-        How the library reads a row, see :class:`Columns`.
     """
 
     trees: TreeArrays
@@ -54,22 +52,8 @@ class Imported:
     link: str
     classes: NDArray[Any] | None
     feature_names: list[str] | None
-    categories: dict[int, list[Any]] | None
+    columns: Columns
     source: str
-    arrays_hold_codes: bool = True
-    missing_value: float = float("nan")
-    rounded_down: tuple[int, ...] = ()
-
-    @property
-    def columns(self) -> Columns:
-        """How a row becomes the numbers that the trees compare."""
-        return Columns(
-            self.trees.n_features,
-            self.categories or {},
-            self.arrays_hold_codes,
-            self.missing_value,
-            self.rounded_down,
-        )
 
     def encode(self, X: Any) -> NDArray[np.float64]:
         """(n, d) float64: a table or an array as the trees read it, see :meth:`Columns.encode`."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.trees.arrays import MISSING_NAN, MISSING_NAN_OR_ZERO, MISSING_NEVER
+from anytime.trees.importers.columns import Columns
 from anytime.trees.importers.imported import Combine, Imported
 from anytime.trees.importers.layout import Tree, root_mean, stack_trees
 
@@ -99,6 +100,7 @@ def import_text(
     averages = "average_output" in header
     base, trees = _move_bias(trees, [rows for _, rows in read], n_outputs, averages)
     names = header["feature_names"].split(" ")
+    n_features = int(header["max_feature_idx"]) + 1
     combine: Combine = "mean" if averages else "sum"
     if classes is None and guess_classes and objective.name in _CLASSIFIES:
         classes = np.arange(max(n_outputs, 2))
@@ -109,14 +111,14 @@ def import_text(
             stage_sizes=[n_outputs] * (len(trees) // n_outputs),
             tree_output=np.arange(len(trees)) % n_outputs,
             n_outputs=n_outputs,
-            n_features=int(header["max_feature_idx"]) + 1,
+            n_features=n_features,
         ),
         base=base,
         combine=combine,
         link=objective.link,
         classes=classes,
         feature_names=None if names == [f"Column_{i}" for i in range(len(names))] else names,
-        categories=_table_categories(header, footer),
+        columns=Columns(n_features, _table_categories(header, footer) or {}),
         source=source,
     )
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from anytime.trees.arrays import MISSING_NAN
+from anytime.trees.importers.columns import Columns, Finite
 from anytime.trees.importers.imported import Imported
 from anytime.trees.importers.layout import Tree, stack_trees
 
@@ -67,7 +69,7 @@ def import_forest(model: Any, source: str) -> Imported:
         link="probability" if is_classifier else "identity",
         classes=np.asarray(model.classes_) if is_classifier else None,
         feature_names=_names(model),
-        categories=None,
+        columns=Columns(model.n_features_in_, ensure_all_finite=_finite(model)),
         source=source,
     )
 
@@ -96,7 +98,7 @@ def import_gradient_boosting(model: Any, source: str) -> Imported:
         link=_link_of_classes(n_outputs) if is_classifier else "identity",
         classes=np.asarray(model.classes_) if is_classifier else None,
         feature_names=_names(model),
-        categories=None,
+        columns=Columns(model.n_features_in_, ensure_all_finite=_finite(model)),
         source=source,
     )
 
@@ -133,9 +135,8 @@ def import_hist_gradient_boosting(model: Any, source: str) -> Imported:
         link=link,
         classes=np.asarray(model.classes_) if is_classifier else None,
         feature_names=_names(model),
-        categories=categories or None,
+        columns=Columns(model.n_features_in_, categories, arrays_hold_codes=False),
         source=source,
-        arrays_hold_codes=False,
     )
 
 
@@ -150,6 +151,11 @@ def _names(model: Any) -> list[str] | None:
     """Column names of the training table, if it was one."""
     names = getattr(model, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
+
+
+def _finite(model: Any) -> Finite:
+    """What forests and classic boosting refuse: infinity always, NaN unless their trees can split on it."""
+    return "allow-nan" if get_tags(model).input_tags.allow_nan else True
 
 
 def _link_of_classes(n_outputs: int) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.trees.arrays import LEAF, MISSING_NAN
+from anytime.trees.importers.columns import Columns
 from anytime.trees.importers.imported import Imported
 from anytime.trees.importers.layout import Tree, reachable_order, root_mean, stack_trees
 from anytime.trees.importers.ubjson import read_ubjson
@@ -73,7 +74,7 @@ def import_estimator(model: Any, source: str, link: str | None = None) -> Import
     document = read_ubjson(model.get_booster().save_raw(raw_format="ubj"))
     imported = import_document(document, source, link, n_rounds=n_rounds, is_classifier=is_classifier)
     missing = float("nan") if model.missing is None else float(model.missing)
-    return replace(imported, missing_value=missing)
+    return replace(imported, columns=replace(imported.columns, missing_value=missing))
 
 
 def import_document(
@@ -128,11 +129,14 @@ def import_document(
         link=link,
         classes=np.arange(max(base.size, 2)) if is_classifier else None,
         feature_names=[str(name) for name in learner.get("feature_names", [])] or None,
-        categories=_table_categories(learner["gradient_booster"]),
-        source=source,
-        rounded_down=tuple(
-            sorted({int(np.asarray(tree.feature)[node]) for tree in trees for node in tree.sets})
+        columns=Columns(
+            n_features,
+            _table_categories(learner["gradient_booster"]) or {},
+            rounded_down=tuple(
+                sorted({int(np.asarray(tree.feature)[node]) for tree in trees for node in tree.sets})
+            ),
         ),
+        source=source,
     )
     is_forest = len(stage_sizes) == 1 and len(trees) > np.unique(tree_output).size
     return _averaged(imported, trees, rows, tree_output) if is_forest else imported

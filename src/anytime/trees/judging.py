@@ -1,0 +1,63 @@
+"""A plan of trees on held-out rows: its stages sorted by what they gain per cost, and its quality noted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.engine import Run
+from anytime.losses import loss_for
+from anytime.plan import Array, Plan
+from anytime.trees.block import TreeBlock
+from anytime.trees.ordering import OrderingLog, order_stages
+
+__all__ = ["judged", "ordered"]
+
+_MOST_NUMBERS = 40_000_000  # stages x rows x outputs: 320 MB
+_FEWEST_ROWS = 200
+
+
+def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> tuple[Plan, OrderingLog]:
+    """The plan of one block with its stages in the best order found, and how that was found.
+
+    Parameters
+    ----------
+    plan : Plan
+    X : (n, d)
+        As the trees read it.
+    target : (n,) class numbers or targets, or (n, K) targets
+    weight : (n,) or None
+    """
+    most = max(_FEWEST_ROWS, _MOST_NUMBERS // (plan.n_stages * plan.n_outputs))
+    if len(X) > most:
+        chosen = np.random.RandomState(0).permutation(len(X))[:most]
+        X, target, weight = X[chosen], target[chosen], None if weight is None else weight[chosen]
+    block = plan.blocks[0]
+    assert isinstance(block, TreeBlock)
+    order, log = order_stages(
+        block.forest.stage_outputs(X, np.arange(plan.n_stages)),
+        base=plan.base,
+        combine=plan.combine,
+        loss=loss_for(plan.link),
+        y=target,
+        sample_weight=weight,
+        needs=np.array([plan.costs.closure(groups) for groups in plan.stage_groups]),
+        prices=plan.costs.prices,
+        evaluation=plan.evaluation_ticks,
+    )
+    evaluation = None if plan.evaluation_costs is None else plan.evaluation_costs[order]
+    plan = replace(plan, blocks=[block.select(order)], evaluation_costs=evaluation)
+    return judged(plan, X, target, weight), log
+
+
+def judged(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Plan:
+    """The plan with its quality: minus the held-out loss before the first and after each stage."""
+    run, loss = Run(plan, X), loss_for(plan.link)
+    quality = [-loss(run.scores(), target, weight)]
+    for stage in range(1, plan.n_stages + 1):
+        run.advance(stage)
+        quality.append(-loss(run.scores(), target, weight))
+    return replace(plan, quality=np.array(quality))

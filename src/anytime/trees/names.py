@@ -1,0 +1,47 @@
+"""Column names: which ones a table has, and whether they are those a model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import _get_feature_names
+
+from anytime.trees.importers import Imported
+
+__all__ = ["check_names", "column_names", "same_names"]
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Names of a table's columns as scikit-learn counts them: only if all are strings."""
+    names = _get_feature_names(X)
+    return None if names is None else [str(name) for name in names]
+
+
+def same_names(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether names are the same in the same order. LightGBM writes ``_`` for a blank, so the two are not told apart."""
+    return [name.replace(" ", "_") for name in some] == [name.replace(" ", "_") for name in others]
+
+
+def check_names(names: Sequence[str], imported: Imported) -> None:
+    """Raise unless the columns called ``names`` are those, in that order, that the model was trained on.
+
+    Parameters
+    ----------
+    names : sequence of str
+        As many as the model has columns.
+    imported : Imported
+        A model that keeps no names is content with any.
+    """
+    trained = imported.feature_names
+    if trained is None or same_names(names, trained):
+        return
+    j = next(j for j, (name, known) in enumerate(zip(names, trained, strict=True)) if name != known)
+    if same_names(sorted(names), sorted(trained)):
+        raise ValueError(
+            f"the columns stand in another order than {imported.source} was trained on: column {j} is {names[j]!r}, but was "
+            f"{trained[j]!r} in training. Put them in the order of training"
+        )
+    raise ValueError(
+        f"{imported.source} was trained on other columns: column {j} is {names[j]!r}, but was {trained[j]!r} in training"
+    )

@@ -1,0 +1,85 @@
+"""Rows to train and to judge on: their weights, and which of them are kept from training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from anytime.plan import Array
+
+__all__ = ["checked_weights", "has_categories", "split_rows", "take_rows"]
+
+
+def checked_weights(sample_weight: ArrayLike, X: Any) -> Array:
+    """(n,) weights: one per row of ``X``, finite, none negative, not all zero."""
+    weight = np.asarray(column_or_1d(sample_weight, dtype=np.float64))
+    check_consistent_length(X, weight)
+    if not np.isfinite(weight).all():
+        raise ValueError("sample_weight holds NaN or infinity")
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must not be negative; got {weight.min():g}")
+    if not weight.any():
+        raise ValueError("all sample weights are zero")
+    return weight
+
+
+def split_rows(
+    X: Any, strata: NDArray[np.intp], fraction: float | None, random: np.random.RandomState
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to fit on, and rows to order on.
+
+    Equal rows of ``X`` stay together whatever their labels, so that none is both trained and judged on, and a row of weight 2
+    is the same as two rows. Every stratum keeps a row to fit on.
+
+    Parameters
+    ----------
+    X : (n, d) array or table
+    strata : (n,) int
+        The class of each row; ``fraction`` of the different rows of each is held out. Zeros: no classes.
+    fraction : float or None
+        None: hold nothing out.
+    random : RandomState
+    """
+    everything = np.arange(len(strata))
+    if fraction is None:
+        return everything, everything[:0]
+    lots = np.unique(_lots(X, random), return_inverse=True)[1]
+    held = np.zeros(int(lots.max()) + 1, dtype=bool)
+    drawn = [np.unique(lots[strata == stratum]) for stratum in np.unique(strata)]
+    for theirs in drawn:
+        held[theirs[: int(fraction * theirs.size)]] = True
+    for theirs in drawn:  # rows shared with other strata may all have been drawn there
+        if held[theirs].all():
+            held[theirs[-1]] = False
+    return everything[~held[lots]], everything[held[lots]]
+
+
+def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of an array or a table."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def has_categories(X: Any) -> bool:
+    """Whether X is a table with a column that is not a number."""
+    if not hasattr(X, "dtypes"):
+        return False
+    return any(
+        not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" for dtype in np.atleast_1d(X.dtypes)
+    )
+
+
+def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
+    """(n,) random numbers that depend on what a row holds, not on where it stands."""
+    if has_categories(X):
+        import pandas as pd
+
+        columns = np.asarray(pd.util.hash_pandas_object(X, index=False), dtype=np.uint64)[:, None]
+    else:
+        numbers = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # minus zero is zero
+        columns = numbers.view(np.uint64)
+    odd = random.randint(0, 2**63, size=columns.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    mixed = ((columns ^ (columns >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15))
