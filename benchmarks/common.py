@@ -17,7 +17,9 @@ import numpy as np
 RESULTS = Path(__file__).parent / "results"
 
 
-def lightgbm_model(n_trees: int = 500, n_leaves: int = 63, n_features: int = 50, n_rows: int = 20_000) -> tuple[Any, Any]:
+def lightgbm_model(
+    n_trees: int = 500, n_leaves: int = 63, n_features: int = 50, n_rows: int = 20_000
+) -> tuple[Any, Any]:
     """A LightGBM booster of the size that the bars name, and data to predict on."""
     import lightgbm as lgb
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from common import lightgbm_model, write
 
 import anytime as at
+from common import lightgbm_model, write
 
 
 def big_model(booster: object, copies: int) -> at.AnytimeClassifier:

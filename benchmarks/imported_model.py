@@ -7,9 +7,9 @@ Bars: one row at most 0.5 x the booster's median and 15 microseconds through ``p
 from __future__ import annotations
 
 import numpy as np
-from common import in_turns, lightgbm_model, median, write
 
 import anytime as at
+from common import in_turns, lightgbm_model, median, write
 
 
 def main() -> None:
@@ -42,10 +42,12 @@ def main() -> None:
     shares = (0.1, 0.25, 0.5, 0.75, 1.0)
     budgets = {share: features + share * model.n_stages_ for share in shares}
     prefix = in_turns(
-        {str(share): (lambda b=b: model.predict_proba(rows, budget=b)) for share, b in budgets.items()}, repeats=60
+        {str(share): (lambda b=b: model.predict_proba(rows, budget=b)) for share, b in budgets.items()},
+        repeats=60,
     )
     trees = {
-        str(share): int(np.searchsorted(model.stage_costs_, budget, side="right")) for share, budget in budgets.items()
+        str(share): int(np.searchsorted(model.stage_costs_, budget, side="right"))
+        for share, budget in budgets.items()
     }
 
     one_median = {name: median(values) for name, values in one.items()}
@@ -59,7 +61,9 @@ def main() -> None:
             "one_row_ratio_to_booster": round(one_median["predict_one"] / one_median["booster"], 3),
             "rows_1000_microseconds_per_row": {name: round(1e6 * v, 3) for name, v in many_median.items()},
             "rows_1000_ratio_to_booster": round(many_median["predict"] / many_median["booster"], 3),
-            "far_deadline_ratio_one_row": round(one_median["predict_one_far_deadline"] / one_median["predict_one"], 3),
+            "far_deadline_ratio_one_row": round(
+                one_median["predict_one_far_deadline"] / one_median["predict_one"], 3
+            ),
             "far_deadline_ratio_1000_rows": round(float(np.median(paired)), 3),
             "budget_1000_rows": {
                 share: {

@@ -488,7 +488,7 @@ def swap(name: str, array: Any) -> Any:
         ("boosted", swap("plan.base", np.zeros(2)), "is for one output, not 2"),
         ("boosted", swap("plan.base", np.zeros((1, 1))), "expected 1 dimensions"),
         ("boosted", swap("plan.base", None), "array 'plan.base': is missing"),
-        ("boosted", fill("plan.evaluation_costs", 0, 1e300), "costs too much beside such small prices"),
+        ("boosted", fill("plan.evaluation_costs", 0, 1e300), "costs too much beside the prices"),
         ("boosted", fill("plan.evaluation_costs", 0, np.nan), "finite and not negative"),
         ("boosted", fill("plan.evaluation_costs", 0, -1), "finite and not negative"),
         ("boosted", swap("plan.evaluation_costs", np.zeros(4)), r"expected shape \(5,\)"),

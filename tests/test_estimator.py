@@ -205,7 +205,8 @@ def test_every_check_ran():
 @pytest.fixture(scope="module")
 def cells():
     X, y, costs = at.datasets.load("breast_cancer")
-    return at.AnytimeClassifier(FAST, costs=costs, random_state=0).fit(X[::2], y[::2]), X[1::2], y[1::2]
+    boosted = HistGradientBoostingClassifier(max_leaf_nodes=7, min_samples_leaf=5)
+    return at.AnytimeClassifier(boosted, costs=costs, random_state=0).fit(X[::2], y[::2]), X[1::2], y[1::2]
 
 
 def test_more_budget_buys_a_better_answer(cells):

@@ -12,7 +12,9 @@ import anytime as at
 def cells():
     X, y, costs = at.datasets.load("breast_cancer")
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    narrow = HistGradientBoostingClassifier(interaction_cst=[list(c) for c in costs.groups.values()], random_state=0)
+    narrow = HistGradientBoostingClassifier(
+        interaction_cst=[list(c) for c in costs.groups.values()], random_state=0
+    )
     model = at.AnytimeClassifier(narrow, costs=costs, random_state=0).fit(X_train, y_train)
     forest = RandomForestClassifier(30, random_state=0).fit(X_train, y_train)
     other = at.make_anytime(forest, costs=costs, X=X_test, y=y_test)
@@ -67,7 +69,9 @@ def test_features_and_a_session():
     rng = np.random.default_rng(0)
     raw_samples = rng.normal(size=(200, 4))
     y = (raw_samples[:, 0] + raw_samples[:, 3] > 0).astype(int)
-    features = at.Features({"basic": group("basic", [0]), "blood": group("blood", [1, 2]), "scan": group("scan", [3])})
+    features = at.Features(
+        {"basic": group("basic", [0]), "blood": group("blood", [1, 2]), "scan": group("scan", [3])}
+    )
     costs = features.profile(raw_samples[:10])
     assert set(costs.names) == {"basic", "blood", "scan"}
     model = at.AnytimeClassifier(costs=costs, random_state=0).fit(features.matrix(raw_samples), y)

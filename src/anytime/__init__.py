@@ -26,10 +26,10 @@ if TYPE_CHECKING:
         pareto_frontier,
     )
     from anytime.estimator import budget_scorer
-    from anytime.features import Features
+    from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
     from anytime.plan import Answer, Plan, Stage
-    from anytime.runtime import BatchSession, Session
+    from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
@@ -41,12 +41,15 @@ __all__ = [
     "BadFileError",
     "BatchSession",
     "Comparison",
+    "ExtractionError",
+    "Extractor",
     "FeatureCosts",
     "Features",
     "Plan",
     "Session",
     "Stage",
     "StopFlag",
+    "Trace",
     "budget_scorer",
     "compare",
     "curve",
@@ -55,6 +58,7 @@ __all__ = [
     "load",
     "make_anytime",
     "pareto_frontier",
+    "replay",
     "runtime",
     "save",
     "testing",
@@ -67,10 +71,10 @@ _HOMES = {
     "costs": ["FeatureCosts"],
     "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
     "estimator": ["budget_scorer"],
-    "features": ["Features"],
+    "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],
     "plan": ["Answer", "Plan", "Stage"],
-    "runtime": ["BatchSession", "Session"],
+    "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

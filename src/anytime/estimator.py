@@ -149,7 +149,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if meter == "time":
             return np.full(len(X), (time.perf_counter() - began) / max(len(X), 1))
         if meter == "model":
-            return np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit)[run.done]
+            return self._model_costs()[run.done]
         assert run.ledger is not None
         if row_prices is None:
             return self._spent(run)
@@ -312,6 +312,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         self._advance(run, budget, self._due(began, deadline), None)
         return run.scores()
 
+    def _model_costs(self) -> Array:
+        """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
+        return np.asarray(np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit))
+
     def _spent(self, run: Run) -> Array:
         assert run.ledger is not None
         return self.costs_.amounts(run.ledger.paid)
@@ -320,10 +324,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         assert run.ledger is not None
         scores = run.scores()
         link = LINKS[self.plan_.link]
-        bought = run.ledger.bought.any(axis=0)
+        bought: NDArray[np.bool_] = np.asarray(run.ledger.bought.any(axis=0))
         number = {name: g for g, name in enumerate(self.costs_.names)}
         reached = run.done if stage is None else np.asarray(stage)
-        model_cost = np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit)[reached]
+        model_cost = self._model_costs()[reached]
         return Answer(
             prediction=self._decide(scores),
             scores=scores,
@@ -465,8 +469,9 @@ class _OneRow:
         return score if self.transform is None else self.transform(np.array([[score]])).item()
 
     def _many(self, sums: NDArray[np.int64], done: int) -> Any:
-        scores = sums * self.unit
-        scores = (scores / done if done else self.base) if self.mean else self.base + scores
+        total = sums * self.unit
+        mean = total / done if done else self.base
+        scores: Array = np.asarray(mean if self.mean else self.base + total)
         if self.classes is not None:
             return self.classes[int(scores.argmax())]
         return scores if self.transform is None else self.transform(scores[None, :])[0]

@@ -10,8 +10,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The value to search for. NaN is above no threshold and so has rank 0, as has -inf where it counts as
-// missing.
+// The value to search for. NaN is above no threshold and so has rank 0, like -inf.
 double prepared(double x, Reading reading) noexcept {
   switch (reading) {
     case Reading::kNanIsZero:

@@ -57,7 +57,7 @@ void CostTable::check_arrays() const {
   }
 }
 
-// Groups are closed in an order in which every requirement comes first (Kahn), each as the union of closed
+// Groups are closed in an order in which every requirement comes first (Kahn), each as a union of closed
 // lists.
 void CostTable::build_closures() {
   const auto n = prices_.size();

@@ -1,5 +1,4 @@
-// What an example has paid for. Prices are whole ticks, so that sums are exact and do not depend on their
-// order.
+// What an example has paid for. Prices are whole ticks, so that sums are exact in any order.
 #pragma once
 
 #include <cstdint>

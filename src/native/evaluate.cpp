@@ -139,8 +139,7 @@ class Worker {
     }
   }
 
-  // Watched, all packs advance together, in passes that are short at first, when a stage more or less matters
-  // most.
+  // Watched, all packs advance together, in passes that are short at first, when a stage matters most.
   void plan_watched_passes(int32_t end) {
     const int32_t most = keep_ || plain_ ? 16 : 64;
     int32_t trees = most == 16 ? 1 : most;
@@ -198,8 +197,7 @@ class Worker {
     return true;
   }
 
-  // The active packs go through a stage together. When it is cut short, what its trees have added is taken
-  // back.
+  // The active packs go through a stage together. When it is cut short, its trees take back what they added.
   bool run_stage(int32_t stage) noexcept {
     const int32_t begin = forest_.first_tree(stage), end = forest_.first_tree(stage + 1);
     if (pacer_.armed() && end - begin > 1) save_sums();

@@ -23,8 +23,7 @@ struct Rows {
 // Throws std::invalid_argument unless 0 <= done, until <= n_stages.
 void check_rows(const Forest& forest, const Rows& rows);
 
-// True when every row got to its limit. When cut short, acc holds exactly the first done[i] stages of each
-// row.
+// True when every row got to its limit. When cut short, acc holds exactly the first done[i] stages.
 bool run(const Forest& forest, const Rows& rows, const Watch& watch, int threads);
 
 // One row from the start, acc (n_outputs) overwritten; returns the stages done.

@@ -34,8 +34,7 @@ struct TreeArraysView {
   bool float32_input = false;
 };
 
-// Throws std::invalid_argument, naming tree and node, unless every index may be followed without a further
-// look.
+// Throws std::invalid_argument, naming tree and node, unless every index may be followed blindly.
 void check_arrays(const TreeArraysView& arrays);
 
 enum Missing : uint8_t { kMissingNever = 0, kMissingNan = 1, kMissingNanOrZero = 2 };

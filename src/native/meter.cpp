@@ -66,8 +66,7 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
 
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch) {
   check(forest, rows, meter);
-  // The caller's arrays are read once: another thread may write to them while the interpreter's lock is
-  // released.
+  // The caller's arrays are read once: another thread may write to them meanwhile.
   std::vector<int32_t> done(rows.done, rows.done + rows.n), until(rows.until, rows.until + rows.n);
   check_rows(forest, {.n = rows.n, .done = done.data(), .until = until.data()});
   std::vector<int64_t> active;

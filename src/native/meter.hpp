@@ -20,8 +20,7 @@ struct Meter {
 // True unless the watch cut it short; a row whose budget is spent stays at its last complete stage.
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch);
 
-// First group on the row's path through a stage that is not available, -1 if all are. Reads no unavailable
-// column.
+// First group on the row's path through a stage that is not available, else -1; reads no column of such.
 int32_t need(const Forest& forest, const double* x, int32_t stage, std::span<const uint8_t> available,
              const CostTable& table);
 

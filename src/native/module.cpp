@@ -1,5 +1,4 @@
-// The Python face of the native core. Arrays are checked here (type, shape, order); the core never sees an
-// object.
+// The Python face of the native core. Arrays are checked here (type, shape, order); the core sees no object.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -408,22 +407,20 @@ void bind_forest(nb::module_& m) {
       .def_prop_ro("n_features", &Forest::n_features, "Number of columns a row has.")
       .def_prop_ro("unit", &Forest::unit, "What one in a sum is worth: 2.0**-shift.")
       .def_prop_ro("shift", &Forest::shift, "Binary digits after the point of the sums.")
-      .def(
-          "run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
-          "until"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
-          "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
-          "All rows advance through early stages before late ones. When the deadline (time.monotonic seconds)\n"
-          "or `stop` (a StopFlag, or anything with is_set(), asked once a millisecond) cuts it short, acc\n"
-          "holds exactly the first done[i] stages of row i.")
+      .def("run", &forest_run, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+           "until"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(), "threads"_a = 1,
+           "Take row i from done[i] to until[i] stages, adding to acc; True when all got there.\n\n"
+           "All rows advance through early stages before late ones. When the deadline (in time.monotonic\n"
+           "seconds) or `stop` (a StopFlag, or anything with is_set(), asked once a millisecond) cuts it\n"
+           "short, acc holds exactly the first done[i] stages of row i.")
       .def("run_one", &forest_run_one, "x"_a.noconvert(), "until"_a, "deadline"_a, "acc"_a.noconvert(),
            "One row from the start: overwrites acc, returns the stages done by the deadline.")
-      .def(
-          "run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
-          "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
-          "deadline"_a = kInfinity, "stop"_a = nb::none(),
-          "Like run, but a row buys the groups its path tests; False when the clock or a stop cut it short.\n\n"
-          "A row that cannot pay stays at its last complete stage. The groups that an abandoned stage bought\n"
-          "stay paid, its evaluation does not.")
+      .def("run_metered", &forest_run_metered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+           "until"_a.noconvert(), "ledger"_a, "evaluation"_a.noconvert(), "budget"_a.noconvert(),
+           "deadline"_a = kInfinity, "stop"_a = nb::none(),
+           "Like run, but a row buys the groups its path tests; False when it was cut short.\n\n"
+           "A row that cannot pay stays at its last complete stage. The groups that an abandoned stage\n"
+           "bought stay paid, its evaluation does not.")
       .def(
           "need",
           [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,
@@ -488,8 +485,7 @@ void bind_products(nb::module_& m) {
 }  // namespace anytime
 
 NB_MODULE(_native, m) {
-  m.doc() =
-      "Native core of anytime: tree ensembles that can be interrupted, and the ledger of what a row has paid.";
+  m.doc() = "Native core of anytime: interruptible tree ensembles, and the ledger of what a row has paid.";
   anytime::bind_stop_flag(m);
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);

@@ -1,5 +1,4 @@
-// The native core by itself: every fast path against the plain walk, the doors, interrupts, threads, the
-// ledger.
+// The native core by itself: every fast path against the plain walk, doors, interrupts, threads, ledger.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

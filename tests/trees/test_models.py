@@ -500,7 +500,7 @@ def test_bare_trees_cannot_be_fitted_again(tmp_path):
 
 
 def test_a_truncated_model_is_small_in_a_pickle():
-    model = at.AnytimeClassifier(CLASSIFIERS["random forest"], random_state=0).fit(*BINARY)
+    model = at.AnytimeClassifier(RandomForestClassifier(15), random_state=0).fit(*BINARY)
     small = model.truncate(4)
     assert not hasattr(small, "estimator_")
     assert hasattr(model, "estimator_")

@@ -140,7 +140,9 @@ class Timings:
                 "worst_overrun": self.worst_overrun,
                 "seconds": {"features": features, "stages": stages},
                 "groups": {n: p.summary() for n, p in zip(names, self.groups, strict=True) if p.count},
-                "stages": {_span(*key): pace.summary() for key, pace in sorted(self.stages.items()) if pace.count},
+                "stages": {
+                    _span(*key): pace.summary() for key, pace in sorted(self.stages.items()) if pace.count
+                },
             }
 
 

@@ -21,7 +21,18 @@ __all__ = ["Walk"]
 
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
-_RUN_STATE = ("done", "finished", "ledger", "_applied", "_rebased", "_sum", "_trees", "_history", "_broke", "_unasked")
+_RUN_STATE = (
+    "done",
+    "finished",
+    "ledger",
+    "_applied",
+    "_rebased",
+    "_sum",
+    "_trees",
+    "_history",
+    "_broke",
+    "_unasked",
+)
 
 
 class Walk:

@@ -35,7 +35,7 @@ class TreeBlock(Block):
         return self.forest.stage_columns(stage)
 
     def outputs(self, stage: int, X: Array) -> Array:
-        return self.forest.stage_outputs(X, np.array([stage]))[0]
+        return np.asarray(self.forest.stage_outputs(X, np.array([stage]))[0])
 
     def head(self, n_stages: int) -> TreeBlock:
         return self if n_stages == self.n_stages else self.select(np.arange(n_stages))
@@ -45,11 +45,12 @@ class TreeBlock(Block):
         return TreeBlock(self.forest.select(np.asarray(stages, dtype=np.int64)))
 
     def state(self) -> State:
-        arrays = dict(self.forest.arrays())
+        arrays: dict[str, Any] = dict(self.forest.arrays())
         description = {name: arrays.pop(name) for name in _SCALARS}
         return description, arrays
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TreeBlock:
         """Read what ``state`` gave; the native constructor checks every link and index."""
-        return cls(Forest(**arrays, **{name: description[name] for name in _SCALARS}))
+        fields: dict[str, Any] = {**arrays, **{name: description[name] for name in _SCALARS}}
+        return cls(Forest(**fields))
