@@ -7,27 +7,31 @@ is large enough that most of these deadlines cut it short.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
 import anytime as at
+from anytime._native import Forest
+from anytime.trees.block import TreeBlock
 from common import lightgbm_model, write
 
 
 def big_model(booster: object, copies: int) -> at.AnytimeClassifier:
-    """The booster's trees ``copies`` times over: a forest that takes longer than the longest deadline."""
-    from dataclasses import replace
-
+    """The booster's trees ``copies`` times over: a forest that takes longer than most of the deadlines."""
     model = at.make_anytime(booster)
-    block = model.plan_.blocks[0]
+    arrays = model.plan_.blocks[0].forest.arrays()
+    coarser = Forest(
+        **{**arrays, "shift": arrays["shift"] - int(np.ceil(np.log2(copies)))}
+    )  # room for larger sums
     stages = np.tile(np.arange(model.n_stages_), copies)
-    model.plan_ = replace(model.plan_, blocks=[block.select(stages)])
+    model.plan_ = replace(model.plan_, blocks=[TreeBlock(coarser).select(stages)])
     return model
 
 
 def main() -> None:
     booster, X = lightgbm_model()
-    model = big_model(booster, copies=60)
+    model = big_model(booster, copies=120)
     rng = np.random.default_rng(0)
     deadlines = np.exp(rng.uniform(np.log(20e-6), np.log(5e-3), size=10_000))
     rows = np.ascontiguousarray(X[:512])

@@ -153,13 +153,15 @@ class Worker {
     }
   }
 
+  int64_t step_cost() const noexcept { return plain_ ? 8 : 1; }  // in the kernels' steps
+
   size_t span_for(int32_t from, int32_t to) const noexcept {
     if (!pacer_.armed()) return kSpan;
     int64_t most = 1;
     for (auto s = static_cast<size_t>(from); s < static_cast<size_t>(to); ++s) {
       most = std::max(most, layout_.work[s + 1] - layout_.work[s]);
     }
-    return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes), 1, kSpan));
+    return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes * step_cost()), 1, kSpan));
   }
 
   // Packs [first, first + count) go through stages [from, to); the store begins with the ranks of `stored`.
@@ -209,7 +211,8 @@ class Worker {
       } else {
         with_slots<Rank>(layout_, tree.form, [&](const auto& slots) { add_tree(slots, tree); });
       }
-      expired = pacer_.expired_after((tree.depth + 1) * static_cast<int64_t>(n_active_) * kLanes);
+      const int64_t steps = (tree.depth + 1) * static_cast<int64_t>(n_active_) * kLanes;
+      expired = pacer_.expired_after(steps * step_cost());
       if (expired && t + 1 < end) {
         restore_sums();
         return false;
