@@ -99,6 +99,8 @@ def use(model: Any) -> None:
     takes_nan = finite is False or finite == "allow-nan"
     if takes_nan:
         X[1, ::2] = np.nan
+    elif not model.columns_.are_plain:
+        return  # an unknown category becomes NaN, and is rightly refused
     model.predict(X)
     model.answer(X)
     for budget in (0, 3.0, 1e9):
@@ -110,7 +112,7 @@ def use(model: Any) -> None:
         model.truncate(5.0).predict(X)
     if hasattr(model, "classes_"):
         model.predict_proba(X, deadline=0.5)
-    if model.categories_ and takes_nan:  # which is what an unknown category becomes
+    if model.categories_ and takes_nan:
         model.predict(pd.DataFrame(X, columns=getattr(model, "feature_names_in_", None)))
 
 

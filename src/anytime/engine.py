@@ -13,14 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime._native import StopFlag, row_products
+from anytime._native import row_products
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
 __all__ = ["Run", "Stop"]
 
-_SLICE = 1e-3  # seconds of work between two looks at the clock or at a Python stop flag
+_SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 
 
 class Stop(Protocol):
@@ -134,13 +134,7 @@ class Run:
         )
         before = reached.copy()
         sums = self._tree_sums(b)
-        flag = stop if isinstance(stop, StopFlag) else None
-        polled = stop is not None and flag is None
-        while True:
-            until_clock = min(deadline, time.monotonic() + _SLICE) if polled else deadline
-            over = self._run_forest(b, sums, reached, may, cap, until_clock, flag)
-            if over or not polled or _interrupted(deadline, stop):
-                break
+        over = self._run_forest(b, sums, reached, may, cap, deadline, stop)
         moved = reached - before
         self.done += moved
         self._applied += moved
@@ -156,15 +150,15 @@ class Run:
         may: NDArray[np.int32],
         cap: NDArray[np.int64],
         deadline: float,
-        flag: StopFlag | None,
+        stop: Stop | None,
     ) -> bool:
         forest = self.plan.blocks[b].forest
         assert forest is not None
         if self.ledger is None:
-            return forest.run(self.X, sums, reached, may, deadline, flag, self.threads)
+            return forest.run(self.X, sums, reached, may, deadline, stop, self.threads)
         first, last = self.plan.block_start[b : b + 2]
         price = self.plan.evaluation_ticks[first:last]
-        return forest.run_metered(self.X, sums, reached, may, self.ledger, price, cap, deadline, flag)
+        return forest.run_metered(self.X, sums, reached, may, self.ledger, price, cap, deadline, stop)
 
     def _tree_sums(self, b: int) -> NDArray[np.int64]:
         if b not in self._trees:

@@ -70,13 +70,19 @@ def test_reader_that_leaves_is_no_error(folder: Path, tmp_path: Path, command: s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT there")
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import time, pathlib, anytime as at\n"
         "def wait(raw):\n    pathlib.Path('running').touch()\n    time.sleep(60)\n"
         "features = at.Features({'slow': wait})\nraws = [1]\n"
     )
-    with process("profile", "slow.py:features", "slow.py:raws", "-o", "c.yaml", folder=tmp_path) as running:
+    arguments = ("profile", "slow.py:features", "slow.py:raws", "-o", "c.yaml")
+    # a shell that runs the tests in the background has told its children to ignore Ctrl-C
+    with process(*arguments, folder=tmp_path, preexec_fn=_hear_ctrl_c) as running:
         while not (tmp_path / "running").exists():
             assert running.poll() is None
             time.sleep(0.01)

@@ -94,8 +94,8 @@ class Example:
             in_background = due < np.inf or stop is not None or extractor.timeout is not None
             if not in_background:
                 return self.accept(group, self.layout.features.compute(name, [self.raw], [self.results])[0])
-            future = self.layout.features.submit(name, [self.raw], [self.results])
-            self.expect(group, future, clock())
+            began = clock()  # before it is handed over: its time runs from here
+            self.expect(group, self.layout.features.submit(name, [self.raw], [self.results]), began)
         elif self._pending[group].future.done():  # arrived between two calls
             return self._take(group)
         return self._collect(group, extractor, clock, due, stop)
