@@ -10,7 +10,9 @@ WORKERS ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/native/*.cpp src/native/*.h src/native/*.hpp)
-BUILT_FROM := pyproject.toml CMakeLists.txt $(NATIVE)
+# A new room is found only by installing again: the list of folders is made then.
+ROOMS := $(wildcard src/anytime/*/__init__.py src/anytime/*/*/__init__.py)
+BUILT_FROM := pyproject.toml CMakeLists.txt $(NATIVE) $(ROOMS)
 NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/native/*.hpp)
 
 # A development environment can run the demonstration too.
