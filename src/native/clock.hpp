@@ -69,6 +69,10 @@ class Watch {
     if (poll_ != nullptr && poll_->stopped()) return true;
     return deadline_ns_ != kNever && monotonic_ns() >= deadline_ns_;
   }
+  // Whether the deadline is at least `ns` nanoseconds away.
+  bool is_far(int64_t ns) const noexcept {
+    return deadline_ns_ == kNever || monotonic_ns() < deadline_ns_ - ns;
+  }
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

@@ -14,6 +14,9 @@ namespace {
 // microsecond's.
 constexpr int32_t kFewestTrees = kLanes, kMostTrees = 64;
 constexpr int32_t kSearchesPerLook = 32;
+// While the deadline is this far away, looks are rare: a window of so many trees takes some microseconds.
+constexpr int64_t kFarNanoseconds = 1'000'000;
+constexpr int32_t kTreesWhileFar = 512, kSearchesWhileFar = 1024;
 
 // Adds `count` trees from t on, at most kMostWalks, all stored in `slots`.
 template <class Node, class Rank>
@@ -73,12 +76,14 @@ int32_t run_watched(const Forest& forest, const double* x, int32_t until, const 
   int32_t searched = 0;
   for (int32_t s = 0; s < until;) {
     if (watch.expired()) return s;
-    const int32_t begin = forest.first_tree(s), window = std::clamp(begin, kFewestTrees, kMostTrees);
+    const bool far = watch.is_far(kFarNanoseconds);
+    const int32_t begin = forest.first_tree(s);
+    const int32_t window = far ? kTreesWhileFar : std::clamp(begin, kFewestTrees, kMostTrees);
     int32_t to = s + 1;  // as many whole stages as fit between two looks at the clock, and at least one
     while (to < until && forest.first_tree(to + 1) - begin <= window) ++to;
     const int32_t end = forest.first_tree(to), needed = layout.searches_needed[static_cast<size_t>(to)];
     while (ranks != nullptr && searched < needed) {
-      const int32_t next = std::min(needed, searched + kSearchesPerLook);
+      const int32_t next = std::min(needed, searched + (far ? kSearchesWhileFar : kSearchesPerLook));
       bin_row(layout, forest.float32_input(), x, searched, next, ranks);
       searched = next;
       if (watch.expired()) return s;

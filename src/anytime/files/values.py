@@ -22,9 +22,8 @@ __all__ = ["Decoder", "Encoder", "read_costs", "write_costs", "write_number"]
 _DEEPEST = 16
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LONGEST_CHAIN = 500  # of requirements: more than any price list needs, and its closure grows with the square
-_FREE_CLOSURE = (
-    1 << 20
-)  # entries of closed requirement lists that any file may ask for, and so many times its own links:
+# Entries of closed requirement lists: so many may any file ask for, and so many times its own links.
+_FREE_CLOSURE = 1 << 20
 _CLOSURE_RATIO = 4
 
 
