@@ -16,6 +16,7 @@ Prediction*, Algorithm 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -338,7 +339,7 @@ class Plan:
 
     def locate(self, stage: int) -> tuple[int, int]:
         """The block of a stage, and the stage's number within it."""
-        b = int(np.searchsorted(self.block_start, stage, side="right")) - 1
+        b = bisect_right(self.block_start, stage) - 1
         return b, stage - self.block_start[b]
 
     @cached_property
