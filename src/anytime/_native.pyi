@@ -193,3 +193,38 @@ class Forest:
 
 def row_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """``left @ right``, each row with the same bits whatever rows stand beside it."""
+
+def linear_outputs(
+    X: NDArray[np.float64],
+    columns: NDArray[np.int32],
+    centres: NDArray[np.float64] | None,
+    coefficients: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """``intercept + (X[:, columns] - centres) @ coefficients``; with centres a missing value adds nothing."""
+
+def block_gains(
+    start: NDArray[np.int64],
+    place: NDArray[np.int64],
+    blocks: NDArray[np.float64],
+    b: NDArray[np.float64],
+    floor: NDArray[np.float64],
+    groups: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """``b' A^-1 b / 2`` for the diagonal blocks of the groups, directions with no more variance than ``floor`` left out."""
+
+def buy_group(
+    start: NDArray[np.int64],
+    place: NDArray[np.int64],
+    blocks: NDArray[np.float64] | None,
+    left: NDArray[np.int64],
+    panel: NDArray[np.float64],
+    group: int,
+    b: NDArray[np.float64],
+    floor: NDArray[np.float64],
+    z: NDArray[np.float64],
+) -> int:
+    """One step of a block Cholesky factorisation, in place: ``panel`` becomes rows of the factor, ``b`` loses their effect.
+
+    Returns how many of the group's directions were not dependent on others.
+    """

@@ -169,7 +169,8 @@ class Run:
         self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
     ) -> bool:
         hurried = np.isfinite(deadline) or stop is not None
-        for s in range(*self.plan.block_start[b : b + 2]):
+        first, last = self.plan.block_start[b : b + 2]
+        for s in range(max(first, int(self.done.min())), min(last, int(limit.max()))):
             rows = np.flatnonzero((self.done == s) & (limit > s))
             if hurried and self._history is None:  # the least certain rows first: they gain most
                 margin = LINKS[self.plan.link].margin(self.scores(rows))
@@ -201,8 +202,9 @@ class Run:
         if block.forest is not None:
             rows = self._forest_stage(s, b, within, rows, limit, cap)
         else:
-            groups = plan.costs.groups_of(block.columns(within))
-            rows = self._buy(groups, int(plan.evaluation_ticks[s]), rows, limit, cap)
+            if self.ledger is not None:
+                groups = plan.costs.groups_of(block.columns(within))
+                rows = self._buy(groups, int(plan.evaluation_ticks[s]), rows, limit, cap)
             if rows.size:
                 self._commit(s, rows, block.outputs(within, self._matrix_of(rows)))
         if s in plan.stops and rows.size:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime._native import Forest, row_products
+from anytime._native import Forest, linear_outputs
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS, Link
 
@@ -74,46 +74,106 @@ class Block(ABC):
 
 
 class LinearBlock(Block):
-    """One stage ``x[columns] @ coefficients``.
+    """Linear stages over columns in the order of purchase: stage ``t`` reads the first ``ends[t]`` of them with weights of its own.
+
+    It gives ``intercepts[t] + (x[columns[:ends[t]]] - centres[:ends[t]]) @ coefficients[t]``. One stage is a plain linear step;
+    several that each replace the answer before are a path of refitted prefixes, of which only the last one asked for is computed.
 
     Parameters
     ----------
     columns : (m,) int
-    coefficients : (m, width)
+    coefficients : (m, width), or a sequence of (ends[t], width)
+        One table per stage; a single table is a single stage.
+    intercepts : (S, width), default=None
+        Zero when not given.
+    centres : (m,) float, default=None
+        Subtracted from the columns, and what a missing value counts as. When not given a missing value spoils the sum.
     """
 
     kind = "linear"
-    n_stages = 1
 
-    def __init__(self, columns: ArrayLike, coefficients: ArrayLike) -> None:
+    def __init__(
+        self,
+        columns: ArrayLike,
+        coefficients: Any,
+        *,
+        intercepts: ArrayLike | None = None,
+        centres: ArrayLike | None = None,
+    ) -> None:
         self._columns = np.asarray(columns, dtype=np.int32)
-        self.coefficients = np.atleast_2d(np.asarray(coefficients, dtype=np.float64))
-        if self.coefficients.shape[0] != self._columns.size:
-            raise ValueError(
-                f"{self._columns.size} columns but {self.coefficients.shape[0]} rows of coefficients"
-            )
-        if self._columns.size and self._columns.min() < 0:
+        single = len(coefficients) == 0 or np.ndim(coefficients[0]) < 2
+        tables = [np.atleast_2d(np.asarray(coefficients))] if single else coefficients
+        self.coefficients = tuple(np.ascontiguousarray(table, dtype=np.float64) for table in tables)
+        self.n_stages = len(self.coefficients)
+        self.width = self.coefficients[0].shape[1]
+        given = np.zeros((self.n_stages, self.width)) if intercepts is None else intercepts
+        self.intercepts = np.ascontiguousarray(given, dtype=np.float64)
+        self.centres = None if centres is None else np.ascontiguousarray(centres, dtype=np.float64)
+        self._check()
+
+    def _check(self) -> None:
+        m = self._columns.size
+        ends = [len(table) for table in self.coefficients]
+        if ends[-1] != m or ends != sorted(ends):
+            raise ValueError(f"{m} columns but {', '.join(map(str, ends[-3:]))} rows of coefficients")
+        if any(table.shape[1] != self.width for table in self.coefficients):
+            raise ValueError("all stages of a linear block have the same width")
+        if self.intercepts.shape != (self.n_stages, self.width):
+            raise ValueError(f"intercepts must have shape ({self.n_stages}, {self.width})")
+        if self.centres is not None and self.centres.shape != (m,):
+            raise ValueError(f"{m} columns but {self.centres.size} centres")
+        if m and self._columns.min() < 0:
             raise ValueError("a column's position is not negative")
-        if not np.isfinite(self.coefficients).all():
+        if not all(np.isfinite(table).all() for table in self.coefficients):
             raise ValueError("coefficients must be finite")
-        self.width = self.coefficients.shape[1]
+        if (
+            not np.isfinite(self.intercepts).all()
+            or not np.isfinite(0.0 if self.centres is None else self.centres).all()
+        ):
+            raise ValueError("intercepts and centres must be finite")
 
     def columns(self, stage: int) -> NDArray[np.int32]:
-        return np.unique(self._columns)
+        return np.unique(self._columns[: len(self.coefficients[stage])])
 
     def outputs(self, stage: int, X: Array) -> Array:
-        return row_products(X[:, self._columns], self.coefficients)
+        table = self.coefficients[stage]
+        m = len(table)
+        centres = None if self.centres is None else self.centres[:m]
+        return linear_outputs(X, self._columns[:m], centres, table, self.intercepts[stage])
 
     def head(self, n_stages: int) -> LinearBlock:
-        return self
+        if n_stages == self.n_stages:
+            return self
+        tables = self.coefficients[:n_stages]
+        m = len(tables[-1])
+        centres = None if self.centres is None else self.centres[:m]
+        return LinearBlock(self._columns[:m], tables, intercepts=self.intercepts[:n_stages], centres=centres)
 
     def state(self) -> State:
-        return {}, {"columns": self._columns, "coefficients": self.coefficients}
+        arrays: dict[str, NDArray[Any]] = {
+            "columns": self._columns,
+            "coefficients": np.concatenate(self.coefficients),
+        }
+        if self.n_stages > 1:
+            arrays["ends"] = np.array([len(table) for table in self.coefficients], dtype=np.int64)
+        if self.intercepts.any():
+            arrays["intercepts"] = self.intercepts
+        if self.centres is not None:
+            arrays["centres"] = self.centres
+        return {}, arrays
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearBlock:
         """Read what ``state`` gave."""
-        return cls(arrays["columns"], arrays["coefficients"])
+        tables = [arrays["coefficients"]]
+        if "ends" in arrays:
+            ends = [int(end) for end in arrays["ends"]]
+            if not ends or min(ends) < 0 or sum(ends) != len(tables[0]):
+                raise ValueError("the table of a linear block does not fit its stages")
+            tables = np.split(tables[0], np.cumsum(ends)[:-1])
+        return cls(
+            arrays["columns"], tables, intercepts=arrays.get("intercepts"), centres=arrays.get("centres")
+        )
 
 
 class FunctionBlock(Block):

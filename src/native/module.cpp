@@ -1,6 +1,5 @@
 // The Python face of the native core. Arrays are checked here (type, shape, order); the core sees no object.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
@@ -13,13 +12,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "arrays.hpp"
 #include "clock.hpp"
 #include "costs.hpp"
 #include "evaluate.hpp"
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
-#include "products.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -27,42 +26,8 @@ using namespace nb::literals;
 namespace anytime {
 namespace {
 
-template <class T>
-using Vector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kLongRow = 50'000;  // node visits, a tenth of a millisecond or more
-
-template <class T>
-std::span<T> span_of(const Vector<T>& array) {
-  return {array.data(), array.size()};
-}
-
-template <class T>
-nb::object new_array(std::initializer_list<size_t> shape, T** data) {
-  size_t size = 1;
-  for (const size_t n : shape) size *= n;
-  T* memory = new T[size == 0 ? 1 : size];
-  nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  *data = memory;
-  return nb::cast(nb::ndarray<nb::numpy, T>(memory, shape.size(), shape.begin(), owner));
-}
-
-template <class T>
-nb::object array_of(std::span<const T> values) {
-  T* data;
-  nb::object array = new_array<T>({values.size()}, &data);
-  std::copy(values.begin(), values.end(), data);
-  return array;
-}
-
-void check_length(size_t found, size_t expected, const char* name) {
-  if (found == expected) return;
-  throw std::invalid_argument(std::string(name) + " has " + std::to_string(found) + " entries, expected " +
-                              std::to_string(expected));
-}
 
 // Rows named by the caller, or all of them.
 class RowList {
@@ -466,21 +431,6 @@ void bind_forest(nb::module_& m) {
       });
 }
 
-void bind_products(nb::module_& m) {
-  m.def(
-      "row_products",
-      [](Matrix<const double> left, Matrix<const double> right) {
-        check_length(right.shape(0), left.shape(1), "right");
-        double* out;
-        nb::object product = new_array<double>({left.shape(0), right.shape(1)}, &out);
-        const nb::gil_scoped_release unlocked;
-        row_products(left.data(), static_cast<int64_t>(left.shape(0)), static_cast<int64_t>(left.shape(1)),
-                     right.data(), static_cast<int64_t>(right.shape(1)), out);
-        return product;
-      },
-      "left"_a, "right"_a, "left @ right, each row with the same bits whatever rows stand beside it.");
-}
-
 }  // namespace
 }  // namespace anytime
 
@@ -490,5 +440,5 @@ NB_MODULE(_native, m) {
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);
   anytime::bind_forest(m);
-  anytime::bind_products(m);
+  anytime::bind_linear(m);
 }

@@ -32,7 +32,14 @@ _MOST_TICKS = 2**62  # of a whole plan: a row that pays for everything must not 
 _FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so many times what it stores:
 _WORK_RATIO = 4
 
-_LINEAR = {"columns": ("<i4", 1), "coefficients": ("<f8", 2)}
+_LINEAR = {
+    "columns": ("<i4", 1),
+    "coefficients": ("<f8", 2),
+    "ends": ("<i8", 1),
+    "intercepts": ("<f8", 2),
+    "centres": ("<f8", 1),
+}
+_OPTIONAL = ("ends", "intercepts", "centres")
 _TREES = {
     "tree_start": ("<i8", 1),
     "stage_start": ("<i8", 1),
@@ -153,8 +160,12 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     out = []
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", ("linear", "trees"))
-        start = arrays.get(f"plan.blocks.{b}.stage_start")
-        out.append((kind, 1 if kind == "linear" or start is None else max(start.size - 1, 0)))
+        if kind == "linear":
+            ends = arrays.get(f"plan.blocks.{b}.ends")
+            out.append((kind, 1 if ends is None else ends.size))
+        else:
+            start = arrays.get(f"plan.blocks.{b}.stage_start")
+            out.append((kind, 1 if start is None else max(start.size - 1, 0)))
     return out
 
 
@@ -200,7 +211,11 @@ def _read_bound_costs(
 def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int, most_width: int) -> Block:
     kind = fields.text("kind", ("linear", "trees"))
     spec = _LINEAR if kind == "linear" else _TREES
-    own = {name: arrays.take(f"{prefix}.{name}", *expected) for name, expected in spec.items()}
+    own = {
+        name: arrays.take(f"{prefix}.{name}", *expected)
+        for name, expected in spec.items()
+        if name not in _OPTIONAL or f"{prefix}.{name}" in arrays
+    }
     block: Block
     if kind == "linear":
         if own["columns"].size and own["columns"].max() >= n_features:

@@ -1,0 +1,125 @@
+"""Purses: what each element would cost now, and what was spent so far."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.costs import BoundCosts
+
+Array = NDArray[np.float64]
+
+__all__ = ["FlatPrices", "GroupPrices", "Prices", "rates_of"]
+
+SUM_SLACK = 1e-12  # relative rounding error of a sum of prices
+
+
+def rates_of(gains: Array, prices: Array) -> Array:
+    """Gain per unit of cost; what is free and gains anything is beyond all price."""
+    with np.errstate(over="ignore"):  # a price next to nothing is as good as none
+        return np.divide(gains, prices, out=np.where(gains > 0, np.inf, 0.0), where=prices > 0)
+
+
+class FlatPrices:
+    """A purse for elements that each have a price of their own.
+
+    Parameters
+    ----------
+    prices : (n,) float
+    """
+
+    shared = False
+
+    def __init__(self, prices: ArrayLike) -> None:
+        self._prices = np.array(prices, dtype=np.float64)
+        if self._prices.ndim != 1:
+            raise ValueError(
+                f"costs must be one number per element, not an array of shape {self._prices.shape}"
+            )
+        bad = ~np.isfinite(self._prices) | (self._prices < 0)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise ValueError(f"element {at} costs {self._prices[at]:g}; a cost is finite and not negative")
+        self.n_elements = self._prices.size
+        self.spent = 0.0
+
+    def prices(self, candidates: NDArray[np.intp]) -> Array:
+        """What each candidate would cost now."""
+        return self._prices[candidates]
+
+    shares = prices
+
+    def buy(self, element: int) -> float:
+        """Pay for an element; return what was paid."""
+        paid = float(self._prices[element])
+        self.spent += paid
+        return paid
+
+    def restart(self) -> FlatPrices:
+        """The same prices, nothing bought."""
+        return FlatPrices(self._prices)
+
+
+class GroupPrices:
+    """A purse for groups of columns: the first use of a shared requirement pays for it. Counts in whole ticks, exactly.
+
+    Parameters
+    ----------
+    costs : BoundCosts
+    groups : (n,) int, default=None
+        The groups that are elements; all when not given.
+    """
+
+    def __init__(self, costs: BoundCosts, groups: ArrayLike | None = None) -> None:
+        self.costs = costs
+        self.groups = np.arange(costs.n_groups) if groups is None else np.asarray(groups, dtype=np.intp)
+        self.closures = [np.array(costs.table.closure(int(g)), dtype=np.intp) for g in self.groups]
+        self.n_elements = self.groups.size
+        self.bought = np.zeros(costs.n_groups, dtype=bool)
+        self.spent = 0.0
+        # Every pair of an element and a group that it needs, itself included.
+        self._user = np.repeat(
+            np.arange(self.n_elements), np.array([c.size for c in self.closures], dtype=np.intp)
+        )
+        self._needed = np.concatenate([np.empty(0, dtype=np.intp), *self.closures])
+        self._now = self._sums(costs.prices.astype(np.float64))
+        self._n_users = np.bincount(
+            self._needed, minlength=costs.n_groups
+        )  # elements not bought that need it
+
+    @property
+    def shared(self) -> bool:
+        """Whether something that still costs money is needed by several elements, so that prices may fall."""
+        return bool(((self._n_users > 1) & (self.costs.prices > 0) & ~self.bought).any())
+
+    def prices(self, candidates: NDArray[np.intp]) -> Array:
+        """What each candidate and all it still requires would cost now."""
+        return self._now[candidates]
+
+    def shares(self, candidates: NDArray[np.intp]) -> Array:
+        """The same, with what several need split evenly between them: no set costs less than its shares together."""
+        open_prices = np.where(self.bought, 0, self.costs.prices)
+        return self._sums(open_prices / np.maximum(self._n_users, 1))[candidates]
+
+    def buy(self, element: int) -> float:
+        """Pay for an element and all it still requires; return what was paid."""
+        paid = float(self._now[element])
+        self.spent += paid
+        needed = self.closures[element]
+        self._n_users[needed] -= 1
+        new = needed[~self.bought[needed]]
+        self.bought[new] = True
+        touched = np.isin(self._needed, new)
+        np.subtract.at(self._now, self._user[touched], self.costs.prices[self._needed[touched]])
+        return paid
+
+    def restart(self) -> GroupPrices:
+        """The same prices, nothing bought."""
+        return GroupPrices(self.costs, self.groups)
+
+    def _sums(self, group_amounts: Array) -> Array:
+        """For each element the sum over all it needs."""
+        return np.bincount(self._user, group_amounts[self._needed], self.n_elements).astype(np.float64)
+
+
+Prices = FlatPrices | GroupPrices

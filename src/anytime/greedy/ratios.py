@@ -1,0 +1,487 @@
+"""Constants of set functions, by which the bounds of greedy selection are known.
+
+Three kinds. *By enumeration*: how far a function is from submodular, over all sets or over a sample of them. *Along a run*:
+how far its choices were from greedy. *By spectrum*: what the covariance of the columns promises of least squares and its like.
+
+The set ratio (Grubb, *Anytime Prediction*, Definition 4.2.1) and the elementwise ratio (Hu's thesis, equation 3.15) are
+different things: the spectral constants bound the first from below and say nothing of the second.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag, eigh, eigvalsh
+
+from anytime.greedy.prices import Prices, rates_of
+from anytime.greedy.selection import Objective, checked_gains, opened
+
+Array = NDArray[np.float64]
+SetValues = Callable[[frozenset[int]], float] | Array
+
+__all__ = [
+    "curvature_constants",
+    "elementwise_ratio",
+    "greediness",
+    "greediness_slack",
+    "spectral_gamma",
+    "submodularity_ratio",
+    "submodularity_slack",
+    "value_table",
+]
+
+_MOST_ELEMENTS = 16  # 3**16 pairs of sets
+_NEGLIGIBLE = 1e-12  # a gain below this share of the function's range is a rounding error
+_RANK_TOLERANCE = (
+    1e-10  # directions of a group with less than this share of its largest variance are not there
+)
+
+
+# ---------------------------------------------------------------------- by enumeration
+
+
+def value_table(function: Callable[[frozenset[int]], float], n_elements: int) -> Array:
+    """The function at all sets, (2**n,): element ``x`` is in set number ``i`` if bit ``x`` of ``i`` is 1."""
+    if n_elements > _MOST_ELEMENTS:
+        raise ValueError(
+            f"{n_elements} elements have too many subsets to look at them all (at most {_MOST_ELEMENTS} do); "
+            "method='sampled' looks at some"
+        )
+    sets = [[x for x in range(n_elements) if i >> x & 1] for i in range(1 << n_elements)]
+    return np.array([function(frozenset(s)) for s in sets], dtype=np.float64)
+
+
+def submodularity_ratio(
+    function: SetValues,
+    n_elements: int | None = None,
+    *,
+    delta: float = 0.0,
+    method: Literal["exact", "sampled"] = "exact",
+    n_samples: int = 1000,
+    random_state: Any = None,
+) -> float:
+    """The largest ``gamma`` up to 1 with which a function is (gamma, delta)-approximately submodular (Definition 4.2.1).
+
+    ``gamma (F(A + S) - F(A)) - delta <= sum over x in S of (F(A + x) - F(A))`` for all sets A and S.
+
+    Parameters
+    ----------
+    function : callable or (2**n,) float
+        Monotone; from a frozenset of element numbers to a number, or all its values as ``value_table`` has them.
+    n_elements : int, default=None
+        Not needed with a table.
+    delta : float, default=0.0
+    method : {"exact", "sampled"}, default="exact"
+        "exact" looks at all pairs of sets, 3**n of them. "sampled" looks at some: what it returns is **only an upper estimate**,
+        for the worst pair may not be among them, and proves no bound.
+    n_samples : int, default=1000
+    random_state : int, Generator or None, default=None
+
+    Examples
+    --------
+    >>> submodularity_ratio(lambda s: len(s) ** 2, 3)  # three together gain 9, one by one 3
+    0.3333333333333333
+    """
+    ratio = 1.0
+    for joint, single in _joint_and_single(function, n_elements, method, n_samples, random_state):
+        ratio = min(ratio, ((single + delta) / joint).min(initial=1.0))
+    return float(ratio)
+
+
+def submodularity_slack(
+    function: SetValues,
+    n_elements: int | None = None,
+    *,
+    gamma: float = 1.0,
+    method: Literal["exact", "sampled"] = "exact",
+    n_samples: int = 1000,
+    random_state: Any = None,
+) -> float:
+    """The smallest ``delta`` with which a function is (gamma, delta)-approximately submodular.
+
+    Parameters are those of ``submodularity_ratio``. A sampled slack is **only a lower estimate** of the true one.
+    """
+    slack = 0.0
+    for joint, single in _joint_and_single(function, n_elements, method, n_samples, random_state):
+        slack = max(slack, (gamma * joint - single).max(initial=0.0))
+    return float(slack)
+
+
+def elementwise_ratio(
+    function: SetValues,
+    n_elements: int | None = None,
+    *,
+    method: Literal["exact", "sampled"] = "exact",
+    n_samples: int = 1000,
+    random_state: Any = None,
+) -> float:
+    """The largest ``gamma`` up to 1 with ``gamma (F(A + x) - F(A)) <= F(A' + x) - F(A')`` for all A' within A (3.15).
+
+    What Theorem 3.4.3 needs. Parameters are those of ``submodularity_ratio``; here too a sample gives **only an upper estimate**.
+
+    Examples
+    --------
+    >>> elementwise_ratio([0.0, 0.0, 0.32, 0.5])  # the first gains 0 alone and 0.18 beside the second
+    0.0
+    """
+    if method == "exact":
+        return _elementwise_of_table(_checked_table(function, n_elements))
+    value, n, negligible = _cached(function, n_elements, method)
+    random = np.random.default_rng(random_state)
+    ratio = 1.0
+    for _ in range(n_samples if n else 0):
+        shuffled = random.permutation(n)
+        x, outer = shuffled[-1], shuffled[: random.integers(n)]
+        inner = outer[: random.integers(outer.size + 1)]
+        late, early = (value(frozenset([*some, x])) - value(frozenset(some)) for some in (outer, inner))
+        if late > negligible:
+            ratio = min(ratio, max(early, 0.0) / late)
+    return float(ratio)
+
+
+def _elementwise_of_table(table: Array) -> float:
+    n = table.size.bit_length() - 1
+    ratio = 1.0
+    for x in range(n):
+        halves = table.reshape(-1, 2, 1 << x)  # without x, with x
+        gains = (halves[:, 1] - halves[:, 0]).ravel()  # over the sets of the other elements
+        least = gains.copy()  # over all subsets of each set
+        for y in range(n - 1):
+            without_with = least.reshape(-1, 2, 1 << y)
+            np.minimum(without_with[:, 1], without_with[:, 0], out=without_with[:, 1])
+        real = gains > _NEGLIGIBLE * np.ptp(table)
+        ratio = min(ratio, (np.maximum(least[real], 0.0) / gains[real]).min(initial=1.0))
+    return float(ratio)
+
+
+def _joint_and_single(
+    function: SetValues, n_elements: int | None, method: str, n_samples: int, random_state: Any
+) -> Iterator[tuple[Array, Array]]:
+    """Pairs of arrays: what sets S gain on top of some A, and what their elements gain there one by one, summed."""
+    if method == "exact":
+        return _of_all_pairs(_checked_table(function, n_elements))
+    value, n, negligible = _cached(function, n_elements, method)
+    return _of_some_pairs(value, n, negligible, n_samples, np.random.default_rng(random_state))
+
+
+def _of_all_pairs(table: Array) -> Iterator[tuple[Array, Array]]:
+    n, negligible = table.size.bit_length() - 1, _NEGLIGIBLE * np.ptp(table)
+    for base in range(table.size):
+        union, single = np.array([base]), np.zeros(1)
+        for x in range(n):
+            if not base >> x & 1:
+                gain = max(table[base | 1 << x] - table[base], 0.0)
+                union = np.concatenate([union, union | 1 << x])
+                single = np.concatenate([single, single + gain])
+        joint = table[union] - table[base]
+        yield joint[joint > negligible], single[joint > negligible]
+
+
+def _of_some_pairs(
+    value: Callable[[frozenset[int]], float],
+    n: int,
+    negligible: float,
+    n_samples: int,
+    random: np.random.Generator,
+) -> Iterator[tuple[Array, Array]]:
+    for _ in range(n_samples if n else 0):
+        shuffled = random.permutation(n)
+        split = random.integers(n)
+        base, added = shuffled[:split], shuffled[split : split + random.integers(1, n - split + 1)]
+        there = value(frozenset(base))
+        joint = value(frozenset([*base, *added])) - there
+        single = sum(max(value(frozenset([*base, x])) - there, 0.0) for x in added)
+        if joint > negligible:
+            yield np.array([joint]), np.array([single])
+
+
+def _checked_table(function: SetValues, n_elements: int | None) -> Array:
+    if callable(function):
+        if n_elements is None:
+            raise ValueError("give n_elements, the number of elements of the function")
+        return value_table(function, n_elements)
+    table = np.asarray(function, dtype=np.float64)
+    n = table.size.bit_length() - 1
+    if table.ndim != 1 or table.size != 1 << n or n_elements not in (None, n):
+        raise ValueError(
+            f"a table of values has 2**n entries, one per subset; this one has shape {table.shape}"
+        )
+    return table
+
+
+def _cached(
+    function: SetValues, n_elements: int | None, method: str
+) -> tuple[Callable[[frozenset[int]], float], int, float]:
+    """The function with a memory, its number of elements, and the gain that counts as none."""
+    if method != "sampled":
+        raise ValueError(f"method is {method!r}; it is 'exact' or 'sampled'")
+    if not callable(function):
+        raise ValueError("a table holds all values: use method='exact'")
+    if n_elements is None:
+        raise ValueError("give n_elements, the number of elements of the function")
+
+    @cache
+    def value(elements: frozenset[int]) -> float:
+        return float(function(frozenset(map(int, elements))))
+
+    whole = value(frozenset(range(n_elements))) - value(frozenset())
+    return value, n_elements, _NEGLIGIBLE * whole
+
+
+# ---------------------------------------------------------------------- along a run
+
+
+def greediness(
+    function: Objective,
+    order: Iterable[int],
+    costs: ArrayLike | Prices,
+    *,
+    beta: float = 0.0,
+) -> Array:
+    """For each step of a sequence the largest ``alpha`` up to 1 with which it was (alpha, beta)-greedy (Definition 4.3.1).
+
+    ``gain(g) / c(g) >= (alpha gain(x) - beta) / c(x)`` for the chosen ``g`` and every ``x`` that was left. The least of them holds
+    for the whole sequence.
+
+    Parameters
+    ----------
+    function : GainOracle or callable
+        The function itself. An oracle must know its true gains: scores only tell how well a choice followed the scores.
+    order : (k,) int
+    costs : (n,) float or prices
+    beta : float, default=0.0
+
+    Returns
+    -------
+    (k,) float
+
+    Examples
+    --------
+    >>> greediness(lambda s: sum([3.0, 5.0, 4.0][x] for x in s), [1, 0, 2], [1.0, 1.0, 2.0])
+    array([1., 1., 1.])
+    >>> greediness(lambda s: sum([3.0, 5.0, 4.0][x] for x in s), [0, 1, 2], [1.0, 1.0, 2.0])
+    array([0.6, 1. , 1. ])
+    """
+    alphas = []
+    for gains, prices, rate in _replayed(function, order, costs):
+        real = gains > 0
+        allowed = rate * prices[real] + beta if np.isfinite(rate) else np.full(real.sum(), np.inf)
+        alphas.append((allowed / gains[real]).min(initial=1.0))
+    return np.array(alphas, dtype=np.float64)
+
+
+def greediness_slack(
+    function: Objective,
+    order: Iterable[int],
+    costs: ArrayLike | Prices,
+    *,
+    alpha: float = 1.0,
+    per: Literal["element", "cost"] = "element",
+) -> Array:
+    """For each step of a sequence the smallest slack with which it was greedy, for a given ``alpha``.
+
+    Parameters are those of ``greediness``, and
+
+    Parameters
+    ----------
+    per : {"element", "cost"}, default="element"
+        "element": the ``beta`` of Definition 4.3.1. "cost": by how much the rate fell short of ``alpha`` times the best,
+        for the form "per_cost" of ``greedy_bound``.
+
+    Returns
+    -------
+    (k,) float
+    """
+    if per not in ("element", "cost"):
+        raise ValueError(f"per is {per!r}; it is 'element' or 'cost'")
+    slacks = []
+    for gains, prices, rate in _replayed(function, order, costs):
+        if not np.isfinite(rate):
+            slacks.append(0.0)
+        elif per == "element":
+            slacks.append((alpha * gains - rate * prices).max(initial=0.0))
+        else:
+            slacks.append((alpha * rates_of(gains, prices) - rate).max(initial=0.0))
+    return np.array(slacks, dtype=np.float64)
+
+
+def _replayed(
+    function: Objective, order: Iterable[int], costs: ArrayLike | Prices
+) -> Iterator[tuple[Array, Array, float]]:
+    """At each step, gains and prices of all that was left, and the rate of what was chosen."""
+    oracle, purse = opened(function, costs)
+    oracle, purse = oracle.restart(), purse.restart()
+    left = np.ones(oracle.n_elements, dtype=bool)
+    for element in order:
+        if not 0 <= element < left.size or not left[element]:
+            raise ValueError(f"order names {element}, which is no element or was named before")
+        candidates = np.flatnonzero(left)
+        gains, prices = checked_gains(oracle, candidates), purse.prices(candidates)
+        chosen = candidates == element
+        yield gains, prices, float(rates_of(gains[chosen], prices[chosen])[0])
+        left[element] = False
+        oracle.add(int(element))
+        purse.buy(int(element))
+
+
+# ---------------------------------------------------------------------- by spectrum
+
+
+def spectral_gamma(
+    covariance: ArrayLike,
+    ridge: float = 0.0,
+    start: ArrayLike | None = None,
+    *,
+    penalty: Literal["identity", "groups"] = "identity",
+    criterion: Literal["forward", "omp", "literal", "unwhitened", "single"] = "forward",
+    curvature: tuple[float, float] = (1.0, 1.0),
+) -> float:
+    """The ``gamma`` of Lemma 3.3.1 and Theorem 3.3.2: how near greedy selection of groups of columns is to the best.
+
+    ``F(rival) - F(G) <= budget / gamma`` times the gain per unit of cost of the next step, whenever that step maximises the
+    criterion per unit of cost. With "forward" it is also a lower bound on ``submodularity_ratio``.
+
+    Parameters
+    ----------
+    covariance : (d, d) float
+        ``S = X'X / n``, groups of columns side by side. A constant column is zero.
+    ridge : float, default=0.0
+        Weight of the penalty: ``C = S + ridge P``.
+    start : (J + 1,) int, default=None
+        Group ``g`` has the columns ``start[g]:start[g + 1]``; each column is its own group when not given.
+    penalty : {"identity", "groups"}, default="identity"
+        What ``P`` is: the identity, or the blocks ``S_g`` of the groups, which is ridge on whitened columns.
+    criterion : str, default="forward"
+        By what groups are chosen, where ``b`` is the gradient (rows of the table in section 3.2):
+
+        - "forward", the true gain, and "omp", ``b_g' C_g^-1 b_g``: the least eigenvalue of ``C u = mu blocks(C) u``. On whitened
+          data, or with ``penalty="groups"``, this is ``(least + ridge) / (1 + ridge)``;
+        - "literal", ``b_g' S_g^-1 b_g``;
+        - "unwhitened", ``b_g' b_g``: least eigenvalue of ``C`` over the largest of any ``C_g``, which is also the constant *rho*
+          by which grouped least squares is approximately submodular (Grubb, section 5.6);
+        - "single", the largest ``b_i**2`` of the group.
+    curvature : (float, float), default=(1.0, 1.0)
+        Least and greatest curvature of the loss (``curvature_constants``); 0 and 1/4 for the logistic.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 promises nothing.
+
+    Examples
+    --------
+    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]]), 6)
+    0.4
+    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]], ridge=0.5), 6)  # (0.4 + 0.5) / (1 + 0.5)
+    0.6
+    """
+    S = _checked_covariance(covariance)
+    start = _checked_start(start, len(S))
+    if not 0 <= ridge < np.inf:
+        raise ValueError(f"ridge is {ridge}; it must be finite and not negative")
+    if penalty not in ("identity", "groups"):
+        raise ValueError(f"penalty is {penalty!r}; it is 'identity' or 'groups'")
+
+    # In the axes of the groups, all blocks are diagonal: S_g to ``spread``, C_g to ``own``.
+    groups = list(itertools.pairwise(start))
+    axes = block_diag(*(_axes(S[i:j, i:j]) for i, j in groups))
+    if not axes.size:
+        return 1.0  # nothing gains anything
+    inner = axes.T @ S @ axes
+    spread = np.diag(inner).copy()
+    penalised = spread if penalty == "groups" else np.ones_like(spread)
+    own = spread + ridge * penalised
+
+    def least_eigenvalue(scale: Array) -> float:
+        root = np.sqrt(scale)
+        C = (inner + np.diag(ridge * penalised)) / np.outer(root, root)
+        return max(float(eigvalsh(C, subset_by_index=[0, 0])[0]), 0.0)
+
+    if criterion in ("forward", "omp"):
+        gamma = least_eigenvalue(own)
+    elif criterion == "literal":
+        gamma = least_eigenvalue(spread) * (spread / own).min()
+    elif criterion == "unwhitened":
+        gamma = least_eigenvalue(np.ones_like(own)) / own.max()
+    elif criterion == "single":
+        variance = np.diag(S)
+        widest = max(np.count_nonzero(variance[i:j]) for i, j in groups)
+        largest = (variance + ridge * (variance if penalty == "groups" else 1.0)).max()
+        gamma = least_eigenvalue(np.ones_like(own)) / (widest * largest)
+    else:
+        raise ValueError(
+            f"criterion is {criterion!r}; it is 'forward', 'omp', 'literal', 'unwhitened' or 'single'"
+        )
+    if curvature != (1.0, 1.0):
+        root = np.sqrt(penalised)
+        spectrum = eigvalsh(inner / np.outer(root, root))
+        m, M = curvature_constants(max(spectrum[0], 0.0), spectrum[-1], ridge, *curvature)
+        gamma *= m / M if M > 0 else 0.0
+    return float(min(gamma, 1.0))
+
+
+def curvature_constants(
+    least: float, most: float, ridge: float, lower: float, upper: float
+) -> tuple[float, float]:
+    """Strong convexity ``m`` and smoothness ``M`` of a penalised loss in the norm ``w'Cw``, ``C = S + ridge I`` (section 3.5).
+
+    Parameters
+    ----------
+    least, most : float
+        Extreme eigenvalues of ``S``.
+    ridge : float
+    lower, upper : float
+        Bounds on the second derivative of the loss: 1 and 1 for squared loss, 0 and 1/4 for the logistic, 0 and 1/2 for the
+        multinomial.
+
+    Returns
+    -------
+    (m, M)
+        Theorem 3.3.2 holds with ``gamma`` times ``m / M``.
+    """
+    if not 0 <= lower <= upper:
+        raise ValueError(
+            f"curvature lies between {lower} and {upper}; these must be in order and not negative"
+        )
+    if ridge == 0:
+        return lower, upper
+    ends = np.array([least, most])
+    return (
+        float(((lower * ends + ridge) / (ends + ridge)).min()),
+        float(((upper * ends + ridge) / (ends + ridge)).max()),
+    )
+
+
+def _axes(block: Array) -> Array:
+    """Orthonormal directions in which the columns of a group vary, (d, r)."""
+    if not block.size:
+        return np.empty((0, 0))
+    variances, directions = eigh(block)
+    return np.asarray(directions[:, variances > _RANK_TOLERANCE * max(variances[-1], 0.0)])
+
+
+def _checked_covariance(covariance: ArrayLike) -> Array:
+    S = np.asarray(covariance, dtype=np.float64)
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or not np.isfinite(S).all() or not np.allclose(S, S.T):
+        raise ValueError(f"covariance must be a symmetric matrix of finite numbers; its shape is {S.shape}")
+    return S
+
+
+def _checked_start(start: ArrayLike | None, n_columns: int) -> NDArray[np.intp]:
+    if start is None:
+        return np.arange(n_columns + 1)
+    start = np.asarray(start, dtype=np.intp)
+    if (
+        start.ndim != 1
+        or not start.size
+        or start[0] != 0
+        or start[-1] != n_columns
+        or (np.diff(start) < 0).any()
+    ):
+        raise ValueError(f"start must rise from 0 to the number of columns, {n_columns}")
+    return start

@@ -1,0 +1,493 @@
+"""Greedy sequences: one order of purchases whose every prefix is worth about as much as any other set of its price.
+
+Cost-benefit greedy takes, at each step, the element with the most gain per unit of cost (Grubb, *Anytime Prediction*,
+Algorithm 4.1). Its guarantee holds at the costs of its prefixes. Doubling (Algorithm 4.2; Hu et al., *Efficient Feature Group
+Sequencing for Anytime Linear Prediction*, Algorithm 4) never buys what costs more than everything bought so far, and is
+guaranteed at every budget.
+
+What is maximised is any set function, seen through a ``GainOracle``: where we are, what each candidate would add, and a way to
+add it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.greedy.bounds import rival_ceiling
+from anytime.greedy.prices import SUM_SLACK, FlatPrices, GroupPrices, Prices, rates_of
+
+Array = NDArray[np.float64]
+_Amount = TypeVar("_Amount", float, Array)
+
+__all__ = [
+    "FlatPrices",
+    "GainOracle",
+    "GroupPrices",
+    "Selection",
+    "SetFunction",
+    "best_of_greedy_or_single",
+    "doubling",
+    "greedy",
+    "rates_of",
+]
+
+_SLACK = 1e-9  # relative rounding error of a gain that is still taken for zero
+
+
+# ---------------------------------------------------------------------- what is maximised
+
+
+@runtime_checkable
+class GainOracle(Protocol):
+    """A set function at the set added so far, which is empty at first."""
+
+    n_elements: int
+    value: float  # of the set added so far
+
+    def gains(self, candidates: NDArray[np.intp]) -> Array:
+        """What adding each candidate by itself would gain, exactly or as an estimate by which to choose."""
+
+    def add(self, element: int) -> None:
+        """Add an element; ``value`` follows."""
+
+    def restart(self) -> Self:
+        """The same function at the empty set."""
+
+
+Objective = GainOracle | Callable[[frozenset[int]], float]
+
+
+class SetFunction:
+    """A ``GainOracle`` for a Python function of a set.
+
+    Parameters
+    ----------
+    function : callable
+        From a frozenset of element numbers to a number. Monotone; its value for the empty set is subtracted.
+    n_elements : int
+
+    Examples
+    --------
+    >>> covered = [{1, 2}, {2, 3}, {4}]
+    >>> oracle = SetFunction(lambda s: len(set().union(*(covered[x] for x in s))), 3)
+    >>> greedy(oracle, [2.0, 1.0, 1.0]).order.tolist()
+    [1, 2, 0]
+    """
+
+    def __init__(self, function: Callable[[frozenset[int]], float], n_elements: int) -> None:
+        self.function, self.n_elements = function, n_elements
+        self.chosen: frozenset[int] = frozenset()
+        self._empty = float(function(self.chosen))
+        self.value = 0.0
+
+    def __call__(self, elements: Iterable[int]) -> float:
+        """The value of a set."""
+        return float(self.function(frozenset(int(x) for x in elements))) - self._empty
+
+    def gains(self, candidates: NDArray[np.intp]) -> Array:
+        """What adding each candidate would gain."""
+        return np.array([self([*self.chosen, x]) for x in candidates], dtype=np.float64) - self.value
+
+    def add(self, element: int) -> None:
+        """Add an element."""
+        self.chosen |= {int(element)}
+        self.value = self(self.chosen)
+
+    def restart(self) -> SetFunction:
+        """The same function at the empty set."""
+        return SetFunction(self.function, self.n_elements)
+
+
+# ---------------------------------------------------------------------- what comes out
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """A sequence of purchases and how it came about.
+
+    Attributes
+    ----------
+    order : (k,) int
+        Elements in the order of purchase.
+    prices, costs : (k,) float
+        What each step paid, and all steps so far.
+    values : (k,) float
+        The function after each step; 0 before the first.
+    best_rates : (k,) float
+        At each step, the most that *any* set of elements not yet bought could gain per unit of cost if their gains just added
+        up: the largest gain by the oracle over price, where elements that need the same thing each bear their share of it.
+    n_elements : int
+    schedule : {"greedy", "doubling"}
+    c_min : float or None
+        Doubling: the most that the first element was allowed to cost.
+    stuck_at : int or None
+        Doubling: the step (1 for the first) at which nothing affordable was left and the cheapest element was taken
+        instead. None: capable of doubling to the end, so that the guarantee holds.
+    """
+
+    order: NDArray[np.intp]
+    prices: Array
+    costs: Array
+    values: Array
+    best_rates: Array
+    n_elements: int
+    schedule: Literal["greedy", "doubling"] = "greedy"
+    c_min: float | None = None
+    stuck_at: int | None = None
+
+    @property
+    def doubling_capable(self) -> bool | None:
+        """Whether a doubling run never ran out of affordable elements; None for a greedy run."""
+        return None if self.schedule == "greedy" else self.stuck_at is None
+
+    def n_affordable(self, budget: ArrayLike) -> NDArray[np.intp]:
+        """Length of the longest prefix that ``budget`` pays."""
+        return np.asarray(np.searchsorted(self.costs, _most(_checked_budget(budget)), side="right"))
+
+    def value_at(self, budget: ArrayLike) -> Array:
+        """The value of that prefix."""
+        return np.asarray(np.concatenate([[0.0], self.values])[self.n_affordable(budget)])
+
+    def upper_bound(self, budget: ArrayLike, gamma: float = 1.0, delta: float = 0.0) -> Array:
+        """What no set of cost ``budget`` can exceed: known from the run alone, by Lemma 4.2.3.
+
+        Holds where ``gamma`` times the gain of any set, less ``delta``, is at most what the oracle's gains of its elements add
+        up to. For true gains that is approximate submodularity; for scores, the spectral constant of that score does.
+        """
+        budget = _checked_budget(budget)
+        before = np.concatenate([[0.0], self.values])[: self.order.size]
+        least = rival_ceiling(before, self.best_rates, budget[..., None], gamma=gamma, delta=delta).min(
+            axis=-1, initial=np.inf
+        )
+        if self.order.size == self.n_elements:  # nothing is worth more than everything
+            least = np.minimum(least, self.values.max(initial=0.0))
+        return np.asarray(least)
+
+
+# ---------------------------------------------------------------------- sequences
+
+
+def greedy(
+    function: Objective,
+    costs: ArrayLike | Prices,
+    *,
+    cost_aware: bool = True,
+    lazy: bool = False,
+    budget: float | None = None,
+    max_elements: int | None = None,
+    min_gain: float | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Selection:
+    """Cost-benefit greedy: again and again the element with the most gain per unit of cost.
+
+    Ties go to the lower cost, then to the lower index. A free element that gains anything comes first.
+
+    Parameters
+    ----------
+    function : GainOracle or callable
+        What to maximise; a callable takes a frozenset of element numbers.
+    costs : (n,) float or prices
+    cost_aware : bool, default=True
+        False: choose by gain alone, but still charge the costs.
+    lazy : bool, default=False
+        Look again only at candidates whose old gain could still win. Exact when the function is submodular, and then much
+        quicker; otherwise the order may differ. Needs prices that do not fall when others are bought.
+    budget : float, default=None
+        Spend no more than this; elements that no longer fit are passed over.
+    max_elements : int, default=None
+        Stop after so many.
+    min_gain : float, default=None
+        Stop when no element that still fits gains this much.
+    on_step : callable, default=None
+        Called with (step, element) after each.
+
+    Examples
+    --------
+    >>> greedy(lambda s: sum([3.0, 5.0, 4.0][x] for x in s), [1.0, 5.0, 2.0]).order.tolist()
+    [0, 2, 1]
+    """
+    oracle, purse = opened(function, costs)
+    run = _Run(oracle, purse, cost_aware, _Limits(budget, max_elements, min_gain), on_step)
+    if not lazy:
+        return run.to_the_end()
+    if purse.shared:
+        raise ValueError(
+            "lazy selection needs prices that stay as they are; here several elements share requirements"
+        )
+    return run.to_the_end_lazily()
+
+
+def doubling(
+    function: Objective,
+    costs: ArrayLike | Prices,
+    *,
+    c_min: float | Literal["auto"] = "auto",
+    cost_aware: bool = True,
+    budget: float | None = None,
+    max_elements: int | None = None,
+    min_gain: float | None = None,
+    on_step: Callable[[int, int], None] | None = None,
+) -> Selection:
+    """Greedy, but nothing is bought that costs more than everything before it: near the best at *every* budget above ``c_min``.
+
+    Where nothing affordable is left, the cheapest element is taken and the run goes on without its guarantee;
+    ``Selection.stuck_at`` tells. Parameters are those of ``greedy``, and
+
+    Parameters
+    ----------
+    c_min : float or "auto", default="auto"
+        The most that the first element may cost; what is free does not count as the first. "auto": the smallest price with
+        which the run never gets stuck; if there is none, the price with which it gets furthest.
+
+    Examples
+    --------
+    >>> from math import exp
+    >>> doubling(lambda s: sum(exp(x + 1) for x in s), range(1, 50), c_min=2).order[:6] + 1
+    array([ 2,  1,  3,  6, 12, 24])
+    """
+    oracle, purse = opened(function, costs)
+    limits = _Limits(budget, max_elements, min_gain)
+    if c_min == "auto":
+        c_min = _smallest_start(oracle, purse, cost_aware, limits)
+    else:
+        cheapest = purse.prices(np.arange(oracle.n_elements)).min(initial=np.inf)
+        if not cheapest <= _most(c_min):
+            raise ValueError(f"no element costs c_min = {c_min:g} or less; the cheapest costs {cheapest:g}")
+    return _Run(oracle, purse, cost_aware, limits, on_step, c_min=float(c_min)).to_the_end()
+
+
+def best_of_greedy_or_single(
+    function: Objective, costs: ArrayLike | Prices, budget: float
+) -> tuple[NDArray[np.intp], float]:
+    """For one known budget: the greedy set or the best single element, whichever is worth more.
+
+    At least ``(1 - 1/e) / 2`` of the optimum of a submodular function. Sets for different budgets are not nested, so this
+    makes no anytime sequence.
+
+    Returns
+    -------
+    (elements, value)
+    """
+    oracle, purse = opened(function, costs)
+    many = greedy(oracle.restart(), purse.restart(), budget=budget)
+    single = greedy(oracle, purse, budget=budget, cost_aware=False, max_elements=1)
+    better = max(many, single, key=lambda selection: selection.values[-1:].sum())
+    return better.order, float(better.values[-1:].sum())
+
+
+# ---------------------------------------------------------------------- the loop
+
+
+def opened(function: Objective, costs: ArrayLike | Prices) -> tuple[GainOracle, Prices]:
+    """A function and its costs as an oracle and a purse."""
+    purse = costs if isinstance(costs, (FlatPrices, GroupPrices)) else FlatPrices(costs)
+    oracle = function if isinstance(function, GainOracle) else SetFunction(function, purse.n_elements)
+    if oracle.n_elements != purse.n_elements:
+        raise ValueError(
+            f"the function has {oracle.n_elements} elements, but there are {purse.n_elements} costs"
+        )
+    return oracle, purse
+
+
+def checked_gains(oracle: GainOracle, candidates: NDArray[np.intp]) -> Array:
+    """The gains of ``candidates``, rounding errors below zero taken for zero, true losses for an error."""
+    gains = np.asarray(oracle.gains(candidates), dtype=np.float64)
+    bad = ~(np.isfinite(gains) & (gains >= -_SLACK * max(1.0, abs(oracle.value))))
+    if bad.any():
+        at = int(np.argmax(bad))
+        what = f"loses {-gains[at]:.3g}" if np.isfinite(gains[at]) else f"gains {gains[at]}"
+        raise ValueError(
+            f"adding element {candidates[at]} {what}: greedy selection needs a monotone function with finite values"
+        )
+    return np.maximum(gains, 0.0)
+
+
+def _most(amount: _Amount) -> _Amount:
+    """``amount`` and what rounding may have added to a sum that equals it."""
+    return amount * (1 + SUM_SLACK)
+
+
+def _checked_budget(budget: ArrayLike) -> Array:
+    budget = np.asarray(budget, dtype=np.float64)
+    if np.isnan(budget).any():
+        raise ValueError("budget is NaN; give a number of units")
+    return budget
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """When a run ends."""
+
+    budget: float | None
+    max_elements: int | None
+    min_gain: float | None
+
+    def __post_init__(self) -> None:
+        _checked_budget(np.inf if self.budget is None else self.budget)
+        if self.max_elements is not None and self.max_elements < 0:
+            raise ValueError(f"max_elements is {self.max_elements}; it cannot be negative")
+
+    def fit(self, spent: float | Array, prices: Array) -> NDArray[np.bool_]:
+        """Which prices can be paid on top of what was spent."""
+        return np.asarray(spent + prices <= (np.inf if self.budget is None else _most(self.budget)))
+
+    def stop(self, gains: Array) -> bool:
+        """Whether none of these gains is enough to go on."""
+        return not gains.size or (self.min_gain is not None and bool(gains.max() < self.min_gain))
+
+
+@dataclass
+class _Run:
+    """A run under way; with ``c_min`` a doubling one."""
+
+    oracle: GainOracle
+    purse: Prices
+    cost_aware: bool
+    limits: _Limits
+    on_step: Callable[[int, int], None] | None = None
+    c_min: float | None = None
+    stuck_at: int | None = None
+
+    def __post_init__(self) -> None:
+        n, most = self.oracle.n_elements, self.limits.max_elements
+        self.n_steps = n if most is None else min(most, n)
+        self.order: list[int] = []
+        self.paid: list[float] = []
+        self.values: list[float] = []
+        self.best_rates: list[float] = []
+
+    def to_the_end(self, give_up: bool = False) -> Selection:
+        """Look at all that is left before each step; with ``give_up``, end where doubling gets stuck."""
+        left = np.arange(self.oracle.n_elements)
+        while len(self.order) < self.n_steps:
+            gains, prices = checked_gains(self.oracle, left), self.purse.prices(left)
+            allowed = np.flatnonzero(self.limits.fit(self.purse.spent, prices))
+            if self.limits.stop(gains[allowed]):
+                break
+            if self.c_min is not None:
+                # Until something has been paid for, the next purchase is the first.
+                allowed = self._no_dearer(self.purse.spent or self.c_min, prices, allowed)
+                if give_up and self.stuck_at is not None:
+                    break
+            scores = rates_of(gains, prices) if self.cost_aware else gains
+            at = _first_of_best(scores, prices, allowed)
+            self._take(int(left[at]), rates_of(gains, self.purse.shares(left)).max())
+            left = np.delete(left, at)
+        return self._finished()
+
+    def _no_dearer(self, most: float, prices: Array, allowed: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Those of ``allowed`` that cost at most so much; if there are none, we are stuck, and take the cheapest."""
+        cheap = prices[allowed] <= _most(most)
+        if not cheap.any():
+            self.stuck_at = self.stuck_at or len(self.order) + 1
+            cheap = prices[allowed] == prices[allowed].min()
+        return np.asarray(allowed[cheap])
+
+    def to_the_end_lazily(self) -> Selection:
+        """Keep a queue of old gains, which only fall when the function is submodular."""
+        everything = np.arange(self.oracle.n_elements)
+        prices = self.purse.prices(everything)
+        gains = checked_gains(self.oracle, everything)  # of each element when last looked at
+        rates = rates_of(gains, prices)
+        seen = np.zeros(everything.size, dtype=np.intp)  # steps taken by then
+
+        def entry(x: int) -> tuple[float, float, int]:
+            return -float(rates[x] if self.cost_aware else gains[x]), float(prices[x]), x
+
+        queue = [entry(x) for x in range(everything.size)]
+        heapq.heapify(queue)
+        while queue and len(self.order) < self.n_steps:
+            x = heapq.heappop(queue)[2]
+            if not self.limits.fit(self.purse.spent, prices[x]):
+                continue  # it will never fit again
+            if seen[x] < len(self.order):
+                gains[x] = checked_gains(self.oracle, everything[[x]])[0]
+                rates[x] = rates_of(gains[[x]], prices[[x]])[0]
+                seen[x] = len(self.order)
+                heapq.heappush(queue, entry(x))
+                continue
+            if self.limits.stop(gains[[x]]):  # by rate the best, but another may gain more
+                fit = [y for *_, y in queue if self.limits.fit(self.purse.spent, prices[y])]
+                if self.limits.stop(gains[fit]) or self.limits.stop(
+                    checked_gains(self.oracle, everything[fit])
+                ):
+                    break
+            self._take(x, rates.max())
+            gains[x] = rates[x] = 0.0
+        return self._finished()
+
+    def _take(self, element: int, best_rate: float) -> None:
+        self.best_rates.append(float(best_rate))
+        self.oracle.add(element)
+        self.paid.append(self.purse.buy(element))
+        self.order.append(element)
+        self.values.append(float(self.oracle.value))
+        if self.on_step is not None:
+            self.on_step(len(self.order), element)
+
+    def _finished(self) -> Selection:
+        return Selection(
+            order=np.array(self.order, dtype=np.intp),
+            prices=np.array(self.paid, dtype=np.float64),
+            costs=np.cumsum(np.array(self.paid, dtype=np.float64)),
+            values=np.array(self.values, dtype=np.float64),
+            best_rates=np.array(self.best_rates, dtype=np.float64),
+            n_elements=self.oracle.n_elements,
+            schedule="greedy" if self.c_min is None else "doubling",
+            c_min=self.c_min,
+            stuck_at=self.stuck_at,
+        )
+
+
+def _first_of_best(scores: Array, prices: Array, allowed: NDArray[np.intp]) -> int:
+    """Position of the highest score among ``allowed``; of equals the cheapest, then the first."""
+    best = allowed[scores[allowed] == scores[allowed].max()]
+    return int(best[np.argmin(prices[best])])
+
+
+def _smallest_start(oracle: GainOracle, purse: Prices, cost_aware: bool, limits: _Limits) -> float:
+    """The smallest price that, as ``c_min``, never gets doubling stuck; if there is none, the one that gets furthest."""
+    everything = np.arange(oracle.n_elements)
+    prices = purse.prices(everything)
+    starts = np.unique(prices[limits.fit(0.0, prices) & (prices > 0)])
+    stuck_after: Iterable[float]
+    if purse.shared or (prices == 0).any():
+        stuck_after = (_trial(oracle, purse, cost_aware, limits, float(start)) for start in starts)
+    else:
+        gains = checked_gains(oracle, everything)
+        scores = rates_of(gains, prices) if cost_aware else gains
+        firsts = [_first_of_best(scores, prices, np.flatnonzero(prices <= _most(start))) for start in starts]
+        stuck_after = _next_gap(np.sort(prices), prices[firsts], limits)
+    best, furthest = float(prices.min(initial=np.inf)), 0.0
+    for start, steps in zip(starts, stuck_after, strict=True):
+        if steps > furthest:
+            best, furthest = float(start), steps
+        if steps == np.inf:
+            break
+    return best
+
+
+def _trial(oracle: GainOracle, purse: Prices, cost_aware: bool, limits: _Limits, start: float) -> float:
+    """Steps that doubling takes before it gets stuck."""
+    run = _Run(oracle.restart(), purse.restart(), cost_aware, limits, c_min=start)
+    trial = run.to_the_end(give_up=True)
+    return np.inf if trial.doubling_capable else trial.order.size
+
+
+def _next_gap(prices: Array, firsts: Array, limits: _Limits) -> Array:
+    """Steps that doubling takes before it gets stuck, by the price of its first element.
+
+    When it is stuck it has bought what costs no more than it has spent, hence the k cheapest for some k, and the next costs more
+    than all of them: a gap in the sorted ``prices``. A run that begins below a gap cannot cross it. So all depends on the first.
+    """
+    below = np.cumsum(prices)[:-1]
+    gaps = 1 + np.flatnonzero((prices[1:] > _most(below)) & limits.fit(below, prices[1:]))
+    if limits.max_elements is not None:
+        gaps = gaps[gaps < limits.max_elements]
+    return np.append(gaps, np.inf)[np.searchsorted(gaps, 1 + np.searchsorted(prices, firsts))]

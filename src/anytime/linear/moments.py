@@ -1,0 +1,225 @@
+"""Second moments of a table, gathered chunk by chunk: all that least squares needs to know of the data.
+
+One pass, O(n d²) time, O(d²) memory, float64 whatever the chunks are. A missing value counts as the mean of its column over the
+rows that have it, exactly, although that mean is known only at the end: sums over the gaps are kept beside the sums over the values.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+__all__ = ["Moments", "Standardised"]
+
+_CHUNK_BYTES = 1 << 26  # of float64 copies made at a time
+_CONSTANT = (
+    1e-24  # a column whose variance is below this share of its squared size is constant but for rounding
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """Moments of columns and targets of mean 0 and variance 1.
+
+    Attributes
+    ----------
+    covariance : (d, d)
+        ``X'X / n``; a constant column is a row and column of zeros.
+    correlation : (d, k)
+        ``X'Y / n``.
+    power : (k,)
+        ``diag(Y'Y / n)``: 1, or 0 for a constant target.
+    mean, scale : (d,)
+        A constant column has scale 1.
+    target_mean, target_scale : (k,)
+    n_samples : float
+        Total weight.
+    """
+
+    covariance: Array
+    correlation: Array
+    power: Array
+    mean: Array
+    scale: Array
+    target_mean: Array
+    target_scale: Array
+    n_samples: float
+
+
+class Moments:
+    """Sums over rows seen so far.
+
+    Parameters
+    ----------
+    n_columns, n_targets : int
+
+    Examples
+    --------
+    >>> moments = Moments(2, 1)
+    >>> moments.add(np.array([[1.0, 4.0], [3.0, np.nan]]), np.array([[1.0], [2.0]]))
+    >>> moments.standardised().mean
+    array([2., 4.])
+    """
+
+    def __init__(self, n_columns: int, n_targets: int) -> None:
+        self.n_columns, self.n_targets = n_columns, n_targets
+        self.weight = 0.0
+        self.shift: Array | None = None  # near the means, so that squares do not drown the variances
+        self.target_shift = np.zeros(n_targets)
+        self.sums = np.zeros(n_columns)
+        self.products = np.zeros((n_columns, n_columns))
+        self.target_sums = np.zeros(n_targets)
+        self.target_squares = np.zeros(n_targets)
+        self.cross = np.zeros((n_columns, n_targets))
+        # Sums over the rows in which column i is missing: of 1 (with column j missing too), of x_j, of y.
+        self.gaps: Array | None = None
+        self.gap_sums: Array | None = None
+        self.gap_targets: Array | None = None
+
+    def beside(self) -> Moments:
+        """Empty sums that can be merged with these."""
+        other = Moments(self.n_columns, self.n_targets)
+        other.shift, other.target_shift = self.shift, self.target_shift
+        return other
+
+    # ------------------------------------------------------------------ gathering
+
+    def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None = None) -> None:
+        """Add rows.
+
+        Parameters
+        ----------
+        X : (n, d)
+            NaN where a value is missing.
+        Y : (n, k)
+        weight : (n,), default=None
+        """
+        rows = max(1, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
+        for first in range(0, len(X), rows):
+            part = slice(first, first + rows)
+            self._add(X[part], Y[part], None if weight is None else weight[part])
+
+    def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
+        if self.shift is None:
+            with np.errstate(all="ignore"):
+                self.shift = (
+                    np.nan_to_num(np.nanmean(X, axis=0, dtype=np.float64))
+                    if len(X)
+                    else np.zeros(self.n_columns)
+                )
+            self.target_shift = Y.mean(axis=0) if len(Y) else self.target_shift
+        Z = np.subtract(X, self.shift, dtype=np.float64)
+        missing = np.isnan(Z.sum(axis=0))
+        T = Y - self.target_shift
+        root = None if weight is None else np.sqrt(weight)[:, None]
+        if missing.any():
+            self._add_gaps(Z, T, np.flatnonzero(missing), weight)
+        self.weight += float(len(X) if weight is None else weight.sum())
+        if root is not None:
+            Z *= root
+            self.sums += root[:, 0] @ Z
+            self.target_sums += (root[:, 0] ** 2) @ T
+            T = T * root
+        else:
+            self.sums += Z.sum(axis=0)
+            self.target_sums += T.sum(axis=0)
+        self.products += Z.T @ Z
+        self.cross += Z.T @ T
+        self.target_squares += (T**2).sum(axis=0)
+
+    def _add_gaps(self, Z: Array, T: Array, columns: NDArray[np.intp], weight: Array | None) -> None:
+        """Count the gaps of ``columns``, then fill them with 0."""
+        if self.gaps is None or self.gap_sums is None or self.gap_targets is None:
+            self.gaps = np.zeros((self.n_columns, self.n_columns))
+            self.gap_sums = np.zeros((self.n_columns, self.n_columns))
+            self.gap_targets = np.zeros((self.n_columns, self.n_targets))
+        gap = np.isnan(Z[:, columns])
+        Z[:, columns] = np.where(gap, 0.0, Z[:, columns])
+        U = gap.astype(np.float64)
+        weighted = U if weight is None else U * weight[:, None]
+        self.gaps[np.ix_(columns, columns)] += weighted.T @ U
+        self.gap_sums[columns] += weighted.T @ Z
+        self.gap_targets[columns] += weighted.T @ T
+
+    def merged(self, other: Moments) -> Moments:
+        """The sums over the rows of both; ``other`` came from ``beside``."""
+        if other.shift is not None and self.shift is not None and not np.array_equal(self.shift, other.shift):
+            raise ValueError("these moments were gathered apart; use beside()")
+        total = copy.copy(self)
+        total.shift = other.shift if self.shift is None else self.shift
+        for name in ("weight", "sums", "products", "target_sums", "target_squares", "cross"):
+            setattr(total, name, getattr(self, name) + getattr(other, name))
+        for name in ("gaps", "gap_sums", "gap_targets"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            setattr(total, name, theirs if mine is None else mine if theirs is None else mine + theirs)
+        return total
+
+    # ------------------------------------------------------------------ reading
+
+    def means(self) -> tuple[Array, Array]:
+        """Means of the columns, over the rows that have them, and of the targets."""
+        counts = self.weight - (0.0 if self.gaps is None else np.diag(self.gaps))
+        centre = np.divide(self.sums, counts, out=np.zeros(self.n_columns), where=counts > 0)
+        shift = np.zeros(self.n_columns) if self.shift is None else self.shift
+        return shift + centre, self.target_shift + self.target_sums / self.weight
+
+    def centred(
+        self, mean: Array | None = None, target_mean: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Moments about the means, or about given ones: ``X'X / n`` (d, d), ``X'Y / n`` (d, k) and ``diag(Y'Y / n)`` (k,).
+
+        A missing value counts as the mean (so as 0 here).
+        """
+        own_mean, own_target = self.means()
+        shift = np.zeros(self.n_columns) if self.shift is None else self.shift
+        m = (own_mean if mean is None else mean) - shift
+        t = (own_target if target_mean is None else target_mean) - self.target_shift
+        n = self.weight
+        if self.gaps is None or self.gap_sums is None or self.gap_targets is None:
+            # rank-2 correction, one pass: Σ(z_i - m_i)(z_j - m_j) = P_ij - m_i s_j - s_i m_j + n m_i m_j
+            half = self.sums / n - 0.5 * m
+            C = self.products / n
+            C -= np.outer(m, half)
+            C -= np.outer(half, m)
+            V = (
+                self.cross / n
+                - np.outer(self.sums / n, t)
+                - np.outer(m, self.target_sums / n)
+                + np.outer(m, t)
+            )
+        else:
+            missing = np.diag(self.gaps)
+            seen_sums = self.sums - self.gap_sums  # [i, j]: Σ of x_j over the rows that have x_i
+            both = n - missing[:, None] - missing[None, :] + self.gaps
+            cross_sums = m[:, None] * seen_sums
+            C = (self.products - cross_sums - cross_sums.T + np.outer(m, m) * both) / n
+            seen_targets = self.target_sums - self.gap_targets  # [i]: Σ of y over the rows that have x_i
+            seen = (n - missing)[:, None]
+            V = (self.cross - m[:, None] * seen_targets - (self.sums - m * seen[:, 0])[:, None] * t) / n
+        power = self.target_squares / n - 2 * t * self.target_sums / n + t**2
+        return C, V, np.maximum(power, 0.0)
+
+    def standardised(self, like: Standardised | None = None) -> Standardised:
+        """Moments in units of the standard deviations, or in those of another set of rows."""
+        mean, target_mean = self.means() if like is None else (like.mean, like.target_mean)
+        C, V, power = self.centred(mean, target_mean)
+        if like is None:
+            variance = np.diag(C).copy()
+            constant = variance <= _CONSTANT * np.maximum(mean**2, 1e-280)
+            scale = np.where(constant, 1.0, np.sqrt(np.maximum(variance, 1e-300)))
+            flat = power <= _CONSTANT * np.maximum(target_mean**2, 1e-280)
+            target_scale = np.where(flat, 1.0, np.sqrt(np.maximum(power, 1e-300)))
+        else:
+            scale, target_scale, constant = like.scale, like.target_scale, np.diag(like.covariance) == 0
+        per = np.where(constant, 0.0, 1.0 / scale)
+        C *= per
+        C *= per[:, None]
+        V = V * per[:, None] / target_scale
+        return Standardised(
+            C, V, power / target_scale**2, mean, scale, target_mean, target_scale, float(self.weight)
+        )

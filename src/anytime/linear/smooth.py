@@ -1,0 +1,422 @@
+"""Sequences of feature groups for any smooth loss: generalised linear models, several outputs, bounded weights.
+
+The value of a set of columns is how much less risk the best linear model on them has than the best constant (Hu et al., seed 000,
+equation 3.27; Grubb, *Anytime Prediction*, seed 003, objectives SQ, SM, with ridge or a bound on the weights). An *objective*
+finds that model; two *oracles* over any objective tell greedy selection what a group would gain: from the gradient (orthogonal
+matching pursuit, Algorithm 5 of seed 000), or by refitting with every candidate (forward regression). Squared loss has a much
+faster engine of its own; here it serves for bounded weights, and as the naive version that the fast one is compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import brentq
+
+from anytime.linear.solver import bounded_solution, definite_root, inverse_root, minimised
+from anytime.losses import Loss, Target, training_loss
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.intp]
+
+__all__ = ["Fit", "GradientOracle", "Objective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The best linear model on some columns: scores are ``intercept + Z[:, columns] @ weights``.
+
+    Attributes
+    ----------
+    columns : (k,) int
+        In the order they were added.
+    intercept : (K,)
+    weights : (k, K)
+    value : float
+        How much less risk it has than the model without columns.
+    gram : (k, k), or None
+    scores : (n, K), or None
+        What an objective keeps to extend the fit.
+    """
+
+    columns: Columns
+    intercept: Array
+    weights: Array
+    value: float = 0.0
+    gram: NDArray[Any] | None = None
+    scores: Array | None = None
+
+
+class Objective(Protocol):
+    """What linear models are fitted for."""
+
+    n_columns: int
+
+    def empty(self) -> Fit:
+        """The best model without columns."""
+
+    def extended(self, fit: Fit, columns: Columns) -> Fit:
+        """The best model on the columns of ``fit`` and some new ones."""
+
+    def residual(self, fit: Fit) -> Array:
+        """Minus the gradient of the risk in the weight of every column, (D, K); columns not in ``fit`` have weight 0."""
+
+    def curvature(self, columns: Columns) -> Array:
+        """What the second derivative of the risk in the weights of ``columns`` does not exceed, for each output, (k, k)."""
+
+
+# ---------------------------------------------------------------------- objectives
+
+
+class SmoothObjective:
+    """The mean of a smooth loss on data, with a ridge, or a bound on the weights, or both.
+
+    ``risk = mean loss + ridge / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. Refits start from
+    the fit they extend and end where the gradient has fallen below ``tol`` of its size at ``W = 0``, both measured in coordinates
+    in which the second derivative is near the identity (``H <= M S + ridge I``, S the Gram matrix of the columns).
+
+    Parameters
+    ----------
+    Z : (n, D) float64 or float32
+        Copied unless it is in Fortran order. With float32, gradients are exact to six or seven digits: choose ``tol`` accordingly.
+    y : (n,) or (n, K)
+        Class numbers or targets, as the loss reads them.
+    loss : str or Loss
+    n_outputs : int, default=None
+        Number of scores per row; as many as ``y`` shows when not given.
+    ridge : float, default=0
+    bound : float, default=None
+    fit_intercept : bool, default=True
+        False: scores are 0 before the first column.
+    sample_weight : (n,), default=None
+    tol : float, default=1e-8
+    max_iter : int, default=1000
+        L-BFGS iterations per refit.
+    """
+
+    def __init__(
+        self,
+        Z: NDArray[Any],
+        y: Target,
+        loss: str | Loss,
+        *,
+        n_outputs: int | None = None,
+        ridge: float = 0.0,
+        bound: float | None = None,
+        fit_intercept: bool = True,
+        sample_weight: ArrayLike | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        self.features = np.asfortranarray(Z).T  # (D, n): a column's numbers lie side by side
+        self.n_columns, n = self.features.shape
+        self.y, self.loss = np.asarray(y), training_loss(loss)
+        self.gradient = self.loss.required_gradient()
+        self.n_outputs = self.loss.n_outputs(self.y) if n_outputs is None else n_outputs
+        self.ridge, self.bound = _checked(ridge, bound)
+        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self.weight = weight / weight.sum()
+        base = np.zeros(self.n_outputs)
+        if fit_intercept:
+            base = self.loss.base(self.y, self.n_outputs, self.weight)
+        scores = np.tile(base, (n, 1))
+        self._empty = Fit(
+            columns=np.empty(0, dtype=np.intp),
+            intercept=base,
+            weights=np.empty((0, self.n_outputs)),
+            gram=np.empty((0, 0), dtype=self.features.dtype),
+            scores=scores,
+        )
+        self._risk = float(self.weight @ self.loss.per_row(scores, self.y))
+        self.smoothness = self.loss.smoothness or self._curvature_at(scores)
+        self._slope = self.residual(self._empty)  # the yardstick of ``tol``
+
+    def empty(self) -> Fit:
+        """The best constant."""
+        return self._empty
+
+    def extended(self, fit: Fit, columns: Columns) -> Fit:
+        """The best model on the columns of ``fit`` and some new ones."""
+        if not columns.size:
+            return fit
+        together = np.concatenate([fit.columns, columns])
+        design = self.features[together]
+        gram = self._extended_gram(fit, design)
+        point = (np.vstack([fit.weights, np.zeros((columns.size, self.n_outputs))]), fit.intercept)
+        slope = self._slope[together]
+
+        def solved(multiplier: float) -> float:
+            """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
+            nonlocal point
+            point = self._solved(design, gram, slope, point, self.ridge + multiplier)
+            size = float(np.linalg.norm(point[0]))
+            return np.inf if self.bound is None or size == 0 else 1.0 / size - 1.0 / self.bound
+
+        # Bounded weights are ridge weights for some larger ridge, at most |b| / bound (the conditions of Karush, Kuhn and Tucker).
+        if solved(0.0) < 0 and self.bound is not None:
+            most = float(np.linalg.norm(slope)) / self.bound
+            solved(brentq(solved, 0.0, most, xtol=self.tol * most, rtol=max(self.tol, 1e-15)))
+            point = (point[0] * (self.bound / np.linalg.norm(point[0])), point[1])
+        weights, intercept = point
+        scores = self._scores(design, weights, intercept)
+        risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (weights**2).sum()
+        return Fit(together, intercept, weights, self._risk - float(risk), gram, scores)
+
+    def residual(self, fit: Fit) -> Array:
+        """Minus the gradient in every weight: one pass over the data, O(nDK)."""
+        assert fit.scores is not None, "this fit was put away; only the latest can be extended"
+        pull = -self.weight[:, None] * self.gradient(fit.scores, self.y)
+        b = (self.features @ pull.astype(self.features.dtype)).astype(np.float64)
+        b[fit.columns] -= self.ridge * fit.weights
+        return b
+
+    def curvature(self, columns: Columns) -> Array:
+        """``M S + ridge I`` of these columns."""
+        some = self.features[columns]
+        gram = ((some * self.weight.astype(some.dtype)) @ some.T).astype(np.float64)
+        return self.smoothness * gram + self.ridge * np.eye(columns.size)
+
+    def _scores(self, design: NDArray[Any], weights: Array, intercept: Array) -> Array:
+        return np.asarray((design.T @ weights.astype(design.dtype)).astype(np.float64) + intercept)
+
+    def _extended_gram(self, fit: Fit, design: NDArray[Any]) -> NDArray[Any]:
+        """The Gram matrix of ``design``, whose first rows are the columns of ``fit``."""
+        assert fit.gram is not None, "this fit was put away; only the latest can be extended"
+        k = fit.columns.size
+        gram = np.empty((len(design), len(design)), dtype=design.dtype)
+        gram[:k, :k] = fit.gram
+        gram[:, k:] = design @ (design[k:] * self.weight.astype(design.dtype)).T
+        gram[k:, :k] = gram[:k, k:].T
+        return gram
+
+    def _curvature_at(self, scores: Array) -> float:
+        """A size of the second derivative for losses that declare no bound: the largest over outputs of its mean at ``scores``."""
+        step, here, largest = 1e-4, self.gradient(scores, self.y), 0.0
+        for k in range(self.n_outputs):
+            ahead = scores.copy()
+            ahead[:, k] += step
+            rise = self.weight @ (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step
+            largest = max(largest, float(rise))
+        return largest or 1.0
+
+    def _solved(
+        self, design: NDArray[Any], gram: NDArray[Any], slope: Array, point: tuple[Array, Array], ridge: float
+    ) -> tuple[Array, Array]:
+        """Weights and intercept of least risk for this ridge, searched from ``point``."""
+        root = definite_root(self.smoothness * gram, ridge)
+        unit = (
+            np.sqrt(self.smoothness) if self.fit_intercept else np.inf
+        )  # of the intercept; infinite: it stays
+        n_weights, dtype = point[0].size, root.dtype
+
+        def weights_at(u: Array) -> Array:
+            flat = u[:n_weights].reshape(len(root), -1).astype(dtype)
+            w = solve_triangular(root, flat, lower=True, trans="T", check_finite=False)
+            return w.astype(np.float64)
+
+        def in_units(b: Array) -> Array:
+            return solve_triangular(root, b.astype(dtype), lower=True, check_finite=False).astype(np.float64)
+
+        def risk(u: Array) -> tuple[float, Array]:
+            w, a = weights_at(u), origin + u[n_weights:] / unit
+            scores = self._scores(design, w, a)
+            pull = self.weight[:, None] * self.gradient(scores, self.y)
+            value = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * ridge * (w**2).sum()
+            g = (design @ pull.astype(design.dtype)).astype(np.float64) + ridge * w
+            return float(value), np.concatenate([in_units(g).ravel(), pull.sum(axis=0) / unit])
+
+        origin = point[1]
+        began = (root.T @ point[0].astype(dtype)).astype(np.float64)
+        goal = self.tol * float(np.abs(in_units(slope)).max(initial=0.0))
+        u = minimised(risk, np.concatenate([began.ravel(), np.zeros(self.n_outputs)]), goal, self.max_iter)
+        return weights_at(u), origin + u[n_weights:] / unit
+
+
+class QuadraticObjective:
+    """Squared loss seen through moments alone, refitted from scratch each time.
+
+    ``F = max tr(V'W) - tr(W'(S + ridge I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound (seed 003,
+    objective SQ-con). Without one this is the naive ridge regression with which faster code is compared.
+
+    Parameters
+    ----------
+    S : (D, D)
+        ``X'X / n``.
+    V : (D,) or (D, K)
+        ``X'Y / n``.
+    ridge : float, default=0
+    bound : float, default=None
+    """
+
+    def __init__(self, S: ArrayLike, V: ArrayLike, *, ridge: float = 0.0, bound: float | None = None) -> None:
+        self.ridge, self.bound = _checked(ridge, bound)
+        S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
+        self.C = S + ridge * np.eye(len(S))
+        self.V = V.reshape(len(S), -1)
+        self.n_columns, self.n_outputs = self.V.shape
+
+    def empty(self) -> Fit:
+        """All scores 0."""
+        return Fit(np.empty(0, dtype=np.intp), np.zeros(self.n_outputs), np.empty((0, self.n_outputs)))
+
+    def extended(self, fit: Fit, columns: Columns) -> Fit:
+        """The best weights on the columns of ``fit`` and some new ones."""
+        if not columns.size:
+            return fit
+        together = np.concatenate([fit.columns, columns])
+        C, V = self.C[np.ix_(together, together)], self.V[together]
+        weights = bounded_solution(C, V, self.bound)
+        value = float((V * weights).sum() - 0.5 * (weights * (C @ weights)).sum())
+        return Fit(together, fit.intercept, weights, value)
+
+    def residual(self, fit: Fit) -> Array:
+        """``V - C W``."""
+        return np.asarray(self.V - self.C[:, fit.columns] @ fit.weights)
+
+    def curvature(self, columns: Columns) -> Array:
+        """``S + ridge I`` of these columns."""
+        return np.asarray(self.C[np.ix_(columns, columns)])
+
+
+# ---------------------------------------------------------------------- oracles
+
+
+class _Pursuit:
+    """A ``GainOracle`` over the groups of an objective's columns; remembers the model after every purchase.
+
+    Attributes
+    ----------
+    fits : list of Fit
+        After each purchase.
+    """
+
+    def __init__(self, objective: Objective, start: ArrayLike) -> None:
+        self.objective, self.start = objective, np.asarray(start, dtype=np.intp)
+        if self.start[0] != 0 or self.start[-1] != objective.n_columns or (np.diff(self.start) < 0).any():
+            raise ValueError(
+                f"start must rise from 0 to the number of columns, {objective.n_columns}, "
+                f"but goes from {self.start[0]} to {self.start[-1]}"
+            )
+        self.n_elements = self.start.size - 1
+        self._clear()
+
+    def _clear(self) -> None:
+        self.fit, self.value = self.objective.empty(), 0.0
+        self.fits: list[Fit] = []
+
+    def columns(self, element: int) -> Columns:
+        """The columns of a group."""
+        return np.arange(self.start[element], self.start[element + 1])
+
+    def add(self, element: int) -> None:
+        """Buy a group and refit."""
+        fit = self.objective.extended(self.fit, self.columns(element))
+        self.fit, self.value = fit, fit.value
+        self.fits.append(replace(fit, gram=None, scores=None))
+
+    def restart(self) -> Self:
+        """The same groups, none bought."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._clear()
+        return other
+
+
+class GradientOracle(_Pursuit):
+    """Orthogonal matching pursuit: a group is judged by the gradient of the risk in its weights, ``b`` (D_g, K) with its sign changed.
+
+    Parameters
+    ----------
+    objective : Objective
+    start : (J+1,) int
+        Group g has the columns ``start[g]:start[g+1]``.
+    score : {"whitened", "plain", "single"}, default="whitened"
+        ``tr(b' H^-1 b) / 2``, with H the bound on the second derivative in the group's weights: a lower bound on the true gain,
+        unless weights are bounded; ``|b|^2 / 2``; or that of the best column alone.
+
+    Examples
+    --------
+    >>> from anytime.greedy import greedy
+    >>> S = [[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]]
+    >>> oracle = GradientOracle(QuadraticObjective(S, [0.6, 0.5, 0.08]), [0, 1, 2, 3])
+    >>> greedy(oracle, [1, 1, 1]).values.round(4)
+    array([0.18  , 0.1832, 0.1874])
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        start: ArrayLike,
+        *,
+        score: Literal["whitened", "plain", "single"] = "whitened",
+    ) -> None:
+        super().__init__(objective, start)
+        self.score = score
+        if score == "whitened":
+            self._whitenings = [
+                inverse_root(objective.curvature(self.columns(g))) for g in range(self.n_elements)
+            ]
+
+    def _clear(self) -> None:
+        super()._clear()
+        self._residual: Array | None = None
+
+    def gains(self, candidates: NDArray[np.intp]) -> Array:
+        """The score of each candidate."""
+        if self._residual is None:
+            self._residual = self.objective.residual(self.fit)
+        return np.array(
+            [self._score(int(g), self._residual[self.columns(g)]) for g in candidates], dtype=np.float64
+        )
+
+    def add(self, element: int) -> None:
+        """Buy a group and refit."""
+        super().add(element)
+        self._residual = None
+
+    def _score(self, group: int, b: Array) -> float:
+        if self.score == "whitened":
+            b = self._whitenings[group] @ b
+        squares = (b**2).sum(axis=1)
+        return 0.5 * float(squares.max(initial=0.0) if self.score == "single" else squares.sum())
+
+
+class RefitOracle(_Pursuit):
+    """Forward regression: a group is judged by what the risk falls when everything is refitted with it.
+
+    Parameters
+    ----------
+    objective : Objective
+    start : (J+1,) int
+        Group g has the columns ``start[g]:start[g+1]``.
+    single : bool, default=False
+        Judge a group by its best column alone; what is bought is still the whole group.
+    """
+
+    def __init__(self, objective: Objective, start: ArrayLike, *, single: bool = False) -> None:
+        super().__init__(objective, start)
+        self.single = single
+
+    def gains(self, candidates: NDArray[np.intp]) -> Array:
+        """The gain of each candidate: one refit for each."""
+        return (
+            np.array([self._value_with(self.columns(g)) for g in candidates], dtype=np.float64) - self.value
+        )
+
+    def _value_with(self, columns: Columns) -> float:
+        trials = columns[:, None] if self.single else columns[None, :]
+        values = [self.objective.extended(self.fit, trial).value for trial in trials]
+        return max(values, default=self.value)
+
+
+def _checked(ridge: float, bound: float | None) -> tuple[float, float | None]:
+    if not (np.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"ridge must be a finite number, 0 or more; got {ridge}")
+    if bound is not None and not bound > 0:
+        raise ValueError(f"bound must be above 0, or None for unbounded weights; got {bound}")
+    return float(ridge), None if bound is None or np.isinf(bound) else float(bound)
