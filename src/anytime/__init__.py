@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anytime import curves, datasets, runtime, testing, trees
+    from anytime import curves, datasets, greedy, linear, runtime, testing, trees
     from anytime._native import StopFlag
     from anytime.costs import FeatureCosts
     from anytime.curves import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from anytime.estimator import budget_scorer
     from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
+    from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
@@ -45,6 +46,8 @@ __all__ = [
     "Extractor",
     "FeatureCosts",
     "Features",
+    "GroupPursuitClassifier",
+    "GroupPursuitRegressor",
     "Plan",
     "Session",
     "Stage",
@@ -55,6 +58,8 @@ __all__ = [
     "curve",
     "curves",
     "datasets",
+    "greedy",
+    "linear",
     "load",
     "make_anytime",
     "pareto_frontier",
@@ -65,7 +70,7 @@ __all__ = [
     "trees",
 ]
 
-_ROOMS = ["curves", "datasets", "runtime", "testing", "trees"]
+_ROOMS = ["curves", "datasets", "greedy", "linear", "runtime", "testing", "trees"]
 _HOMES = {
     "_native": ["StopFlag"],
     "costs": ["FeatureCosts"],
@@ -73,6 +78,7 @@ _HOMES = {
     "estimator": ["budget_scorer"],
     "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],
+    "linear": ["GroupPursuitClassifier", "GroupPursuitRegressor"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],

@@ -81,8 +81,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     @property
     def _plan(self) -> Plan:
         try:
-            return self.__dict__["plan_"]  # type: ignore[no-any-return]
-        except KeyError:
+            return self.plan_
+        except AttributeError:
             # hasattr(model, "order_") has to be False before fit
             raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first") from None
 

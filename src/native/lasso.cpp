@@ -53,24 +53,21 @@ double improve(const GroupLasso& problem, size_t g, double* weights, double* gra
 
 }  // namespace
 
-int64_t descend(const GroupLasso& problem, double* weights, double* gradient, const double* tolerance,
-                int64_t max_sweeps, std::span<double> spare) noexcept {
-  const size_t n_groups = problem.limits.size();
+bool descend(const GroupLasso& problem, double* weights, double* gradient, const double* tolerance,
+             int64_t max_sweeps, double* spare) noexcept {
   const int64_t p = problem.n_outputs;
-  bool everyone = true;  // sweeps over all groups alternate with sweeps over those in use, until these rest
-  int64_t sweeps = 0;
-  while (sweeps < max_sweeps) {
+  bool everyone = true;  // a sweep over all groups, then sweeps over those in use until they rest, and again
+  for (int64_t sweep = 0; sweep < max_sweeps; ++sweep) {
     bool rested = true;
-    for (size_t g = 0; g < n_groups; ++g) {
+    for (size_t g = 0; g < problem.limits.size(); ++g) {
       const int64_t first = problem.start[g], size = problem.start[g + 1] - first;
       if (size == 0 || (!everyone && is_zero(weights + first * p, size * p))) continue;
-      rested &= improve(problem, g, weights, gradient, spare.data()) <= tolerance[g];
+      rested &= improve(problem, g, weights, gradient, spare) <= tolerance[g];
     }
-    ++sweeps;
-    if (rested && everyone) break;
+    if (rested && everyone) return true;
     everyone = rested;
   }
-  return sweeps;
+  return false;
 }
 
 }  // namespace anytime

@@ -28,6 +28,8 @@ __all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
 ESTIMATORS = {
     "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
     "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
+    "GroupPursuitClassifier": "anytime.linear.models:GroupPursuitClassifier",
+    "GroupPursuitRegressor": "anytime.linear.models:GroupPursuitRegressor",
 }
 
 _LONGEST_REPR = 2000

@@ -1,0 +1,190 @@
+"""What is proved of a fitted sequence: how near each of its prefixes is to the best that the same money could have bought."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.greedy.bounds import doubling_bound, greedy_bound
+from anytime.greedy.selection import Selection
+
+Array = NDArray[np.float64]
+
+__all__ = ["Certificate"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A guarantee for every budget, on the rows that the sequence was chosen on.
+
+    Values are shares of the risk before anything is bought: for squared loss, of the variance. Nothing is said of new rows.
+
+    Parameters
+    ----------
+    selection : Selection
+        Costs in the unit of the prices.
+    risk : float
+        Before anything is bought.
+    constant : float or callable
+        ``gamma``, or how to find it: an eigenvalue problem that is put off until somebody asks.
+    unit : str, default=None
+    shared : bool, default=False
+        Whether groups share what they require. The bound from the run then still holds, the one from theory does not.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> certificate = at.GroupPursuitRegressor(costs=costs, selection="forward", ridge=0.1).fit(X, y).certificate_
+    >>> bool(certificate.reached(20) <= certificate.ceiling(20)), 0 < certificate.gamma <= 1
+    (True, True)
+    """
+
+    selection: Selection
+    risk: float
+    constant: float | Callable[[], float] = 1.0
+    unit: str | None = None
+    shared: bool = False
+    _known: dict[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def gamma(self) -> float:
+        """How near to submodular the objective is, between 0 (nothing is promised) and 1."""
+        if "gamma" not in self._known:
+            self._known["gamma"] = float(self.constant() if callable(self.constant) else self.constant)
+            object.__setattr__(self, "constant", self._known["gamma"])  # what it took is no longer needed
+        return self._known["gamma"]
+
+    def reached(self, budget: ArrayLike) -> Array:
+        """Share of the initial risk that the prefix within ``budget`` removes."""
+        return self.selection.value_at(budget) / self.risk if self.risk > 0 else np.zeros(np.shape(budget))
+
+    def ceiling(self, budget: ArrayLike) -> Array:
+        """What no set of groups within ``budget`` can exceed: the on-line bound of Lemma 4.2.3, read off the run."""
+        if self.risk <= 0:
+            return np.zeros(np.shape(budget))
+        return np.asarray(np.minimum(self.selection.upper_bound(budget, self.gamma) / self.risk, 1.0))
+
+    def share(self, budget: ArrayLike) -> Array:
+        """The part of the best possible that is certainly reached within ``budget``; 1 where nothing is to be had."""
+        reached, ceiling = self.reached(budget), self.ceiling(budget)
+        return np.asarray(
+            np.where(ceiling > 0, np.minimum(reached / np.where(ceiling > 0, ceiling, 1.0), 1.0), 1.0)
+        )
+
+    def promised(self, budget: float, rival: float | None = None) -> float:
+        """The share promised before any data is seen: of the best set that costs ``rival``, at the prefix within ``budget``.
+
+        Greedy: ``1 - exp(-gamma * spent / rival)`` (Theorem 3.3.2), with what the prefix really spent. Doubling: a rival of a sixth
+        of the budget, at any budget above ``c_min`` (Theorem 4.4.4); another ``rival`` is answered as for greedy. 0 where groups
+        share requirements, or a doubling run got stuck.
+        """
+        if self.shared or not self.selection.order.size:
+            return 0.0
+        if self.selection.schedule == "doubling" and rival is None:
+            first = self.selection.c_min or 0.0
+            capable = self.selection.doubling_capable and budget > first
+            return float(doubling_bound(1.0, gamma=self.gamma)) if capable else 0.0
+        if self.selection.schedule == "doubling":
+            return 0.0
+        spent = np.concatenate([[0.0], self.selection.costs])[self.selection.n_affordable(budget)]
+        against = float(budget if rival is None else rival)
+        return float(greedy_bound(1.0, float(spent), against, gamma=self.gamma)) if against > 0 else 0.0
+
+    def summary(self, budgets: ArrayLike | None = None) -> list[dict[str, float]]:
+        """One entry per budget: what is reached, the ceiling, the certified share and the promised one."""
+        total = float(self.selection.costs[-1]) if self.selection.costs.size else 0.0
+        asked = np.array([0.1, 0.25, 0.5, 0.75, 1.0]) * total if budgets is None else np.atleast_1d(budgets)
+        return [
+            {
+                "budget": float(b),
+                "reached": float(self.reached(b)),
+                "ceiling": float(self.ceiling(b)),
+                "certified": float(self.share(b)),
+                "promised": self.promised(float(b)),
+            }
+            for b in asked
+        ]
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        entries = self.summary()
+        parts = [f"{entry['certified']:.0%} with {entry['budget']:.4g}{unit}" for entry in entries]
+        text = f"of what any choice of groups could explain, at least {', '.join(parts)} (gamma {self.gamma:.3g})"
+        if self.selection.schedule == "doubling":
+            stuck = self.selection.stuck_at
+            text += (
+                "; doubling: near the best at every budget"
+                if stuck is None
+                else f"; doubling got stuck at step {stuck}"
+            )
+        return text
+
+    # ------------------------------------------------------------------ keeping it
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.gamma  # noqa: B018  # found now: the matrix it is found from is large, and functions cannot be pickled
+        return dict(self.__dict__)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values and arrays from which ``from_dict`` makes it again."""
+        selection = self.selection
+        return {
+            "gamma": self.gamma,
+            "risk": float(self.risk),
+            "unit": self.unit,
+            "shared": bool(self.shared),
+            "order": np.asarray(selection.order, dtype=np.int64),
+            "prices": selection.prices,
+            "values": selection.values,
+            "best_rates": np.nan_to_num(selection.best_rates, posinf=-1.0),
+            "n_elements": int(selection.n_elements),
+            "schedule": selection.schedule,
+            "c_min": selection.c_min,
+            "stuck_at": selection.stuck_at,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Certificate:
+        """Read what ``to_dict`` gave; ``ValueError`` where it cannot be."""
+        arrays = {
+            name: np.asarray(data[name], dtype=np.float64) for name in ("prices", "values", "best_rates")
+        }
+        order = np.asarray(data["order"], dtype=np.intp)
+        if order.ndim != 1 or any(array.shape != order.shape for array in arrays.values()):
+            raise ValueError("the parts of a certificate do not have the same length")
+        if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["prices"] < 0).any():
+            raise ValueError("a certificate holds a number that is not finite, or a negative price")
+        gamma, risk = float(data["gamma"]), float(data["risk"])
+        if not 0 <= gamma <= 1 or not 0 <= risk < np.inf or data["schedule"] not in ("greedy", "doubling"):
+            raise ValueError("a certificate's constants are out of range")
+        rates = arrays["best_rates"]
+        selection = Selection(
+            order=order,
+            prices=arrays["prices"],
+            costs=np.cumsum(arrays["prices"]),
+            values=arrays["values"],
+            best_rates=np.where(rates < 0, np.inf, rates),
+            n_elements=int(data["n_elements"]),
+            schedule=data["schedule"],
+            c_min=None if data["c_min"] is None else float(data["c_min"]),
+            stuck_at=None if data["stuck_at"] is None else int(data["stuck_at"]),
+        )
+        unit = data["unit"]
+        return cls(selection, risk, gamma, None if unit is None else str(unit), bool(data["shared"]))
+
+
+def in_units(selection: Selection, amounts: Callable[[Array], Array]) -> Selection:
+    """The same run with its prices in units instead of ticks."""
+    one = float(amounts(np.array([1.0]))[0])
+    return replace(
+        selection,
+        prices=amounts(selection.prices),
+        costs=amounts(selection.costs),
+        best_rates=selection.best_rates / one if one > 0 else selection.best_rates,
+        c_min=None if selection.c_min is None else float(amounts(np.array([selection.c_min]))[0]),
+    )

@@ -1,0 +1,458 @@
+"""Anytime linear prediction: groups of columns bought one after the other, with weights refitted for every prefix.
+
+At every budget the answer is provably near the best linear answer that the budget can buy: CS-G-OMP and CS-G-FR of Hu et al.,
+*Efficient Feature Group Sequencing for Anytime Linear Prediction* (seeds 000, chapter 3, and 002), grouped and simultaneous
+forward regression and orthogonal matching pursuit of Grubb, *Anytime Prediction*, chapter 5 (seed 003).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from numbers import Integral, Real
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    validate_data,
+)
+
+from anytime.costs import FeatureCosts
+from anytime.estimator import AnytimeModel
+from anytime.greedy.certificate import Certificate
+from anytime.linear.chunks import Chunk, parquet_chunks
+from anytime.linear.learning import Learned, learn_from_data, learn_from_moments
+from anytime.linear.moments import Moments, Standardised
+from anytime.linear.sequencing import Arrangement, Recipe
+from anytime.losses import Loss, training_loss
+from anytime.plan import Plan
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["GroupPursuit"]
+
+Array = NDArray[np.float64]
+
+_FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
+_PLAIN_RIDGE = 1e-3  # what is taken then
+
+
+class GroupPursuit(AnytimeModel):
+    """What classifier and regressor share."""
+
+    certificate_: Certificate | None
+    ridge_: float
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "selection": [StrOptions({"omp", "forward", "single", "forward_single", "lasso"})],
+        "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
+        "cost_aware": ["boolean"],
+        "schedule": [StrOptions({"greedy", "doubling"})],
+        "c_min": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "loss": [str, Loss],
+        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "norm_bound": [Interval(Real, 0, None, closed="neither"), None],
+        "fit_intercept": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "tol": [Interval(Real, 0, 1, closed="neither")],
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "meter": [StrOptions({"model", "realised"})],
+        "random_state": ["random_state"],
+        "n_jobs": [
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+            None,
+        ],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        selection: str = "omp",
+        whiten: str | bool = "data",
+        cost_aware: bool = True,
+        schedule: str = "greedy",
+        c_min: float | str = "auto",
+        loss: str | Loss = "squared",
+        ridge: float | str = "auto",
+        norm_bound: float | None = None,
+        fit_intercept: bool = True,
+        validation_fraction: float = 0.1,
+        tol: float = 1e-8,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.selection = selection
+        self.whiten = whiten
+        self.cost_aware = cost_aware
+        self.schedule = schedule
+        self.c_min = c_min
+        self.loss = loss
+        self.ridge = ridge
+        self.norm_bound = norm_bound
+        self.fit_intercept = fit_intercept
+        self.validation_fraction = validation_fraction
+        self.tol = tol
+        self.budget = budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ the plan, worked out when asked for
+
+    @property
+    def plan_(self) -> Plan:
+        """The stages: one per group, each with weights of its own. After ``partial_fit`` it is worked out at first use."""
+        if "_stream" in self.__dict__ and "plan_" not in self.__dict__:
+            self._settle()
+        try:
+            return self.__dict__["plan_"]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first") from None
+
+    @plan_.setter
+    def plan_(self, plan: Plan) -> None:
+        self.__dict__["plan_"] = plan
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the order of the groups and fit weights for every prefix. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            NaN where a value is missing: it counts as the mean of its column.
+        y : (n,) or (n, k)
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+        """
+        self._validate_params()
+        fresh = self._unfitted()
+        X, y = fresh._read(X, y, reset=True)
+        weight = None if sample_weight is None else _weights(sample_weight, X)
+        if weight is not None and not weight.all():
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        targets = fresh._targets(y, reset=True)
+        loss = fresh._loss()
+        arrangement = fresh._arranged()
+        if fresh._needs_moments_only(loss):
+            stream = _Stream(fresh, targets.shape[1])
+            stream.add(X, targets, weight)
+            fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
+        else:
+            random = check_random_state(self.random_state)
+            held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
+            learned = learn_from_data(
+                X,
+                targets,
+                weight,
+                arrangement,
+                fresh._recipe(),
+                loss,
+                ridge=self.ridge if held is None or held.sum() >= _FEWEST_HELD else _PLAIN_RIDGE,
+                held=held if held is not None and held.sum() >= _FEWEST_HELD else None,
+                bound=self.norm_bound,
+                fit_intercept=self.fit_intercept,
+                tol=self.tol,
+                n_outputs=fresh._n_outputs(targets),
+                verbose=int(self.verbose),
+            )
+            fresh._set_learned(learned, arrangement, loss)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **labels: Any) -> Self:
+        """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
+
+        The sequence is worked out when the model is next asked for anything, so a long stream costs one pass and one sequence.
+        Squared loss only (for a classifier: ``loss="squared"``), without ``norm_bound``.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,) or (n, k)
+        sample_weight : (n,), default=None
+        classes : (C,), default=None
+            Classifier: all labels there are; needed in the first call.
+        """
+        self._validate_params()
+        known = self.__dict__.get("_stream")
+        fresh = copy.copy(self) if known is not None else self._unfitted()
+        X, y = fresh._read(X, y, reset=known is None)
+        weight = None if sample_weight is None else _weights(sample_weight, X)
+        targets = fresh._targets(y, reset=known is None, **labels)
+        if not fresh._needs_moments_only(fresh._loss()):
+            raise ValueError(
+                "partial_fit keeps second moments, which suffice for squared loss without norm_bound only: "
+                f"set loss='squared' (now {self.loss!r}) and norm_bound=None, or use fit"
+            )
+        if known is None:
+            fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
+            fresh._stream = _Stream(fresh, targets.shape[1])
+        fresh._stream.add(X, targets, weight)
+        for outdated in ("plan_", "certificate_", "ridge_"):
+            fresh.__dict__.pop(outdated, None)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def fit_chunks(
+        self,
+        chunks: str | FilePath | Iterable[Chunk],
+        *,
+        target: str | list[str] | None = None,
+        weight: str | None = None,
+        **labels: Any,
+    ) -> Self:
+        """Fit on more rows than fit in memory.
+
+        Parameters
+        ----------
+        chunks : path or iterable
+            A Parquet file or a folder of them; or (X, y) and (X, y, sample_weight) one after the other.
+        target : str or list of str, default=None
+            The column(s) to predict, in a Parquet file.
+        weight : str, default=None
+            The column of sample weights there.
+        classes : (C,), default=None
+            Classifier: all labels there are. From a Parquet file they are gathered in a first pass over that column.
+        """
+        trained = self._unfitted()
+        if isinstance(chunks, (str, FilePath)):
+            chunks, found = parquet_chunks(
+                chunks, target, weight, labels=hasattr(self, "_label_dtype") and "classes" not in labels
+            )
+            if found is not None:
+                labels = {"classes": found}
+        any_rows = False
+        for chunk in chunks:
+            X, y, *rest = chunk
+            trained.partial_fit(X, y, *rest, **labels)
+            labels, any_rows = {}, True
+        if not any_rows:
+            raise ValueError("there are no rows: the iterable of chunks is empty")
+        trained.plan_  # noqa: B018  # worked out now
+        del trained._stream
+        self.__dict__ = trained.__dict__
+        return self
+
+    def fit_moments(
+        self,
+        covariance: ArrayLike,
+        correlation: ArrayLike,
+        *,
+        mean: ArrayLike | None = None,
+        target_mean: ArrayLike | None = None,
+        target_variance: ArrayLike | None = None,
+        n_samples: float = np.inf,
+        feature_names: list[str] | None = None,
+    ) -> Self:
+        """Fit from second moments alone: data that was reduced elsewhere, or that never had rows.
+
+        Parameters
+        ----------
+        covariance : (d, d)
+            Of the columns (divisor n).
+        correlation : (d,) or (d, k)
+            Covariance of the columns with the targets.
+        mean : (d,), default=None
+            Of the columns; 0 when not given.
+        target_mean, target_variance : float or (k,), default=None
+            0 and 1 when not given.
+        n_samples : float, default=inf
+            Kept for the record.
+        feature_names : list of str, default=None
+
+        Examples
+        --------
+        >>> import anytime as at
+        >>> model = at.GroupPursuitRegressor(selection="forward", ridge=0.0)
+        >>> model.fit_moments([[1, 0.9, 0], [0.9, 1, 0], [0, 0, 1]], [0.6, 0.5, 0.08]).order_
+        ['x0', 'x1', 'x2']
+        """
+        self._validate_params()
+        if self.ridge == "auto":
+            raise ValueError("moments hold no rows to choose a ridge on; set ridge to a number")
+        fresh = self._unfitted()
+        C = check_array(covariance, dtype=np.float64, input_name="covariance")
+        V = np.asarray(check_array(correlation, dtype=np.float64, ensure_2d=False, input_name="correlation"))
+        V = V.reshape(len(V), -1)
+        if C.shape != (len(V), len(V)) or not np.allclose(C, C.T, rtol=1e-6, atol=1e-9 * np.abs(C).max()):
+            raise ValueError(
+                f"covariance must be symmetric with a row per column; it has shape {C.shape}, correlation {V.shape}"
+            )
+        if not fresh._needs_moments_only(fresh._loss()):
+            raise ValueError("moments suffice for squared loss without norm_bound only")
+        fresh._start_from_moments(V.shape[1])
+        variance = np.diag(C).copy()
+        if (variance < 0).any():
+            raise ValueError(f"covariance has a negative variance: {variance.min():g}")
+        scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+        power = np.broadcast_to(
+            1.0 if target_variance is None else np.asarray(target_variance, dtype=np.float64), V.shape[1]
+        )
+        if (power <= 0).any():
+            raise ValueError("target_variance must be positive")
+        standardised = Standardised(
+            C / np.outer(scale, scale),
+            V / np.outer(scale, np.sqrt(power)),
+            np.ones(V.shape[1]),
+            np.zeros(len(C)) if mean is None else np.asarray(mean, dtype=np.float64),
+            scale,
+            np.broadcast_to(
+                0.0 if target_mean is None else np.asarray(target_mean, dtype=np.float64), V.shape[1]
+            ).copy(),
+            np.sqrt(power),
+            float(n_samples),
+        )
+        fresh.n_features_in_ = len(C)
+        if feature_names is not None:
+            fresh.feature_names_in_ = np.array([str(name) for name in feature_names], dtype=object)
+        arrangement = fresh._arranged()
+        learned = learn_from_moments(standardised, None, None, arrangement, fresh._recipe(), fresh.ridge)
+        fresh._set_learned(learned, arrangement, fresh._loss())
+        self.__dict__ = fresh.__dict__
+        return self
+
+    # ------------------------------------------------------------------ steps of it
+
+    def _unfitted(self) -> Self:
+        """A twin with the same parameters and nothing learned."""
+        twin = copy.copy(self)
+        twin.__dict__ = {
+            name: value
+            for name, value in self.__dict__.items()
+            if not name.endswith("_") and name not in ("_stream", "_one_row")
+        }
+        return twin
+
+    def _read(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.floating], Any]:
+        kinds = [np.float64, np.float32]  # moments are gathered in float64 whatever comes
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        read = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite="allow-nan")
+        check_consistent_length(read, y)
+        return np.asarray(read), y
+
+    def _arranged(self) -> Arrangement:
+        names = getattr(self, "feature_names_in_", None)
+        listed = None if names is None else [str(name) for name in names]
+        costs = FeatureCosts.coerce(self.costs, self.n_features_in_, listed)
+        return Arrangement.of(costs.bind(self.n_features_in_, listed))
+
+    def _recipe(self) -> Recipe:
+        return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min)  # type: ignore[arg-type]
+
+    def _needs_moments_only(self, loss: Loss) -> bool:
+        squared = loss is training_loss("squared") or loss is training_loss("least_squares")
+        return squared and self.norm_bound is None and self.fit_intercept
+
+    def _settle(self) -> None:
+        """Work out the sequence of what ``partial_fit`` has gathered."""
+        arrangement = self._arranged()
+        self._set_learned(self._stream.learned(self, arrangement), arrangement, self._loss())
+
+    def _set_learned(self, learned: Learned, arrangement: Arrangement, loss: Loss) -> None:
+        block, n_stages = learned.block, learned.block.n_stages
+        self.plan_ = Plan(
+            blocks=[block] if n_stages else [],
+            costs=arrangement.costs,
+            base=learned.base,
+            link=loss.link,
+            replaces=np.ones(n_stages, dtype=bool),
+            quality=learned.quality,
+        )
+        self.ridge_ = learned.ridge
+        self.certificate_ = learned.certificate
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _n_outputs(self, targets: NDArray[Any]) -> int:
+        raise NotImplementedError
+
+    def _start_from_moments(self, n_targets: int) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ files
+
+    def _file_state(self) -> dict[str, Any]:
+        certificate = None if self.certificate_ is None else self.certificate_.to_dict()
+        return {"ridge": float(self.ridge_), "certificate": certificate}
+
+    def _restore_file_state(self, state: dict[str, Any]) -> None:
+        self.ridge_ = float(state["ridge"])
+        given = state["certificate"]
+        self.certificate_ = None if given is None else Certificate.from_dict(given)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class _Stream:
+    """Second moments of the rows seen so far: those to learn from, and those held out to choose the ridge on."""
+
+    def __init__(self, model: GroupPursuit, n_targets: int) -> None:
+        self.train = Moments(model.n_features_in_, n_targets)
+        self.held = self.train.beside()
+        self.n_held = 0
+        self.fraction = model.validation_fraction if model.ridge == "auto" else 0.0
+        self.random = np.random.default_rng(check_random_state(model.random_state).randint(2**31))
+
+    def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
+        if not np.isfinite(Y).all():
+            raise ValueError("y holds NaN or infinity")
+        if not self.fraction:
+            self.train.add(X, Y, weight)
+            return
+        held = self.random.random(len(X)) < self.fraction
+        kept = ~held
+        self.train.add(X[kept], Y[kept], None if weight is None else weight[kept])
+        self.held.shift, self.held.target_shift = self.train.shift, self.train.target_shift
+        self.held.add(X[held], Y[held], None if weight is None else weight[held])
+        self.n_held += int(held.sum())
+
+    def learned(self, model: GroupPursuit, arrangement: Arrangement) -> Learned:
+        """The sequence of what has been gathered."""
+        everything = self.train.merged(self.held).standardised()
+        choosing = (
+            self.fraction > 0
+            and self.n_held >= _FEWEST_HELD
+            and self.train.weight > 0
+            and self.held.weight > 0
+        )
+        if not choosing:
+            ridge: Any = _PLAIN_RIDGE if model.ridge == "auto" else model.ridge
+            return learn_from_moments(everything, None, None, arrangement, model._recipe(), ridge)
+        train = self.train.standardised()
+        return learn_from_moments(
+            everything, train, self.held.standardised(like=train), arrangement, model._recipe(), model.ridge
+        )
+
+
+def _weights(sample_weight: ArrayLike, X: Any) -> Array:
+    weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    if not weight.any():
+        raise ValueError("all sample weights are zero")
+    return weight

@@ -1,0 +1,459 @@
+"""From data or moments to linear stages in the user's units, with what is proved of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from anytime.greedy import Selection, regularised_gamma, spectral_gamma
+from anytime.greedy.certificate import Certificate, in_units
+from anytime.linear.moments import Standardised
+from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.sequencing import (
+    RIDGES,
+    Arrangement,
+    Recipe,
+    choose_sequence,
+    replay,
+    sequence_from_moments,
+)
+from anytime.linear.smooth import (
+    Fit,
+    GradientOracle,
+    Objective,
+    QuadraticObjective,
+    RefitOracle,
+    SmoothObjective,
+)
+from anytime.losses import Loss, training_loss
+from anytime.plan import LinearBlock
+
+Array = NDArray[np.float64]
+
+__all__ = ["Learned", "learn_from_data", "learn_from_moments"]
+
+_RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What a learner hands to its estimator.
+
+    Attributes
+    ----------
+    block : LinearBlock
+        A stage per group bought, in the user's units.
+    base : (K,)
+        Scores before the first purchase.
+    ridge : float
+    certificate : Certificate or None
+    quality : (S + 1,) or None
+        Minus the mean loss on held-out rows.
+    """
+
+    block: LinearBlock
+    base: Array
+    ridge: float
+    certificate: Certificate | None
+    quality: Array | None = None
+
+
+# ---------------------------------------------------------------------- squared loss, from moments
+
+
+def learn_from_moments(
+    everything: Standardised,
+    train: Standardised | None,
+    held: Standardised | None,
+    arrangement: Arrangement,
+    recipe: Recipe,
+    ridge: Any,
+) -> Learned:
+    """Squared loss.
+
+    Parameters
+    ----------
+    everything : Standardised
+        Of all rows: weights are fitted to these.
+    train, held : Standardised or None
+        Of the rows that the order is learned from, and of those that it and the ridge are judged on, in the units of ``train``.
+        None: the order is learned from all rows.
+    arrangement : Arrangement
+    recipe : Recipe
+    ridge : float or "auto"
+    """
+    source = arrange(everything if train is None else train, arrangement)
+    sequenced = sequence_from_moments(
+        source, arrangement, recipe, ridge, None if held is None else arrange(held, arrangement)
+    )
+    path, units = sequenced.path, source
+    if train is not None:
+        units = arrange(everything, arrangement)
+        problem = GroupedProblem.from_moments(
+            units.covariance,
+            units.correlation,
+            arrangement.start,
+            sequenced.ridge,
+            whitened=recipe.whiten == "data",
+        )
+        oracle = PursuitOracle(problem, "norm")
+        for g in sequenced.selection.order:
+            oracle.add(int(g))
+        path = oracle.path()
+    per = units.target_scale / units.scale[path.columns, None]
+    block = LinearBlock(
+        arrangement.columns[path.columns],
+        [table * per[: len(table)] for table in path.coefficients],
+        intercepts=np.tile(units.target_mean, (path.ends.size, 1)),
+        centres=units.mean[path.columns],
+    )
+    gamma = partial(
+        spectral_gamma,
+        source.covariance,
+        sequenced.ridge,
+        arrangement.start,
+        penalty="groups" if recipe.whiten == "data" else "identity",
+        criterion=_SPECTRA[recipe.criterion],
+    )
+    certificate = _certificate(sequenced.selection, 0.5 * float(source.power.sum()), gamma, arrangement)
+    quality = None
+    if sequenced.held_out is not None:
+        quality = -(sequenced.held_out @ source.target_scale**2)
+    return Learned(block, units.target_mean, sequenced.ridge, certificate, quality)
+
+
+_SPECTRA: dict[str, Any] = {
+    "omp": "omp",
+    "forward": "forward",
+    "norm": "unwhitened",
+    "single": "single",
+    "forward_single": "single",
+}
+
+
+def arrange(moments: Standardised, arrangement: Arrangement) -> Standardised:
+    """The same moments with columns group by group."""
+    columns = arrangement.columns
+    if np.array_equal(columns, np.arange(columns.size)):
+        return moments
+    return replace(
+        moments,
+        covariance=moments.covariance[np.ix_(columns, columns)],
+        correlation=moments.correlation[columns],
+        mean=moments.mean[columns],
+        scale=moments.scale[columns],
+    )
+
+
+def _certificate(
+    selection: Selection, risk: float, gamma: float | Callable[[], float], arrangement: Arrangement
+) -> Certificate:
+    costs = arrangement.costs.costs
+    return Certificate(
+        in_units(selection, lambda ticks: costs.amounts(np.asarray(ticks))),
+        risk,
+        gamma,
+        costs.unit,
+        arrangement.prices().shared,
+    )
+
+
+# ---------------------------------------------------------------------- any smooth loss, from data
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Standardised columns, group by group, whitened where wanted; and the way back.
+
+    ``Z[:, start[g]:start[g + 1]]`` are the columns of group g times ``maps[g]``.
+    """
+
+    Z: NDArray[np.floating]
+    start: NDArray[np.intp]
+    maps: list[Array]
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, X: NDArray[np.floating], weight: Array, arrangement: Arrangement, whiten: bool) -> _Design:
+        mean, scale = _location(X, weight)
+        mean, scale = mean[arrangement.columns], scale[arrangement.columns]
+        share = weight / weight.sum()
+        parts, maps = [], []
+        for first, last in zip(arrangement.start[:-1], arrangement.start[1:], strict=True):
+            columns = arrangement.columns[first:last]
+            part = (X[:, columns] - mean[first:last].astype(X.dtype)) / scale[first:last].astype(X.dtype)
+            part[np.isnan(part)] = 0.0  # a missing value counts as the mean
+            root = np.eye(last - first)
+            if whiten:
+                S = (part.T @ (part * share[:, None].astype(X.dtype))).astype(np.float64)
+                variances, directions = eigh(S)
+                good = variances > _RANK * max(float(variances.max(initial=0.0)), 1e-300)
+                root = directions[:, good] / np.sqrt(variances[good])
+                part = part @ root.astype(X.dtype)
+            parts.append(part)
+            maps.append(root)
+        start = np.concatenate([[0], np.cumsum([part.shape[1] for part in parts])]).astype(np.intp)
+        Z = np.empty((len(X), int(start[-1])), dtype=X.dtype, order="F")
+        for g, part in enumerate(parts):
+            Z[:, start[g] : start[g + 1]] = part
+        return cls(Z, start, maps, mean, scale)
+
+    def block(self, order: NDArray[np.intp], fits: list[Fit], arrangement: Arrangement) -> LinearBlock:
+        """Stages in the user's units: the fit after each purchase, in the order of purchase."""
+        first = arrangement.start
+        columns = np.concatenate([np.arange(first[g], first[g + 1]) for g in order])
+        tables = []
+        for t, fit in enumerate(fits):
+            weights, at = [], 0
+            for g in order[: t + 1]:
+                size = self.maps[g].shape[1]
+                weights.append(self.maps[g] @ fit.weights[at : at + size])
+                at += size
+            table = np.concatenate(weights)
+            tables.append(table / self.scale[columns[: len(table)], None])
+        return LinearBlock(
+            arrangement.columns[columns],
+            tables,
+            intercepts=np.array([fit.intercept for fit in fits]),
+            centres=self.mean[columns],
+        )
+
+
+def _location(X: NDArray[np.floating], weight: Array) -> tuple[Array, Array]:
+    """Weighted means over the values that are there, and standard deviations with the others at the mean; 1 for a constant."""
+    seen = ~np.isnan(X)
+    if seen.all():
+        mean = np.average(X, axis=0, weights=weight)
+        square = np.average((X - mean) ** 2, axis=0, weights=weight)
+    else:
+        total = weight @ seen
+        mean = np.divide(weight @ np.where(seen, X, 0.0), total, out=np.zeros(X.shape[1]), where=total > 0)
+        square = weight @ np.where(seen, X - mean, 0.0) ** 2 / weight.sum()
+    constant = square <= 1e-24 * np.maximum(mean**2, 1e-280)
+    return np.asarray(mean, dtype=np.float64), np.where(constant, 1.0, np.sqrt(np.maximum(square, 1e-300)))
+
+
+def learn_from_data(
+    X: NDArray[np.floating],
+    y: NDArray[Any],
+    weight: Array | None,
+    arrangement: Arrangement,
+    recipe: Recipe,
+    loss: Loss,
+    *,
+    ridge: Any,
+    held: NDArray[np.bool_] | None,
+    bound: float | None,
+    fit_intercept: bool,
+    tol: float,
+    n_outputs: int,
+    verbose: int = 0,
+) -> Learned:
+    """Any smooth loss, by refits on the data.
+
+    Parameters
+    ----------
+    X : (n, d)
+    y : (n,) or (n, k)
+        As the loss reads it.
+    weight : (n,) or None
+    arrangement, recipe, loss
+    ridge : float or "auto"
+    held : (n,) bool or None
+        Rows to judge on. The order is then learned from the others, and weights are fitted to all.
+    bound : float or None
+        On the norm of the (standardised, or whitened) weights.
+    fit_intercept, tol, n_outputs, verbose
+    """
+    weight = np.ones(len(X)) if weight is None else weight
+    design = _Design.of(X, weight, arrangement, recipe.whiten == "data")
+
+    def objective(rows: Any, ridge: float) -> SmoothObjective:
+        return SmoothObjective(
+            design.Z[rows],
+            y[rows],
+            loss,
+            n_outputs=n_outputs,
+            ridge=ridge,
+            bound=bound,
+            fit_intercept=fit_intercept,
+            sample_weight=weight[rows],
+            tol=tol,
+        )
+
+    rows: Any = slice(None) if held is None else ~held
+    if ridge == "auto":
+        assert held is not None
+        ridge = _best_ridge(objective, design.Z[held], y[held], weight[held], loss, rows)
+    problem = objective(rows, ridge)
+    selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose)
+    quality = None
+    if held is not None:
+        quality = -_losses_on(fits, problem.empty(), design.Z[held], y[held], weight[held], loss)
+        problem = objective(slice(None), ridge)
+        fits = _refitted(problem, order, design.start)
+    certificate = None
+    if selection is not None and bound is None:
+        certificate = _certificate(
+            selection, problem._risk, _smooth_gamma(problem, design, recipe), arrangement
+        )
+    return Learned(
+        design.block(order, fits, arrangement), problem.empty().intercept, float(ridge), certificate, quality
+    )
+
+
+def _sequence(
+    problem: SmoothObjective, design: _Design, arrangement: Arrangement, recipe: Recipe, verbose: int
+) -> tuple[Selection | None, NDArray[np.intp], list[Fit]]:
+    objective: Objective = problem
+    quadratic = problem.loss is training_loss("squared") and problem.fit_intercept
+    if quadratic:  # moments are all it needs; the intercept stays the mean
+        S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(
+            np.float64
+        )
+        objective = QuadraticObjective(
+            S, problem.residual(problem.empty()), ridge=problem.ridge, bound=problem.bound
+        )
+    oracle: GradientOracle | RefitOracle
+    if recipe.selection in ("forward", "forward_single"):
+        oracle = RefitOracle(objective, design.start, single=recipe.selection == "forward_single")
+    else:
+        score = (
+            "single" if recipe.selection == "single" else "plain" if recipe.whiten is False else "whitened"
+        )
+        oracle = GradientOracle(objective, design.start, score=score)  # type: ignore[arg-type]
+    selection: Selection | None = None
+    try:
+        if recipe.selection == "lasso":
+            selection = replay(
+                oracle, arrangement.prices(), _lasso_order(problem, design, arrangement, recipe)
+            )
+        else:
+            on_step = _progress(arrangement, oracle) if verbose else None
+            selection = choose_sequence(oracle, arrangement.prices(), recipe, on_step)
+    except KeyboardInterrupt:
+        if not oracle.fits:
+            raise
+        warnings.warn(
+            f"interrupted: the model has the first {len(oracle.fits)} of {oracle.n_elements} groups",
+            stacklevel=2,
+        )
+    bought = np.searchsorted(design.start, oracle.fit.columns, side="right") - 1
+    order = bought[np.sort(np.unique(bought, return_index=True)[1])]
+    if selection is not None:
+        order = selection.order  # also groups that turned out to have no direction at all
+    fits = oracle.fits
+    if quadratic:
+        fits = [replace(fit, intercept=problem.empty().intercept) for fit in fits]
+    return selection, order, fits
+
+
+def _refitted(problem: SmoothObjective, order: NDArray[np.intp], start: NDArray[np.intp]) -> list[Fit]:
+    fits, fit = [], problem.empty()
+    for g in order:
+        fit = problem.extended(fit, np.arange(start[g], start[g + 1]))
+        fits.append(replace(fit, gram=None, scores=None))
+    return fits
+
+
+def _best_ridge(
+    objective: Callable[[Any, float], SmoothObjective],
+    Z: NDArray[np.floating],
+    y: NDArray[Any],
+    weight: Array,
+    loss: Loss,
+    rows: Any,
+) -> float:
+    """The ridge with which all columns together do best on held-out rows; of equals the larger."""
+    best, least = RIDGES[-1], np.inf
+    for ridge in RIDGES[::-1]:
+        problem = objective(rows, ridge)
+        fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
+        found = _losses_on([fit], problem.empty(), Z, y, weight, loss)[1]
+        if found < least:
+            best, least = ridge, float(found)
+    return best
+
+
+def _losses_on(
+    fits: list[Fit], empty: Fit, Z: NDArray[np.floating], y: NDArray[Any], weight: Array, loss: Loss
+) -> Array:
+    """(S + 1,) mean loss before the first purchase and after each."""
+    losses = []
+    for fit in [empty, *fits]:
+        scores = np.asarray(Z[:, fit.columns] @ fit.weights.astype(Z.dtype), dtype=np.float64) + fit.intercept
+        losses.append(loss(scores, y, weight))
+    return np.array(losses)
+
+
+def _lasso_order(
+    problem: SmoothObjective, design: _Design, arrangement: Arrangement, recipe: Recipe
+) -> NDArray[np.intp]:
+    """The order of the least-squares group lasso on the gradient at the start, which for squared loss is the target itself."""
+    from anytime.linear.lasso import group_lasso_path
+
+    S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(
+        np.float64
+    )
+    prices = arrangement.prices().prices(np.arange(arrangement.groups.size))
+    weights = np.maximum(prices, 1.0) if recipe.cost_aware else np.ones(prices.size)
+    return group_lasso_path(
+        S, problem.residual(problem.empty()), design.start.astype(np.int64), weights / weights.mean()
+    ).order
+
+
+def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> float | Callable[[], float]:
+    """``(m least + ridge) / (M most + ridge)`` (Theorem 5.4.3, for groups whose own covariance is at most ``most``)."""
+    loss, ridge = problem.loss, problem.ridge
+    if loss.smoothness is None:
+        return 0.0
+    smoothness, convexity = loss.smoothness, loss.convexity
+    Z, weight, start = design.Z, problem.weight, design.start
+    if len(Z) != weight.size:
+        return 0.0 if ridge == 0 else _bounded_gamma(0.0, ridge, smoothness, recipe, design)
+    least: Literal[0] = 0
+    if convexity == 0:
+        return _bounded_gamma(float(least), ridge, smoothness, recipe, design)
+
+    def from_spectrum() -> float:
+        S = (Z.T @ (Z * weight[:, None].astype(Z.dtype))).astype(np.float64)
+        lowest = max(float(eigh(S, eigvals_only=True, subset_by_index=[0, 0])[0]), 0.0)
+        return _bounded_gamma(convexity * lowest, ridge, smoothness, recipe, design)
+
+    return from_spectrum
+
+
+def _bounded_gamma(least: float, ridge: float, smoothness: float, recipe: Recipe, design: _Design) -> float:
+    widest = float(max(np.diff(design.start).max(initial=1), 1))
+    if recipe.whiten == "data" and recipe.selection in ("omp", "forward", "lasso"):
+        most = 1.0
+    else:
+        most = widest  # no group of unit-variance columns has more than that in one direction
+    divisor = widest if recipe.selection in ("single", "forward_single") else 1.0
+    if ridge == 0 and least == 0:
+        return 0.0
+    return min((least + ridge) / (smoothness * most + ridge) / divisor, 1.0)
+
+
+def _progress(arrangement: Arrangement, oracle: GradientOracle | RefitOracle) -> Callable[[int, int], None]:
+    began = time.monotonic()
+
+    def tell(step: int, element: int) -> None:
+        name = arrangement.costs.costs.names[arrangement.groups[element]]
+        print(
+            f"[{time.monotonic() - began:7.1f} s] group {step} of {oracle.n_elements}: {name!r}, "
+            f"risk lower by {oracle.value:.5g}",
+            file=sys.stderr,
+        )
+
+    return tell

@@ -1,0 +1,241 @@
+"""The two estimators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
+
+from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.linear.group_pursuit import GroupPursuit
+from anytime.losses import LINKS, Loss, training_loss
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["GroupPursuitClassifier", "GroupPursuitRegressor"]
+
+Array = NDArray[np.float64]
+
+
+class GroupPursuitRegressor(RegressorFace, GroupPursuit):
+    """Anytime linear regression: groups bought in the order of gain per unit of cost, weights refitted for every prefix.
+
+    CS-G-OMP and CS-G-FR of Hu et al. (seed 002, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once, ridge or
+    bounded weights, and smooth losses (seed 000, Algorithm 5; Grubb, seed 003, chapter 5).
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    selection : {"omp", "forward", "single", "forward_single", "lasso"}, default="omp"
+        How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
+        gain (forward regression; as fast for squared loss, a refit per candidate for others), "single" and "forward_single" by the
+        group's best column alone, "lasso" by when the group enters the path of the cost-weighted group lasso. The last three are
+        baselines. However the order came about, weights of every prefix are refitted in the same way.
+    whiten : {"data", "criterion", False}, default="data"
+        "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":
+        only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
+    cost_aware : bool, default=True
+        False: choose by gain alone. A baseline; costs are charged all the same.
+    schedule : {"greedy", "doubling"}, default="greedy"
+        "doubling": never buy what costs more than everything so far; near the best at every budget, not only at those where
+        a purchase is completed.
+    c_min : float or "auto", default="auto"
+        Doubling: the most that the first purchase may cost.
+    loss : {"squared", "huber", "poisson"} or Loss, default="squared"
+        Squared loss takes several targets and needs one pass over the data; others refit for every purchase.
+    ridge : float or "auto", default="auto"
+        Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": chosen on held-out rows, by the loss averaged over all
+        budgets; then weights are fitted to all rows.
+    norm_bound : float, default=None
+        Keep ``|w|`` within this ball instead of, or besides, the ridge.
+    fit_intercept : bool, default=True
+        The mean of ``y`` is the answer before the first purchase; False: 0 is.
+    validation_fraction : float, default=0.1
+        Share of the rows held out for ``ridge="auto"``; the order is then learned from the others. Not used with a number.
+    tol : float, default=1e-8
+        Relative size of the gradient at which a refit ends; squared loss is solved exactly.
+    budget, meter, n_jobs
+        As in :class:`AnytimeClassifier`.
+    random_state : int, RandomState or None, default=None
+        Draws the held-out rows.
+    verbose : int, default=0
+        1: tell of every purchase while it goes on. Ctrl-C ends a fit by refits with the groups bought so far.
+
+    Attributes
+    ----------
+    plan_, stage_costs_, order_, n_features_in_, feature_names_in_
+        As in :class:`AnytimeClassifier`. Stages and groups with columns are one and the same.
+    ridge_ : float
+    certificate_ : Certificate or None
+        What is proved of the sequence on the rows it was chosen on. None where nothing is.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = at.GroupPursuitRegressor(costs=costs, ridge=1e-3).fit(X, y)
+    >>> model.order_[:3], round(model.score(X, y, budget=20), 3), round(model.score(X, y), 3)
+    (['bmi', 'bp', 'sex'], 0.405, 0.518)
+    """
+
+    def _loss(self) -> Loss:
+        loss = training_loss(self.loss)
+        if LINKS[loss.link].classifies:
+            raise ValueError(f"the loss {loss.name!r} is for classifiers; use GroupPursuitClassifier")
+        return loss
+
+    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
+        if labels:
+            raise TypeError(f"unexpected argument {next(iter(labels))!r}")
+        given = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = np.asarray(given if given.ndim == 2 else column_or_1d(given, warn=True)[:, None])
+        known = self.__dict__.get("_stream")
+        if not reset and known is not None and targets.shape[1] != known.train.n_targets:
+            raise ValueError(f"y has {targets.shape[1]} targets, but {known.train.n_targets} before")
+        return targets
+
+    def _n_outputs(self, targets: NDArray[Any]) -> int:
+        return int(targets.shape[1])
+
+    def _start_from_moments(self, n_targets: int) -> None:
+        pass
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
+    """Anytime linear classification: logistic or multinomial regression whose groups are bought one after the other.
+
+    The generalised linear CS-G-OMP of Hu (seed 000, Algorithm 5), and simultaneous one-against-all pursuit of Grubb (seed 003,
+    Algorithm 5.3).
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    selection, whiten, cost_aware, schedule, c_min
+        As in :class:`GroupPursuitRegressor`.
+    loss : {"log", "one_vs_all", "squared"} or Loss, default="log"
+        "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class on the
+        same groups. "squared": least squares to the indicator of each class, in one pass over the data.
+    ridge, norm_bound, fit_intercept, validation_fraction, tol, budget, meter, random_state, n_jobs, verbose
+        As in :class:`GroupPursuitRegressor`. Without an intercept all classes are equal before the first purchase.
+
+    Attributes
+    ----------
+    classes_ : (C,)
+    plan_, stage_costs_, order_, ridge_, certificate_, n_features_in_, feature_names_in_
+        As in :class:`GroupPursuitRegressor`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.GroupPursuitClassifier(costs=costs, ridge=1e-3).fit(X, y)
+    >>> round(model.score(X, y, budget=30), 3), round(model.score(X, y), 3)
+    (0.953, 0.988)
+    """
+
+    _label_dtype = True  # chunks of a file have to be searched for labels first
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        selection: str = "omp",
+        whiten: str | bool = "data",
+        cost_aware: bool = True,
+        schedule: str = "greedy",
+        c_min: float | str = "auto",
+        loss: str | Loss = "log",
+        ridge: float | str = "auto",
+        norm_bound: float | None = None,
+        fit_intercept: bool = True,
+        validation_fraction: float = 0.1,
+        tol: float = 1e-8,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            costs,
+            selection=selection,
+            whiten=whiten,
+            cost_aware=cost_aware,
+            schedule=schedule,
+            c_min=c_min,
+            loss=loss,
+            ridge=ridge,
+            norm_bound=norm_bound,
+            fit_intercept=fit_intercept,
+            validation_fraction=validation_fraction,
+            tol=tol,
+            budget=budget,
+            meter=meter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+
+    def _loss(self) -> Loss:
+        if self.loss == "log":
+            return training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
+        loss = training_loss("least_squares" if self.loss == "squared" else self.loss)
+        if not LINKS[loss.link].classifies:
+            raise ValueError(f"the loss {loss.name!r} is for regressors; use GroupPursuitRegressor")
+        if loss.link == "logistic" and len(self.classes_) > 2:
+            raise ValueError(
+                f"the loss {loss.name!r} is for two classes, but there are {len(self.classes_)}; use 'log'"
+            )
+        return loss
+
+    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
+        if extra := set(labels) - {"classes"}:
+            raise TypeError(f"unexpected argument {extra.pop()!r}")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if reset:
+            given = labels.get("classes")
+            if given is None and self.loss == "squared" and "classes" in labels:
+                raise ValueError("classes is None; the first call of partial_fit needs all labels")
+            self.classes_ = np.unique(y if given is None else np.asarray(given))
+            if len(self.classes_) < 2:
+                raise ValueError(
+                    f"a classifier needs at least 2 classes; y has 1 class, {self.classes_[0]!r}"
+                )
+        at = np.searchsorted(self.classes_, y)
+        at = np.minimum(at, len(self.classes_) - 1)
+        if (self.classes_[at] != y).any():
+            strange = np.asarray(y)[self.classes_[at] != y][0]
+            raise ValueError(
+                f"y holds the label {strange!r}, which is not among the classes {self.classes_!r}"
+            )
+        if self._needs_moments_only(self._loss()):
+            return np.asarray(np.eye(len(self.classes_))[at])
+        return np.asarray(at)
+
+    def _n_outputs(self, targets: NDArray[Any]) -> int:
+        return 1 if self._loss().link == "logistic" else len(self.classes_)
+
+    def _start_from_moments(self, n_targets: int) -> None:
+        if n_targets < 2:
+            raise ValueError(
+                "a classifier's moments have one target per class, 1 where a row is of that class"
+            )
+        self.classes_ = np.arange(n_targets)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags

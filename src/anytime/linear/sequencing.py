@@ -1,0 +1,230 @@
+"""From moments to a sequence of groups with refitted weights: arranging columns, choosing the order, choosing the ridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import BoundCosts
+from anytime.greedy import GroupPrices, Selection, doubling, greedy
+from anytime.greedy.selection import GainOracle
+from anytime.linear.moments import Standardised
+from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
+
+Array = NDArray[np.float64]
+
+__all__ = [
+    "RIDGES",
+    "Arrangement",
+    "Recipe",
+    "Sequenced",
+    "choose_sequence",
+    "replay",
+    "sequence_from_moments",
+]
+
+RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """Columns side by side with those of their group.
+
+    Attributes
+    ----------
+    costs : BoundCosts
+    groups : (J,) int
+        The groups that have columns: the elements of a sequence.
+    columns : (d,) int
+        Positions in X, group by group.
+    start : (J + 1,) int64
+        Where each group begins in ``columns``.
+    """
+
+    costs: BoundCosts
+    groups: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    start: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, costs: BoundCosts) -> Arrangement:
+        """The columns of a price list, arranged."""
+        sizes = np.bincount(costs.column_group, minlength=costs.n_groups)
+        groups = np.flatnonzero(sizes)
+        columns = np.argsort(costs.column_group, kind="stable")
+        start = np.concatenate([[0], np.cumsum(sizes[groups])]).astype(np.int64)
+        return cls(costs, groups, columns, start)
+
+    def prices(self) -> GroupPrices:
+        """A full purse."""
+        return GroupPrices(self.costs, self.groups)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a sequence is chosen; the parameters of the estimators say more."""
+
+    selection: Literal["omp", "forward", "single", "forward_single", "lasso"] = "omp"
+    whiten: Literal["data", "criterion", False] = "data"
+    cost_aware: bool = True
+    schedule: Literal["greedy", "doubling"] = "greedy"
+    c_min: float | Literal["auto"] = "auto"
+
+    @property
+    def criterion(self) -> Criterion:
+        """How ``PursuitOracle`` scores candidates."""
+        if self.selection == "lasso":
+            return "forward"
+        return "norm" if self.selection == "omp" and self.whiten is False else self.selection
+
+
+@dataclass(frozen=True, eq=False)
+class Sequenced:
+    """A sequence with weights for every prefix, on standardised columns in the order of an ``Arrangement``.
+
+    Attributes
+    ----------
+    selection : Selection
+        Costs in ticks.
+    path : Path
+    problem : GroupedProblem
+        What was maximised.
+    ridge : float
+    held_out : (S + 1, k) or None
+        Mean loss on held-out rows before the first purchase and after each, per target, in standardised units.
+    """
+
+    selection: Selection
+    path: Path
+    problem: GroupedProblem
+    ridge: float
+    held_out: Array | None = None
+
+
+def choose_sequence(
+    oracle: GainOracle, prices: GroupPrices, recipe: Recipe, on_step: Callable[[int, int], None] | None = None
+) -> Selection:
+    """Greedy or doubling, as the recipe says."""
+    if recipe.schedule == "greedy":
+        return greedy(oracle, prices, cost_aware=recipe.cost_aware, on_step=on_step)
+    c_min: Any = recipe.c_min
+    if c_min != "auto":
+        c_min = float(prices.costs.costs.budget_ticks(c_min))
+    return doubling(oracle, prices, c_min=c_min, cost_aware=recipe.cost_aware, on_step=on_step)
+
+
+def replay(oracle: GainOracle, prices: GroupPrices, order: Sequence[int] | NDArray[np.intp]) -> Selection:
+    """Buy in a given order, keeping the books of a greedy run: what was gained, and the best rate that was to be had."""
+    paid, values, rates = [], [], []
+    left = np.ones(oracle.n_elements, dtype=bool)
+    for element in order:
+        candidates = np.flatnonzero(left)
+        gains, shares = np.maximum(oracle.gains(candidates), 0.0), prices.shares(candidates)
+        free = np.where(gains > 0, np.inf, 0.0)
+        rates.append(float(np.divide(gains, shares, out=free, where=shares > 0).max()))
+        oracle.add(int(element))
+        paid.append(prices.buy(int(element)))
+        values.append(oracle.value)
+        left[element] = False
+    return Selection(
+        order=np.asarray(order, dtype=np.intp),
+        prices=np.array(paid),
+        costs=np.cumsum(paid),
+        values=np.array(values),
+        best_rates=np.array(rates),
+        n_elements=oracle.n_elements,
+    )
+
+
+def sequence_from_moments(
+    moments: Standardised,
+    arrangement: Arrangement,
+    recipe: Recipe,
+    ridge: float | Literal["auto"],
+    held: Standardised | None = None,
+) -> Sequenced:
+    """The whole sequence for squared loss.
+
+    Parameters
+    ----------
+    moments : Standardised
+        Columns already arranged.
+    arrangement : Arrangement
+    recipe : Recipe
+    ridge : float or "auto"
+        "auto": whichever of ``RIDGES`` has the least loss on ``held``, averaged over all budgets.
+    held : Standardised or None
+        Moments of held-out rows in the units of ``moments``; needed for "auto".
+    """
+    if ridge != "auto":
+        return _with_ridge(moments, arrangement, recipe, ridge, held)
+    tried = [_with_ridge(moments, arrangement, recipe, value, held) for value in RIDGES]
+    return min(tried, key=lambda sequenced: mean_over_budgets(sequenced.selection, sequenced.held_out))
+
+
+def mean_over_budgets(selection: Selection, losses: Array | None) -> float:
+    """The loss averaged over budgets from nothing to everything; over prefixes where all is free."""
+    assert losses is not None
+    costs = np.concatenate([[0.0], selection.costs])
+    total = costs[-1]
+    together = losses.sum(axis=1)
+    return float(np.trapezoid(together, costs) / total if total > 0 else together.mean())
+
+
+def _with_ridge(
+    moments: Standardised, arrangement: Arrangement, recipe: Recipe, ridge: float, held: Standardised | None
+) -> Sequenced:
+    S, V, start = moments.covariance, moments.correlation, arrangement.start
+    problem = GroupedProblem.from_moments(
+        S, V, start, ridge, whitened=recipe.whiten == "data", power=float(moments.power.sum())
+    )
+    oracle, prices = PursuitOracle(problem, recipe.criterion), arrangement.prices()
+    if recipe.selection == "lasso":
+        from anytime.linear.lasso import group_lasso_path
+
+        everything = np.arange(arrangement.groups.size)
+        weights = (
+            np.maximum(prices.prices(everything), 1.0) if recipe.cost_aware else np.ones(everything.size)
+        )
+        order = group_lasso_path(S, V, start, weights / weights.mean()).order
+        selection = replay(oracle, prices, order)
+    else:
+        selection = choose_sequence(oracle, prices, recipe)
+    path = oracle.path()
+    if oracle.dependent:
+        path = _least_norm(path, selection, S, start)
+    losses = None if held is None else held_out_losses(path, held)
+    return Sequenced(selection, path, problem, ridge, losses)
+
+
+def _least_norm(path: Path, selection: Selection, S: Array, start: NDArray[np.int64]) -> Path:
+    """Spread weights evenly over columns of a group that repeat each other, which changes no answer on such rows."""
+    coefficients = [table.copy() for table in path.coefficients]
+    first = 0
+    for end, g in zip(path.ends, selection.order, strict=True):
+        block = S[start[g] : start[g + 1], start[g] : start[g + 1]]
+        variances, directions = np.linalg.eigh(block) if block.size else (np.ones(0), block)
+        flat = variances <= 1e-10 * max(variances.max(initial=0.0), 1e-300)
+        if flat.any():
+            null = directions[:, flat]
+            for table in coefficients:
+                if len(table) >= end:
+                    table[first:end] -= null @ (null.T @ table[first:end])
+        first = int(end)
+    return Path(path.columns, path.ends, coefficients)
+
+
+def held_out_losses(path: Path, held: Standardised) -> Array:
+    """(S + 1, k) half the mean squared error of every prefix on other rows, per target, from their moments alone."""
+    S, V = held.covariance[np.ix_(path.columns, path.columns)], held.correlation[path.columns]
+    m, k = V.shape
+    tables = np.zeros((m, len(path.coefficients), k))
+    for t, table in enumerate(path.coefficients):
+        tables[: len(table), t] = table
+    fitted = (tables * (S @ tables.reshape(m, -1)).reshape(tables.shape)).sum(axis=0)
+    cross = np.einsum("mtk,mk->tk", tables, V)
+    return np.vstack([0.5 * held.power, 0.5 * (held.power - 2 * cross + fitted)])
