@@ -44,6 +44,7 @@ class Learner(StrEnum):
     boosting = "boosting"
     lightgbm = "lightgbm"
     xgboost = "xgboost"
+    linear = "linear"
 
 
 class Task(StrEnum):
@@ -72,7 +73,9 @@ def fit(
             metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."
         ),
     ] = None,
-    model: Annotated[Learner, typer.Option(help="What is trained.")] = Learner.hist,
+    model: Annotated[
+        Learner, typer.Option(help="What is trained: trees of some kind, or a linear model.")
+    ] = Learner.hist,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
     holdout: Annotated[
         float,
@@ -109,8 +112,8 @@ def fit(
 ) -> None:
     """Train a model that can be interrupted.
 
-    One part of the rows trains the trees, one orders them by what they gain per unit of cost, and one that neither has seen
-    judges the result.
+    One part of the rows trains the model, one decides in which order it answers (or how much it is regularised), and one that
+    neither has seen judges the result.
 
     Example: anytime fit heart.csv --target disease --costs prices.yaml -o heart.anytime
     """
@@ -125,6 +128,8 @@ def fit(
     classify = _is_classification(y, task, target, data)
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
+    if model is Learner.linear and trees is not None:
+        raise UsageError("--trees does not go with --model linear, which has none")
     estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)
@@ -153,8 +158,11 @@ def train_model(
     """Fit an anytime model around ``estimator``."""
     import numpy as np
 
+    from anytime.estimator import AnytimeModel
     from anytime.trees import AnytimeClassifier, AnytimeRegressor
 
+    if isinstance(estimator, AnytimeModel):  # one of our own: it needs no wrapping
+        return estimator.set_params(costs=costs, budget=budget, random_state=seed).fit(X, y)
     face = AnytimeClassifier if classify else AnytimeRegressor
     wrapped = face(estimator, costs=costs, budget=budget, random_state=seed)
     if not classify or type(estimator).__name__ != "XGBClassifier":
@@ -181,6 +189,10 @@ def make_estimator(
     """
     kind = "Classifier" if classify else "Regressor"
     parameters: dict[str, Any] = {"random_state": seed}
+    if model is Learner.linear:
+        from anytime import linear
+
+        return getattr(linear, f"GroupPursuit{kind}")(**parameters)
     if trees is not None:
         parameters["max_iter" if model is Learner.hist else "n_estimators"] = trees
     if model is Learner.lightgbm:

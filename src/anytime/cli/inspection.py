@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from anytime.cli.io import listing, load_model
-from anytime.cli.tables import amount, console, number, print_table, print_title, share, thinned
+from anytime.cli.tables import amount, console, number, print_table, print_text, print_title, share, thinned
 
 __all__ = ["inspect"]
 
@@ -41,6 +41,8 @@ def inspect(
     print_prices(loaded.costs_, "Prices", names=("price", "tail"))
     print_purchases(loaded)
     _print_stages(loaded)
+    if getattr(loaded, "certificate_", None) is not None:
+        _print_certificate(loaded.certificate_)
 
 
 def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
@@ -56,9 +58,6 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "buys first": listing(model.order_),
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
-    certificate = getattr(model, "certificate_", None)
-    if certificate is not None:
-        facts["certificate"] = str(certificate)
     return {name: text for name, text in facts.items() if text}
 
 
@@ -76,6 +75,30 @@ def _print_stages(model: Any) -> None:
     print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
 
 
+def _print_certificate(certificate: Any) -> None:
+    """How near the model is to the best choice of groups, on the rows it was fitted to."""
+    unit = certificate.unit
+    header = [
+        f"budget ({unit})" if unit else "budget",
+        "explained",
+        "at most possible",
+        "certified",
+        "promised",
+    ]
+    rows = [
+        [number(entry["budget"], 6), share(entry["reached"]), share(entry["ceiling"])]
+        + [f"{entry[name]:.0%}" for name in ("certified", "promised")]
+        for entry in certificate.summary()
+    ]
+    print_table(header, rows, title=f"Certificate (gamma {certificate.gamma:.3g})")
+    schedule = certificate.selection.schedule
+    rival = "a sixth of the budget" if schedule == "doubling" else "the budget"
+    print_text(
+        f"explained: share of the loss of a constant answer that is removed; certified: how much of what any groups of that "
+        f"price could explain; promised: the same before data is seen, against groups that cost {rival}"
+    )
+
+
 def _details(model: Any) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
@@ -87,7 +110,9 @@ def _details(model: Any) -> dict[str, Any]:
         "stage_costs": plan.stage_costs.tolist(),
         "stage_groups": [list(stage.groups) for stage in plan],
         "held_out_loss": None if plan.quality is None else (-plan.quality).tolist(),
-        "certificate": None if certificate is None else str(certificate),
+        "certificate": None
+        if certificate is None
+        else {"gamma": certificate.gamma, "budgets": certificate.summary()},
     }
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -31,18 +32,32 @@ from anytime.linear.chunks import Chunk, parquet_chunks
 from anytime.linear.learning import Learned, learn_from_data, learn_from_moments
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
-from anytime.losses import Loss, training_loss
+from anytime.losses import Loss
 from anytime.plan import Plan
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["GroupPursuit"]
+__all__ = ["GroupPursuit", "keeps_moments"]
 
 Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
+
+
+def keeps_moments(model: GroupPursuit) -> bool:
+    """Whether second moments are all that the model learns from."""
+    return model.loss in ("squared", "least_squares") and model.norm_bound is None and model.fit_intercept
+
+
+def _can_stream(model: GroupPursuit) -> bool:
+    if keeps_moments(model):
+        return True
+    raise AttributeError(
+        "second moments suffice for squared loss with an intercept and no norm_bound only; here "
+        f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: use fit"
+    )
 
 
 class GroupPursuit(AnytimeModel):
@@ -145,14 +160,14 @@ class GroupPursuit(AnytimeModel):
         """
         self._validate_params()
         fresh = self._unfitted()
-        X, y = fresh._read(X, y, reset=True)
+        X, y = fresh._rows(X, y, reset=True)
         weight = None if sample_weight is None else _weights(sample_weight, X)
         if weight is not None and not weight.all():
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         targets = fresh._targets(y, reset=True)
         loss = fresh._loss()
         arrangement = fresh._arranged()
-        if fresh._needs_moments_only(loss):
+        if keeps_moments(fresh):
             stream = _Stream(fresh, targets.shape[1])
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
@@ -178,6 +193,7 @@ class GroupPursuit(AnytimeModel):
         self.__dict__ = fresh.__dict__
         return self
 
+    @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **labels: Any) -> Self:
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
@@ -195,14 +211,9 @@ class GroupPursuit(AnytimeModel):
         self._validate_params()
         known = self.__dict__.get("_stream")
         fresh = copy.copy(self) if known is not None else self._unfitted()
-        X, y = fresh._read(X, y, reset=known is None)
+        X, y = fresh._rows(X, y, reset=known is None)
         weight = None if sample_weight is None else _weights(sample_weight, X)
         targets = fresh._targets(y, reset=known is None, **labels)
-        if not fresh._needs_moments_only(fresh._loss()):
-            raise ValueError(
-                "partial_fit keeps second moments, which suffice for squared loss without norm_bound only: "
-                f"set loss='squared' (now {self.loss!r}) and norm_bound=None, or use fit"
-            )
         if known is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
             fresh._stream = _Stream(fresh, targets.shape[1])
@@ -297,8 +308,7 @@ class GroupPursuit(AnytimeModel):
             raise ValueError(
                 f"covariance must be symmetric with a row per column; it has shape {C.shape}, correlation {V.shape}"
             )
-        if not fresh._needs_moments_only(fresh._loss()):
-            raise ValueError("moments suffice for squared loss without norm_bound only")
+        _can_stream(self)
         fresh._start_from_moments(V.shape[1])
         variance = np.diag(C).copy()
         if (variance < 0).any():
@@ -342,7 +352,7 @@ class GroupPursuit(AnytimeModel):
         }
         return twin
 
-    def _read(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.floating], Any]:
+    def _rows(self, X: Any, y: Any, reset: bool) -> tuple[NDArray[np.floating], Any]:
         kinds = [np.float64, np.float32]  # moments are gathered in float64 whatever comes
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -358,10 +368,6 @@ class GroupPursuit(AnytimeModel):
 
     def _recipe(self) -> Recipe:
         return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min)  # type: ignore[arg-type]
-
-    def _needs_moments_only(self, loss: Loss) -> bool:
-        squared = loss is training_loss("squared") or loss is training_loss("least_squares")
-        return squared and self.norm_bound is None and self.fit_intercept
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 __all__ = ["LassoPath", "group_lasso_path"]
 
 _RANK = 1e-10  # share of a group's largest eigenvalue below which a direction is rounding error
-_SWEEPS = 12  # of coordinate descent before a Newton step is tried
+_SWEEPS = 8  # of coordinate descent before a Newton step is tried, and more where there are many columns
 _ROUNDS = 60  # of both, at most, for one penalty
 _HALVINGS = 12  # of an interval in which several groups enter
 _SHRINKING = 8  # halvings of a Newton step that goes too far
@@ -220,13 +220,16 @@ class _Problem:
         limits = penalty * self.weights
         # what costs nothing has a limit of 0: its gradient has to vanish as nearly as rounding allows
         tolerance = np.where(limits > 0, self.tol * limits, 1e-12 * np.abs(self.v).max(initial=0.0))
-        w, b = near.w.copy(), near.b.copy()
+        state = near
         for _ in range(_ROUNDS):
-            if group_lasso_descend(self.K, self.start, limits, self.curvature, w, b, tolerance, _SWEEPS):
+            w, b = state.w.copy(), state.b.copy()
+            sweeps = _SWEEPS + len(w) // 50  # a Newton step takes about as long
+            group_lasso_descend(self.K, self.start, limits, self.curvature, w, b, tolerance, sweeps)
+            state = self.state_at(w)
+            if self.violation(state, penalty) <= self.tol:
                 break
-            state = self._newton(_State(w, b), limits)
-            w, b = state.w.copy(), state.b
-        return self.state_at(w)
+            state = self._newton(state, limits)
+        return state
 
     def violation(self, state: _State, penalty: float) -> float:
         """Largest violation of an optimality condition, as a share of its limit."""
@@ -239,34 +242,14 @@ class _Problem:
         return float(np.divide(excess, limits, out=np.zeros_like(limits), where=paid).max(initial=0.0))
 
     def _newton(self, state: _State, limits: Array) -> _State:
-        """A Newton step over the groups in use, shortened until it helps; the state itself if it never does.
-
-        The second derivative is ``K + diag(p) - sum_g p_g u_g u_g'``, with ``p_g = limit / |w_g|`` and ``u_g = w_g / |w_g|``. The
-        first two terms act alike on every output, and the third has one direction per group: one factorisation of the
-        size of the columns in use serves all outputs (Woodbury).
-        """
+        """A Newton step over the groups in use, shortened until it helps; the state itself if it never does."""
         used = self.in_use(state.w)
         rows = np.flatnonzero(used[self.group])
-        norms = self.norms(state.w)
-        pull = np.divide(limits, norms, out=np.zeros_like(limits), where=used)
-        w, p = state.w[rows], pull[self.group[rows]]
-        residual = state.b[rows] - p[:, None] * w
-        H = self.K[np.ix_(rows, rows)]
-        H.flat[:: len(H) + 1] += p
-        first = np.flatnonzero(np.diff(self.group[rows], prepend=-1))  # row at which each group in use begins
-        U = w * (np.sqrt(p) / np.maximum(norms[self.group[rows]], np.finfo(float).tiny))[:, None]
+        pull = np.divide(limits, self.norms(state.w), out=np.zeros_like(limits), where=used)
         try:
-            factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-            inverse = cho_solve(factor, np.eye(len(rows)), overwrite_b=True, check_finite=False)
-            step = inverse @ residual
-            inverse *= U @ U.T
-            inner = np.add.reduceat(np.add.reduceat(inverse, first, axis=0), first, axis=1)
-            along = np.add.reduceat((U * step).sum(axis=1), first)
-            share = np.linalg.solve(np.eye(first.size) - inner, along)
-        except (LinAlgError, np.linalg.LinAlgError):
+            step = self._newton_direction(state, rows, pull[self.group[rows]])
+        except LinAlgError:
             return state
-        spread = np.repeat(share, np.diff([*first, len(rows)]))
-        step += cho_solve(factor, U * spread[:, None], check_finite=False)
         change = np.zeros_like(state.w)
         change[rows] = step
         effect = self.K[rows].T @ step
@@ -277,6 +260,34 @@ class _Problem:
             if self._objective(tried, limits) < now:
                 return tried
         return state
+
+    def _newton_direction(self, state: _State, rows: NDArray[np.intp], p: Array) -> Array:
+        """Where the gradient over ``rows`` vanishes to first order.
+
+        The second derivative is ``K + diag(p) - sum_g U_g U_g'``, with ``p_g = limit / |w_g|`` and ``U_g = sqrt(p_g) w_g / |w_g|``.
+        """
+        group = self.group[rows]
+        w = state.w[rows]
+        residual = state.b[rows] - p[:, None] * w
+        first = np.flatnonzero(np.diff(group, prepend=-1))  # where each group in use begins
+        U = w * (np.sqrt(p) / self.norms(state.w)[group])[:, None]
+        H = self.K[np.ix_(rows, rows)]
+        H.flat[:: len(H) + 1] += p
+        if w.shape[1] == 1:
+            for low, high in zip(first, [*first[1:], len(rows)], strict=True):
+                H[low:high, low:high] -= U[low:high] @ U[low:high].T
+            factor = cho_factor(H, overwrite_a=True, check_finite=False)
+            return np.asarray(cho_solve(factor, residual, check_finite=False))
+        # The first two terms act alike on every output and the third has one direction per group, so one
+        # factorisation of the size of the columns in use serves all outputs (Woodbury).
+        factor = cho_factor(H, overwrite_a=True, check_finite=False)
+        inverse = cho_solve(factor, np.eye(len(rows)), overwrite_b=True, check_finite=False)
+        step = inverse @ residual
+        inner = np.add.reduceat(np.add.reduceat(inverse * (U @ U.T), first, axis=0), first, axis=1)
+        along = np.add.reduceat((U * step).sum(axis=1), first)
+        share = np.linalg.solve(np.eye(first.size) - inner, along)
+        spread = np.repeat(share, np.diff([*first, len(rows)]))
+        return np.asarray(step + inverse @ (U * spread[:, None]))
 
     def _objective(self, state: _State, limits: Array) -> float:
         # w'Kw / 2 - v'w with Kw = v - b

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
-from anytime.linear.group_pursuit import GroupPursuit
+from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.losses import LINKS, Loss, training_loss
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             raise ValueError(
                 f"y holds the label {strange!r}, which is not among the classes {self.classes_!r}"
             )
-        if self._needs_moments_only(self._loss()):
+        if keeps_moments(self):  # least squares to the indicator of each class
             return np.asarray(np.eye(len(self.classes_))[at])
         return np.asarray(at)
 

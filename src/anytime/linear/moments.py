@@ -7,16 +7,20 @@ rows that have it, exactly, although that mean is known only at the end: sums ov
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
 
 Array = NDArray[np.float64]
 
 __all__ = ["Moments", "Standardised"]
 
 _CHUNK_BYTES = 1 << 26  # of float64 copies made at a time
+_TILE = 256  # rows and columns that are mirrored at a time: a tile and its image stay in the cache
+_FEW_ROWS = 1000  # enough to know where about the means are
 _CONSTANT = (
     1e-24  # a column whose variance is below this share of its squared size is constant but for rounding
 )
@@ -72,7 +76,7 @@ class Moments:
         self.shift: Array | None = None  # near the means, so that squares do not drown the variances
         self.target_shift = np.zeros(n_targets)
         self.sums = np.zeros(n_columns)
-        self.products = np.zeros((n_columns, n_columns))
+        self.products = np.zeros((n_columns, n_columns), order="F")  # the lower triangle
         self.target_sums = np.zeros(n_targets)
         self.target_squares = np.zeros(n_targets)
         self.cross = np.zeros((n_columns, n_targets))
@@ -106,29 +110,30 @@ class Moments:
 
     def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
         if self.shift is None:
-            with np.errstate(all="ignore"):
-                self.shift = (
-                    np.nan_to_num(np.nanmean(X, axis=0, dtype=np.float64))
-                    if len(X)
-                    else np.zeros(self.n_columns)
-                )
-            self.target_shift = Y.mean(axis=0) if len(Y) else self.target_shift
+            some = X[:_FEW_ROWS]
+            with warnings.catch_warnings(
+                action="ignore"
+            ):  # a column may have no value there; any shift will do
+                self.shift = np.nan_to_num(np.nanmean(some, axis=0, dtype=np.float64))
+            self.target_shift = Y.mean(axis=0)
         Z = np.subtract(X, self.shift, dtype=np.float64)
-        missing = np.isnan(Z.sum(axis=0))
         T = Y - self.target_shift
-        root = None if weight is None else np.sqrt(weight)[:, None]
-        if missing.any():
-            self._add_gaps(Z, T, np.flatnonzero(missing), weight)
-        self.weight += float(len(X) if weight is None else weight.sum())
-        if root is not None:
+        totals = Z.sum(axis=0)
+        if np.isnan(totals).any():
+            self._add_gaps(Z, T, np.flatnonzero(np.isnan(totals)), weight)
+            totals = Z.sum(axis=0)
+        if weight is not None:
+            root = np.sqrt(weight)[:, None]
+            totals = weight @ Z
+            self.target_sums += weight @ T
             Z *= root
-            self.sums += root[:, 0] @ Z
-            self.target_sums += (root[:, 0] ** 2) @ T
             T = T * root
         else:
-            self.sums += Z.sum(axis=0)
             self.target_sums += T.sum(axis=0)
-        self.products += Z.T @ Z
+        self.weight += float(len(X) if weight is None else weight.sum())
+        self.sums += totals
+        syrk = get_blas_funcs("syrk", dtype=np.float64)
+        self.products = syrk(1.0, Z.T, beta=1.0, c=self.products, lower=1, overwrite_c=1)
         self.cross += Z.T @ T
         self.target_squares += (T**2).sum(axis=0)
 
@@ -182,10 +187,11 @@ class Moments:
         n = self.weight
         if self.gaps is None or self.gap_sums is None or self.gap_targets is None:
             # rank-2 correction, one pass: Σ(z_i - m_i)(z_j - m_j) = P_ij - m_i s_j - s_i m_j + n m_i m_j
-            half = self.sums / n - 0.5 * m
             C = self.products / n
-            C -= np.outer(m, half)
-            C -= np.outer(half, m)
+            if m.any() or self.sums.any():
+                syr2 = get_blas_funcs("syr2", dtype=np.float64)
+                C = syr2(-1.0, m, self.sums / n - 0.5 * m, a=C, lower=1, overwrite_a=1)
+            C = _mirrored(C)
             V = (
                 self.cross / n
                 - np.outer(self.sums / n, t)
@@ -197,7 +203,7 @@ class Moments:
             seen_sums = self.sums - self.gap_sums  # [i, j]: Σ of x_j over the rows that have x_i
             both = n - missing[:, None] - missing[None, :] + self.gaps
             cross_sums = m[:, None] * seen_sums
-            C = (self.products - cross_sums - cross_sums.T + np.outer(m, m) * both) / n
+            C = (_mirrored(self.products.copy(order="F")) - cross_sums - cross_sums.T + np.outer(m, m) * both) / n
             seen_targets = self.target_sums - self.gap_targets  # [i]: Σ of y over the rows that have x_i
             seen = (n - missing)[:, None]
             V = (self.cross - m[:, None] * seen_targets - (self.sums - m * seen[:, 0])[:, None] * t) / n
@@ -223,3 +229,13 @@ class Moments:
         return Standardised(
             C, V, power / target_scale**2, mean, scale, target_mean, target_scale, float(self.weight)
         )
+
+
+def _mirrored(lower: Array) -> Array:
+    """The symmetric matrix, in C order, of which this is the lower triangle in Fortran order; in place."""
+    for first in range(0, len(lower), _TILE):
+        last = first + _TILE
+        lower[first:last, last:] = lower[last:, first:last].T
+        tile = lower[first:last, first:last]
+        tile[:] = np.tril(tile) + np.tril(tile, -1).T
+    return lower.T

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
 from anytime._native import block_gains, buy_group
 
@@ -115,6 +115,7 @@ class PursuitOracle:
         self._floor = np.maximum(_DEPENDENT * self._diagonal, 1e-300)
         self._blocks, self._place = problem.blocks()  # C_g, or for forward regression what is left of it
         self._left = np.ones(self.n_elements, dtype=bool)
+        self._open = np.ones(d)  # 0 for columns already bought
         self._order: list[int] = []
         self._L = np.zeros((d, d))  # row j: column j of the factor transposed, so that a step writes rows
         self._z = np.zeros((d, k))
@@ -161,6 +162,7 @@ class PursuitOracle:
         left = np.flatnonzero(self._left)
         kept = buy_group(start, self._place, blocks, left, rows, element, self._b, self._floor, z)
         self._order.append(element)
+        self._open[first:last] = 0.0
         self._filled += q
         self.dependent += q - kept
         self.value += 0.5 * float((z**2).sum())
@@ -188,8 +190,7 @@ class PursuitOracle:
             rows[:, self._alive] = compact
         if len(pending):
             rows -= pending[:, first:last].T @ pending
-        for element in self._order:
-            rows[:, self.problem.start[element] : self.problem.start[element + 1]] = 0.0
+        rows *= self._open
         return rows
 
     def _apply(self, pending: Array) -> None:
@@ -210,23 +211,26 @@ class PursuitOracle:
     # ------------------------------------------------------------------ what was learned
 
     def path(self) -> Path:
-        """Refitted weights of every prefix bought so far, by one triangular inverse."""
+        """Refitted weights of every prefix bought so far."""
         start = self.problem.start
         parts = [np.arange(start[g], start[g + 1]) for g in self._order]
         columns = np.concatenate([np.empty(0, dtype=np.intp), *parts]).astype(np.intp)
         ends = np.cumsum([part.size for part in parts]).astype(np.intp)
         m = columns.size
         upper = np.asfortranarray(self._L[:m, columns])  # L', in the order of purchase
-        trtri = get_lapack_funcs("trtri", dtype=np.float64)
-        inverse = trtri(upper, lower=0, overwrite_c=1)[0] if m else upper
-        coefficients = []
-        weights = np.zeros((m, self._z.shape[1]))
+        # Prefix t has the weights (L')⁻¹ z of its rows, so each purchase changes them by (L')⁻¹ times its own part of z.
+        k = self._z.shape[1]
+        change = np.zeros((m, ends.size, k))
         before = 0
-        for end in ends:
-            weights[:end] += inverse[:end, before:end] @ self._z[before:end]
-            coefficients.append(weights[:end].copy())
+        for t, end in enumerate(ends):
+            change[before:end, t] = self._z[before:end]
             before = int(end)
-        return Path(columns, ends, coefficients)
+        solve = get_blas_funcs("trsm", dtype=np.float64)
+        changes = solve(1.0, upper, np.asfortranarray(change.reshape(m, -1)), overwrite_b=1).reshape(
+            change.shape
+        )
+        weights = np.cumsum(changes, axis=1, out=changes)
+        return Path(columns, ends, [weights[:end, t].copy() for t, end in enumerate(ends)])
 
 
 def _by_group(combine: np.ufunc, values: Array, start: NDArray[np.int64]) -> Array:
