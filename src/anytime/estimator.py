@@ -422,18 +422,18 @@ class RegressorFace(RegressorMixin):  # type: ignore[misc]
 
 
 class _OneRow:
-    """Everything ``predict_one`` needs, looked up once. Plans that are not one plain forest take the general path."""
+    """Everything ``predict_one`` needs, looked up once. Plans that are not one plain forest, or refits of one block, take the general path."""
 
     def __init__(self, model: AnytimeModel) -> None:
         check_is_fitted(model, "plan_")
         plan = model.plan_
         self.model, self.plan, self.meter = model, plan, model.meter
         block = plan.blocks[0] if len(plan.blocks) == 1 else None
-        special = plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops
-        plain = (
-            block is not None and not special and not model._metered(0.0) and model._reads_rows_as_they_are
-        )
-        self.forest = block.forest if plain and block is not None else None
+        special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0)
+        plain = block is not None and not special and model._reads_rows_as_they_are
+        self.forest = block.forest if plain and block is not None and plan.replaces is None else None
+        refits = plan.replaces is not None and bool(plan.replaces.all())
+        self.refits = block if plain and block is not None and block.forest is None and refits else None
         self.unit = self.forest.unit if self.forest is not None else 1.0
         self.costs: list[float] = plan.stage_costs.tolist()
         self.affordable = bisect_right(self.costs, plan.limit)
@@ -450,11 +450,13 @@ class _OneRow:
         if budget is not None and not budget >= 0:
             raise ValueError(f"budget must be a number that is not negative, not {budget}")
         forest = self.forest
-        if forest is None:
+        if forest is None and self.refits is None:
             return self._general(x, budget, due)
         until = self.affordable
         if budget is not None:
             until = min(until, bisect_right(self.costs, budget))
+        if forest is None:
+            return self._refitted(x, until, due)
         sums = np.empty(self.base.size, dtype=np.int64)
         done = forest.run_one(x, until, due, sums)
         if sums.size > 1 or self.alone:
@@ -475,6 +477,18 @@ class _OneRow:
         if self.classes is not None:
             return self.classes[int(scores.argmax())]
         return scores if self.transform is None else self.transform(scores[None, :])[0]
+
+    def _refitted(self, x: NDArray[np.float64], until: int, due: float) -> Any:
+        """Every stage replaces the one before, so only the last that is affordable is computed."""
+        assert self.refits is not None
+        in_time = until and (due == np.inf or time.monotonic() < due)
+        scores = self.refits.outputs(until - 1, x[None, :]) if in_time else self.base[None, :]
+        if self.classes is not None and scores.size == 1:
+            return self.classes[scores.item() > 0]
+        if self.classes is not None:
+            return self.classes[int(scores.argmax())]
+        values = scores if self.transform is None else self.transform(scores)
+        return values.item() if values.size == 1 else values[0]
 
     def _general(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
         model = self.model
