@@ -228,3 +228,19 @@ def buy_group(
 
     Returns how many of the group's directions were not dependent on others.
     """
+
+def group_lasso_descend(
+    gram: NDArray[np.float64],
+    start: NDArray[np.int64],
+    limits: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    tolerance: NDArray[np.float64],
+    max_sweeps: int,
+) -> bool:
+    """Sweeps of block coordinate descent over ``weights`` (p, m) and ``gradient`` (p, m), in place.
+
+    The group lasso with Gram matrix ``gram`` (m, m) and penalties ``limits`` (J,); ``curvature`` (J,) bounds the eigenvalues
+    of each group's block. True when the last sweep went over all groups and violated no condition by more than ``tolerance``.
+    """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, log_softmax, softmax
 
 Array = NDArray[np.float64]
 Target = NDArray[np.generic]
@@ -59,7 +59,7 @@ def _least_squares(scores: Array) -> Array:
     chances = np.clip(scores, 0.0, 1.0)
     total = chances.sum(axis=1, keepdims=True)
     even = np.full_like(chances, 1.0 / scores.shape[1])
-    return np.divide(chances, total, out=even, where=total > 0)
+    return np.asarray(np.divide(chances, total, out=even, where=total > 0))
 
 
 LINKS = {
@@ -177,12 +177,24 @@ def _mean(y: Target, n_outputs: int, weight: Array) -> Array:
 
 
 def _shares(y: Target, n_outputs: int, weight: Array) -> Array:
-    return np.bincount(np.asarray(y, dtype=np.intp), weights=weight, minlength=n_outputs)
+    return np.bincount(np.asarray(y, dtype=np.intp), weights=weight, minlength=n_outputs).astype(np.float64)
 
 
 def _inside(shares: Array, weight: Array) -> Array:
     """Shares at least half a row away from 0 and 1."""
     return np.clip(shares, 0.5 / weight.size, 1.0 - 0.5 / weight.size)
+
+
+def _positive(y: Target) -> NDArray[np.bool_]:
+    return np.asarray(np.asarray(y, dtype=np.float64) > 0)
+
+
+def _logit(shares: Array) -> Array:
+    return np.asarray(np.log(shares) - np.log1p(-shares))
+
+
+def _centred(values: Array) -> Array:
+    return np.asarray(values - values.mean())
 
 
 # ---------------------------------------------------------------------- the losses
@@ -193,7 +205,7 @@ def _squared(scores: Array, y: Target) -> Array:
 
 
 def _log_logistic(scores: Array, y: Target) -> Array:
-    signed = np.where(np.asarray(y) > 0, -scores[:, 0], scores[:, 0])
+    signed = np.where(_positive(y), -scores[:, 0], scores[:, 0])
     return np.asarray(np.logaddexp(0.0, signed))
 
 
@@ -253,10 +265,10 @@ TRAINING_LOSSES = {
         Loss(
             "logistic",
             _log_logistic,
-            gradient=lambda scores, y: expit(scores) - (np.asarray(y) > 0)[:, None],
+            gradient=lambda scores, y: expit(scores) - _positive(y)[:, None],
             smoothness=0.25,
             link="logistic",
-            constant=lambda y, _, weight: logit(_inside(np.array([weight[y > 0].sum()]), weight)),
+            constant=lambda y, _, weight: _logit(_inside(weight @ _positive(y)[:, None], weight)),
         ),
         Loss(
             "multinomial",
@@ -272,7 +284,7 @@ TRAINING_LOSSES = {
             gradient=lambda scores, y: _less_truth(expit(scores), y),
             smoothness=0.25,
             link="ova",
-            constant=lambda y, k, weight: logit(_inside(_shares(y, k, weight), weight)),
+            constant=lambda y, k, weight: _logit(_inside(_shares(y, k, weight), weight)),
         ),
         Loss(
             "least_squares",  # to the indicator of each class
@@ -293,10 +305,6 @@ TRAINING_LOSSES = {
         huber(),
     )
 }
-
-
-def _centred(values: Array) -> Array:
-    return np.asarray(values - values.mean())
 
 
 def training_loss(loss: str | Loss) -> Loss:

@@ -6,62 +6,73 @@
 namespace anytime {
 namespace {
 
-// gradient -= K[:, j] * change, for one column j and all outputs.
-void follow(const double* column, int64_t m, const double* change, int64_t p, double* gradient) noexcept {
-  if (p == 1) {
-    const double c = change[0];
-    for (int64_t i = 0; i < m; ++i) gradient[i] -= column[i] * c;
-    return;
+// gradient -= sum_k changes[k] * columns[k], for `size` neighbouring columns (rows of the symmetric gram).
+void follow(const double* columns, int64_t m, const double* changes, int64_t size,
+            double* gradient) noexcept {
+  int64_t k = 0;
+  for (; k + 4 <= size; k += 4, columns += 4 * m) {  // four at a time: the gradient passes through once
+    const double *k0 = columns, *k1 = k0 + m, *k2 = k1 + m, *k3 = k2 + m;
+    const double c0 = changes[k], c1 = changes[k + 1], c2 = changes[k + 2], c3 = changes[k + 3];
+    for (int64_t i = 0; i < m; ++i) {
+      gradient[i] -= (k0[i] * c0 + k1[i] * c1) + (k2[i] * c2 + k3[i] * c3);
+    }
   }
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t o = 0; o < p; ++o) gradient[i * p + o] -= column[i] * change[o];
+  for (; k < size; ++k, columns += m) {
+    for (int64_t i = 0; i < m; ++i) gradient[i] -= columns[i] * changes[k];
   }
-}
-
-bool is_zero(const double* values, int64_t n) noexcept {
-  return std::all_of(values, values + n, [](double v) { return v == 0.0; });
 }
 
 // Minimise over group g (exactly where K_g is a multiple of the identity, else a bound of it); returns by how
 // much its optimality condition was violated.
 double improve(const GroupLasso& problem, size_t g, double* weights, double* gradient,
-               double* change) noexcept {
-  const int64_t m = problem.start.back(), p = problem.n_outputs, first = problem.start[g];
-  const int64_t size = (problem.start[g + 1] - first) * p;
-  double* w = weights + first * p;
-  const double* b = gradient + first * p;
-  const double curvature = problem.curvature[g];
-  double squares = 0.0;
-  for (int64_t k = 0; k < size; ++k) {
-    change[k] = b[k] + curvature * w[k];
-    squares += change[k] * change[k];
+               double* spare) noexcept {
+  const int64_t m = problem.start.back(), first = problem.start[g], size = problem.start[g + 1] - first;
+  const double curvature = problem.curvature[g], limit = problem.limits[g];
+  double squares = 0.0, moved = 0.0;
+  for (int64_t o = 0; o < problem.n_outputs; ++o) {
+    const double *w = weights + o * m + first, *b = gradient + o * m + first;
+    double* target = spare + o * size;
+    for (int64_t k = 0; k < size; ++k) {
+      target[k] = b[k] + curvature * w[k];
+      squares += target[k] * target[k];
+    }
   }
   const double norm = std::sqrt(squares);
-  const double shrink = norm > problem.limits[g] ? (1.0 - problem.limits[g] / norm) / curvature : 0.0;
-  double moved = 0.0;
-  for (int64_t k = 0; k < size; ++k) {
-    const double next = shrink * change[k];
-    change[k] = next - w[k];
-    w[k] = next;
-    moved += change[k] * change[k];
+  const double shrink = norm > limit ? (1.0 - limit / norm) / curvature : 0.0;
+  for (int64_t o = 0; o < problem.n_outputs; ++o) {
+    double *w = weights + o * m + first, *change = spare + o * size;
+    for (int64_t k = 0; k < size; ++k) {
+      const double next = shrink * change[k];
+      change[k] = next - w[k];
+      w[k] = next;
+      moved += change[k] * change[k];
+    }
   }
   if (moved == 0.0) return 0.0;
-  for (int64_t k = 0; k < size; k += p)
-    follow(problem.gram + (first + k / p) * m, m, change + k, p, gradient);
+  for (int64_t o = 0; o < problem.n_outputs; ++o) {
+    follow(problem.gram + first * m, m, spare + o * size, size, gradient + o * m);
+  }
   return curvature * std::sqrt(moved);
+}
+
+bool in_use(const GroupLasso& problem, size_t g, const double* weights) noexcept {
+  const int64_t m = problem.start.back(), first = problem.start[g], end = problem.start[g + 1];
+  for (int64_t o = 0; o < problem.n_outputs; ++o) {
+    const double* w = weights + o * m;
+    if (std::any_of(w + first, w + end, [](double weight) { return weight != 0.0; })) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 bool descend(const GroupLasso& problem, double* weights, double* gradient, const double* tolerance,
              int64_t max_sweeps, double* spare) noexcept {
-  const int64_t p = problem.n_outputs;
   bool everyone = true;  // a sweep over all groups, then sweeps over those in use until they rest, and again
   for (int64_t sweep = 0; sweep < max_sweeps; ++sweep) {
     bool rested = true;
     for (size_t g = 0; g < problem.limits.size(); ++g) {
-      const int64_t first = problem.start[g], size = problem.start[g + 1] - first;
-      if (size == 0 || (!everyone && is_zero(weights + first * p, size * p))) continue;
+      if (problem.start[g] == problem.start[g + 1] || (!everyone && !in_use(problem, g, weights))) continue;
       rested &= improve(problem, g, weights, gradient, spare) <= tolerance[g];
     }
     if (rested && everyone) return true;

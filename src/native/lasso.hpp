@@ -15,9 +15,9 @@ struct GroupLasso {
   int64_t n_outputs = 1;
 };
 
-// Bring w (m, p) and the gradient v - K w (m, p) towards the optimum in at most max_sweeps sweeps. True when the
-// last went over all groups and found no optimality condition violated by more than tolerance[g].
-// `spare` is room for p numbers per column of the largest group.
+// Bring w' (p, m) and the gradient (v - K w)' (p, m) towards the optimum in at most max_sweeps sweeps. True
+// when the last went over all groups and found no optimality condition violated by more than tolerance[g].
+// `spare` has room for p numbers per column of the largest group.
 bool descend(const GroupLasso& problem, double* weights, double* gradient, const double* tolerance,
              int64_t max_sweeps, double* spare) noexcept;
 

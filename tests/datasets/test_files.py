@@ -17,14 +17,20 @@ class TestAbsent:
         monkeypatch.delenv("ANYTIME_DATA", raising=False)
         with pytest.raises(
             DataNotFoundError,
-            match=r"'heart' .* set the environment variable ANYTIME_DATA .* or pass folder=",
+            match=r"'pima' .* set the environment variable ANYTIME_DATA .* or pass folder=",
         ):
-            load("heart")
+            load("pima")
 
     def test_an_empty_variable_counts_as_unset(self, monkeypatch):
         monkeypatch.setenv("ANYTIME_DATA", "")
         with pytest.raises(DataNotFoundError, match="set the environment variable"):
-            load("heart")
+            load("pima")
+
+    def test_heart_comes_with_the_package(self, monkeypatch):
+        monkeypatch.delenv("ANYTIME_DATA", raising=False)
+        data = load("heart")
+        assert data.X.shape == (303, 13)
+        assert data.costs.total == 323.97
 
     def test_a_folder_that_is_not_there(self, monkeypatch, tmp_path):
         monkeypatch.setenv("ANYTIME_DATA", str(tmp_path / "nowhere"))

@@ -99,19 +99,20 @@ def test_doubling_is_the_obvious_one_step_by_step(problem, limit, c_min, cost_aw
 @given(problems(most=40), limits(), st.booleans())
 def test_auto_c_min_is_the_one_that_trying_all_prices_finds(problem, limit, cost_aware):
     table, costs = problem
-    limit.pop("min_gain", None)  # a run that ends early for want of gain needs no way across a gap
-    expected = reference.smallest_start(table, costs, cost_aware=cost_aware, **limit)
     found = doubling(TableOracle(table), costs, cost_aware=cost_aware, **limit).c_min
+    limit.pop("min_gain", None)  # a run that may stop early for want of gain must still be able to go on
+    expected = reference.smallest_start(table, costs, cost_aware=cost_aware, **limit)
     assert found == (min(costs) if expected is None else expected)
 
 
-@given(problems(least=0, most=40), limits())
-def test_auto_c_min_with_free_elements_is_the_one_that_trying_all_prices_finds(problem, limit):
+@given(problems(least=0, most=40), limits(), st.booleans())
+def test_auto_c_min_with_free_elements_is_the_one_that_trying_all_prices_finds(problem, limit, cost_aware):
     table, costs = problem
-    expected = reference.smallest_start(table, costs, **limit)
-    assert doubling(TableOracle(table), costs, **limit).c_min == (
-        min(costs) if expected is None else expected
-    )
+    costs[0] = 0
+    found = doubling(TableOracle(table), costs, cost_aware=cost_aware, **limit).c_min
+    limit.pop("min_gain", None)
+    expected = reference.smallest_start(table, costs, cost_aware=cost_aware, **limit)
+    assert found == (min(costs) if expected is None else expected)
 
 
 @given(problems(submodular=True), limits(), st.booleans())
@@ -258,6 +259,12 @@ def test_auto_c_min_passes_the_smallest_price_where_it_would_get_stuck():
     assert (run.c_min, run.doubling_capable) == (2.0, True)
 
 
+def test_auto_c_min_with_something_free_asks_what_is_paid_for_first():
+    run = doubling(TableOracle(modular([7.0, 1.0, 3.0, 4.0, 5.0])), [0.0, 1.0, 2.0, 3.0, 5.0])
+    assert run.order[0] == 0
+    assert (run.c_min, run.doubling_capable) == (2.0, True)
+
+
 def test_auto_c_min_without_a_way_across_the_last_gap_gets_as_far_as_possible():
     """The dear element has the worst rate: no c_min lets a run begin with it."""
     run = doubling(TableOracle(modular([1.0, 3.0, 0.1])), [1.0, 1.5, 100.0])
@@ -291,11 +298,20 @@ def test_group_prices_equal_a_price_list_read_anew_before_each_purchase(price_li
         expected = [costs.ticks(costs.price([names[x]], bought)) for x in left]
         assert purse.prices(np.array(left)).tolist() == expected
         shares = purse.shares(np.array(left))
+        unpaid = [set(costs.closure([names[x]])) - set(costs.closure(bought)) for x in left]
+        np.testing.assert_allclose(
+            shares,
+            [
+                sum(costs.ticks(costs.prices[r]) / sum(r in other for other in unpaid) for r in needs)
+                for needs in unpaid
+            ],
+        )
         for some in reference.members(len(left)):
-            together = costs.ticks(
-                costs.price([names[x] for x, is_in in zip(left, some, strict=True) if is_in], bought)
-            )
-            assert shares[some].sum() <= together * (1 + 1e-9)
+            together = [names[x] for x, is_in in zip(left, some, strict=True) if is_in]
+            assert shares[some].sum() <= costs.ticks(costs.price(together, bought)) * (1 + 1e-9)
+        assert purse.shared is any(
+            costs.prices[r] > 0 and sum(r in needs for needs in unpaid) > 1 for r in costs.names
+        )
         if not purse.shared:
             np.testing.assert_allclose(shares, expected)
         x = random.choice(left)
@@ -362,6 +378,19 @@ def test_auto_c_min_with_shared_requirements_never_gets_stuck_where_there_is_a_w
     assert run.c_min == 11.0 * BLOOD.ticks(1.0)
     assert run.doubling_capable
     assert doubling(TableOracle(modular([9.0, 3.0, 2.0, 1.0])), blood_prices(), c_min=6e99).doubling_capable
+
+
+def test_auto_c_min_knows_that_shared_prices_fall():
+    """Two tests at 11 each cost 12 together, too little for a scan at 15, which 22 would pay: it has to come first."""
+    costs = FeatureCosts(
+        {"draw": 10.0, "a": 1.0, "b": 1.0, "scan": 15.0},
+        groups={"draw": [], "a": [0], "b": [1], "scan": [2]},
+        requires={"a": ["draw"], "b": ["draw"]},
+    )
+    run = doubling(TableOracle(modular([9.0, 8.0, 20.0])), GroupPrices(costs.bind(3), [1, 2, 3]))
+    assert run.c_min == 15.0 * costs.ticks(1.0)
+    assert run.order.tolist() == [2, 0, 1]
+    assert run.doubling_capable
 
 
 # ---------------------------------------------------------------------- certificates

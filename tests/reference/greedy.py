@@ -6,9 +6,11 @@ A set function on n elements is a table of 2**n values: element ``x`` is in set 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
+
+SLACK = 1e-9  # relative rounding of a bound
 
 # ---------------------------------------------------------------------- the algorithms
 
@@ -95,6 +97,17 @@ class TableOracle:
 
     def restart(self):
         return TableOracle(self.table, self.scores)
+
+
+def values_along(table, order):
+    """(value before, value after) of each step."""
+    after = table[np.cumsum(1 << np.asarray(order))]
+    return np.concatenate([[0.0], after[:-1]]), after
+
+
+def holds(value, bound):
+    """Whether values are nowhere below a bound, but for the rounding that the specification allows."""
+    return bool((value >= bound - SLACK * np.maximum(1.0, np.abs(bound))).all())
 
 
 # ---------------------------------------------------------------------- functions
@@ -197,3 +210,21 @@ def constrained_least_squares(b, C, radius):
         low, high = (middle, high) if np.linalg.norm(weights(middle)) > radius else (low, middle)
     w = V @ weights(high)
     return float(b @ w - 0.5 * w @ C @ w), w
+
+
+# ---------------------------------------------------------------------- instances
+
+
+def instances(kind, how_many=None, n=6, seed=0):
+    """(table, costs) of one kind, so many or without end."""
+    for k in count() if how_many is None else range(how_many):
+        random = np.random.default_rng([seed, k])
+        if kind == "modular":
+            table = modular(random.random(n) * random_costs(random, n))
+        elif kind == "coverage":
+            table = random_coverage(random, n)
+        else:
+            table = least_squares(
+                *random_moments(random, n, random.choice([0.3, 1.0])), random.choice([0.0, 0.1])
+            )
+        yield table, random_costs(random, n)

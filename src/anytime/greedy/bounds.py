@@ -305,15 +305,15 @@ class Guarantee:
     Examples
     --------
     >>> for g in GUARANTEES:
-    ...     print(f"{g.name:40} {g.theorem:15} F/{g.cost_factor:g}  {g.share(1.0):.3f}")
-    greedy                                   Theorem 4.2.4   F/1  0.632
-    forward regression and OMP               Theorem 3.3.2   F/1  0.632
-    OMP, one column at a time                Corollary 5.2.7 F/1  0.632
-    greedy or best single element            section 4.1     F/1  0.316
-    doubling                                 Theorem 4.4.4   F/6  0.632
-    doubling, conjectured                    section 4.4     F/4  0.632
-    doubling, elementwise                    Theorem 3.4.3   F/4  0.393
-    doubling, elementwise, small budgets     Theorem 3.4.3   F/4  0.865
+    ...     print(f"{g.theorem:15} {g.share(1.0):.3f} of the best at cost/{g.cost_factor:g}: {g.name}")
+    Theorem 4.2.4   0.632 of the best at cost/1: greedy
+    Theorem 3.3.2   0.632 of the best at cost/1: forward regression and OMP
+    Corollary 5.2.7 0.632 of the best at cost/1: OMP, one column at a time
+    section 4.1     0.316 of the best at cost/1: greedy or best single element
+    Theorem 4.4.4   0.632 of the best at cost/6: doubling
+    section 4.4     0.632 of the best at cost/4: doubling, conjectured
+    Theorem 3.4.3   0.393 of the best at cost/4: doubling, elementwise
+    Theorem 3.4.3   0.865 of the best at cost/4: doubling, elementwise, small budgets
     """
 
     name: str

@@ -32,8 +32,9 @@ class Certificate:
     constant : float or callable
         ``gamma``, or how to find it: an eigenvalue problem that is put off until somebody asks.
     unit : str, default=None
-    shared : bool, default=False
-        Whether groups share what they require. The bound from the run then still holds, the one from theory does not.
+    theory : bool, default=True
+        Whether the theorems on greedy sequences hold of it: every step had the best rate, and groups share no requirements. The
+        bound from the run holds whatever the order.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class Certificate:
     risk: float
     constant: float | Callable[[], float] = 1.0
     unit: str | None = None
-    shared: bool = False
+    theory: bool = True
     _known: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -79,11 +80,11 @@ class Certificate:
     def promised(self, budget: float, rival: float | None = None) -> float:
         """The share promised before any data is seen: of the best set that costs ``rival``, at the prefix within ``budget``.
 
-        Greedy: ``1 - exp(-gamma * spent / rival)`` (Theorem 3.3.2), with what the prefix really spent. Doubling: a rival of a sixth
-        of the budget, at any budget above ``c_min`` (Theorem 4.4.4); another ``rival`` is answered as for greedy. 0 where groups
-        share requirements, or a doubling run got stuck.
+        Greedy: ``1 - exp(-gamma * spent / rival)`` (Theorem 3.3.2), with what the prefix really spent. Doubling: a rival of a
+        sixth of the budget, at any budget above ``c_min`` (Theorem 4.4.4), and no other. 0 where nothing is promised: groups
+        share requirements, steps did not follow the rate, or a doubling run got stuck.
         """
-        if self.shared or not self.selection.order.size:
+        if not self.theory or not self.selection.order.size:
             return 0.0
         if self.selection.schedule == "doubling" and rival is None:
             first = self.selection.c_min or 0.0
@@ -137,7 +138,7 @@ class Certificate:
             "gamma": self.gamma,
             "risk": float(self.risk),
             "unit": self.unit,
-            "shared": bool(self.shared),
+            "theory": bool(self.theory),
             "order": np.asarray(selection.order, dtype=np.int64),
             "prices": selection.prices,
             "values": selection.values,
@@ -175,7 +176,7 @@ class Certificate:
             stuck_at=None if data["stuck_at"] is None else int(data["stuck_at"]),
         )
         unit = data["unit"]
-        return cls(selection, risk, gamma, None if unit is None else str(unit), bool(data["shared"]))
+        return cls(selection, risk, gamma, None if unit is None else str(unit), bool(data["theory"]))
 
 
 def in_units(selection: Selection, amounts: Callable[[Array], Array]) -> Selection:

@@ -83,9 +83,7 @@ class GroupPrices:
         )
         self._needed = np.concatenate([np.empty(0, dtype=np.intp), *self.closures])
         self._now = self._sums(costs.prices.astype(np.float64))
-        self._n_users = np.bincount(
-            self._needed, minlength=costs.n_groups
-        )  # elements not bought that need it
+        self._n_users = np.bincount(self._needed, minlength=costs.n_groups)  # elements that need each group
 
     @property
     def shared(self) -> bool:
@@ -106,7 +104,6 @@ class GroupPrices:
         paid = float(self._now[element])
         self.spent += paid
         needed = self.closures[element]
-        self._n_users[needed] -= 1
         new = needed[~self.bought[needed]]
         self.bought[new] = True
         touched = np.isin(self._needed, new)

@@ -245,8 +245,8 @@ def greediness(
 ) -> Array:
     """For each step of a sequence the largest ``alpha`` up to 1 with which it was (alpha, beta)-greedy (Definition 4.3.1).
 
-    ``gain(g) / c(g) >= (alpha gain(x) - beta) / c(x)`` for the chosen ``g`` and every ``x`` that was left. The least of them holds
-    for the whole sequence.
+    ``gain(g) / c(g) >= (alpha gain(x) - beta) / c(x)`` for the chosen ``g`` and every ``x`` that was left. The least of them
+    holds for the whole sequence.
 
     Parameters
     ----------

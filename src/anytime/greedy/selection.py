@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -157,8 +157,9 @@ class Selection:
     def upper_bound(self, budget: ArrayLike, gamma: float = 1.0, delta: float = 0.0) -> Array:
         """What no set of cost ``budget`` can exceed: known from the run alone, by Lemma 4.2.3.
 
-        Holds where ``gamma`` times the gain of any set, less ``delta``, is at most what the oracle's gains of its elements add
-        up to. For true gains that is approximate submodularity; for scores, the spectral constant of that score does.
+        Holds where ``gamma`` times the true gain of any set, less ``delta``, is at most what the oracle says of its elements,
+        added up. Of an oracle of true gains that asks for approximate submodularity. For the scores of least squares on
+        standardised columns ``spectral_gamma`` will do; for other scores, if they are never above the true gains.
         """
         budget = _checked_budget(budget)
         before = np.concatenate([[0.0], self.values])[: self.order.size]
@@ -254,7 +255,8 @@ def doubling(
     oracle, purse = opened(function, costs)
     limits = _Limits(budget, max_elements, min_gain)
     if c_min == "auto":
-        c_min = _smallest_start(oracle, purse, cost_aware, limits)
+        # Whether a run would stop early for want of gain is not asked: it must be able to go on.
+        c_min = _smallest_start(oracle, purse, cost_aware, replace(limits, min_gain=None))
     else:
         cheapest = purse.prices(np.arange(oracle.n_elements)).min(initial=np.inf)
         if not cheapest <= _most(c_min):

@@ -43,10 +43,10 @@ def parquet_chunks(
     def read() -> Iterator[Chunk]:
         import pandas as pd
 
-        for batch in table.to_batches(batch_size=rows):
+        for batch in table.to_batches(batch_size=rows, batch_readahead=1, fragment_readahead=1):
             if not batch.num_rows:
                 continue
-            X = np.empty((batch.num_rows, len(names)), dtype=kind)
+            X = np.empty((batch.num_rows, len(names)), dtype=kind, order="F")
             for j, name in enumerate(names):
                 X[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
             y = np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in wanted])

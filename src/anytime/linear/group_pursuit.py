@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
-    check_array,
     check_consistent_length,
     validate_data,
 )
@@ -44,6 +44,7 @@ Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
+_WORKED_OUT = ("plan_", "certificate_", "ridge_")  # from moments
 
 
 def keeps_moments(model: GroupPursuit) -> bool:
@@ -51,13 +52,12 @@ def keeps_moments(model: GroupPursuit) -> bool:
     return model.loss in ("squared", "least_squares") and model.norm_bound is None and model.fit_intercept
 
 
-def _can_stream(model: GroupPursuit) -> bool:
-    if keeps_moments(model):
-        return True
-    raise AttributeError(
-        "second moments suffice for squared loss with an intercept and no norm_bound only; here "
-        f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: use fit"
-    )
+def _refuse_to_do_without_rows(model: GroupPursuit, error: type[Exception] = ValueError) -> None:
+    if not keeps_moments(model):
+        raise error(
+            "second moments suffice for squared loss with an intercept and no norm_bound only; here "
+            f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: use fit"
+        )
 
 
 class GroupPursuit(AnytimeModel):
@@ -129,21 +129,14 @@ class GroupPursuit(AnytimeModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ------------------------------------------------------------------ the plan, worked out when asked for
-
-    @property
-    def plan_(self) -> Plan:
-        """The stages: one per group, each with weights of its own. After ``partial_fit`` it is worked out at first use."""
-        if "_stream" in self.__dict__ and "plan_" not in self.__dict__:
+    def __getattr__(self, name: str) -> Any:
+        """What ``partial_fit`` has made out of date is worked out when it is asked for."""
+        if name in _WORKED_OUT and "_stream" in self.__dict__:
             self._settle()
-        try:
-            return self.__dict__["plan_"]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first") from None
-
-    @plan_.setter
-    def plan_(self, plan: Plan) -> None:
-        self.__dict__["plan_"] = plan
+            return self.__dict__[name]
+        if name == "partial_fit":
+            _refuse_to_do_without_rows(self, AttributeError)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------ learning
 
@@ -161,9 +154,9 @@ class GroupPursuit(AnytimeModel):
         self._validate_params()
         fresh = self._unfitted()
         X, y = fresh._rows(X, y, reset=True)
-        weight = None if sample_weight is None else _weights(sample_weight, X)
-        if weight is not None and not weight.all():
-            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+        X, y, weight = _weighing(X, y, sample_weight)
+        if not len(X):
+            raise ValueError("all sample weights are zero")
         targets = fresh._targets(y, reset=True)
         loss = fresh._loss()
         arrangement = fresh._arranged()
@@ -193,7 +186,7 @@ class GroupPursuit(AnytimeModel):
         self.__dict__ = fresh.__dict__
         return self
 
-    @available_if(_can_stream)
+    @available_if(keeps_moments)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **labels: Any) -> Self:
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
@@ -211,14 +204,16 @@ class GroupPursuit(AnytimeModel):
         self._validate_params()
         known = self.__dict__.get("_stream")
         fresh = copy.copy(self) if known is not None else self._unfitted()
+        if known is None and is_classifier(self) and labels.get("classes") is None:
+            raise ValueError("the first call of partial_fit needs classes: all labels there are")
         X, y = fresh._rows(X, y, reset=known is None)
-        weight = None if sample_weight is None else _weights(sample_weight, X)
         targets = fresh._targets(y, reset=known is None, **labels)
+        X, targets, weight = _weighing(X, targets, sample_weight)
         if known is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
             fresh._stream = _Stream(fresh, targets.shape[1])
         fresh._stream.add(X, targets, weight)
-        for outdated in ("plan_", "certificate_", "ridge_"):
+        for outdated in _WORKED_OUT:
             fresh.__dict__.pop(outdated, None)
         self.__dict__ = fresh.__dict__
         return self
@@ -244,10 +239,12 @@ class GroupPursuit(AnytimeModel):
         classes : (C,), default=None
             Classifier: all labels there are. From a Parquet file they are gathered in a first pass over that column.
         """
+        self._validate_params()
+        _refuse_to_do_without_rows(self)
         trained = self._unfitted()
         if isinstance(chunks, (str, FilePath)):
             chunks, found = parquet_chunks(
-                chunks, target, weight, labels=hasattr(self, "_label_dtype") and "classes" not in labels
+                chunks, target, weight, labels=is_classifier(self) and "classes" not in labels
             )
             if found is not None:
                 labels = {"classes": found}
@@ -298,41 +295,21 @@ class GroupPursuit(AnytimeModel):
         ['x0', 'x1', 'x2']
         """
         self._validate_params()
+        _refuse_to_do_without_rows(self)
         if self.ridge == "auto":
             raise ValueError("moments hold no rows to choose a ridge on; set ridge to a number")
         fresh = self._unfitted()
-        C = check_array(covariance, dtype=np.float64, input_name="covariance")
-        V = np.asarray(check_array(correlation, dtype=np.float64, ensure_2d=False, input_name="correlation"))
-        V = V.reshape(len(V), -1)
-        if C.shape != (len(V), len(V)) or not np.allclose(C, C.T, rtol=1e-6, atol=1e-9 * np.abs(C).max()):
-            raise ValueError(
-                f"covariance must be symmetric with a row per column; it has shape {C.shape}, correlation {V.shape}"
-            )
-        _can_stream(self)
-        fresh._start_from_moments(V.shape[1])
-        variance = np.diag(C).copy()
-        if (variance < 0).any():
-            raise ValueError(f"covariance has a negative variance: {variance.min():g}")
-        scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-        power = np.broadcast_to(
-            1.0 if target_variance is None else np.asarray(target_variance, dtype=np.float64), V.shape[1]
+        standardised = Standardised.of(
+            covariance, correlation, mean, target_mean, target_variance, n_samples=n_samples
         )
-        if (power <= 0).any():
-            raise ValueError("target_variance must be positive")
-        standardised = Standardised(
-            C / np.outer(scale, scale),
-            V / np.outer(scale, np.sqrt(power)),
-            np.ones(V.shape[1]),
-            np.zeros(len(C)) if mean is None else np.asarray(mean, dtype=np.float64),
-            scale,
-            np.broadcast_to(
-                0.0 if target_mean is None else np.asarray(target_mean, dtype=np.float64), V.shape[1]
-            ).copy(),
-            np.sqrt(power),
-            float(n_samples),
-        )
-        fresh.n_features_in_ = len(C)
+        n_columns, n_targets = standardised.correlation.shape
+        fresh._start_from_moments(n_targets)
+        fresh.n_features_in_ = n_columns
         if feature_names is not None:
+            if len(feature_names) != n_columns:
+                raise ValueError(
+                    f"{len(feature_names)} feature names, but covariance has {n_columns} columns"
+                )
             fresh.feature_names_in_ = np.array([str(name) for name in feature_names], dtype=object)
         arrangement = fresh._arranged()
         learned = learn_from_moments(standardised, None, None, arrangement, fresh._recipe(), fresh.ridge)
@@ -434,8 +411,9 @@ class _Stream:
             return
         held = self.random.random(len(X)) < self.fraction
         kept = ~held
-        self.train.add(X[kept], Y[kept], None if weight is None else weight[kept])
+        self.train.locate(X, Y)
         self.held.shift, self.held.target_shift = self.train.shift, self.train.target_shift
+        self.train.add(X[kept], Y[kept], None if weight is None else weight[kept])
         self.held.add(X[held], Y[held], None if weight is None else weight[held])
         self.n_held += int(held.sum())
 
@@ -457,8 +435,16 @@ class _Stream:
         )
 
 
-def _weights(sample_weight: ArrayLike, X: Any) -> Array:
-    weight = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-    if not weight.any():
-        raise ValueError("all sample weights are zero")
-    return weight
+def _weighing(
+    X: NDArray[np.floating], y: Any, sample_weight: ArrayLike | None
+) -> tuple[NDArray[np.floating], Any, Array | None]:
+    """The rows that weigh anything, and what they weigh."""
+    if sample_weight is None:
+        return X, y, None
+    weight = np.asarray(sample_weight)
+    if (
+        weight.shape != (len(X),) or weight.any()
+    ):  # scikit-learn refuses zeros alone; a chunk may have no more
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    some = weight > 0
+    return (X, y, weight) if some.all() else (X[some], np.asarray(y)[some], weight[some])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 
 from anytime._native import group_lasso_descend
 
@@ -22,7 +23,7 @@ __all__ = ["LassoPath", "group_lasso_path"]
 _RANK = 1e-10  # share of a group's largest eigenvalue below which a direction is rounding error
 _SWEEPS = 8  # of coordinate descent before a Newton step is tried, and more where there are many columns
 _ROUNDS = 60  # of both, at most, for one penalty
-_HALVINGS = 12  # of an interval in which several groups enter
+_HALVINGS = 6  # of an interval in which several groups enter
 _SHRINKING = 8  # halvings of a Newton step that goes too far
 
 
@@ -42,7 +43,8 @@ class LassoPath:
         Groups by first entry. Those that never entered come last, by what the rest of the target still gives them, per
         weight.
     entered : (J,)
-        The penalty below which each group was first in use, to the precision of the search; 0 for never.
+        The penalty below which each group was first in use, to the precision of the search; 0 for never, infinite
+        for groups that cost nothing.
     violation : (L,)
         The largest violation of an optimality condition, as a share of its limit ``lambda * weight``.
     """
@@ -116,7 +118,7 @@ def group_lasso_path(
     above = largest
     for penalty in lambdas:
         before = state
-        state = problem.solve(before, penalty)
+        state = problem.refreshed(problem.solve(before, penalty))
         problem.date_entries(before, above, state, penalty, entered)
         solutions.append(problem.unwhitened(state.w))
         used.append(problem.in_use(state.w))
@@ -130,7 +132,7 @@ def group_lasso_path(
         np.stack(solutions),
         np.stack(used),
         np.lexsort((np.arange(entered.size), -late, -entered)),
-        np.minimum(entered, largest),
+        entered,
         np.array(violations),
     )
 
@@ -203,12 +205,11 @@ class _Problem:
             return empty
         w = empty.w.copy()
         w[free] = np.linalg.lstsq(self.K[np.ix_(free, free)], self.v[free], rcond=_RANK)[0]
-        return self.state_at(w)
+        return self.refreshed(_State(w, empty.b))
 
-    def state_at(self, w: Array) -> _State:
-        """The state of given weights, its gradient fresh."""
-        rows = np.flatnonzero((w != 0).any(axis=1))
-        return _State(w, self.v - self.K[rows].T @ w[rows])
+    def refreshed(self, state: _State) -> _State:
+        """The same weights, their gradient computed anew."""
+        return _State(state.w, self.v - self.K @ state.w)
 
     def largest_penalty(self, state: _State) -> float:
         """At and above it, no group that costs anything is in use."""
@@ -222,10 +223,10 @@ class _Problem:
         tolerance = np.where(limits > 0, self.tol * limits, 1e-12 * np.abs(self.v).max(initial=0.0))
         state = near
         for _ in range(_ROUNDS):
-            w, b = state.w.copy(), state.b.copy()
-            sweeps = _SWEEPS + len(w) // 50  # a Newton step takes about as long
+            w, b = state.w.T.copy(), state.b.T.copy()
+            sweeps = _SWEEPS + len(self.v) // 50  # a Newton step takes about as long
             group_lasso_descend(self.K, self.start, limits, self.curvature, w, b, tolerance, sweeps)
-            state = self.state_at(w)
+            state = _State(w.T, b.T)
             if self.violation(state, penalty) <= self.tol:
                 break
             state = self._newton(state, limits)
@@ -272,7 +273,7 @@ class _Problem:
         first = np.flatnonzero(np.diff(group, prepend=-1))  # where each group in use begins
         U = w * (np.sqrt(p) / self.norms(state.w)[group])[:, None]
         H = self.K[np.ix_(rows, rows)]
-        H.flat[:: len(H) + 1] += p
+        H.flat[:: len(H) + 1] += p + _RANK  # columns that repeat others must not stop the factorisation
         if w.shape[1] == 1:
             for low, high in zip(first, [*first[1:], len(rows)], strict=True):
                 H[low:high, low:high] -= U[low:high] @ U[low:high].T
@@ -280,8 +281,7 @@ class _Problem:
             return np.asarray(cho_solve(factor, residual, check_finite=False))
         # The first two terms act alike on every output and the third has one direction per group, so one
         # factorisation of the size of the columns in use serves all outputs (Woodbury).
-        factor = cho_factor(H, overwrite_a=True, check_finite=False)
-        inverse = cho_solve(factor, np.eye(len(rows)), overwrite_b=True, check_finite=False)
+        inverse = _inverse(H)
         step = inverse @ residual
         inner = np.add.reduceat(np.add.reduceat(inverse * (U @ U.T), first, axis=0), first, axis=1)
         along = np.add.reduceat((U * step).sum(axis=1), first)
@@ -342,6 +342,15 @@ def _checked(
             f"weights must be one finite number for each of {start.size - 1} groups, none negative"
         )
     return S, V, start, weights
+
+
+def _inverse(H: Array) -> Array:
+    """Of a positive definite matrix; half the work of a general one."""
+    factor, low = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
+    lower, failed = dpotri(factor, lower=low, overwrite_c=True)
+    if failed:
+        raise LinAlgError("not positive definite")
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 def _transforms(S: Array, start: NDArray[np.int64], whiten: bool) -> tuple[list[Array], Array]:

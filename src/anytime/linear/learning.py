@@ -8,21 +8,22 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from anytime.greedy import Selection, regularised_gamma, spectral_gamma
+from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
-from anytime.linear.moments import Standardised
+from anytime.linear.moments import Standardised, deviations
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import (
     RIDGES,
     Arrangement,
     Recipe,
     choose_sequence,
+    refitted_path,
     replay,
     sequence_from_moments,
 )
@@ -108,7 +109,7 @@ def learn_from_moments(
         oracle = PursuitOracle(problem, "norm")
         for g in sequenced.selection.order:
             oracle.add(int(g))
-        path = oracle.path()
+        path = refitted_path(oracle, units.covariance)
     per = units.target_scale / units.scale[path.columns, None]
     block = LinearBlock(
         arrangement.columns[path.columns],
@@ -124,7 +125,8 @@ def learn_from_moments(
         penalty="groups" if recipe.whiten == "data" else "identity",
         criterion=_SPECTRA[recipe.criterion],
     )
-    certificate = _certificate(sequenced.selection, 0.5 * float(source.power.sum()), gamma, arrangement)
+    risk = 0.5 * float(source.power.sum())
+    certificate = _certificate(sequenced.selection, risk, gamma, arrangement, recipe)
     quality = None
     if sequenced.held_out is not None:
         quality = -(sequenced.held_out @ source.target_scale**2)
@@ -155,15 +157,20 @@ def arrange(moments: Standardised, arrangement: Arrangement) -> Standardised:
 
 
 def _certificate(
-    selection: Selection, risk: float, gamma: float | Callable[[], float], arrangement: Arrangement
+    selection: Selection,
+    risk: float,
+    gamma: float | Callable[[], float],
+    arrangement: Arrangement,
+    recipe: Recipe,
 ) -> Certificate:
-    costs = arrangement.costs.costs
+    costs, prices = arrangement.costs.costs, arrangement.prices()
+    by_rate = recipe.cost_aware or np.ptp(prices.prices(np.arange(prices.n_elements))) == 0
     return Certificate(
         in_units(selection, lambda ticks: costs.amounts(np.asarray(ticks))),
         risk,
         gamma,
         costs.unit,
-        arrangement.prices().shared,
+        theory=bool(by_rate) and recipe.selection != "lasso" and not prices.shared,
     )
 
 
@@ -239,8 +246,8 @@ def _location(X: NDArray[np.floating], weight: Array) -> tuple[Array, Array]:
         total = weight @ seen
         mean = np.divide(weight @ np.where(seen, X, 0.0), total, out=np.zeros(X.shape[1]), where=total > 0)
         square = weight @ np.where(seen, X - mean, 0.0) ** 2 / weight.sum()
-    constant = square <= 1e-24 * np.maximum(mean**2, 1e-280)
-    return np.asarray(mean, dtype=np.float64), np.where(constant, 1.0, np.sqrt(np.maximum(square, 1e-300)))
+    mean = np.asarray(mean, dtype=np.float64)
+    return mean, deviations(mean, np.asarray(square, dtype=np.float64), "column")[0]
 
 
 def learn_from_data(
@@ -297,16 +304,15 @@ def learn_from_data(
         ridge = _best_ridge(objective, design.Z[held], y[held], weight[held], loss, rows)
     problem = objective(rows, ridge)
     selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose)
+    certificate = None
+    if selection is not None and bound is None:
+        gamma = _smooth_gamma(problem, design, recipe)
+        certificate = _certificate(selection, problem._risk, gamma, arrangement, recipe)
     quality = None
     if held is not None:
         quality = -_losses_on(fits, problem.empty(), design.Z[held], y[held], weight[held], loss)
         problem = objective(slice(None), ridge)
         fits = _refitted(problem, order, design.start)
-    certificate = None
-    if selection is not None and bound is None:
-        certificate = _certificate(
-            selection, problem._risk, _smooth_gamma(problem, design, recipe), arrangement
-        )
     return Learned(
         design.block(order, fits, arrangement), problem.empty().intercept, float(ridge), certificate, quality
     )
@@ -418,15 +424,12 @@ def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> 
     if loss.smoothness is None:
         return 0.0
     smoothness, convexity = loss.smoothness, loss.convexity
-    Z, weight, start = design.Z, problem.weight, design.start
-    if len(Z) != weight.size:
-        return 0.0 if ridge == 0 else _bounded_gamma(0.0, ridge, smoothness, recipe, design)
-    least: Literal[0] = 0
     if convexity == 0:
-        return _bounded_gamma(float(least), ridge, smoothness, recipe, design)
+        return _bounded_gamma(0.0, ridge, smoothness, recipe, design)
 
     def from_spectrum() -> float:
-        S = (Z.T @ (Z * weight[:, None].astype(Z.dtype))).astype(np.float64)
+        Z, weight = problem.features, problem.weight
+        S = ((Z * weight.astype(Z.dtype)) @ Z.T).astype(np.float64)
         lowest = max(float(eigh(S, eigvals_only=True, subset_by_index=[0, 0])[0]), 0.0)
         return _bounded_gamma(convexity * lowest, ridge, smoothness, recipe, design)
 
@@ -434,15 +437,16 @@ def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> 
 
 
 def _bounded_gamma(least: float, ridge: float, smoothness: float, recipe: Recipe, design: _Design) -> float:
-    widest = float(max(np.diff(design.start).max(initial=1), 1))
-    if recipe.whiten == "data" and recipe.selection in ("omp", "forward", "lasso"):
-        most = 1.0
-    else:
-        most = widest  # no group of unit-variance columns has more than that in one direction
-    divisor = widest if recipe.selection in ("single", "forward_single") else 1.0
     if ridge == 0 and least == 0:
         return 0.0
-    return min((least + ridge) / (smoothness * most + ridge) / divisor, 1.0)
+    widest = float(max(np.diff(design.start).max(initial=1), 1))
+    # no group of unit-variance columns has more than its width in one direction
+    whitened = recipe.whiten == "data" and recipe.selection in ("omp", "forward", "lasso")
+    most = smoothness * (1.0 if whitened else widest) + ridge
+    if recipe.selection == "single" or (recipe.whiten is False and recipe.selection in ("omp", "lasso")):
+        most = max(most, 1.0)  # the gradient as it is, not in units of the curvature
+    divisor = widest if recipe.selection in ("single", "forward_single") else 1.0
+    return min((least + ridge) / most / divisor, 1.0)
 
 
 def _progress(arrangement: Arrangement, oracle: GradientOracle | RefitOracle) -> Callable[[int, int], None]:

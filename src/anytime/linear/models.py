@@ -145,8 +145,6 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     (0.953, 0.988)
     """
 
-    _label_dtype = True  # chunks of a file have to be searched for labels first
-
     def __init__(
         self,
         costs: Any = None,
@@ -207,8 +205,6 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         check_classification_targets(y)
         if reset:
             given = labels.get("classes")
-            if given is None and self.loss == "squared" and "classes" in labels:
-                raise ValueError("classes is None; the first call of partial_fit needs all labels")
             self.classes_ = np.unique(y if given is None else np.asarray(given))
             if len(self.classes_) < 2:
                 raise ValueError(

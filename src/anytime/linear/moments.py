@@ -11,19 +11,19 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import get_blas_funcs
+from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
 
-__all__ = ["Moments", "Standardised"]
+__all__ = ["Moments", "Standardised", "deviations"]
 
 _CHUNK_BYTES = 1 << 26  # of float64 copies made at a time
 _TILE = 256  # rows and columns that are mirrored at a time: a tile and its image stay in the cache
 _FEW_ROWS = 1000  # enough to know where about the means are
-_CONSTANT = (
-    1e-24  # a column whose variance is below this share of its squared size is constant but for rounding
-)
+_CONSTANT = 1e-12  # a column that varies by no more than this share of its size is constant but for rounding
+_SMALLEST = 1e-140  # size of a number whose square, and the share above of it, can still be told from zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,55 @@ class Standardised:
     target_scale: Array
     n_samples: float
 
+    @classmethod
+    def of(
+        cls,
+        covariance: ArrayLike,
+        correlation: ArrayLike,
+        mean: ArrayLike | None = None,
+        target_mean: ArrayLike | None = None,
+        target_variance: ArrayLike | None = None,
+        *,
+        n_samples: float = np.inf,
+    ) -> Standardised:
+        """From moments in any units, as a user gives them: checked, so that no data has others."""
+        C = check_array(covariance, dtype=np.float64, input_name="covariance")
+        V = check_array(
+            np.atleast_1d(correlation), dtype=np.float64, ensure_2d=False, input_name="correlation"
+        )
+        V = np.reshape(V, (len(V), -1))
+        d, k = V.shape
+        if C.shape != (d, d) or not np.allclose(C, C.T, rtol=1e-6, atol=1e-9 * np.abs(C).max()):
+            raise ValueError(
+                f"covariance must be symmetric with a row per column; it has shape {C.shape}, correlation {V.shape}"
+            )
+        variance, power = np.diag(C), _numbers(target_variance, 1.0, k, "target_variance")
+        if (variance < 0).any() or (power <= 0).any():
+            raise ValueError("a variance is negative, or target_variance is not positive")
+        scale, target_scale = np.where(variance > 0, np.sqrt(variance), 1.0), np.sqrt(power)
+        C, V = C / np.outer(scale, scale), V / np.outer(scale, target_scale)
+        spread = np.sqrt(np.diag(C))  # 1 for columns that vary
+        for name, table, most in (
+            ("covariance", C, np.outer(spread, spread)),
+            ("correlation", V, spread[:, None]),
+        ):
+            if (np.abs(table) > most + 1e-6).any():
+                i, j = np.unravel_index(int(np.argmax(np.abs(table) - most)), table.shape)
+                raise ValueError(
+                    f"{name}[{i}, {j}] is {abs(table[i, j]):.3g} times what the variances allow: "
+                    "no data has such moments; is target_variance right?"
+                )
+        return cls(
+            covariance=C,
+            correlation=V,
+            power=np.ones(k),
+            mean=_numbers(mean, 0.0, d, "mean"),
+            scale=scale,
+            target_mean=_numbers(target_mean, 0.0, k, "target_mean"),
+            target_scale=target_scale,
+            n_samples=float(n_samples),
+        )
+
 
 class Moments:
     """Sums over rows seen so far.
@@ -73,8 +122,9 @@ class Moments:
     def __init__(self, n_columns: int, n_targets: int) -> None:
         self.n_columns, self.n_targets = n_columns, n_targets
         self.weight = 0.0
-        self.shift: Array | None = None  # near the means, so that squares do not drown the variances
-        self.target_shift = np.zeros(n_targets)
+        # Near the means, so that squares do not drown the variances; NaN until a value has been seen.
+        self.shift = np.full(n_columns, np.nan)
+        self.target_shift = np.full(n_targets, np.nan)
         self.sums = np.zeros(n_columns)
         self.products = np.zeros((n_columns, n_columns), order="F")  # the lower triangle
         self.target_sums = np.zeros(n_targets)
@@ -108,14 +158,23 @@ class Moments:
             part = slice(first, first + rows)
             self._add(X[part], Y[part], None if weight is None else weight[part])
 
+    def locate(self, X: NDArray[np.floating], Y: Array) -> None:
+        """Find out where about the columns lie that have their first values here; in place, for all sums beside these too.
+
+        ``add`` does so by itself. Rows that are shared out among several sums have to be shown to one of them first, together.
+        """
+        if np.isnan(self.target_shift).any() and len(Y):
+            self.target_shift[:] = Y.mean(axis=0)
+        new = np.flatnonzero(np.isnan(self.shift))
+        if not new.size or not len(X):
+            return
+        with warnings.catch_warnings(action="ignore"):  # of columns that still have none
+            self.shift[new] = np.nanmean(X[:_FEW_ROWS, new], axis=0, dtype=np.float64)
+            for j in np.flatnonzero(np.isnan(self.shift)):
+                self.shift[j] = np.nanmean(X[:, j], dtype=np.float64)
+
     def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
-        if self.shift is None:
-            some = X[:_FEW_ROWS]
-            with warnings.catch_warnings(
-                action="ignore"
-            ):  # a column may have no value there; any shift will do
-                self.shift = np.nan_to_num(np.nanmean(some, axis=0, dtype=np.float64))
-            self.target_shift = Y.mean(axis=0)
+        self.locate(X, Y)
         Z = np.subtract(X, self.shift, dtype=np.float64)
         T = Y - self.target_shift
         totals = Z.sum(axis=0)
@@ -133,7 +192,16 @@ class Moments:
         self.weight += float(len(X) if weight is None else weight.sum())
         self.sums += totals
         syrk = get_blas_funcs("syrk", dtype=np.float64)
-        self.products = syrk(1.0, Z.T, beta=1.0, c=self.products, lower=1, overwrite_c=1)
+        by_column = bool(Z.flags.f_contiguous)
+        self.products = syrk(
+            1.0,
+            Z if by_column else Z.T,
+            trans=by_column,
+            beta=1.0,
+            c=self.products,
+            lower=1,
+            overwrite_c=1,
+        )
         self.cross += Z.T @ T
         self.target_squares += (T**2).sum(axis=0)
 
@@ -153,10 +221,9 @@ class Moments:
 
     def merged(self, other: Moments) -> Moments:
         """The sums over the rows of both; ``other`` came from ``beside``."""
-        if other.shift is not None and self.shift is not None and not np.array_equal(self.shift, other.shift):
+        if not np.array_equal(self.shift, other.shift, equal_nan=True):
             raise ValueError("these moments were gathered apart; use beside()")
         total = copy.copy(self)
-        total.shift = other.shift if self.shift is None else self.shift
         for name in ("weight", "sums", "products", "target_sums", "target_squares", "cross"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         for name in ("gaps", "gap_sums", "gap_targets"):
@@ -168,10 +235,11 @@ class Moments:
 
     def means(self) -> tuple[Array, Array]:
         """Means of the columns, over the rows that have them, and of the targets."""
+        if not self.weight > 0:
+            raise ValueError("there are no moments of no rows: add rows of positive weight first")
         counts = self.weight - (0.0 if self.gaps is None else np.diag(self.gaps))
         centre = np.divide(self.sums, counts, out=np.zeros(self.n_columns), where=counts > 0)
-        shift = np.zeros(self.n_columns) if self.shift is None else self.shift
-        return shift + centre, self.target_shift + self.target_sums / self.weight
+        return np.nan_to_num(self.shift) + centre, self.target_shift + self.target_sums / self.weight
 
     def centred(
         self, mean: Array | None = None, target_mean: Array | None = None
@@ -181,8 +249,7 @@ class Moments:
         A missing value counts as the mean (so as 0 here).
         """
         own_mean, own_target = self.means()
-        shift = np.zeros(self.n_columns) if self.shift is None else self.shift
-        m = (own_mean if mean is None else mean) - shift
+        m = (own_mean if mean is None else mean) - np.nan_to_num(self.shift)
         t = (own_target if target_mean is None else target_mean) - self.target_shift
         n = self.weight
         if self.gaps is None or self.gap_sums is None or self.gap_targets is None:
@@ -203,7 +270,9 @@ class Moments:
             seen_sums = self.sums - self.gap_sums  # [i, j]: Σ of x_j over the rows that have x_i
             both = n - missing[:, None] - missing[None, :] + self.gaps
             cross_sums = m[:, None] * seen_sums
-            C = (_mirrored(self.products.copy(order="F")) - cross_sums - cross_sums.T + np.outer(m, m) * both) / n
+            C = (
+                _mirrored(self.products.copy(order="F")) - cross_sums - cross_sums.T + np.outer(m, m) * both
+            ) / n
             seen_targets = self.target_sums - self.gap_targets  # [i]: Σ of y over the rows that have x_i
             seen = (n - missing)[:, None]
             V = (self.cross - m[:, None] * seen_targets - (self.sums - m * seen[:, 0])[:, None] * t) / n
@@ -215,20 +284,38 @@ class Moments:
         mean, target_mean = self.means() if like is None else (like.mean, like.target_mean)
         C, V, power = self.centred(mean, target_mean)
         if like is None:
-            variance = np.diag(C).copy()
-            constant = variance <= _CONSTANT * np.maximum(mean**2, 1e-280)
-            scale = np.where(constant, 1.0, np.sqrt(np.maximum(variance, 1e-300)))
-            flat = power <= _CONSTANT * np.maximum(target_mean**2, 1e-280)
-            target_scale = np.where(flat, 1.0, np.sqrt(np.maximum(power, 1e-300)))
+            scale, varies = deviations(mean, np.diag(C), "column")
+            target_scale, target_varies = deviations(target_mean, power, "target")
         else:
-            scale, target_scale, constant = like.scale, like.target_scale, np.diag(like.covariance) == 0
-        per = np.where(constant, 0.0, 1.0 / scale)
+            scale, varies = like.scale, np.diag(like.covariance) > 0
+            target_scale, target_varies = like.target_scale, like.power > 0
+        per = np.where(varies, 1.0 / scale, 0.0)
+        per_target = np.where(target_varies, 1.0 / target_scale, 0.0)
         C *= per
         C *= per[:, None]
-        V = V * per[:, None] / target_scale
-        return Standardised(
-            C, V, power / target_scale**2, mean, scale, target_mean, target_scale, float(self.weight)
+        V = V * per[:, None] * per_target
+        power = power * per_target**2
+        return Standardised(C, V, power, mean, scale, target_mean, target_scale, float(self.weight))
+
+
+def _numbers(given: ArrayLike | None, default: float, size: int, name: str) -> Array:
+    """(size,) numbers from one or all of them."""
+    values = np.asarray(default if given is None else given, dtype=np.float64)
+    if values.shape not in ((), (size,)) or not np.isfinite(values).all():
+        raise ValueError(f"{name} must be a finite number or {size} of them; it has shape {values.shape}")
+    return np.broadcast_to(values, size).copy()
+
+
+def deviations(mean: Array, variance: Array, what: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Standard deviations, 1 for what is constant but for rounding; and what is not."""
+    if not np.isfinite(variance).all():
+        at = int(np.argmin(np.isfinite(variance)))
+        raise ValueError(
+            f"{what} {at} holds numbers too large to be squared; divide them by some power of ten"
         )
+    spread = np.sqrt(np.maximum(variance, 0.0))
+    varies = spread > _CONSTANT * np.maximum(np.abs(mean), _SMALLEST)
+    return np.where(varies, spread, 1.0), varies
 
 
 def _mirrored(lower: Array) -> Array:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GroupPrices, Selection, doubling, greedy
-from anytime.greedy.selection import GainOracle
+from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
+from anytime.greedy.selection import GainOracle, checked_gains
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
 
@@ -23,10 +23,12 @@ __all__ = [
     "Recipe",
     "Sequenced",
     "choose_sequence",
+    "refitted_path",
     "replay",
     "sequence_from_moments",
 ]
 
+_REPEATED = 1e-13  # share of a group's largest variance below which a direction of it is rounding error
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 
 
@@ -113,7 +115,12 @@ def choose_sequence(
         return greedy(oracle, prices, cost_aware=recipe.cost_aware, on_step=on_step)
     c_min: Any = recipe.c_min
     if c_min != "auto":
-        c_min = float(prices.costs.costs.budget_ticks(c_min))
+        costs, cheapest = prices.costs.costs, prices.prices(np.arange(prices.n_elements)).min()
+        c_min = float(costs.budget_ticks(c_min))
+        if c_min < cheapest:
+            raise ValueError(
+                f"no group costs c_min={recipe.c_min:g} or less; the cheapest costs {costs.amount(int(cheapest)):g}"
+            )
     return doubling(oracle, prices, c_min=c_min, cost_aware=recipe.cost_aware, on_step=on_step)
 
 
@@ -123,9 +130,7 @@ def replay(oracle: GainOracle, prices: GroupPrices, order: Sequence[int] | NDArr
     left = np.ones(oracle.n_elements, dtype=bool)
     for element in order:
         candidates = np.flatnonzero(left)
-        gains, shares = np.maximum(oracle.gains(candidates), 0.0), prices.shares(candidates)
-        free = np.where(gains > 0, np.inf, 0.0)
-        rates.append(float(np.divide(gains, shares, out=free, where=shares > 0).max()))
+        rates.append(float(rates_of(checked_gains(oracle, candidates), prices.shares(candidates)).max()))
         oracle.add(int(element))
         paid.append(prices.buy(int(element)))
         values.append(oracle.value)
@@ -194,28 +199,26 @@ def _with_ridge(
         selection = replay(oracle, prices, order)
     else:
         selection = choose_sequence(oracle, prices, recipe)
-    path = oracle.path()
-    if oracle.dependent:
-        path = _least_norm(path, selection, S, start)
+    path = refitted_path(oracle, S)
     losses = None if held is None else held_out_losses(path, held)
     return Sequenced(selection, path, problem, ridge, losses)
 
 
-def _least_norm(path: Path, selection: Selection, S: Array, start: NDArray[np.int64]) -> Path:
-    """Spread weights evenly over columns of a group that repeat each other, which changes no answer on such rows."""
-    coefficients = [table.copy() for table in path.coefficients]
+def refitted_path(oracle: PursuitOracle, S: Array) -> Path:
+    """Weights of every prefix; columns of a group that repeat each other share theirs evenly, which changes no answer."""
+    path = oracle.path()
+    if not oracle.dependent:
+        return path
     first = 0
-    for end, g in zip(path.ends, selection.order, strict=True):
-        block = S[start[g] : start[g + 1], start[g] : start[g + 1]]
-        variances, directions = np.linalg.eigh(block) if block.size else (np.ones(0), block)
-        flat = variances <= 1e-10 * max(variances.max(initial=0.0), 1e-300)
-        if flat.any():
-            null = directions[:, flat]
-            for table in coefficients:
-                if len(table) >= end:
-                    table[first:end] -= null @ (null.T @ table[first:end])
+    for end in path.ends:
+        own = path.columns[first:end]
+        variances, directions = np.linalg.eigh(S[np.ix_(own, own)])
+        null = directions[:, variances <= _REPEATED * max(variances.max(initial=0.0), 1e-300)]
+        for table in path.coefficients:
+            if null.size and len(table) >= end:
+                table[first:end] -= null @ (null.T @ table[first:end])
         first = int(end)
-    return Path(path.columns, path.ends, coefficients)
+    return path
 
 
 def held_out_losses(path: Path, held: Standardised) -> Array:

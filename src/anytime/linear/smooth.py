@@ -10,7 +10,7 @@ faster engine of its own; here it serves for bounded weights, and as the naive v
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +22,20 @@ from anytime.losses import Loss, Target, training_loss
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
+_T = TypeVar("_T")
 
 __all__ = ["Fit", "GradientOracle", "Objective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
+
+_NEAR = 1e-2  # of the gradient at the start
+_NEGLIGIBLE = 1e-3  # rows that curve less than this share of the mean are left out of a Gram matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """The Gram matrix (k, k) of columns, each row of the data counted as much as its loss was bent, (n,)."""
+
+    bend: Array
+    matrix: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +50,17 @@ class Fit:
     weights : (k, K)
     value : float
         How much less risk it has than the model without columns.
-    gram : (k, k), or None
     scores : (n, K), or None
-        What an objective keeps to extend the fit.
+    gram : Gram, or None
+        What an objective for data keeps to extend the fit.
     """
 
     columns: Columns
     intercept: Array
     weights: Array
     value: float = 0.0
-    gram: NDArray[Any] | None = None
     scores: Array | None = None
+    gram: Gram | None = None
 
 
 class Objective(Protocol):
@@ -66,7 +78,7 @@ class Objective(Protocol):
         """Minus the gradient of the risk in the weight of every column, (D, K); columns not in ``fit`` have weight 0."""
 
     def curvature(self, columns: Columns) -> Array:
-        """What the second derivative of the risk in the weights of ``columns`` does not exceed, for each output, (k, k)."""
+        """What the second derivative of the risk in these columns' weights does not exceed, for each output, (k, k)."""
 
 
 # ---------------------------------------------------------------------- objectives
@@ -75,14 +87,13 @@ class Objective(Protocol):
 class SmoothObjective:
     """The mean of a smooth loss on data, with a ridge, or a bound on the weights, or both.
 
-    ``risk = mean loss + ridge / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. Refits start from
-    the fit they extend and end where the gradient has fallen below ``tol`` of its size at ``W = 0``, both measured in coordinates
-    in which the second derivative is near the identity (``H <= M S + ridge I``, S the Gram matrix of the columns).
+    ``risk = mean loss + ridge / 2 * |W|^2`` in the Frobenius norm, and ``|W| <= bound``; the intercept is free. A refit is a
+    search by L-BFGS from the fit it extends, in coordinates in which the second derivative is near the identity.
 
     Parameters
     ----------
     Z : (n, D) float64 or float32
-        Copied unless it is in Fortran order. With float32, gradients are exact to six or seven digits: choose ``tol`` accordingly.
+        Copied unless it is in Fortran order. With float32 gradients have six or seven digits: choose ``tol`` accordingly.
     y : (n,) or (n, K)
         Class numbers or targets, as the loss reads them.
     loss : str or Loss
@@ -94,8 +105,9 @@ class SmoothObjective:
         False: scores are 0 before the first column.
     sample_weight : (n,), default=None
     tol : float, default=1e-8
+        A refit ends where no entry of the gradient, in those coordinates, is above ``tol`` of the largest at ``W = 0``.
     max_iter : int, default=1000
-        L-BFGS iterations per refit.
+        Iterations per search.
     """
 
     def __init__(
@@ -121,20 +133,22 @@ class SmoothObjective:
         self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.weight = weight / weight.sum()
-        base = np.zeros(self.n_outputs)
-        if fit_intercept:
-            base = self.loss.base(self.y, self.n_outputs, self.weight)
+        base = (
+            self.loss.base(self.y, self.n_outputs, self.weight) if fit_intercept else np.zeros(self.n_outputs)
+        )
         scores = np.tile(base, (n, 1))
+        bend = self._bend(scores)
         self._empty = Fit(
             columns=np.empty(0, dtype=np.intp),
             intercept=base,
             weights=np.empty((0, self.n_outputs)),
-            gram=np.empty((0, 0), dtype=self.features.dtype),
             scores=scores,
+            gram=Gram(bend, np.empty((0, 0), dtype=self.features.dtype)),
         )
         self._risk = float(self.weight @ self.loss.per_row(scores, self.y))
-        self.smoothness = self.loss.smoothness or self._curvature_at(scores)
-        self._slope = self.residual(self._empty)  # the yardstick of ``tol``
+        self.smoothness = self.loss.smoothness or float(bend.sum())
+        self._slope = self.residual(self._empty)
+        self._yardstick = np.abs(self._slope).max(axis=1, initial=0.0) / np.sqrt(bend.sum() + ridge)
 
     def empty(self) -> Fit:
         """The best constant."""
@@ -144,97 +158,111 @@ class SmoothObjective:
         """The best model on the columns of ``fit`` and some new ones."""
         if not columns.size:
             return fit
+        if columns.size > fit.columns.size:  # a long way to go: look again at the curvature when near
+            fit, columns = self._refitted(fit, columns, max(self.tol, _NEAR)), columns[:0]
+        return self._refitted(fit, columns, self.tol)
+
+    def _refitted(self, fit: Fit, columns: Columns, tol: float) -> Fit:
         together = np.concatenate([fit.columns, columns])
         design = self.features[together]
         gram = self._extended_gram(fit, design)
         point = (np.vstack([fit.weights, np.zeros((columns.size, self.n_outputs))]), fit.intercept)
-        slope = self._slope[together]
+        goal = tol * float(self._yardstick[together].max())
 
         def solved(multiplier: float) -> float:
             """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
             nonlocal point
-            point = self._solved(design, gram, slope, point, self.ridge + multiplier)
+            point = self._solved(design, gram, point, self.ridge + multiplier, goal)
             size = float(np.linalg.norm(point[0]))
             return np.inf if self.bound is None or size == 0 else 1.0 / size - 1.0 / self.bound
 
-        # Bounded weights are ridge weights for some larger ridge, at most |b| / bound (the conditions of Karush, Kuhn and Tucker).
+        # Bounded weights are those of some larger ridge (the conditions of Karush, Kuhn and Tucker), by at most |b| / bound.
         if solved(0.0) < 0 and self.bound is not None:
-            most = float(np.linalg.norm(slope)) / self.bound
-            solved(brentq(solved, 0.0, most, xtol=self.tol * most, rtol=max(self.tol, 1e-15)))
+            most = float(np.linalg.norm(self._slope[together])) / self.bound
+            solved(brentq(solved, 0.0, most, xtol=tol * most, rtol=max(tol, 1e-15)))
             point = (point[0] * (self.bound / np.linalg.norm(point[0])), point[1])
         weights, intercept = point
         scores = self._scores(design, weights, intercept)
         risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (weights**2).sum()
-        return Fit(together, intercept, weights, self._risk - float(risk), gram, scores)
+        return Fit(together, intercept, weights, self._risk - float(risk), scores, gram)
 
     def residual(self, fit: Fit) -> Array:
         """Minus the gradient in every weight: one pass over the data, O(nDK)."""
-        assert fit.scores is not None, "this fit was put away; only the latest can be extended"
-        pull = -self.weight[:, None] * self.gradient(fit.scores, self.y)
-        b = (self.features @ pull.astype(self.features.dtype)).astype(np.float64)
+        pull = -self.weight[:, None] * self.gradient(_kept(fit.scores), self.y)
+        b: Array = (self.features @ pull.astype(self.features.dtype)).astype(np.float64)
         b[fit.columns] -= self.ridge * fit.weights
         return b
 
     def curvature(self, columns: Columns) -> Array:
-        """``M S + ridge I`` of these columns."""
+        """``M S + ridge I`` of these columns, M the smoothness of the loss, or where it has none its curvature at the start."""
         some = self.features[columns]
-        gram = ((some * self.weight.astype(some.dtype)) @ some.T).astype(np.float64)
+        gram: Array = ((some * self.weight.astype(some.dtype)) @ some.T).astype(np.float64)
         return self.smoothness * gram + self.ridge * np.eye(columns.size)
 
     def _scores(self, design: NDArray[Any], weights: Array, intercept: Array) -> Array:
         return np.asarray((design.T @ weights.astype(design.dtype)).astype(np.float64) + intercept)
 
-    def _extended_gram(self, fit: Fit, design: NDArray[Any]) -> NDArray[Any]:
-        """The Gram matrix of ``design``, whose first rows are the columns of ``fit``."""
-        assert fit.gram is not None, "this fit was put away; only the latest can be extended"
-        k = fit.columns.size
-        gram = np.empty((len(design), len(design)), dtype=design.dtype)
-        gram[:k, :k] = fit.gram
-        gram[:, k:] = design @ (design[k:] * self.weight.astype(design.dtype)).T
-        gram[k:, :k] = gram[:k, k:].T
-        return gram
-
-    def _curvature_at(self, scores: Array) -> float:
-        """A size of the second derivative for losses that declare no bound: the largest over outputs of its mean at ``scores``."""
-        step, here, largest = 1e-4, self.gradient(scores, self.y), 0.0
+    def _bend(self, scores: Array) -> Array:
+        """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight."""
+        step, here, bend = 1e-4, self.gradient(scores, self.y), np.zeros(len(scores))
         for k in range(self.n_outputs):
             ahead = scores.copy()
             ahead[:, k] += step
-            rise = self.weight @ (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step
-            largest = max(largest, float(rise))
-        return largest or 1.0
+            np.maximum(bend, (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step, out=bend)
+        return np.asarray(self.weight * bend)
+
+    def _extended_gram(self, fit: Fit, design: NDArray[Any]) -> Gram:
+        """For ``design``, whose first rows are the columns of ``fit``: what resembles the second derivative of the risk there.
+
+        Rows that the model has become sure of no longer count. Only when half the curvature is gone is everything added up anew.
+        """
+        old, k = _kept(fit.gram), fit.columns.size
+        bend, now = old.bend, self._bend(_kept(fit.scores))
+        if now.sum() < 0.5 * bend.sum():
+            bend, k = now, 0
+        rows = np.flatnonzero(bend > _NEGLIGIBLE * bend.mean())
+        some, counted = (design[:, rows], bend[rows]) if 2 * rows.size < bend.size else (design, bend)
+        matrix = np.empty((len(design), len(design)), dtype=design.dtype)
+        matrix[:k, :k] = old.matrix[:k, :k]
+        matrix[:, k:] = some @ (some[k:] * counted.astype(design.dtype)).T
+        matrix[k:, :k] = matrix[:k, k:].T
+        return Gram(bend, matrix)
 
     def _solved(
-        self, design: NDArray[Any], gram: NDArray[Any], slope: Array, point: tuple[Array, Array], ridge: float
+        self,
+        design: NDArray[Any],
+        gram: Gram,
+        point: tuple[Array, Array],
+        ridge: float,
+        goal: float,
     ) -> tuple[Array, Array]:
-        """Weights and intercept of least risk for this ridge, searched from ``point``."""
-        root = definite_root(self.smoothness * gram, ridge)
+        """Weights and intercept of least risk for this ridge, searched from ``point`` in coordinates ``root' @ weights``."""
+        root = definite_root(gram.matrix, ridge)
         unit = (
-            np.sqrt(self.smoothness) if self.fit_intercept else np.inf
+            np.sqrt(gram.bend.sum()) if self.fit_intercept else np.inf
         )  # of the intercept; infinite: it stays
-        n_weights, dtype = point[0].size, root.dtype
+        (began, origin), dtype = point, root.dtype
 
         def weights_at(u: Array) -> Array:
-            flat = u[:n_weights].reshape(len(root), -1).astype(dtype)
-            w = solve_triangular(root, flat, lower=True, trans="T", check_finite=False)
-            return w.astype(np.float64)
-
-        def in_units(b: Array) -> Array:
-            return solve_triangular(root, b.astype(dtype), lower=True, check_finite=False).astype(np.float64)
+            turned = u[: began.size].reshape(began.shape).astype(dtype)
+            return np.asarray(
+                solve_triangular(root, turned, lower=True, trans="T", check_finite=False), np.float64
+            )
 
         def risk(u: Array) -> tuple[float, Array]:
-            w, a = weights_at(u), origin + u[n_weights:] / unit
+            w, a = weights_at(u), origin + u[began.size :] / unit
             scores = self._scores(design, w, a)
             pull = self.weight[:, None] * self.gradient(scores, self.y)
             value = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * ridge * (w**2).sum()
-            g = (design @ pull.astype(design.dtype)).astype(np.float64) + ridge * w
-            return float(value), np.concatenate([in_units(g).ravel(), pull.sum(axis=0) / unit])
+            g = design @ pull.astype(design.dtype) + (ridge * w).astype(dtype)
+            g = solve_triangular(root, g, lower=True, check_finite=False)
+            return float(value), np.concatenate([g.ravel(), pull.sum(axis=0) / unit], dtype=np.float64)
 
-        origin = point[1]
-        began = (root.T @ point[0].astype(dtype)).astype(np.float64)
-        goal = self.tol * float(np.abs(in_units(slope)).max(initial=0.0))
-        u = minimised(risk, np.concatenate([began.ravel(), np.zeros(self.n_outputs)]), goal, self.max_iter)
-        return weights_at(u), origin + u[n_weights:] / unit
+        start = np.concatenate(
+            [(root.T @ began.astype(dtype)).ravel(), np.zeros(self.n_outputs)], dtype=np.float64
+        )
+        u = minimised(risk, start, goal, self.max_iter)
+        return weights_at(u), origin + u[began.size :] / unit
 
 
 class QuadraticObjective:
@@ -317,7 +345,7 @@ class _Pursuit:
         """Buy a group and refit."""
         fit = self.objective.extended(self.fit, self.columns(element))
         self.fit, self.value = fit, fit.value
-        self.fits.append(replace(fit, gram=None, scores=None))
+        self.fits.append(replace(fit, scores=None, gram=None))
 
     def restart(self) -> Self:
         """The same groups, none bought."""
@@ -328,7 +356,7 @@ class _Pursuit:
 
 
 class GradientOracle(_Pursuit):
-    """Orthogonal matching pursuit: a group is judged by the gradient of the risk in its weights, ``b`` (D_g, K) with its sign changed.
+    """Orthogonal matching pursuit: a group is judged by minus the gradient of the risk in its weights, ``b`` (D_g, K).
 
     Parameters
     ----------
@@ -420,3 +448,10 @@ def _checked(ridge: float, bound: float | None) -> tuple[float, float | None]:
     if bound is not None and not bound > 0:
         raise ValueError(f"bound must be above 0, or None for unbounded weights; got {bound}")
     return float(ridge), None if bound is None or np.isinf(bound) else float(bound)
+
+
+def _kept(thing: _T | None) -> _T:
+    """What a fit keeps to be extended."""
+    if thing is None:
+        raise ValueError("this fit was put away without its scores; only the latest can be extended")
+    return thing

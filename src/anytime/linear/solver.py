@@ -79,8 +79,13 @@ def minimised(risk: Callable[[Array], tuple[float, Array]], u: Array, goal: floa
             break
     if np.abs(gradient).max() <= goal:
         return u
-    options = {"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": goal, "ftol": 0.0}
-    found = minimize(risk, u, jac=True, method="L-BFGS-B", options=options)
+    found: Any = minimize(
+        risk,
+        u,
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": goal, "ftol": 0.0},
+    )
     u, gradient = found.x, np.asarray(found.jac)
     if found.status == 1:
         warnings.warn(

@@ -1,0 +1,218 @@
+"""What the figures of sparse approximation share: curves of many draws, verdicts on orderings, the optimum, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import anytime as at
+from anytime.greedy import value_table
+from anytime.linear.smooth import QuadraticObjective
+
+Array = NDArray[np.float64]
+
+FRACTIONS = (0.1, 0.25, 0.5, 0.75, 1.0)
+GRID = np.linspace(0.0, 1.0, 201)
+
+
+# ---------------------------------------------------------------------- what is collected and how it is judged
+
+
+@dataclass
+class Panel:
+    """What a picture shows: a line per method."""
+
+    title: str
+    lines: dict[str, tuple[Any, Any]]
+    x: str = "share of the total cost"
+    y: str = "objective"
+    log: bool = False
+
+
+@dataclass
+class Curves:
+    """Curves of several methods, one per draw, by metric; greater is better in all of them."""
+
+    by_metric: dict[str, dict[str, list[at.AnytimeCurve]]] = field(default_factory=dict)
+
+    def add(self, method: str, **curves: at.AnytimeCurve) -> None:
+        """Add a draw of a method."""
+        for metric, curve in curves.items():
+            self.by_metric.setdefault(metric, {}).setdefault(method, []).append(curve)
+
+    def areas(self, method: str, metric: str = "objective") -> Array:
+        """(draws,) the mean over all budgets, a budget being held until it buys the next purchase."""
+        return np.array([curve.area() / curve.total_cost for curve in self.by_metric[metric][method]])
+
+    def at(self, method: str, fraction: float, metric: str = "objective") -> Array:
+        """(draws,) the value at a share of the total cost."""
+        return np.array([curve.at_fraction(fraction) for curve in self.by_metric[metric][method]])
+
+    def summary(self) -> dict[str, Any]:
+        """Areas and values at a few budgets, averaged over draws."""
+        return {
+            metric: {
+                method: {
+                    "area": round(float(self.areas(method, metric).mean()), 5),
+                    "at": {f"{f:g}": round(float(self.at(method, f, metric).mean()), 5) for f in FRACTIONS},
+                }
+                for method in methods
+            }
+            for metric, methods in self.by_metric.items()
+        }
+
+    def table(self) -> None:
+        """Print it."""
+        for metric, methods in self.by_metric.items():
+            print(f"  {metric:22} {'area':>8}  " + "  ".join(f"{f:>6.0%}" for f in FRACTIONS))
+            for method in methods:
+                values = "  ".join(f"{self.at(method, f, metric).mean():6.3f}" for f in FRACTIONS)
+                print(f"    {method:20} {self.areas(method, metric).mean():8.4f}  {values}")
+
+    def panel(self, title: str, metric: str = "objective") -> Panel:
+        """The curves averaged over draws."""
+        lines = {
+            method: (GRID, np.mean([c.at(GRID * c.total_cost * (1 + 1e-12)) for c in curves], axis=0))
+            for method, curves in self.by_metric[metric].items()
+        }
+        return Panel(title, lines, y=metric.replace("_", " "))
+
+    def chain(self, where: str, methods: Sequence[str], metric: str = "objective") -> list[dict[str, Any]]:
+        """Whether the areas fall from each method to the next."""
+        return [
+            verdict(
+                f"{where}: {better} >= {worse} ({metric}, area)",
+                self.areas(better, metric) - self.areas(worse, metric),
+            )
+            for better, worse in pairwise(methods)
+        ]
+
+
+def verdict(claim: str, differences: Iterable[float], *, every: bool = False) -> dict[str, Any]:
+    """Whether a claim, put as differences that should not be negative, holds on average (or every time), and how often."""
+    d = np.asarray(list(differences), dtype=np.float64)
+    held = int((d >= -1e-9).sum())  # refits end at a tolerance
+    record = {
+        "claim": claim,
+        "holds": held == d.size if every else bool(d.mean() >= -1e-9),
+        "mean": float(f"{d.mean():.3g}"),
+        "worst": float(f"{d.min():.3g}"),
+        "held_in": held,
+        "of": d.size,
+    }
+    print(
+        f"  {'yes' if record['holds'] else 'NO ':3} {claim}: {d.mean():+.4g} on average, {held} of {d.size} draws, "
+        f"worst {d.min():+.2g}"
+    )
+    return record
+
+
+# ---------------------------------------------------------------------- data and the optimum
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Standardised rows to learn from and rows to judge on, in the units of the first."""
+
+    X: Array
+    y: Array
+    X_held: Array
+    y_held: Array
+
+    @classmethod
+    def of(cls, X: Array, y: Array, train: Any, held: Any, *, regression: bool = True) -> Rows:
+        """Standardise by the training rows; targets too, for a regression."""
+        deviation = X[train].std(axis=0)
+        X = (X - X[train].mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        if regression:
+            y = (y - y[train].mean()) / y[train].std()
+        return cls(X[train], y[train], X[held], y[held])
+
+    @classmethod
+    def split(cls, X: Array, y: Array, seed: int = 0) -> Rows:
+        """Two thirds to learn from."""
+        order = np.random.default_rng(seed).permutation(len(y))
+        cut = 2 * len(y) // 3
+        return cls.of(X, y, order[:cut], order[cut:])
+
+    @property
+    def moments(self) -> tuple[Array, Array]:
+        """Covariance and correlation with the target."""
+        return self.X.T @ self.X / len(self.y), self.X.T @ self.y / len(self.y)
+
+    def held_out(self, columns: NDArray[np.intp], weights: Array) -> float:
+        """R² on the other rows."""
+        error = self.y_held - self.X_held[:, columns] @ weights
+        return 1.0 - float((error**2).mean() / self.y_held.var())
+
+
+def run_curve(selection: Any, risk: float) -> at.AnytimeCurve:
+    """The share of the initial risk removed after every purchase."""
+    return at.AnytimeCurve([0.0, *selection.costs], [0.0, *(selection.values / risk)], perfect=1.0)
+
+
+class Optimum:
+    """All subsets of a few columns, for any prices: what the book calls OPT."""
+
+    def __init__(self, rows: Rows, ridge: float = 0.0, bound: float | None = None) -> None:
+        self.rows, self.n = rows, rows.X.shape[1]
+        self.objective = QuadraticObjective(*rows.moments, ridge=ridge, bound=bound)
+        self.values = value_table(lambda chosen: self._fit(chosen).value, self.n)
+        self._held: dict[int, float] = {}
+
+    def _fit(self, chosen: Iterable[int]) -> Any:
+        return self.objective.extended(self.objective.empty(), np.array(sorted(chosen), dtype=np.intp))
+
+    def curves(self, costs: Array) -> dict[str, at.AnytimeCurve]:
+        """The best objective at every budget, and how those sets do on the other rows."""
+        members = np.arange(1 << self.n)[:, None] >> np.arange(self.n) & 1
+        spent = members @ costs
+        order = np.lexsort((-self.values, spent))
+        best = np.maximum.accumulate(self.values[order])
+        rises = np.append(True, np.diff(best) > 0)
+        rises[-1] = True  # the curve ends where all others end
+        at_, values = spent[order][rises], 2 * best[rises]
+        sets = order[np.maximum.accumulate(np.where(rises, np.arange(order.size), 0))][rises]
+        sets[-1] = (1 << self.n) - 1
+        return {
+            "objective": at.AnytimeCurve(at_, values, perfect=1.0),
+            "held_out_r2": at.AnytimeCurve(at_, [self._held_out(int(s)) for s in sets], perfect=1.0),
+        }
+
+    def _held_out(self, number: int) -> float:
+        if number not in self._held:
+            fit = self._fit([x for x in range(self.n) if number >> x & 1])
+            self._held[number] = self.rows.held_out(fit.columns, fit.weights[:, 0])
+        return self._held[number]
+
+
+# ---------------------------------------------------------------------- pictures
+
+
+def picture(path: Path, panels: list[Panel]) -> None:
+    """Write the panels of a figure side by side."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    wide = min(4, len(panels))
+    high = -(-len(panels) // wide)
+    figure, axes = pyplot.subplots(
+        high, wide, figsize=(4.6 * wide, 3.6 * high), squeeze=False, layout="constrained"
+    )
+    for panel, ax in zip(panels, axes.flat, strict=False):
+        for label, (x, y) in panel.lines.items():
+            ax.plot(x, y, label=label, linestyle="--" if label.endswith(("uniform", "spectral")) else "-")
+        ax.set(title=panel.title, xlabel=panel.x, ylabel=panel.y, yscale="log" if panel.log else "linear")
+        ax.legend(fontsize="small")
+    for ax in axes.flat[len(panels) :]:
+        ax.remove()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)

@@ -1,0 +1,130 @@
+"""Losses and links: gradients, curvature, the best constant, and the answers scores stand for."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anytime.losses import LINKS, LOSSES, TRAINING_LOSSES, Loss, huber, loss_for, training_loss
+
+NAMES = sorted(TRAINING_LOSSES)
+
+
+def case(name: str, seed: int, n: int = 6, reach: float = 3.0) -> tuple[Loss, np.ndarray, np.ndarray, np.ndarray]:
+    """A loss, targets for it, and two score matrices."""
+    rng = np.random.default_rng(seed)
+    loss = TRAINING_LOSSES[name]
+    k = 1 if name == "logistic" else 3
+    if LINKS[loss.link].classifies:
+        y = rng.integers(0, max(k, 2), size=n)
+    else:
+        y = rng.poisson(2.0, size=(n, k)) if name == "poisson" else rng.normal(size=(n, k)) * 2
+    return loss, y, rng.normal(size=(n, k)) * reach, rng.normal(size=(n, k)) * reach
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**6))
+def test_gradient_is_the_derivative(name: str, seed: int):
+    loss, y, scores, _ = case(name, seed)
+    step = 1e-6
+    for k in range(scores.shape[1]):
+        ahead, behind = scores.copy(), scores.copy()
+        ahead[:, k] += step
+        behind[:, k] -= step
+        slope = (loss.per_row(ahead, y) - loss.per_row(behind, y)) / (2 * step)
+        assert np.allclose(loss.gradient(scores, y)[:, k], slope, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**6), reach=st.sampled_from([0.01, 1.0, 5.0]))
+def test_convexity_and_smoothness_bound_each_row(name: str, seed: int, reach: float):
+    """functional_gradient 1.2, inequalities (2.5), (2.8) and (2.9) with each loss's m and M."""
+    loss, y, f, g = case(name, seed, reach=reach)
+    away = (g - f) ** 2
+    above = loss.per_row(g, y) - loss.per_row(f, y) - (loss.gradient(f, y) * (g - f)).sum(axis=1)
+    slack = 1e-9 * (1 + np.abs(loss.per_row(f, y)) + np.abs(loss.per_row(g, y)))
+    assert (above >= 0.5 * loss.convexity * away.sum(axis=1) - slack).all()
+    if loss.smoothness is not None:
+        assert (above <= 0.5 * loss.smoothness * away.sum(axis=1) + slack).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "y", "direction", "m", "M"),
+    [
+        ("squared", [[0.0]], [1.0], 1.0, 1.0),
+        ("logistic", [1], [1.0], 0.0, 0.25),
+        ("multinomial", [0], [1.0, -1.0], 0.0, 0.5),
+        ("one_vs_all", [0], [1.0, 0.0], 0.0, 0.25),
+        ("least_squares", [0], [1.0, 0.0], 1.0, 1.0),
+        ("huber", [[0.0]], [1.0], 0.0, 1.0),
+    ],
+)
+def test_no_smaller_smoothness_would_do(name: str, y: list, direction: list, m: float, M: float):
+    """functional_gradient 1.3 (and ERR-24: 1/4 for logistic loss): the constants, attained at scores 0."""
+    loss, step = TRAINING_LOSSES[name], 1e-3 * np.array([direction])
+    assert (loss.convexity, loss.smoothness) == (m, M)
+    rise = loss.gradient(step, np.array(y)) - loss.gradient(-step, np.array(y))
+    assert (rise * step).sum() / (2 * (step**2).sum()) == pytest.approx(M, rel=1e-5)
+
+
+def test_poisson_is_not_smooth():
+    assert TRAINING_LOSSES["poisson"].smoothness is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10**6))
+def test_base_is_the_best_constant(name: str, seed: int):
+    loss, y, scores, _ = case(name, seed, n=40)
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, size=len(y))
+    base = loss.base(y, scores.shape[1], weight)
+    assert base.shape == (scores.shape[1],)
+    slope = weight @ loss.gradient(np.tile(base, (len(y), 1)), y) / weight.sum()
+    assert np.abs(slope).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["logistic", "multinomial", "one_vs_all"])
+def test_base_is_finite_where_a_class_is_missing(name: str):
+    base = TRAINING_LOSSES[name].base(np.ones(10, dtype=int), 1 if name == "logistic" else 3)
+    assert np.isfinite(base).all()
+    assert base.argmax() == (0 if name == "logistic" else 1)
+
+
+def test_one_vs_all_adds_up_a_logistic_loss_per_class():
+    loss, y, scores, _ = case("one_vs_all", 0)
+    single = TRAINING_LOSSES["logistic"]
+    apart = sum(single.per_row(scores[:, [k]], (y == k).astype(int)) for k in range(3))
+    assert np.allclose(loss.per_row(scores, y), apart)
+
+
+def test_huber_is_squared_near_and_linear_far():
+    loss = huber(2.0)
+    assert loss.per_row(np.array([[1.5], [5.0], [-7.0]]), np.zeros(3)).tolist() == [1.125, 8.0, 12.0]
+    assert loss.gradient(np.array([[1.5], [5.0], [-7.0]]), np.zeros(3)).ravel().tolist() == [1.5, 2.0, -2.0]
+
+
+def test_every_link_has_a_loss_that_reads_its_scores():
+    assert set(LOSSES) == set(LINKS)
+    assert all(loss_for(link).link == link for link in LINKS)
+
+
+def test_least_squares_scores_become_chances():
+    scores = np.array([[0.2, 0.6, -0.3], [-1.0, -2.0, -0.1], [3.0, 0.5, 0.5], [0.25, 0.25, 0.5]])
+    chances = LINKS["least_squares"].transform(scores)
+    assert np.allclose(chances, [[0.25, 0.75, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
+    assert LINKS["least_squares"].classifies
+    assert LINKS["least_squares"].n_classes(3) == 3
+
+
+def test_least_squares_loss_is_squared_loss_to_indicators():
+    loss, y, scores, _ = case("least_squares", 0)
+    assert np.allclose(loss.per_row(scores, y), TRAINING_LOSSES["squared"].per_row(scores, np.eye(3)[y]))
+
+
+def test_unknown_loss_is_named_with_the_known_ones():
+    with pytest.raises(ValueError, match="no loss 'sqared'; the losses are squared, logistic"):
+        training_loss("sqared")
+
+
+def test_loss_without_gradient_cannot_be_learned_by():
+    with pytest.raises(ValueError, match="'mine' has no gradient"):
+        training_loss(Loss("mine", lambda scores, y: scores[:, 0]))
