@@ -10,7 +10,9 @@ from anytime.losses import LINKS, LOSSES, TRAINING_LOSSES, Loss, huber, loss_for
 NAMES = sorted(TRAINING_LOSSES)
 
 
-def case(name: str, seed: int, n: int = 6, reach: float = 3.0) -> tuple[Loss, np.ndarray, np.ndarray, np.ndarray]:
+def case(
+    name: str, seed: int, n: int = 6, reach: float = 3.0
+) -> tuple[Loss, np.ndarray, np.ndarray, np.ndarray]:
     """A loss, targets for it, and two score matrices."""
     rng = np.random.default_rng(seed)
     loss = TRAINING_LOSSES[name]
@@ -110,7 +112,9 @@ def test_every_link_has_a_loss_that_reads_its_scores():
 def test_least_squares_scores_become_chances():
     scores = np.array([[0.2, 0.6, -0.3], [-1.0, -2.0, -0.1], [3.0, 0.5, 0.5], [0.25, 0.25, 0.5]])
     chances = LINKS["least_squares"].transform(scores)
-    assert np.allclose(chances, [[0.25, 0.75, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
+    assert np.allclose(
+        chances, [[0.25, 0.75, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]
+    )
     assert LINKS["least_squares"].classifies
     assert LINKS["least_squares"].n_classes(3) == 3
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anytime import curves, datasets, greedy, linear, runtime, testing, trees
+    from anytime import curves, datasets, greedy, linear, losses, runtime, testing, trees
     from anytime._native import StopFlag
     from anytime.costs import FeatureCosts
     from anytime.curves import (
@@ -61,6 +61,7 @@ __all__ = [
     "greedy",
     "linear",
     "load",
+    "losses",
     "make_anytime",
     "pareto_frontier",
     "replay",
@@ -70,7 +71,7 @@ __all__ = [
     "trees",
 ]
 
-_ROOMS = ["curves", "datasets", "greedy", "linear", "runtime", "testing", "trees"]
+_ROOMS = ["curves", "datasets", "greedy", "linear", "losses", "runtime", "testing", "trees"]
 _HOMES = {
     "_native": ["StopFlag"],
     "costs": ["FeatureCosts"],

@@ -143,18 +143,15 @@ def test_e1_scores_and_least_eigenvalue():
 
 
 @kinds
-def test_e1_doubling_begins_with_what_is_cheap_and_no_step_costs_more_than_all_before(kind):
-    model, *_ = fitted(kind, E1_C, E1_V, costs=E1_COSTS, selection="forward", schedule="doubling", c_min=0.5)
-    prices = model.certificate_.selection.prices
-    assert prices[0] <= 0.5
-    # 0.1 would leave nothing affordable; 0.5 does too, so the run says that it got stuck, and where.
-    assert model.certificate_.selection.stuck_at == 2
-    auto, *_ = fitted(kind, E1_C, E1_V, costs=E1_COSTS, selection="forward", schedule="doubling")
-    assert auto.certificate_.selection.c_min == 1.0
-    assert auto.certificate_.selection.doubling_capable
-    assert "".join(auto.order_) == "3102" or auto.certificate_.selection.prices[0] <= 1.0
-    spent = np.concatenate([[1.0], auto.certificate_.selection.costs[:-1]])
-    assert (auto.certificate_.selection.prices <= spent + 1e-12).all()
+def test_e1_doubling_is_capable_from_a_first_price_of_1_and_stuck_at_once_from_less(kind):
+    """Below 1 it begins with group 3, whose price of 0.1 buys nothing else."""
+    settings = {"costs": E1_COSTS, "selection": "forward", "schedule": "doubling"}
+    auto, *_ = fitted(kind, E1_C, E1_V, **settings)
+    assert (auto.certificate_.selection.c_min, auto.certificate_.selection.stuck_at) == (1.0, None)
+    assert "".join(auto.order_) == "1302"
+    early, *_ = fitted(kind, E1_C, E1_V, c_min=0.5, **settings)
+    assert (early.certificate_.selection.c_min, early.certificate_.selection.stuck_at) == (0.5, 2)
+    assert "".join(early.order_) == "3210"
 
 
 # ---------------------------------------------------------------------- E2, E4, E7, E8
@@ -255,6 +252,8 @@ def test_g6_the_sum_of_squared_correlations_picks_the_wrong_group(kind):
     assert right.order_ == ["B", "A"]
     assert_allclose(wrong.certificate_.selection.values[0], 0.12499, atol=5e-6)
     assert_allclose(right.certificate_.selection.values[0], 0.37463, atol=5e-6)
-    white, *_ = fitted(kind, C, v, costs=costs, ridge=1e-3)  # ridge on whitened weights: one direction of nine
+    white, *_ = fitted(
+        kind, C, v, costs=costs, ridge=1e-3
+    )  # ridge on whitened weights: one direction of nine
     assert white.order_ == ["B", "A"]
     assert_allclose(white.certificate_.selection.values, [0.75 / 2.002, 1.0 / 2.002])

@@ -1,4 +1,4 @@
-"""The cost-weighted group lasso: linear_and_networks 2.10; its Lasso with groups of one column: functional_gradient_and_greedy 8.10."""
+"""The cost-weighted group lasso (linear_and_networks 2.10), and the Lasso it contains (functional_gradient_and_greedy 8.10)."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,12 @@ def test_without_whitening_the_weights_of_the_columns_are_penalised():
     path = path_of(X, Y, start, weights, n_lambdas=4, smallest=0.1, whiten=False)
     for penalty, w in zip(path.lambdas, path.coefficients, strict=True):
         np.testing.assert_allclose(w, group_lasso(X, Y, groups, weights, 2 * len(X) * penalty), atol=1e-6)
-    assert np.abs(path.coefficients[-1] - path_of(X, Y, start, weights, n_lambdas=4, smallest=0.1).coefficients[-1]).max() > 0.01
+    assert (
+        np.abs(
+            path.coefficients[-1] - path_of(X, Y, start, weights, n_lambdas=4, smallest=0.1).coefficients[-1]
+        ).max()
+        > 0.01
+    )
 
 
 def test_the_path_starts_where_everything_is_zero_and_no_earlier():
@@ -212,7 +217,9 @@ def test_groups_of_one_column_give_the_lasso():
 def test_the_order_of_the_lasso_is_that_of_least_angle_regression():
     X, Y, _, start, _ = data([1] * 12, correlation=0.3, seed=3)
     knots, _, coefficients = lars_path(X, Y[:, 0], method="lasso")
-    first = np.array([np.argmax(np.abs(row) > 0) - 1 for row in coefficients])  # the knot at which each enters
+    first = np.array(
+        [np.argmax(np.abs(row) > 0) - 1 for row in coefficients]
+    )  # the knot at which each enters
     path = path_of(X, Y, start, np.ones(12))
     assert path.order.tolist() == np.argsort(first, kind="stable").tolist()
     np.testing.assert_allclose(path.entered, knots[first], rtol=0.01)

@@ -99,7 +99,9 @@ def linear_sequence(
 def values_of_all_sets(value: Callable[[list[int]], float], n: int) -> dict[frozenset[int], float]:
     """A set function written out."""
     return {
-        frozenset(chosen): value(chosen) for bits in range(2**n) for chosen in [[x for x in range(n) if bits >> x & 1]]
+        frozenset(chosen): value(chosen)
+        for bits in range(2**n)
+        for chosen in [[x for x in range(n) if bits >> x & 1]]
     }
 
 

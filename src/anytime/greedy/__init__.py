@@ -14,6 +14,7 @@ from anytime.greedy.bounds import (
     regularised_gamma,
     rival_ceiling,
 )
+from anytime.greedy.certificate import Certificate
 from anytime.greedy.prices import FlatPrices, GroupPrices, Prices, rates_of
 from anytime.greedy.ratios import (
     curvature_constants,
@@ -36,6 +37,7 @@ from anytime.greedy.selection import (
 
 __all__ = [
     "GUARANTEES",
+    "Certificate",
     "FlatPrices",
     "GainOracle",
     "GroupPrices",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -55,6 +57,10 @@ class FlatPrices:
         self.spent += paid
         return paid
 
+    def bundles(self, candidates: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array, float]]:
+        """None: no requirement is shared."""
+        return iter(())
+
     def restart(self) -> FlatPrices:
         """The same prices, nothing bought."""
         return FlatPrices(self._prices)
@@ -68,10 +74,14 @@ class GroupPrices:
     costs : BoundCosts
     groups : (n,) int, default=None
         The groups that are elements; all when not given.
+    look_ahead : bool, default=False
+        Let ``greedy`` weigh a requirement against all that is worth buying once it is there, not against one element only.
     """
 
-    def __init__(self, costs: BoundCosts, groups: ArrayLike | None = None) -> None:
-        self.costs = costs
+    def __init__(
+        self, costs: BoundCosts, groups: ArrayLike | None = None, *, look_ahead: bool = False
+    ) -> None:
+        self.costs, self.look_ahead = costs, look_ahead
         self.groups = np.arange(costs.n_groups) if groups is None else np.asarray(groups, dtype=np.intp)
         self.closures = [np.array(costs.table.closure(int(g)), dtype=np.intp) for g in self.groups]
         self.n_elements = self.groups.size
@@ -112,7 +122,20 @@ class GroupPrices:
 
     def restart(self) -> GroupPrices:
         """The same prices, nothing bought."""
-        return GroupPrices(self.costs, self.groups)
+        return GroupPrices(self.costs, self.groups, look_ahead=self.look_ahead)
+
+    def bundles(self, candidates: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], Array, float]]:
+        """Candidates that share a requirement which is still to be paid: their positions, their other prices, its price."""
+        if not self.look_ahead:
+            return
+        at = np.full(self.n_elements, -1)
+        at[candidates] = np.arange(candidates.size)
+        for group in np.flatnonzero((self._n_users > 1) & ~self.bought & (self.costs.prices > 0)):
+            members = at[self._user[self._needed == group]]
+            members = members[members >= 0]
+            if members.size > 1:
+                shared = float(self.costs.prices[group])
+                yield members, self._now[candidates[members]] - shared, shared
 
     def _sums(self, group_amounts: Array) -> Array:
         """For each element the sum over all it needs."""

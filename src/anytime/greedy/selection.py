@@ -378,10 +378,31 @@ class _Run:
                 if give_up and self.stuck_at is not None:
                     break
             scores = rates_of(gains, prices) if self.cost_aware else gains
+            if self.cost_aware:
+                scores = self._with_bundles(left, gains, scores)
             at = _first_of_best(scores, prices, allowed)
             self._take(int(left[at]), rates_of(gains, self.purse.shares(left)).max())
             left = np.delete(left, at)
         return self._finished()
+
+    def _with_bundles(self, left: NDArray[np.intp], gains: Array, rates: Array) -> Array:
+        """Rates, where the first of several that share a requirement may speak for all that are worth buying with it.
+
+        A procedure that costs 100 and yields three results at 1 each is dear for any of them and may be cheap for all three.
+        """
+        joint_gain = getattr(self.oracle, "joint_gain", None)
+        for members, own, shared in self.purse.bundles(left):
+            order = np.argsort(-rates_of(gains[members], own), kind="stable")
+            spent = shared + np.cumsum(own[order])
+            together = rates_of(np.cumsum(gains[members[order]]), spent)
+            size = int(np.argmax(together)) + 1
+            first, rate = members[order[0]], float(together[size - 1])
+            if size > 1 and rate > rates[first] and joint_gain is not None:  # gains may not add up
+                rate = float(joint_gain(left[members[order[:size]]])) / spent[size - 1]
+            if size > 1 and rate > rates[first]:
+                rates = rates.copy()
+                rates[first] = rate
+        return rates
 
     def _no_dearer(self, most: float, prices: Array, allowed: NDArray[np.intp]) -> NDArray[np.intp]:
         """Those of ``allowed`` that cost at most so much; if there are none, we are stuck, and take the cheapest."""

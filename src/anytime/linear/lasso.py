@@ -8,6 +8,7 @@ the path; with groups of one column it is Grubb's cost-weighted Lasso (*Anytime 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -265,7 +266,7 @@ class _Problem:
     def _newton_direction(self, state: _State, rows: NDArray[np.intp], p: Array) -> Array:
         """Where the gradient over ``rows`` vanishes to first order.
 
-        The second derivative is ``K + diag(p) - sum_g U_g U_g'``, with ``p_g = limit / |w_g|`` and ``U_g = sqrt(p_g) w_g / |w_g|``.
+        The second derivative is ``K + diag(p) - sum_g U_g U_g'`` with ``p_g = limit / |w_g|``, ``U_g = sqrt(p_g) w_g / |w_g|``.
         """
         group = self.group[rows]
         w = state.w[rows]
@@ -356,7 +357,7 @@ def _inverse(H: Array) -> Array:
 def _transforms(S: Array, start: NDArray[np.int64], whiten: bool) -> tuple[list[Array], Array]:
     """For each group a matrix (D_g, rank) that makes its columns uncorrelated, and a bound on the curvature left."""
     transforms, curvature = [], np.ones(start.size - 1)
-    for g, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
+    for g, (first, last) in enumerate(pairwise(start)):
         size = int(last - first)
         values, vectors = np.linalg.eigh(S[first:last, first:last])
         top = values.max(initial=0.0)

@@ -239,13 +239,16 @@ class _Design:
 def _location(X: NDArray[np.floating], weight: Array) -> tuple[Array, Array]:
     """Weighted means over the values that are there, and standard deviations with the others at the mean; 1 for a constant."""
     seen = ~np.isnan(X)
-    if seen.all():
-        mean = np.average(X, axis=0, weights=weight)
-        square = np.average((X - mean) ** 2, axis=0, weights=weight)
-    else:
-        total = weight @ seen
-        mean = np.divide(weight @ np.where(seen, X, 0.0), total, out=np.zeros(X.shape[1]), where=total > 0)
-        square = weight @ np.where(seen, X - mean, 0.0) ** 2 / weight.sum()
+    with np.errstate(over="ignore", invalid="ignore"):  # ``deviations`` tells
+        if seen.all():
+            mean = np.average(X, axis=0, weights=weight)
+            square = np.average((X - mean) ** 2, axis=0, weights=weight)
+        else:
+            total = weight @ seen
+            mean = np.divide(
+                weight @ np.where(seen, X, 0.0), total, out=np.zeros(X.shape[1]), where=total > 0
+            )
+            square = weight @ np.where(seen, X - mean, 0.0) ** 2 / weight.sum()
     mean = np.asarray(mean, dtype=np.float64)
     return mean, deviations(mean, np.asarray(square, dtype=np.float64), "column")[0]
 

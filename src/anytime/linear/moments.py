@@ -152,6 +152,7 @@ class Moments:
             NaN where a value is missing.
         Y : (n, k)
         weight : (n,), default=None
+            Positive.
         """
         rows = max(1, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
         for first in range(0, len(X), rows):
@@ -203,7 +204,8 @@ class Moments:
             overwrite_c=1,
         )
         self.cross += Z.T @ T
-        self.target_squares += (T**2).sum(axis=0)
+        with np.errstate(over="ignore"):  # ``standardised`` tells
+            self.target_squares += (T**2).sum(axis=0)
 
     def _add_gaps(self, Z: Array, T: Array, columns: NDArray[np.intp], weight: Array | None) -> None:
         """Count the gaps of ``columns``, then fill them with 0."""
@@ -270,9 +272,8 @@ class Moments:
             seen_sums = self.sums - self.gap_sums  # [i, j]: Σ of x_j over the rows that have x_i
             both = n - missing[:, None] - missing[None, :] + self.gaps
             cross_sums = m[:, None] * seen_sums
-            C = (
-                _mirrored(self.products.copy(order="F")) - cross_sums - cross_sums.T + np.outer(m, m) * both
-            ) / n
+            about_shift = _mirrored(self.products.copy(order="F"))
+            C = (about_shift - (cross_sums + cross_sums.T) + np.outer(m, m) * both) / n
             seen_targets = self.target_sums - self.gap_targets  # [i]: Σ of y over the rows that have x_i
             seen = (n - missing)[:, None]
             V = (self.cross - m[:, None] * seen_targets - (self.sums - m * seen[:, 0])[:, None] * t) / n
@@ -281,6 +282,8 @@ class Moments:
 
     def standardised(self, like: Standardised | None = None) -> Standardised:
         """Moments in units of the standard deviations, or in those of another set of rows."""
+        refuse_overflow(np.diag(self.products), "column")
+        refuse_overflow(self.target_squares, "target")
         mean, target_mean = self.means() if like is None else (like.mean, like.target_mean)
         C, V, power = self.centred(mean, target_mean)
         if like is None:
@@ -306,13 +309,18 @@ def _numbers(given: ArrayLike | None, default: float, size: int, name: str) -> A
     return np.broadcast_to(values, size).copy()
 
 
-def deviations(mean: Array, variance: Array, what: str) -> tuple[Array, NDArray[np.bool_]]:
-    """Standard deviations, 1 for what is constant but for rounding; and what is not."""
-    if not np.isfinite(variance).all():
-        at = int(np.argmin(np.isfinite(variance)))
+def refuse_overflow(squares: Array, what: str) -> None:
+    """Raise where a sum of squares was too large."""
+    if not np.isfinite(squares).all():
+        at = int(np.argmin(np.isfinite(squares)))
         raise ValueError(
             f"{what} {at} holds numbers too large to be squared; divide them by some power of ten"
         )
+
+
+def deviations(mean: Array, variance: Array, what: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Standard deviations, 1 for what is constant but for rounding; and what is not."""
+    refuse_overflow(variance, what)
     spread = np.sqrt(np.maximum(variance, 0.0))
     varies = spread > _CONSTANT * np.maximum(np.abs(mean), _SMALLEST)
     return np.where(varies, spread, 1.0), varies

@@ -147,6 +147,21 @@ class PursuitOracle:
         combine = np.add if self.criterion == "norm" else np.maximum
         return np.asarray(0.5 * _by_group(combine, squares, start)[candidates])
 
+    def joint_gain(self, elements: NDArray[np.intp]) -> float:
+        """Score of several groups as if they were one."""
+        if self.criterion not in ("omp", "forward"):
+            return float(self.gains(elements).sum())
+        start = self.problem.start
+        columns = np.concatenate([np.arange(start[g], start[g + 1]) for g in elements])
+        block = self.problem.covariance[np.ix_(columns, columns)]
+        if self.criterion == "forward":
+            rows = self._L[: self._filled, columns]
+            block = block - rows.T @ rows
+        q = columns.size
+        whole = np.array([0, q]), np.array([0, q * q])
+        b, floor = np.ascontiguousarray(self._b[columns]), self._floor[columns]
+        return float(block_gains(*whole, block.ravel(), b, floor, np.array([0]))[0])
+
     # ------------------------------------------------------------------ buying
 
     def add(self, element: int) -> None:

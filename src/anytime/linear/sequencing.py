@@ -63,7 +63,7 @@ class Arrangement:
 
     def prices(self) -> GroupPrices:
         """A full purse."""
-        return GroupPrices(self.costs, self.groups)
+        return GroupPrices(self.costs, self.groups, look_ahead=True)
 
 
 @dataclass(frozen=True)

@@ -436,6 +436,11 @@ class RefitOracle(_Pursuit):
             np.array([self._value_with(self.columns(g)) for g in candidates], dtype=np.float64) - self.value
         )
 
+    def joint_gain(self, elements: NDArray[np.intp]) -> float:
+        """The gain of several groups together."""
+        columns = np.concatenate([self.columns(int(g)) for g in elements])
+        return self.objective.extended(self.fit, columns).value - self.value
+
     def _value_with(self, columns: Columns) -> float:
         trials = columns[:, None] if self.single else columns[None, :]
         values = [self.objective.extended(self.fit, trial).value for trial in trials]
