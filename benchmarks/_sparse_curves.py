@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from anytime.greedy import value_table
 from anytime.linear.smooth import QuadraticObjective
+from anytime.linear.subsets import best_subsets
 
 Array = NDArray[np.float64]
 
@@ -84,11 +84,11 @@ class Curves:
         return Panel(title, lines, y=metric.replace("_", " "))
 
     def chain(self, where: str, methods: Sequence[str], metric: str = "objective") -> list[dict[str, Any]]:
-        """Whether the areas fall from each method to the next."""
+        """Whether the areas fall from each method to the next, in the draws that both have."""
         return [
             verdict(
                 f"{where}: {better} >= {worse} ({metric}, area)",
-                self.areas(better, metric) - self.areas(worse, metric),
+                [a - b for a, b in zip(self.areas(better, metric), self.areas(worse, metric), strict=False)],
             )
             for better, worse in pairwise(methods)
         ]
@@ -157,39 +157,32 @@ def run_curve(selection: Any, risk: float) -> at.AnytimeCurve:
     return at.AnytimeCurve([0.0, *selection.costs], [0.0, *(selection.values / risk)], perfect=1.0)
 
 
-class Optimum:
-    """All subsets of a few columns, for any prices: what the book calls OPT."""
-
-    def __init__(self, rows: Rows, ridge: float = 0.0, bound: float | None = None) -> None:
-        self.rows, self.n = rows, rows.X.shape[1]
-        self.objective = QuadraticObjective(*rows.moments, ridge=ridge, bound=bound)
-        self.values = value_table(lambda chosen: self._fit(chosen).value, self.n)
-        self._held: dict[int, float] = {}
-
-    def _fit(self, chosen: Iterable[int]) -> Any:
-        return self.objective.extended(self.objective.empty(), np.array(sorted(chosen), dtype=np.intp))
-
-    def curves(self, costs: Array) -> dict[str, at.AnytimeCurve]:
-        """The best objective at every budget, and how those sets do on the other rows."""
-        members = np.arange(1 << self.n)[:, None] >> np.arange(self.n) & 1
-        spent = members @ costs
-        order = np.lexsort((-self.values, spent))
-        best = np.maximum.accumulate(self.values[order])
-        rises = np.append(True, np.diff(best) > 0)
-        rises[-1] = True  # the curve ends where all others end
-        at_, values = spent[order][rises], 2 * best[rises]
-        sets = order[np.maximum.accumulate(np.where(rises, np.arange(order.size), 0))][rises]
-        sets[-1] = (1 << self.n) - 1
-        return {
-            "objective": at.AnytimeCurve(at_, values, perfect=1.0),
-            "held_out_r2": at.AnytimeCurve(at_, [self._held_out(int(s)) for s in sets], perfect=1.0),
-        }
-
-    def _held_out(self, number: int) -> float:
-        if number not in self._held:
-            fit = self._fit([x for x in range(self.n) if number >> x & 1])
-            self._held[number] = self.rows.held_out(fit.columns, fit.weights[:, 0])
-        return self._held[number]
+def optimal_curves(
+    rows: Rows,
+    costs: Array,
+    *,
+    groups: Sequence[NDArray[np.intp]] | None = None,
+    ridge: float = 0.0,
+    bound: float | None = None,
+) -> dict[str, at.AnytimeCurve]:
+    """The best objective at every budget, by looking at all sets (OPT in the book); how those sets do on the other rows."""
+    C, v = rows.moments
+    groups = [np.array([column]) for column in range(len(v))] if groups is None else groups
+    columns = np.concatenate(groups)
+    start = np.cumsum([0, *(len(group) for group in groups)])
+    S, V = C[np.ix_(columns, columns)], v[columns]
+    best = best_subsets(S, V, start, costs, ridge=ridge, norm_bound=bound)
+    objective = QuadraticObjective(C, v, ridge=ridge, bound=bound)
+    held = []
+    for number in best.sets.tolist():
+        chosen = [group for g, group in enumerate(groups) if number >> g & 1]
+        fit = objective.extended(objective.empty(), np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
+        held.append(rows.held_out(fit.columns, fit.weights[:, 0]))
+    spent = np.append(best.costs, best.all_costs[-1])  # to the price of everything, where all curves end
+    return {
+        "objective": at.AnytimeCurve(spent, 2 * np.append(best.values, best.values[-1]), perfect=1.0),
+        "held_out_r2": at.AnytimeCurve(spent, [*held, held[-1]], perfect=1.0),
+    }
 
 
 # ---------------------------------------------------------------------- pictures

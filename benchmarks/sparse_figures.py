@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from _sparse_curves import Array, Curves, Optimum, Panel, Rows, picture, run_curve, verdict
+from _sparse_curves import Array, Curves, Panel, Rows, optimal_curves, picture, run_curve, verdict
+from anytime.datasets.lookalikes import make_grouped_synthetic, make_ranking
 from anytime.greedy import greedy, greedy_bound, regularised_gamma
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
@@ -35,6 +36,7 @@ from anytime.losses import training_loss
 from common import write
 
 RIDGE, LOGISTIC_RIDGE = 0.01, 1e-3
+OPTIMAL_GROUPINGS = 3  # of figure 5.7: all 131,072 sets of 17 large groups take a while
 NAIVE_COLUMNS = 100  # bought by naive forward regression: it would take minutes to buy all
 GREEDY = {"FR": {"selection": "forward"}, "OMP": {"selection": "omp"}}
 METHODS: dict[str, dict[str, Any]] = {**GREEDY, "L1": {"selection": "lasso"}}
@@ -118,10 +120,11 @@ def figure_52(options: Any) -> tuple[dict[str, Any], list[Panel]]:
             fixed = {"ridge": strength} if kind == "ridge" else {"ridge": 0.0, "norm_bound": strength}
             curves = Curves()
             for r, rows in enumerate([everything, *splits]):
-                best, counts = Optimum(rows, fixed["ridge"], fixed.get("norm_bound")), np.arange(14)
-                found = {"OPT": best.curves(np.ones(best.n))}
+                costs, counts = np.ones(13), np.arange(14)
+                bound = fixed.get("norm_bound")
+                found = {"OPT": optimal_curves(rows, costs, ridge=fixed["ridge"], bound=bound)}
                 for m, (method, how) in enumerate(METHODS.items()):
-                    found[method] = regression_curves(rows, np.ones(best.n), **how, **fixed)
+                    found[method] = regression_curves(rows, costs, **how, **fixed)
                     optimal, mine = (found[name]["objective"].at(counts) for name in ("OPT", method))
                     lags[m, r, s] = np.subtract(optimal, mine).max()
                 if r:  # areas are averaged over splits, which have rows to judge on
@@ -160,10 +163,10 @@ def figure_53(options: Any) -> tuple[dict[str, Any], list[Panel]]:
         X, y, _ = at.datasets.load(name, folder=options.data)
         rows = Rows.split(X, y)
         for ridge in (RIDGE, 0.0, 0.1):
-            best, curves = Optimum(rows, ridge=ridge), Curves()
+            curves = Curves()
             for draw in range(options.draws):
-                costs = gamma_costs(best.n, draw)
-                curves.add("OPT", **best.curves(costs))
+                costs = gamma_costs(rows.X.shape[1], draw)
+                curves.add("OPT", **optimal_curves(rows, costs, ridge=ridge))
                 for method, how in METHODS.items():
                     curves.add(method, **regression_curves(rows, costs, **how, ridge=ridge))
             where = f"{name}, ridge {ridge:g}"
@@ -278,28 +281,14 @@ def figure_56(options: Any) -> tuple[dict[str, Any], list[Panel]]:
         "printed_seconds_for_moments_of_200000_rows": 14.41,
     }
     d, start = len(C), np.arange(len(C) + 1)
-    quadratic = QuadraticObjective(C, v, ridge=RIDGE)
+    refits = RefitOracle(QuadraticObjective(C, v, ridge=RIDGE), start)
     problem = GroupedProblem.from_moments(C, v[:, None], start, RIDGE, whitened=False)
-    oracles: dict[str, Callable[[], Any]] = {
-        "FR, a refit per candidate": lambda: RefitOracle(quadratic, start),
-        "OMP, a refit per purchase": lambda: GradientOracle(quadratic, start, score="plain"),
-        "FR": lambda: PursuitOracle(problem, "forward"),
-        "OMP": lambda: PursuitOracle(problem, "norm"),
+    seconds = {
+        "FR, a refit per candidate": timed(refits, d, NAIVE_COLUMNS),
+        "OMP, a refit per purchase": timed(PlainPursuit(C, v), d),
+        "FR": timed(PursuitOracle(problem, "forward"), d),
+        "OMP": timed(PursuitOracle(problem, "norm"), d),
     }
-    most = {"FR, a refit per candidate": NAIVE_COLUMNS}
-    seconds: dict[str, list[float]] = {}
-    for name, oracle in oracles.items():
-        passed: list[float] = []
-        began = time.process_time()
-        greedy(
-            oracle(),
-            np.ones(d),
-            max_elements=most.get(name),
-            on_step=lambda step, element, passed=passed, began=began: passed.append(
-                time.process_time() - began
-            ),
-        )
-        seconds[name] = passed
     began = time.process_time()
     path = group_lasso_path(C, v, start, np.ones(d))
     lasso = time.process_time() - began
@@ -339,9 +328,50 @@ def figure_56(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     return record, [Panel("Training time", lines, "columns chosen", "seconds of one processor", log=True)]
 
 
-def grouped_curves(rows: Rows, groups: list[NDArray[np.intp]], curves: Curves, ridge: float = RIDGE) -> None:
+def timed(oracle: Any, n: int, most: int | None = None) -> list[float]:
+    """Seconds until each purchase."""
+    seconds: list[float] = []
+    began = time.process_time()
+    greedy(
+        oracle,
+        np.ones(n),
+        max_elements=most,
+        on_step=lambda step, element: seconds.append(time.process_time() - began),
+    )
+    return seconds
+
+
+class PlainPursuit:
+    """Orthogonal matching pursuit as one would write it down: solve for the columns chosen, look at what correlates with the rest."""
+
+    def __init__(self, C: Array, v: Array) -> None:
+        self.C, self.v = C + RIDGE * np.eye(len(C)), v
+        self.n_elements, self.value, self.chosen = len(v), 0.0, []
+        self.b = v
+
+    def gains(self, candidates: NDArray[np.intp]) -> Array:
+        """Half the squared correlations."""
+        return np.asarray(0.5 * self.b[candidates] ** 2)
+
+    def add(self, element: int) -> None:
+        """Buy a column and refit."""
+        self.chosen.append(element)
+        weights = np.linalg.solve(self.C[np.ix_(self.chosen, self.chosen)], self.v[self.chosen])
+        self.b = self.v - self.C[:, self.chosen] @ weights
+        self.value = 0.5 * float(self.v[self.chosen] @ weights)
+
+    def restart(self) -> PlainPursuit:
+        """The same, nothing bought."""
+        raise NotImplementedError
+
+
+def add_grouped(
+    curves: Curves, rows: Rows, groups: list[NDArray[np.intp]], *, optimum: bool, ridge: float = RIDGE
+) -> None:
     """Add a draw of every way to choose groups of equal price."""
     C, v = rows.moments
+    if optimum:
+        curves.add("OPT", **optimal_curves(rows, np.ones(len(groups)), groups=groups, ridge=ridge))
     names = [f"g{i}" for i in range(len(groups))]
     costs = at.FeatureCosts(
         dict.fromkeys(names, 1.0),
@@ -358,7 +388,7 @@ def grouped_curves(rows: Rows, groups: list[NDArray[np.intp]], curves: Curves, r
 
 def group_verdicts(where: str, curves: Curves, n_groups: int) -> list[dict[str, Any]]:
     """The claims about few groups, and who leads with many."""
-    verdicts = []
+    verdicts = curves.chain(where, ["OPT", "grouped FR"]) if "OPT" in curves.by_metric["objective"] else []
     few = range(1, n_groups // 4 + 1)
 
     def mean_over(method: str, counts: Iterable[int]) -> Array:
@@ -384,8 +414,8 @@ def figure_57(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     curves = Curves()
     for draw in range(options.draws):
         shuffled = np.random.default_rng([7, draw]).permutation(rows.X.shape[1])
-        grouped_curves(rows, np.array_split(shuffled, 17), curves)
-    print(f" look-alike, {options.draws} groupings")
+        add_grouped(curves, rows, np.array_split(shuffled, 17), optimum=draw < OPTIMAL_GROUPINGS)
+    print(f" look-alike, {options.draws} groupings; OPT of {OPTIMAL_GROUPINGS} of them")
     curves.table()
     record = {"rows": [len(rows.y), len(rows.y_held)], "look-alike": curves.summary()}
     record["verdicts"] = group_verdicts("look-alike", curves, 17)
@@ -405,7 +435,7 @@ def figure_58(options: Any) -> tuple[dict[str, Any], list[Panel]]:
             data = make_grouped_synthetic(random_state=draw)
             rows = Rows.of(data.X, data.y, data.train, data.test)
             groups = [np.array(columns) for columns in data.costs.groups.values()]
-            grouped_curves(rows, groups, curves, ridge)
+            add_grouped(curves, rows, groups, optimum=ridge == RIDGE, ridge=ridge)
         print(f" synthetic, ridge {ridge:g}, {options.draws} draws")
         record[f"ridge {ridge:g}"] = curves.summary()
         record["verdicts"] += group_verdicts(f"synthetic, ridge {ridge:g}", curves, 16)

@@ -59,7 +59,8 @@ def bounded_quadratic(C: np.ndarray, b: np.ndarray, bound: float) -> tuple[float
         constraints={"type": "ineq", "fun": lambda w: bound**2 - w @ w, "jac": lambda w: -2 * w},
         options={"ftol": 1e-15, "maxiter": 1000},
     )
-    return -float(found.fun), found.x
+    w = found.x * min(1.0, bound / np.linalg.norm(found.x))  # the method may end a rounding error outside
+    return float(b @ w - 0.5 * w @ C @ w), w
 
 
 def linear_sequence(

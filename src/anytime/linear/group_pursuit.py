@@ -68,7 +68,7 @@ class GroupPursuit(AnytimeModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "costs": "no_validation",  # FeatureCosts reads and checks them
-        "selection": [StrOptions({"omp", "forward", "single", "forward_single", "lasso"})],
+        "selection": [StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso"})],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
         "cost_aware": ["boolean"],
         "schedule": [StrOptions({"greedy", "doubling"})],
@@ -165,6 +165,10 @@ class GroupPursuit(AnytimeModel):
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
         else:
+            if self.selection == "mp":
+                raise ValueError(
+                    "selection='mp' is for squared loss with an intercept and no norm_bound; try 'omp'"
+                )
             random = check_random_state(self.random_state)
             held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
             learned = learn_from_data(

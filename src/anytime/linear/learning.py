@@ -170,7 +170,7 @@ def _certificate(
         risk,
         gamma,
         costs.unit,
-        theory=bool(by_rate) and recipe.selection != "lasso" and not prices.shared,
+        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp") and not prices.shared,
     )
 
 

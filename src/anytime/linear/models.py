@@ -31,11 +31,12 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    selection : {"omp", "forward", "single", "forward_single", "lasso"}, default="omp"
+    selection : {"omp", "forward", "single", "forward_single", "mp", "lasso"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
         gain (forward regression; as fast for squared loss, a refit per candidate for others), "single" and "forward_single" by the
-        group's best column alone, "lasso" by when the group enters the path of the cost-weighted group lasso. The last three are
-        baselines. However the order came about, weights of every prefix are refitted in the same way.
+        group's best column alone, "mp" as if weights were never fitted again (matching pursuit; squared loss), "lasso" by when the
+        group enters the path of the cost-weighted group lasso. The last four are baselines. However the order came about, weights
+        of every prefix are refitted in the same way.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).

@@ -272,8 +272,8 @@ class Moments:
             seen_sums = self.sums - self.gap_sums  # [i, j]: Σ of x_j over the rows that have x_i
             both = n - missing[:, None] - missing[None, :] + self.gaps
             cross_sums = m[:, None] * seen_sums
-            about_shift = _mirrored(self.products.copy(order="F"))
-            C = (about_shift - (cross_sums + cross_sums.T) + np.outer(m, m) * both) / n
+            C = (self.products - cross_sums - cross_sums.T + np.outer(m, m) * both) / n
+            C = _mirrored(np.asfortranarray(C))
             seen_targets = self.target_sums - self.gap_targets  # [i]: Σ of y over the rows that have x_i
             seen = (n - missing)[:, None]
             V = (self.cross - m[:, None] * seen_targets - (self.sums - m * seen[:, 0])[:, None] * t) / n

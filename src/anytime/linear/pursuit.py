@@ -19,7 +19,7 @@ from scipy.linalg import get_blas_funcs
 from anytime._native import block_gains, buy_group
 
 Array = NDArray[np.float64]
-Criterion = Literal["omp", "forward", "norm", "single", "forward_single"]
+Criterion = Literal["omp", "forward", "norm", "single", "forward_single", "mp"]
 
 __all__ = ["Criterion", "GroupedProblem", "Path", "PursuitOracle"]
 
@@ -99,10 +99,11 @@ class PursuitOracle:
     Parameters
     ----------
     problem : GroupedProblem
-    criterion : {"omp", "forward", "norm", "single", "forward_single"}
+    criterion : {"omp", "forward", "norm", "single", "forward_single", "mp"}
         How candidates are scored. "omp": by the gradient over the whitened group, at most the true gain; "forward": by the
         true gain; "norm": by the gradient as it is; "single": by its largest entry; "forward_single": by the true gain
-        of the group's best column alone.
+        of the group's best column alone; "mp": as "omp", but by the gradient where weights once fitted are never fitted again
+        (matching pursuit).
     """
 
     def __init__(self, problem: GroupedProblem, criterion: Criterion = "omp") -> None:
@@ -111,6 +112,9 @@ class PursuitOracle:
         self.n_elements = problem.n_groups
         self.value = 0.0
         self._b = problem.correlation.astype(np.float64)  # residual correlations; a copy
+        self._unrefitted = (
+            self._b.copy() if criterion == "mp" else None
+        )  # the same if weights stayed as they were
         self._diagonal = np.diag(problem.covariance).copy()  # of what is left of C
         self._floor = np.maximum(_DEPENDENT * self._diagonal, 1e-300)
         self._blocks, self._place = problem.blocks()  # C_g, or for forward regression what is left of it
@@ -137,9 +141,10 @@ class PursuitOracle:
     def gains(self, candidates: NDArray[np.intp]) -> Array:
         """Score of each candidate, in units of the objective."""
         start = self.problem.start
-        if self.criterion in ("omp", "forward"):
+        if self.criterion in ("omp", "forward", "mp"):
             groups = np.asarray(candidates, dtype=np.int64)
-            return block_gains(start, self._place, self._blocks, self._b, self._floor, groups)
+            b = self._b if self._unrefitted is None else self._unrefitted
+            return block_gains(start, self._place, self._blocks, b, self._floor, groups)
         squares = (self._b**2).sum(axis=1)
         if self.criterion == "forward_single":
             safe = self._diagonal > self._floor
@@ -183,6 +188,9 @@ class PursuitOracle:
         self.value += 0.5 * float((z**2).sum())
         if self.criterion == "forward_single":
             self._diagonal -= (rows**2).sum(axis=0)
+        if self._unrefitted is not None:
+            C, own = self.problem.covariance[:, first:last], self._unrefitted[first:last]
+            self._unrefitted -= C @ np.linalg.lstsq(C[first:last], own, rcond=_DEPENDENT)[0]
 
     def _panel(self, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of what is left of C, zero in the columns already bought."""

@@ -70,7 +70,7 @@ class Arrangement:
 class Recipe:
     """How a sequence is chosen; the parameters of the estimators say more."""
 
-    selection: Literal["omp", "forward", "single", "forward_single", "lasso"] = "omp"
+    selection: Literal["omp", "forward", "single", "forward_single", "mp", "lasso"] = "omp"
     whiten: Literal["data", "criterion", False] = "data"
     cost_aware: bool = True
     schedule: Literal["greedy", "doubling"] = "greedy"
@@ -81,6 +81,8 @@ class Recipe:
         """How ``PursuitOracle`` scores candidates."""
         if self.selection == "lasso":
             return "forward"
+        if self.selection == "mp":
+            return "omp"  # of the books; the order comes from an oracle of its own
         return "norm" if self.selection == "omp" and self.whiten is False else self.selection
 
 
@@ -196,6 +198,9 @@ def _with_ridge(
             np.maximum(prices.prices(everything), 1.0) if recipe.cost_aware else np.ones(everything.size)
         )
         order = group_lasso_path(S, V, start, weights / weights.mean()).order
+        selection = replay(oracle, prices, order)
+    elif recipe.selection == "mp":
+        order = choose_sequence(PursuitOracle(problem, "mp"), prices.restart(), recipe).order
         selection = replay(oracle, prices, order)
     else:
         selection = choose_sequence(oracle, prices, recipe)
