@@ -52,12 +52,13 @@ class Rows:
 
     # ------------------------------------------------------------------ fits
 
-    def solved(self, columns):
+    def solved(self, columns, targets=None):
         """Weights of least ridge risk on some columns, (m, k), and the gain over the constant answer."""
+        targets = self.T if targets is None else targets
         root = np.sqrt(self.weight / self.weight.sum())[:, None]
-        m, k = columns.shape[1], self.T.shape[1]
+        m, k = columns.shape[1], targets.shape[1]
         A = np.vstack([root * columns, np.sqrt(self.ridge) * np.eye(m)])
-        B = np.vstack([root * self.T, np.zeros((m, k))])
+        B = np.vstack([root * targets, np.zeros((m, k))])
         w = np.linalg.lstsq(A, B, rcond=1e-12)[0]
         return w, 0.5 * ((B**2).sum() - ((B - A @ w) ** 2).sum())
 
@@ -74,26 +75,40 @@ class Rows:
         columns = self.fitted_columns(chosen)
         return self.T - columns @ self.solved(columns)[0]
 
+    def unrefitted_residual(self, chosen):
+        """Where each group was fitted to what those before it had left, and never again (matching pursuit)."""
+        left = self.T
+        for g in chosen:
+            columns = self.fitted_columns([g])
+            left = left - columns @ self.solved(columns, left)[0]
+        return left
+
     def gain(self, chosen, g):
-        return self.value([*chosen, g]) - self.value(chosen)
+        return self.joint_score(chosen, [g], "forward")
 
     def score(self, chosen, g, criterion):
         """By what a group is chosen after others."""
         own = self.Z[:, self.groups[g]]
-        if criterion == "forward":
-            return self.gain(chosen, g)
         if criterion == "forward_single":
             have = self.fitted_columns(chosen)
-            return max(
-                self.solved(np.hstack([have, own[:, [j]]]))[1] for j in range(own.shape[1])
-            ) - self.value(chosen)
+            values = [self.solved(np.hstack([have, own[:, [j]]]))[1] for j in range(own.shape[1])]
+            return max(values) - self.value(chosen)
         b = self.second_moment(own, self.residual(chosen))
         if criterion == "norm":
             return 0.5 * (b**2).sum()
         if criterion == "single":
             return 0.5 * (b**2).sum(axis=1).max()
-        white = own @ self.maps[g]
-        b, C = self.second_moment(white, self.residual(chosen)), self.second_moment(white)
+        return self.joint_score(chosen, [g], criterion)
+
+    def joint_score(self, chosen, elements, criterion):
+        """The score of several groups as if they were one; where it is by single columns, the sum of theirs."""
+        if criterion == "forward":
+            return self.value([*chosen, *elements]) - self.value(chosen)
+        if criterion not in ("omp", "mp"):
+            return sum(self.score(chosen, g, criterion) for g in elements)
+        columns = self.fitted_columns(elements)
+        residual = self.residual(chosen) if criterion == "omp" else self.unrefitted_residual(chosen)
+        b, C = self.second_moment(columns, residual), self.second_moment(columns)
         return 0.5 * np.sum(b * (np.linalg.pinv(C + self.ridge * np.eye(len(C)), rcond=1e-12) @ b))
 
     # ------------------------------------------------------------------ answers
@@ -119,34 +134,48 @@ def plain_answers(X, y, columns, new):
 # ---------------------------------------------------------------------- sequences
 
 
-def price_of(costs, group, bought):
-    """What a group and all it still requires cost now."""
-    return sum(costs.prices[name] for name in costs.closure([group]) if name not in bought)
-
-
 def sequence(rows, costs, criterion, *, cost_aware=True, c_min=None):
-    """The order of the groups that have columns; doubling where ``c_min`` is given."""
+    """The order of the groups that have columns; doubling where ``c_min`` is given.
+
+    Of several groups that need the same unpaid group, the one that is best without it may be judged with others for company.
+    """
     names = [name for name in costs.names if costs.groups[name]]
-    order, bought, spent = [], set(), 0.0
+    ticks = {name: costs.ticks(price) for name, price in costs.prices.items()}
+    closure = [set(costs.closure([name])) for name in names]
+    order, bought, spent = [], set(), 0
     while len(order) < len(names):
         left = [g for g in range(len(names)) if g not in order]
-        price = {g: price_of(costs, names[g], bought) for g in left}
+        price = {g: sum(ticks[name] for name in closure[g] - bought) for g in left}
+        score = {g: rows.score(order, g, criterion) for g in left}
+        rate = {g: _rate(score[g], price[g]) for g in left} if cost_aware else dict(score)
+        for name in costs.names if cost_aware else ():
+            company = [g for g in left if name in closure[g]]
+            if len(company) > 1 and name not in bought and ticks[name]:
+                _judge_together(rows, order, criterion, company, ticks[name], price, score, rate)
         if c_min is not None:
-            most = (spent or c_min) * (1 + 1e-12)
+            most = spent or costs.budget_ticks(c_min)
             left = [g for g in left if price[g] <= most] or [
                 g for g in left if price[g] == min(price.values())
             ]
-        score = {g: rows.score(order, g, criterion) for g in left}
-        rate = {g: _rate(score[g], price[g]) for g in left} if cost_aware else score
         best = max(left, key=lambda g: (rate[g], -price[g], -g))
         spent += price[best]
-        bought |= set(costs.closure([names[best]]))
+        bought |= closure[best]
         order.append(best)
     return order
 
 
 def _rate(score, price):
     return score / price if price else np.inf if score > 0 else 0.0
+
+
+def _judge_together(rows, chosen, criterion, company, shared, price, score, rate):
+    """Give the best of a company that shares a requirement the rate of all that are worth buying with it."""
+    ranked = sorted(company, key=lambda g: -_rate(score[g], price[g] - shared))
+    paid = [shared + sum(price[g] - shared for g in ranked[: k + 1]) for k in range(len(ranked))]
+    rates = [sum(score[g] for g in ranked[: k + 1]) / paid[k] for k in range(len(ranked))]
+    k = int(np.argmax(rates))
+    if k and rates[k] > rate[ranked[0]]:
+        rate[ranked[0]] = max(rate[ranked[0]], rows.joint_score(chosen, ranked[: k + 1], criterion) / paid[k])
 
 
 # ---------------------------------------------------------------------- instances

@@ -68,7 +68,9 @@ class GroupPursuit(AnytimeModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "costs": "no_validation",  # FeatureCosts reads and checks them
-        "selection": [StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso"})],
+        "selection": [
+            StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"})
+        ],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
         "cost_aware": ["boolean"],
         "schedule": [StrOptions({"greedy", "doubling"})],
@@ -165,9 +167,9 @@ class GroupPursuit(AnytimeModel):
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
         else:
-            if self.selection == "mp":
+            if self.selection in ("mp", "exhaustive"):
                 raise ValueError(
-                    "selection='mp' is for squared loss with an intercept and no norm_bound; try 'omp'"
+                    f"selection={self.selection!r} is for squared loss with an intercept and no norm_bound; try 'forward'"
                 )
             random = check_random_state(self.random_state)
             held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
@@ -348,7 +350,7 @@ class GroupPursuit(AnytimeModel):
         return Arrangement.of(costs.bind(self.n_features_in_, listed))
 
     def _recipe(self) -> Recipe:
-        return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min)  # type: ignore[arg-type]
+        return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min, self.budget)  # type: ignore[arg-type]
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""
@@ -367,6 +369,8 @@ class GroupPursuit(AnytimeModel):
         )
         self.ridge_ = learned.ridge
         self.certificate_ = learned.certificate
+        if learned.kkt_residual is not None:
+            self.kkt_residual_ = learned.kkt_residual
 
     def _loss(self) -> Loss:
         raise NotImplementedError

@@ -16,6 +16,7 @@ from scipy.linalg import eigh
 
 from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised, deviations
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import (
@@ -23,6 +24,7 @@ from anytime.linear.sequencing import (
     Arrangement,
     Recipe,
     choose_sequence,
+    lasso_weights,
     refitted_path,
     replay,
     sequence_from_moments,
@@ -59,6 +61,8 @@ class Learned:
     certificate : Certificate or None
     quality : (S + 1,) or None
         Minus the mean loss on held-out rows.
+    kkt_residual : float or None
+        Of the group lasso, where the order is its.
     """
 
     block: LinearBlock
@@ -66,6 +70,7 @@ class Learned:
     ridge: float
     certificate: Certificate | None
     quality: Array | None = None
+    kkt_residual: float | None = None
 
 
 # ---------------------------------------------------------------------- squared loss, from moments
@@ -130,7 +135,7 @@ def learn_from_moments(
     quality = None
     if sequenced.held_out is not None:
         quality = -(sequenced.held_out @ source.target_scale**2)
-    return Learned(block, units.target_mean, sequenced.ridge, certificate, quality)
+    return Learned(block, units.target_mean, sequenced.ridge, certificate, quality, sequenced.kkt_residual)
 
 
 _SPECTRA: dict[str, Any] = {
@@ -170,7 +175,7 @@ def _certificate(
         risk,
         gamma,
         costs.unit,
-        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp") and not prices.shared,
+        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp", "exhaustive") and not prices.shared,
     )
 
 
@@ -409,16 +414,11 @@ def _lasso_order(
     problem: SmoothObjective, design: _Design, arrangement: Arrangement, recipe: Recipe
 ) -> NDArray[np.intp]:
     """The order of the least-squares group lasso on the gradient at the start, which for squared loss is the target itself."""
-    from anytime.linear.lasso import group_lasso_path
-
     S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(
         np.float64
     )
-    prices = arrangement.prices().prices(np.arange(arrangement.groups.size))
-    weights = np.maximum(prices, 1.0) if recipe.cost_aware else np.ones(prices.size)
-    return group_lasso_path(
-        S, problem.residual(problem.empty()), design.start.astype(np.int64), weights / weights.mean()
-    ).order
+    target, weights = problem.residual(problem.empty()), lasso_weights(arrangement, recipe)
+    return group_lasso_path(S, target, design.start, weights).order
 
 
 def _smooth_gamma(problem: SmoothObjective, design: _Design, recipe: Recipe) -> float | Callable[[], float]:

@@ -31,12 +31,13 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    selection : {"omp", "forward", "single", "forward_single", "mp", "lasso"}, default="omp"
+    selection : {"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
         gain (forward regression; as fast for squared loss, a refit per candidate for others), "single" and "forward_single" by the
         group's best column alone, "mp" as if weights were never fitted again (matching pursuit; squared loss), "lasso" by when the
-        group enters the path of the cost-weighted group lasso. The last four are baselines. However the order came about, weights
-        of every prefix are refitted in the same way.
+        group enters the path of the cost-weighted group lasso, "exhaustive" by trying all sets of up to 17 groups for the one
+        that is best within ``budget`` (squared loss), which comes first. The last five are baselines. However the order came
+        about, weights of every prefix are refitted in the same way.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
@@ -74,6 +75,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     ridge_ : float
     certificate_ : Certificate or None
         What is proved of the sequence on the rows it was chosen on. None where nothing is.
+    kkt_residual_ : float
+        With ``selection="lasso"``: the largest violation of an optimality condition on the path, as a share of its limit.
 
     Examples
     --------

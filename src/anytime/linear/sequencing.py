@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
+from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of, rates_of
 from anytime.greedy.selection import GainOracle, checked_gains
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
+from anytime.linear.subsets import best_subsets
 
 Array = NDArray[np.float64]
 
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _REPEATED = 1e-13  # share of a group's largest variance below which a direction of it is rounding error
+MOST_GROUPS = 17  # whose sets are all tried
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 
 
@@ -70,16 +73,17 @@ class Arrangement:
 class Recipe:
     """How a sequence is chosen; the parameters of the estimators say more."""
 
-    selection: Literal["omp", "forward", "single", "forward_single", "mp", "lasso"] = "omp"
+    selection: Literal["omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"] = "omp"
     whiten: Literal["data", "criterion", False] = "data"
     cost_aware: bool = True
     schedule: Literal["greedy", "doubling"] = "greedy"
     c_min: float | Literal["auto"] = "auto"
+    budget: float | None = None  # the one that an exhaustive search is for
 
     @property
     def criterion(self) -> Criterion:
         """How ``PursuitOracle`` scores candidates."""
-        if self.selection == "lasso":
+        if self.selection in ("lasso", "exhaustive"):
             return "forward"
         if self.selection == "mp":
             return "omp"  # of the books; the order comes from an oracle of its own
@@ -100,6 +104,8 @@ class Sequenced:
     ridge : float
     held_out : (S + 1, k) or None
         Mean loss on held-out rows before the first purchase and after each, per target, in standardised units.
+    kkt_residual : float or None
+        Of the group lasso whose order it is: the largest violation of an optimality condition, as a share of its limit.
     """
 
     selection: Selection
@@ -107,6 +113,7 @@ class Sequenced:
     problem: GroupedProblem
     ridge: float
     held_out: Array | None = None
+    kkt_residual: float | None = None
 
 
 def choose_sequence(
@@ -190,15 +197,13 @@ def _with_ridge(
         S, V, start, ridge, whitened=recipe.whiten == "data", power=float(moments.power.sum())
     )
     oracle, prices = PursuitOracle(problem, recipe.criterion), arrangement.prices()
+    residual = None
     if recipe.selection == "lasso":
-        from anytime.linear.lasso import group_lasso_path
-
-        everything = np.arange(arrangement.groups.size)
-        weights = (
-            np.maximum(prices.prices(everything), 1.0) if recipe.cost_aware else np.ones(everything.size)
-        )
-        order = group_lasso_path(S, V, start, weights / weights.mean()).order
-        selection = replay(oracle, prices, order)
+        lasso = group_lasso_path(S, V, start, lasso_weights(arrangement, recipe))
+        residual = float(lasso.violation.max())
+        selection = replay(oracle, prices, lasso.order)
+    elif recipe.selection == "exhaustive":
+        selection = replay(oracle, prices, _best_first(problem, arrangement, recipe))
     elif recipe.selection == "mp":
         order = choose_sequence(PursuitOracle(problem, "mp"), prices.restart(), recipe).order
         selection = replay(oracle, prices, order)
@@ -206,7 +211,52 @@ def _with_ridge(
         selection = choose_sequence(oracle, prices, recipe)
     path = refitted_path(oracle, S)
     losses = None if held is None else held_out_losses(path, held)
-    return Sequenced(selection, path, problem, ridge, losses)
+    return Sequenced(selection, path, problem, ridge, losses, residual)
+
+
+def lasso_weights(arrangement: Arrangement, recipe: Recipe) -> Array:
+    """What the group lasso charges each group: its price with all it requires, or the same for all."""
+    prices = arrangement.prices()
+    whole = prices.prices(np.arange(prices.n_elements)) if recipe.cost_aware else np.ones(prices.n_elements)
+    return np.asarray(whole / max(float(whole.mean()), 1e-300))
+
+
+def all_sets(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, Array]:
+    """(2^J,) cost in ticks, with all that is required, and value of every set of groups; bit ``g`` stands for group ``g``."""
+    prices = arrangement.prices()
+    n = prices.n_elements
+    if n > MOST_GROUPS:
+        raise ValueError(f"all sets of {n} groups are too many to try; at most {MOST_GROUPS} groups can be")
+    found = best_subsets(problem.covariance, problem.correlation, problem.start, np.ones(n))
+    sets = np.arange(2**n)
+    costs = np.zeros(sets.size)
+    for group, price in enumerate(arrangement.costs.prices):
+        users = sum(1 << g for g, closure in enumerate(prices.closures) if group in closure)
+        costs += np.where(sets & users, float(price), 0.0)
+    return costs, found.all_values
+
+
+def _best_first(problem: GroupedProblem, arrangement: Arrangement, recipe: Recipe) -> NDArray[np.intp]:
+    """The best set for the recipe's budget first, then the others; both by gain per unit of cost."""
+    if recipe.budget is None:
+        raise ValueError(
+            "selection='exhaustive' finds the best groups for one budget; set budget to a number"
+        )
+    costs, values = all_sets(problem, arrangement)
+    fits = np.flatnonzero(costs <= arrangement.costs.costs.budget_ticks(recipe.budget))
+    best = int(fits[np.lexsort((fits, costs[fits], -values[fits]))[0]])
+    chosen = np.array([bool(best >> g & 1) for g in range(arrangement.groups.size)])
+    oracle, prices, order = PursuitOracle(problem, "forward"), arrangement.prices(), []
+    for wanted in (chosen, ~chosen):
+        left = np.flatnonzero(wanted)
+        while left.size:
+            rates = rates_of(np.maximum(oracle.gains(left), 0.0), prices.prices(left))
+            at = int(np.argmax(rates))
+            oracle.add(int(left[at]))
+            prices.buy(int(left[at]))
+            order.append(int(left[at]))
+            left = np.delete(left, at)
+    return np.array(order, dtype=np.intp)
 
 
 def refitted_path(oracle: PursuitOracle, S: Array) -> Path:
