@@ -101,10 +101,10 @@ class Rows:
         return self.joint_score(chosen, [g], criterion)
 
     def joint_score(self, chosen, elements, criterion):
-        """The score of several groups as if they were one; where it is by single columns, the sum of theirs."""
+        """The score of several groups as if they were one; by criteria that know no such thing, the sum of theirs."""
         if criterion == "forward":
             return self.value([*chosen, *elements]) - self.value(chosen)
-        if criterion not in ("omp", "mp"):
+        if criterion != "omp" and len(elements) > 1:
             return sum(self.score(chosen, g, criterion) for g in elements)
         columns = self.fitted_columns(elements)
         residual = self.residual(chosen) if criterion == "omp" else self.unrefitted_residual(chosen)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.greedy.bounds import doubling_bound, greedy_bound
+from anytime.greedy.prices import SUM_SLACK
 from anytime.greedy.selection import Selection
 
 Array = NDArray[np.float64]
@@ -35,6 +36,8 @@ class Certificate:
     theory : bool, default=True
         Whether the theorems on greedy sequences hold of it: every step had the best rate, and groups share no requirements. The
         bound from the run holds whatever the order.
+    frontier : pair of (m,) float, or callable, default=None
+        Costs, rising, and the best value that each buys, where all sets could be tried; found when somebody asks.
 
     Examples
     --------
@@ -50,25 +53,44 @@ class Certificate:
     constant: float | Callable[[], float] = 1.0
     unit: str | None = None
     theory: bool = True
-    _known: dict[str, float] = field(default_factory=dict, repr=False)
+    frontier: tuple[Array, Array] | Callable[[], tuple[Array, Array]] | None = None
 
     @property
     def gamma(self) -> float:
         """How near to submodular the objective is, between 0 (nothing is promised) and 1."""
-        if "gamma" not in self._known:
-            self._known["gamma"] = float(self.constant() if callable(self.constant) else self.constant)
-            object.__setattr__(self, "constant", self._known["gamma"])  # what it took is no longer needed
-        return self._known["gamma"]
+        if callable(self.constant):
+            object.__setattr__(self, "constant", float(self.constant()))  # what it took is no longer needed
+        return float(self.constant)  # type: ignore[arg-type]
+
+    @property
+    def exact(self) -> tuple[Array, Array] | None:
+        """The frontier of all sets of groups, where they are few enough to be tried."""
+        if callable(self.frontier):
+            object.__setattr__(self, "frontier", self.frontier())
+        return self.frontier  # type: ignore[return-value]
 
     def reached(self, budget: ArrayLike) -> Array:
         """Share of the initial risk that the prefix within ``budget`` removes."""
         return self.selection.value_at(budget) / self.risk if self.risk > 0 else np.zeros(np.shape(budget))
 
     def ceiling(self, budget: ArrayLike) -> Array:
-        """What no set of groups within ``budget`` can exceed: the on-line bound of Lemma 4.2.3, read off the run."""
+        """What no set of groups within ``budget`` can exceed.
+
+        The value of the best set where all can be tried (up to 14 groups); otherwise the on-line bound of Lemma 4.2.3, read off
+        the run.
+        """
         if self.risk <= 0:
             return np.zeros(np.shape(budget))
-        return np.asarray(np.minimum(self.selection.upper_bound(budget, self.gamma) / self.risk, 1.0))
+        if self.exact is None:
+            most = self.selection.upper_bound(budget, self.gamma)
+        else:
+            costs, values = self.exact
+            allowed = np.asarray(budget, dtype=np.float64) * (1 + SUM_SLACK)
+            # rounding must not put what was reached above what can be
+            most = np.maximum(
+                values[np.searchsorted(costs, allowed, side="right") - 1], self.selection.value_at(budget)
+            )
+        return np.asarray(np.minimum(most / self.risk, 1.0))
 
     def share(self, budget: ArrayLike) -> Array:
         """The part of the best possible that is certainly reached within ``budget``; 1 where nothing is to be had."""
@@ -128,7 +150,7 @@ class Certificate:
     # ------------------------------------------------------------------ keeping it
 
     def __getstate__(self) -> dict[str, Any]:
-        self.gamma  # noqa: B018  # found now: the matrix it is found from is large, and functions cannot be pickled
+        self.gamma, self.exact  # noqa: B018  # found now: the matrix they are found from is large
         return dict(self.__dict__)
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,6 +161,7 @@ class Certificate:
             "risk": float(self.risk),
             "unit": self.unit,
             "theory": bool(self.theory),
+            "frontier": None if self.exact is None else list(self.exact),
             "order": np.asarray(selection.order, dtype=np.int64),
             "prices": selection.prices,
             "values": selection.values,
@@ -175,8 +198,21 @@ class Certificate:
             c_min=None if data["c_min"] is None else float(data["c_min"]),
             stuck_at=None if data["stuck_at"] is None else int(data["stuck_at"]),
         )
-        unit = data["unit"]
-        return cls(selection, risk, gamma, None if unit is None else str(unit), bool(data["theory"]))
+        unit, frontier = data["unit"], data["frontier"]
+        if frontier is not None:
+            costs, values = (np.asarray(part, dtype=np.float64) for part in frontier)
+            sizes = costs.ndim == 1 and costs.size > 0 and costs.shape == values.shape
+            if (
+                not sizes
+                or costs[0] > 0
+                or not np.isfinite([costs, values]).all()
+                or (np.diff(costs) < 0).any()
+            ):
+                raise ValueError("a certificate's frontier is not one of rising costs from 0 on")
+            frontier = costs, values
+        return cls(
+            selection, risk, gamma, None if unit is None else str(unit), bool(data["theory"]), frontier
+        )
 
 
 def in_units(selection: Selection, amounts: Callable[[Array], Array]) -> Selection:

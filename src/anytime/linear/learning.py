@@ -23,6 +23,7 @@ from anytime.linear.sequencing import (
     RIDGES,
     Arrangement,
     Recipe,
+    all_sets,
     choose_sequence,
     lasso_weights,
     refitted_path,
@@ -44,6 +45,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["Learned", "learn_from_data", "learn_from_moments"]
 
+_FEW_GROUPS = 14  # of which all sets are tried to certify a sequence
 _RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
 
 
@@ -132,6 +134,8 @@ def learn_from_moments(
     )
     risk = 0.5 * float(source.power.sum())
     certificate = _certificate(sequenced.selection, risk, gamma, arrangement, recipe)
+    if arrangement.groups.size <= _FEW_GROUPS:
+        certificate = replace(certificate, frontier=partial(_frontier, sequenced.problem, arrangement))
     quality = None
     if sequenced.held_out is not None:
         quality = -(sequenced.held_out @ source.target_scale**2)
@@ -159,6 +163,15 @@ def arrange(moments: Standardised, arrangement: Arrangement) -> Standardised:
         mean=moments.mean[columns],
         scale=moments.scale[columns],
     )
+
+
+def _frontier(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, Array]:
+    """Costs at which the best set of groups changes, and its value, by trying all."""
+    ticks, values = all_sets(problem, arrangement)
+    order = np.lexsort((-values, ticks))
+    best = np.maximum.accumulate(values[order])
+    better = np.concatenate([[True], best[1:] > best[:-1]])
+    return arrangement.costs.costs.amounts(ticks[order][better]), best[better]
 
 
 def _certificate(

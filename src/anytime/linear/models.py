@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     """Anytime linear regression: groups bought in the order of gain per unit of cost, weights refitted for every prefix.
 
-    CS-G-OMP and CS-G-FR of Hu et al. (seed 002, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once, ridge or
-    bounded weights, and smooth losses (seed 000, Algorithm 5; Grubb, seed 003, chapter 5).
+    CS-G-OMP and CS-G-FR of Hu et al. (seed 002, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once,
+    ridge or bounded weights, and smooth losses (seed 000, Algorithm 5; Grubb, seed 003, chapter 5).
 
     Parameters
     ----------
@@ -33,10 +33,10 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         What columns cost. None: 1 per column.
     selection : {"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"}, default="omp"
         How the next group is chosen: "omp" by the gradient over the group (orthogonal matching pursuit), "forward" by the exact
-        gain (forward regression; as fast for squared loss, a refit per candidate for others), "single" and "forward_single" by the
-        group's best column alone, "mp" as if weights were never fitted again (matching pursuit; squared loss), "lasso" by when the
-        group enters the path of the cost-weighted group lasso, "exhaustive" by trying all sets of up to 17 groups for the one
-        that is best within ``budget`` (squared loss), which comes first. The last five are baselines. However the order came
+        gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
+        and "forward_single" by the group's best column alone, "mp" as if weights were never fitted again (matching pursuit;
+        squared loss), "lasso" by when the group enters the path of the cost-weighted group lasso, "exhaustive" by trying all sets
+        of up to 17 groups for the one that is best within ``budget`` (squared loss), which comes first. However the order came
         about, weights of every prefix are refitted in the same way.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":

@@ -1,7 +1,7 @@
 """Second moments of a table, gathered chunk by chunk: all that least squares needs to know of the data.
 
 One pass, O(n d²) time, O(d²) memory, float64 whatever the chunks are. A missing value counts as the mean of its column over the
-rows that have it, exactly, although that mean is known only at the end: sums over the gaps are kept beside the sums over the values.
+rows that have it, exactly, although that mean is known only at the end: sums over the gaps are kept beside those over the values.
 """
 
 from __future__ import annotations

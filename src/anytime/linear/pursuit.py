@@ -10,6 +10,7 @@ gives the refitted weights of every prefix. O(d³) in all, no row of data is tou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -55,7 +56,7 @@ class GroupedProblem:
         """Add the ridge: on the weights of whitened groups (``ridge * blockdiag(S_g)``), or of the columns as they are."""
         C = S.copy()
         if whitened:
-            for first, last in zip(start[:-1], start[1:], strict=True):
+            for first, last in pairwise(start):
                 C[first:last, first:last] *= 1.0 + ridge
         else:
             C.flat[:: len(C) + 1] += np.where(np.diag(S) > 0, ridge, 0.0)
@@ -70,8 +71,7 @@ class GroupedProblem:
         """The diagonal blocks of the covariance side by side, and where each begins."""
         sizes = np.diff(self.start)
         place = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
-        pairs = zip(self.start[:-1], self.start[1:], strict=True)
-        flat = [self.covariance[first:last, first:last].ravel() for first, last in pairs]
+        flat = [self.covariance[first:last, first:last].ravel() for first, last in pairwise(self.start)]
         return np.concatenate([np.empty(0), *flat]), place
 
 

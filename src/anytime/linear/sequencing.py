@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of, rates_of
+from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
 from anytime.greedy.selection import GainOracle, checked_gains
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
@@ -83,7 +83,7 @@ class Recipe:
     @property
     def criterion(self) -> Criterion:
         """How ``PursuitOracle`` scores candidates."""
-        if self.selection in ("lasso", "exhaustive"):
+        if self.selection == "lasso" or self.selection == "exhaustive":
             return "forward"
         if self.selection == "mp":
             return "omp"  # of the books; the order comes from an oracle of its own
