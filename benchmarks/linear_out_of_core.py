@@ -2,8 +2,8 @@
 
 Run: python benchmarks/linear_out_of_core.py [--rows N] [--folder DIR] [--repeats K]
 
-The fit is compared with what it cannot do without: one read of the file, and one Gram matrix of its rows. Each runs in a process of
-its own, whose peak memory is what the system says. The bars: 1.5 times the two together, and 1 GB.
+The fit is compared with what it cannot do without: one read of the file, and one Gram matrix of its rows. Each runs in a
+process of its own, whose peak memory is what the system says. The bars: 1.5 times the two together, and 1 GB.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from common import median, write
 
 COLUMNS = 519

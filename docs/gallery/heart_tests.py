@@ -1,7 +1,7 @@
 """Which heart tests are worth their price? What is bought when, on real patients with real prices.
 
-303 patients of the Cleveland clinic, 13 tests with the prices of the Ontario Health Insurance Program (Turney 1995), some of which share
-a procedure. Run it: python docs/gallery/heart_tests.py [folder for the picture]
+303 patients of the Cleveland clinic, 13 tests with the prices of the Ontario Health Insurance Program (Turney 1995), some of
+which share a procedure. Run it: python docs/gallery/heart_tests.py [folder for the picture]
 """
 
 import sys
@@ -52,6 +52,6 @@ for row, (stage, price) in enumerate(zip(stages, prices, strict=True)):
     names += new
     left += price
 lower.invert_yaxis()
-lower.set(xlabel=f"spent so far ({costs.unit})", ylabel="purchase", yticks=[])
+lower.set(xlim=(0, 1.08 * costs.total), xlabel=f"spent so far ({costs.unit})", ylabel="purchase", yticks=[])
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
 figure.savefig(folder / "heart_tests.png", dpi=120)

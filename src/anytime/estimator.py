@@ -422,7 +422,7 @@ class RegressorFace(RegressorMixin):  # type: ignore[misc]
 
 
 class _OneRow:
-    """Everything ``predict_one`` needs, looked up once. Plans that are not one plain forest, or refits of one block, take the general path."""
+    """Everything ``predict_one`` needs, looked up once. Plans other than a plain forest or refits take the general path."""
 
     def __init__(self, model: AnytimeModel) -> None:
         check_is_fitted(model, "plan_")

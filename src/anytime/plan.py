@@ -74,7 +74,7 @@ class Block(ABC):
 
 
 class LinearBlock(Block):
-    """Linear stages over columns in the order of purchase: stage ``t`` reads the first ``ends[t]`` of them with weights of its own.
+    """Linear stages over columns in the order of purchase: stage ``t`` reads the first ``ends[t]`` of them, with its own weights.
 
     It gives ``intercepts[t] + (x[columns[:ends[t]]] - centres[:ends[t]]) @ coefficients[t]``. One stage is a plain linear step;
     several that each replace the answer before are a path of refitted prefixes, of which only the last one asked for is computed.

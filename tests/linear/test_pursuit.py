@@ -13,6 +13,7 @@ import anytime as at
 from anytime.greedy import GainOracle, greedy
 from anytime.linear import pursuit
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.sequencing import Arrangement, replay
 from anytime.testing.strategies import feature_costs
 from tests.reference.linear import Rows, random_problem, sequence
 
@@ -160,6 +161,35 @@ def test_scores_are_given_for_the_candidates_asked_for_in_their_order():
         assert oracle.gains(np.array([], dtype=np.intp)).shape == (0,)
 
 
+@given(seeds, ridges, st.sampled_from(["data", "criterion"]), st.sampled_from(CRITERIA))
+def test_several_groups_are_scored_as_if_they_were_one(seed, ridge, whiten, criterion):
+    rows, problem, costs = runs(seed, ridge=ridge, whiten=whiten)
+    oracle = PursuitOracle(problem, criterion)
+    for chosen, together in (([], [0, 2]), ([1], [3, 0]), ([1, 3], [2, 0])):
+        for g in chosen[-1:]:
+            oracle.add(g)
+        found = oracle.joint_gain(np.array(together))
+        assert found == pytest.approx(rows.joint_score(chosen, together, criterion), rel=1e-8, abs=1e-12)
+
+
+@given(seeds, st.sampled_from(["omp", "forward"]))
+def test_a_replayed_run_has_the_books_of_the_run(seed, criterion):
+    _, problem, _ = runs(seed)
+    random = np.random.default_rng(seed)
+    bound = at.FeatureCosts(
+        {"a": 0.5, "b": 0.0, "c": 2.0, "d": 1.0, "step": 3.0},
+        groups={"a": [0, 1], "b": [2], "c": [3, 4, 5], "d": [6, 7], "step": []},
+        requires={"a": ["step"], "c": ["step"]},
+    ).bind(8)
+    run = greedy(PursuitOracle(problem, criterion), Arrangement.of(bound).prices())
+    again = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), run.order)
+    for name in ("order", "prices", "costs", "values", "best_rates"):
+        assert_allclose(getattr(again, name), getattr(run, name))
+    other = replay(PursuitOracle(problem, criterion), Arrangement.of(bound).prices(), random.permutation(4))
+    assert other.values[-1] == pytest.approx(run.values[-1])
+    assert other.costs[-1] == run.costs[-1]
+
+
 def test_groups_without_columns_gain_nothing_and_change_nothing():
     S, V = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.4], [0.6]])
     problem = GroupedProblem.from_moments(S, V, np.array([0, 0, 1, 1, 2, 2]), 0.0, whitened=True)
@@ -243,18 +273,16 @@ def test_l2_the_gradient_over_bought_groups_vanishes(seed, ridge):
 def test_l3_and_l4_the_schur_gain_is_that_of_a_refit_and_no_less_than_the_omp_score(seed, ridge, whiten):
     rows, problem, costs = runs(seed, ridge=ridge, whiten=whiten)
     forward, omp = PursuitOracle(problem, "forward"), PursuitOracle(problem, "omp")
-    for t, g in enumerate(greedy(PursuitOracle(problem), costs).order):
-        everything = np.arange(4)
-        left = everything[~np.isin(everything, [])] if t == 0 else np.setdiff1d(everything, chosen)
-        chosen = [] if t == 0 else chosen
-        gains = forward.gains(left)
-        assert_allclose(gains, [rows.gain(chosen, int(x)) for x in left], rtol=1e-9, atol=1e-13)
-        assert (omp.gains(left) <= gains + 1e-14).all()
-        if t == 0:
-            assert_allclose(omp.gains(left), gains, rtol=1e-10)  # nothing bought that it could share with
+    order = greedy(PursuitOracle(problem), costs).order
+    for t, g in enumerate(order):
+        left = np.sort(order[t:])
+        gains, scores = forward.gains(left), omp.gains(left)
+        assert_allclose(gains, [rows.gain(order[:t], x) for x in left], rtol=1e-9, atol=1e-13)
+        assert (scores <= gains + 1e-14).all()
+        if t == 0:  # nothing bought yet that a group could share with
+            assert_allclose(scores, gains, rtol=1e-10)
         forward.add(int(g))
         omp.add(int(g))
-        chosen = [*chosen, int(g)]
 
 
 @given(seeds)
@@ -389,14 +417,9 @@ def test_the_value_of_several_targets_is_the_sum_of_theirs(seed):
     together = PursuitOracle(problem_of(Rows(X, Y, groups, ridge=0.1))[0], "forward")
     apart = [PursuitOracle(problem_of(Rows(X, y, groups, ridge=0.1))[0], "forward") for y in Y.T]
     for g in (1, 2, 0):
-        left = np.arange(3)
         together.add(g)
         for oracle in apart:
             oracle.add(g)
         assert together.value == pytest.approx(sum(oracle.value for oracle in apart))
-    assert_allclose(
-        together.path().coefficients[-1],
-        np.column_stack([o.path().coefficients[-1] for o in apart]),
-        rtol=1e-8,
-    )
-    assert left.size == 3
+    weights = np.column_stack([oracle.path().coefficients[-1] for oracle in apart])
+    assert_allclose(together.path().coefficients[-1], weights, rtol=1e-8)
