@@ -1,5 +1,7 @@
 """Greedy and doubling against the obvious implementation, their limits, prices that share requirements, and certificates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -348,7 +350,16 @@ def test_a_certificate_holds_although_elements_share_requirements():
     tick = BLOOD.ticks(1.0)
     selection = greedy(TableOracle(modular([4.0, 3.0, 2.0, 1.0])), blood_prices(), max_elements=1)
     assert 13.0 * 4.0 / 11.0 < 9.0
-    assert selection.upper_bound(13.0 * tick) == pytest.approx(13.0 * 4.0 / (1.0 + 10.0 / 3.0))
+    by_rate = replace(selection, rooms=None)
+    assert by_rate.upper_bound(13.0 * tick) == pytest.approx(13.0 * 4.0 / (1.0 + 10.0 / 3.0))
+    assert 9.0 <= selection.upper_bound(13.0 * tick) <= 9.0 + 1.0 / 6.0 * (19.0 - 13.0)
+
+
+def test_gains_that_add_up_bound_more_sharply_than_the_best_rate():
+    """One small bargain: by its rate ten units could be worth 100; but there is only one of it."""
+    selection = greedy(TableOracle(modular([10.0, 2.0, 2.0])), FlatPrices([1.0, 5.0, 5.0]), max_elements=1)
+    assert replace(selection, rooms=None).upper_bound(10.0) == pytest.approx(100.0)
+    assert 13.6 <= selection.upper_bound(10.0) <= 14.0
 
 
 @given(price_lists(), st.data())

@@ -134,7 +134,7 @@ def test_rows_are_left_as_they_were():
 def test_columns_far_from_zero_keep_their_variance(chunk, gap_at_first):
     """A column that is missing in the first rows is located when it first appears."""
     random = np.random.default_rng(0)
-    X = random.normal(size=(200, 3)) + [0.0, 1e7, -1e9]
+    X = random.normal(size=(200, 3)) + np.array([0.0, 1e7, -1e9])
     if gap_at_first:
         X[:60, 1] = np.nan
         X[0] = np.nan

@@ -163,7 +163,7 @@ def test_scores_are_given_for_the_candidates_asked_for_in_their_order():
 
 @given(seeds, ridges, st.sampled_from(["data", "criterion"]), st.sampled_from(CRITERIA))
 def test_several_groups_are_scored_as_if_they_were_one(seed, ridge, whiten, criterion):
-    rows, problem, costs = runs(seed, ridge=ridge, whiten=whiten)
+    rows, problem, _ = runs(seed, ridge=ridge, whiten=whiten)
     oracle = PursuitOracle(problem, criterion)
     for chosen, together in (([], [0, 2]), ([1], [3, 0]), ([1, 3], [2, 0])):
         for g in chosen[-1:]:

@@ -166,6 +166,8 @@ class Certificate:
             "prices": selection.prices,
             "values": selection.values,
             "best_rates": np.nan_to_num(selection.best_rates, posinf=-1.0),
+            "rooms": selection.rooms,
+            "room_budgets": selection.room_budgets,
             "n_elements": int(selection.n_elements),
             "schedule": selection.schedule,
             "c_min": selection.c_min,
@@ -186,7 +188,13 @@ class Certificate:
         gamma, risk = float(data["gamma"]), float(data["risk"])
         if not 0 <= gamma <= 1 or not 0 <= risk < np.inf or data["schedule"] not in ("greedy", "doubling"):
             raise ValueError("a certificate's constants are out of range")
-        rates = arrays["best_rates"]
+        rates, rooms, budgets = arrays["best_rates"], data["rooms"], data["room_budgets"]
+        if rooms is not None:
+            rooms, budgets = np.asarray(rooms, dtype=np.float64), np.asarray(budgets, dtype=np.float64)
+            if budgets.ndim != 1 or not budgets.size or rooms.shape != (order.size, budgets.size):
+                raise ValueError("a certificate's rooms do not go with its budgets")
+            if np.isnan(rooms).any() or not (np.diff(budgets) >= 0).all():
+                raise ValueError("a certificate's rooms are not numbers for rising budgets")
         selection = Selection(
             order=order,
             prices=arrays["prices"],
@@ -197,6 +205,8 @@ class Certificate:
             schedule=data["schedule"],
             c_min=None if data["c_min"] is None else float(data["c_min"]),
             stuck_at=None if data["stuck_at"] is None else int(data["stuck_at"]),
+            rooms=rooms,
+            room_budgets=budgets,
         )
         unit, frontier = data["unit"], data["frontier"]
         if frontier is not None:
@@ -224,4 +234,5 @@ def in_units(selection: Selection, amounts: Callable[[Array], Array]) -> Selecti
         costs=amounts(selection.costs),
         best_rates=selection.best_rates / one if one > 0 else selection.best_rates,
         c_min=None if selection.c_min is None else float(amounts(np.array([selection.c_min]))[0]),
+        room_budgets=None if selection.room_budgets is None else amounts(selection.room_budgets),
     )

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _SLACK = 1e-9  # relative rounding error of a gain that is still taken for zero
+_ROOMS = 65  # budgets at which a run keeps what the gains still to be had add up to
 
 
 # ---------------------------------------------------------------------- what is maximised
@@ -129,6 +130,11 @@ class Selection:
     stuck_at : int or None
         Doubling: the step (1 for the first) at which nothing affordable was left and the cheapest element was taken
         instead. None: capable of doubling to the end, so that the guarantee holds.
+    rooms : (k, m) float or None
+        At each step, what the gains of elements not yet bought could add up to within each of ``room_budgets``, if elements
+        could be bought in part: a sharper form of budget times best rate. None where it was not kept (lazy runs).
+    room_budgets : (m,) float or None
+        Rising, from 0 to the price of everything.
     """
 
     order: NDArray[np.intp]
@@ -140,6 +146,8 @@ class Selection:
     schedule: Literal["greedy", "doubling"] = "greedy"
     c_min: float | None = None
     stuck_at: int | None = None
+    rooms: Array | None = None
+    room_budgets: Array | None = None
 
     @property
     def doubling_capable(self) -> bool | None:
@@ -166,6 +174,11 @@ class Selection:
         least = rival_ceiling(before, self.best_rates, budget[..., None], gamma=gamma, delta=delta).min(
             axis=-1, initial=np.inf
         )
+        if self.rooms is not None and self.room_budgets is not None and gamma > 0:
+            # A budget between two buys no more than the larger of them.
+            at = np.searchsorted(self.room_budgets, budget, side="left")
+            room = self.rooms.T[np.minimum(at, self.room_budgets.size - 1)]
+            least = np.minimum(least, (before + (room + delta) / gamma).min(axis=-1, initial=np.inf))
         if self.order.size == self.n_elements:  # nothing is worth more than everything
             least = np.minimum(least, self.values.max(initial=0.0))
         return np.asarray(least)
@@ -363,6 +376,8 @@ class _Run:
         self.paid: list[float] = []
         self.values: list[float] = []
         self.best_rates: list[float] = []
+        self.rooms: list[Array] = []
+        self.room_budgets = room_budgets(self.purse)
 
     def to_the_end(self, give_up: bool = False) -> Selection:
         """Look at all that is left before each step; with ``give_up``, end where doubling gets stuck."""
@@ -381,7 +396,9 @@ class _Run:
             if self.cost_aware:
                 scores = self._with_bundles(left, gains, scores)
             at = _first_of_best(scores, prices, allowed)
-            self._take(int(left[at]), rates_of(gains, self.purse.shares(left)).max())
+            shares = self.purse.shares(left)
+            self.rooms.append(room_within(self.room_budgets, gains, shares))
+            self._take(int(left[at]), rates_of(gains, shares).max())
             left = np.delete(left, at)
         return self._finished()
 
@@ -461,11 +478,28 @@ class _Run:
             costs=np.cumsum(np.array(self.paid, dtype=np.float64)),
             values=np.array(self.values, dtype=np.float64),
             best_rates=np.array(self.best_rates, dtype=np.float64),
+            rooms=np.array(self.rooms) if self.rooms else None,
+            room_budgets=self.room_budgets if self.rooms else None,
             n_elements=self.oracle.n_elements,
             schedule="greedy" if self.c_min is None else "doubling",
             c_min=self.c_min,
             stuck_at=self.stuck_at,
         )
+
+
+def room_budgets(purse: Prices) -> Array:
+    """Budgets from nothing to everything, close together where they are small."""
+    everything = float(purse.shares(np.arange(purse.n_elements)).sum())
+    return everything * np.linspace(0.0, 1.0, _ROOMS) ** 2
+
+
+def room_within(budgets: Array, gains: Array, prices: Array) -> Array:
+    """What gains can add up to within each budget, if elements can be bought in part: a knapsack filled by rate."""
+    free = prices <= 0
+    order = np.argsort(-rates_of(gains[~free], prices[~free]), kind="stable")
+    spent = np.concatenate([[0.0], np.cumsum(prices[~free][order])])
+    gained = np.concatenate([[0.0], np.cumsum(gains[~free][order])])
+    return np.asarray(gains[free].sum() + np.interp(budgets, spent, gained))
 
 
 def _first_of_best(scores: Array, prices: Array, allowed: NDArray[np.intp]) -> int:

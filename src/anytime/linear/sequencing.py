@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
 from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
-from anytime.greedy.selection import GainOracle, checked_gains
+from anytime.greedy.selection import GainOracle, checked_gains, room_budgets, room_within
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
@@ -135,11 +135,14 @@ def choose_sequence(
 
 def replay(oracle: GainOracle, prices: GroupPrices, order: Sequence[int] | NDArray[np.intp]) -> Selection:
     """Buy in a given order, keeping the books of a greedy run: what was gained, and the best rate that was to be had."""
-    paid, values, rates = [], [], []
+    paid, values, rates, rooms = [], [], [], []
     left = np.ones(oracle.n_elements, dtype=bool)
+    budgets = room_budgets(prices)
     for element in order:
         candidates = np.flatnonzero(left)
-        rates.append(float(rates_of(checked_gains(oracle, candidates), prices.shares(candidates)).max()))
+        gains, shares = checked_gains(oracle, candidates), prices.shares(candidates)
+        rates.append(float(rates_of(gains, shares).max()))
+        rooms.append(room_within(budgets, gains, shares))
         oracle.add(int(element))
         paid.append(prices.buy(int(element)))
         values.append(oracle.value)
@@ -151,6 +154,8 @@ def replay(oracle: GainOracle, prices: GroupPrices, order: Sequence[int] | NDArr
         values=np.array(values),
         best_rates=np.array(rates),
         n_elements=oracle.n_elements,
+        rooms=np.array(rooms),
+        room_budgets=budgets,
     )
 
 

@@ -1,0 +1,624 @@
+"""What is proved of fitted sequences, against all subsets: lemmas and theorems through the engine, certificates of models.
+
+Section 3.7 of the specification: a passing bound alone proves little, so wrong orders stand beside each and must fail.
+"""
+
+import pickle
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import anytime as at
+from anytime.greedy import (
+    greediness,
+    greedy,
+    greedy_bound,
+    regularised_gamma,
+    rival_ceiling,
+    spectral_gamma,
+    submodularity_ratio,
+)
+from anytime.greedy.certificate import Certificate
+from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.smooth import SmoothObjective
+from tests.reference.greedy import (
+    least_squares,
+    members,
+    penalty_of,
+    random_costs,
+    random_moments,
+    set_costs,
+)
+from tests.reference.linear import Rows, random_problem
+
+SLACK = 1e-9
+START = np.array([0, 2, 3, 5, 6, 8])  # five groups of eight columns
+
+
+def holds(value, bound):
+    return bool((value >= bound - SLACK * np.maximum(1.0, np.abs(bound))).all())
+
+
+def engine_run(S, v, start, ridge, criterion, costs, *, whitened=True, **options):
+    problem = GroupedProblem.from_moments(S, np.reshape(v, (len(S), -1)), start, ridge, whitened=whitened)
+    return greedy(PursuitOracle(problem, criterion), costs, **options)
+
+
+def instances(seed, how_many, n_columns=8, strengths=(0.1, 0.5, 1.0)):
+    for k in range(how_many):
+        random = np.random.default_rng([seed, k])
+        S, v = random_moments(random, n_columns, random.choice(strengths))
+        yield random, S, v, float(random.choice([0.0, 1e-3, 0.1, 1.0]))
+
+
+# ---------------------------------------------------------------------- section 3.1
+
+
+def lemma_3_3_1(run, table, costs, gamma):
+    """``F(S) - F(G) <= (c(S) / gamma)`` times the rate that the next step makes: at every step, against all sets."""
+    before = np.concatenate([[0.0], run.values[:-1]])
+    rates = (run.values - before) / run.prices
+    return holds(rival_ceiling(before[:, None], rates[:, None], set_costs(costs), gamma=gamma), table)
+
+
+def theorem_3_3_2(run, table, costs, gamma):
+    """``F(G_L) >= (1 - exp(-gamma B / K)) F(S)``: for every prefix, against all sets."""
+    bound = greedy_bound(table[1:], run.costs[:, None], set_costs(costs)[1:], gamma=gamma)
+    return holds(run.values[:, None], bound)
+
+
+@pytest.mark.parametrize("whitened", [True, False])
+@pytest.mark.parametrize("criterion", ["omp", "forward", "norm", "single", "forward_single"])
+def test_lemma_3_3_1_and_theorem_3_3_2_for_the_engine(criterion, whitened):
+    """60 instances of five groups each, four ridges, all 32 sets; with the constant of each criterion (section 3.2)."""
+    spectra = {"norm": "unwhitened", "forward_single": "single"}
+    for random, S, v, ridge in instances(1, 60):
+        costs = random_costs(random, 5)
+        penalty = "groups" if whitened else "identity"
+        gamma = spectral_gamma(S, ridge, START, penalty=penalty, criterion=spectra.get(criterion, criterion))
+        run = engine_run(S, v, START, ridge, criterion, costs, whitened=whitened)
+        table = least_squares(S, v, ridge, START, penalty)
+        assert_allclose(run.values, table[np.cumsum(1 << run.order)])
+        assert lemma_3_3_1(run, table, costs, gamma)
+        assert theorem_3_3_2(run, table, costs, gamma)
+
+
+def test_lemma_3_3_1_and_theorem_3_3_2_fail_for_wrong_orders():
+    """3.7: 120 instances of six columns, ridge 1e-3, costs over a factor of 32. The counts of the text, roughly."""
+    passed = {name: [0, 0] for name in ("forward", "omp", "costs ignored", "random", "worst first")}
+    start = np.arange(7)
+    for random, S, v, _ in instances(37, 120, 6, strengths=(0.3,)):
+        costs = random_costs(random, 6)
+        gamma, table = spectral_gamma(S, 1e-3), least_squares(S, v, 1e-3)
+        forward = engine_run(S, v, start, 1e-3, "forward", costs)
+        orders = {
+            "forward": forward.order,
+            "omp": engine_run(S, v, start, 1e-3, "omp", costs).order,
+            "costs ignored": engine_run(S, v, start, 1e-3, "forward", costs, cost_aware=False).order,
+            "random": random.permutation(6),
+            "worst first": forward.order[::-1],
+        }
+        for name, order in orders.items():
+            run = replayed(S, v, start, 1e-3, order, costs)
+            passed[name][0] += theorem_3_3_2(run, table, costs, gamma)
+            passed[name][1] += lemma_3_3_1(run, table, costs, gamma)
+    assert passed["forward"] == passed["omp"] == [120, 120]
+    assert passed["costs ignored"][1] < 120
+    assert passed["random"][1] < 100
+    assert passed["worst first"][1] < 60
+    assert all(lemma <= theorem for theorem, lemma in passed.values())  # the lemma is the sharper check
+
+
+def replayed(S, v, start, ridge, order, costs):
+    """The books of any order."""
+    oracle = PursuitOracle(GroupedProblem.from_moments(S, v[:, None], start, ridge, whitened=True), "forward")
+    values = []
+    for g in order:
+        oracle.add(int(g))
+        values.append(oracle.value)
+    prices = costs[order]
+    return at.greedy.Selection(
+        order=order,
+        prices=prices,
+        costs=np.cumsum(prices),
+        values=np.array(values),
+        best_rates=np.full(len(order), np.nan),
+        n_elements=len(order),
+    )
+
+
+def pairs_of_sets(S, v, ridge, penalty):
+    """(G, S, b over G + S at the weights of G, C over G + S, F(G), F(S)) for all pairs of sets of groups."""
+    C = S + ridge * penalty_of(S, START, penalty)
+    table = least_squares(S, v, ridge, START, penalty)
+    on = np.repeat(members(5), np.diff(START), axis=1)
+    for g in range(32):
+        weights = np.zeros(8)
+        weights[on[g]] = np.linalg.solve(C[np.ix_(on[g], on[g])], v[on[g]])
+        b = v - C @ weights
+        for s in range(32):
+            both = on[g] | on[s]
+            yield g, s, b[both], C[np.ix_(both, both)], table[g], table[s]
+
+
+@pytest.mark.parametrize("penalty", ["groups", "identity"])
+def test_lemmas_3_3_3_and_3_3_4_and_the_spectral_step(penalty):
+    """All pairs of sets of five groups: what a rival can have on top, what a step gains at least, and (3.9-3.10)."""
+    for _, S, v, ridge in instances(2, 6):
+        table = least_squares(S, v, ridge, START, penalty)
+        oracle_scores = {}
+        for g, s, b, C, of_g, of_s in pairs_of_sets(S, v, ridge, penalty):
+            most = 0.5 * b @ np.linalg.solve(C, b) if b.size else 0.0
+            assert of_s - of_g <= most + 1e-12
+            if s & g == g:
+                assert of_s - of_g == pytest.approx(most, abs=1e-12)  # equality for S that holds G
+            assert most <= b @ b / (2 * max(np.linalg.eigvalsh(C)[0], 1e-300)) + 1e-12 if b.size else True
+            oracle_scores.setdefault(g, scores_after(S, v, ridge, penalty, g))
+        for g, scores in oracle_scores.items():  # Lemma 3.3.4: the gain is at least the OMP score
+            left = [x for x in range(5) if not g >> x & 1]
+            gains = table[[g | 1 << x for x in left]] - table[g]
+            assert holds(gains, scores[left])
+
+
+def scores_after(S, v, ridge, penalty, chosen):
+    problem = GroupedProblem.from_moments(S, v[:, None], START, ridge, whitened=penalty == "groups")
+    oracle = PursuitOracle(problem, "omp")
+    for g in range(5):
+        if chosen >> g & 1:
+            oracle.add(g)
+    return oracle.gains(np.arange(5))
+
+
+# ---------------------------------------------------------------------- Grubb, section 5.2 and 5.6
+
+
+def left_of(problem, chosen):
+    """What is left of the covariance after groups are bought, by the engine's own factor."""
+    oracle = PursuitOracle(problem, "forward")
+    for g in chosen:
+        oracle.add(g)
+    L = oracle._L[: oracle._filled]
+    return problem.covariance - L.T @ L
+
+
+def test_lemmas_5_2_1_and_5_2_2_what_is_left_of_the_covariance_is_no_flatter():
+    """For all sets A of five columns: with ridge it dominates that without, whose least eigenvalue is at least that of C."""
+    start = np.arange(6)
+    for _, S, v, ridge in instances(3, 25, 5):
+        least = np.linalg.eigvalsh(S)[0]
+        with_ridge, without = (
+            GroupedProblem.from_moments(S, v[:, None], start, r, whitened=False) for r in (ridge, 0.0)
+        )
+        for chosen in members(5)[:-1]:
+            rest = np.ix_(~chosen, ~chosen)
+            A = np.flatnonzero(chosen)
+            residual = left_of(without, A)[rest]  # C^A
+            regularised = left_of(with_ridge, A)[rest] - ridge * np.eye((~chosen).sum())  # C'
+            assert np.linalg.eigvalsh(residual)[0] >= least - 1e-12
+            assert np.linalg.eigvalsh(regularised)[0] >= np.linalg.eigvalsh(residual)[0] - 1e-12
+            assert np.linalg.eigvalsh(regularised - residual)[0] >= -1e-12
+
+
+def engine_table(problem):
+    """F of all sets of groups, by the engine."""
+    values = np.zeros(1 << problem.n_groups)
+    for s, inside in enumerate(members(problem.n_groups)):
+        oracle = PursuitOracle(problem, "norm")
+        for g in np.flatnonzero(inside):
+            oracle.add(int(g))
+        values[s] = oracle.value
+    return values
+
+
+def test_theorems_5_2_5_and_5_2_6_and_corollary_5_2_7():
+    """60 problems of five columns: submodularity of F, greediness of OMP, and both exponents, all by the engine."""
+    start = np.arange(6)
+    for random, S, v, _ in instances(4, 60, 5):
+        ridge, costs = float(random.choice([0.0, 0.1, 0.25, 0.5])), random_costs(random, 5)
+        gamma = regularised_gamma(np.linalg.eigvalsh(S)[0], ridge)
+        problem = GroupedProblem.from_moments(S, v[:, None], start, ridge, whitened=False)
+        table = engine_table(problem)
+        assert_allclose(table, least_squares(S, v, ridge), atol=1e-14)
+        assert ridge / (1 + ridge) <= gamma <= submodularity_ratio(table) + SLACK
+        forward, omp = (engine_run(S, v, start, ridge, c, costs, whitened=False) for c in ("forward", "omp"))
+        true_gains = PursuitOracle(problem, "forward")
+        assert holds(greediness(true_gains, omp.order, costs), gamma)
+        assert_allclose(greediness(true_gains, forward.order, costs), 1.0)
+        for run, alpha in ((forward, 1.0), (omp, gamma)):
+            bound = greedy_bound(
+                table[1:], run.costs[:, None], set_costs(costs)[1:], gamma=gamma, alpha=alpha
+            )
+            assert holds(run.values[:, None], bound)
+
+
+def test_grouped_rho_bounds():
+    """Section 8.9: F over groups is (rho, 0)-approximately submodular, grouped OMP (rho, 0)-approximately greedy."""
+    for random, S, v, _ in instances(5, 60):
+        ridge, costs = float(random.choice([1e-3, 0.1, 0.5])), random_costs(random, 5)
+        problem = GroupedProblem.from_moments(S, v[:, None], START, ridge, whitened=False)
+        largest = max(np.linalg.eigvalsh(S[i:j, i:j])[-1] for i, j in pairwise(START))
+        rho = (np.linalg.eigvalsh(S)[0] + ridge) / (largest + ridge)
+        assert rho == pytest.approx(spectral_gamma(S, ridge, START, criterion="unwhitened"))
+        assert submodularity_ratio(engine_table(problem)) >= rho - SLACK
+        omp = engine_run(S, v, START, ridge, "omp", costs, whitened=False)
+        assert holds(greediness(PursuitOracle(problem, "forward"), omp.order, costs), rho)
+
+
+def test_theorem_5_5_2_simultaneous_pursuit_is_as_greedy_as_pursuit_of_one():
+    """Three targets that share what is bought: alpha = (least eigenvalue + ridge) / (1 + ridge)."""
+    start = np.arange(6)
+    for random, S, v, _ in instances(6, 40, 5):
+        ridge, costs = float(random.choice([0.05, 0.3])), random_costs(random, 5)
+        V = np.column_stack([v, random.permutation(v), 0.2 * random.normal(size=5)])
+        problem = GroupedProblem.from_moments(S, V, start, ridge, whitened=False)
+        order = greedy(PursuitOracle(problem, "omp"), costs).order
+        alpha = regularised_gamma(np.linalg.eigvalsh(S)[0], ridge)
+        assert holds(greediness(PursuitOracle(problem, "forward"), order, costs), alpha)
+
+
+# ---------------------------------------------------------------------- certificates of models
+
+
+def all_sets(model, X, y, weight=None):
+    """(cost, share of the risk removed) of every set of groups with columns, by solving for each."""
+    costs = model.costs_
+    names = [name for name in costs.names if costs.groups[name]]
+    rows = Rows(X, y, [costs.groups[name] for name in names], weight=weight)
+    columns = np.concatenate([costs.groups[name] for name in names]).astype(int)
+    start = np.cumsum([0, *(len(costs.groups[name]) for name in names)])
+    S, V = rows.second_moment(rows.Z[:, columns]), rows.second_moment(rows.Z[:, columns], rows.T)
+    penalty = "groups" if model.whiten == "data" else "identity"
+    table = sum(least_squares(S, v, model.ridge_, start, penalty) for v in V.T)
+    paid = [costs.price([names[g] for g in np.flatnonzero(s)]) for s in members(len(names))]
+    return np.array(paid), table / (0.5 * np.trace(rows.second_moment(rows.T)))
+
+
+def best_within(paid, shares, budgets):
+    return np.array([shares[paid <= b * (1 + 1e-12)].max() for b in budgets])
+
+
+def price_list(random, shape):
+    """Eight columns in five groups: with prices of their own, free ones, or steps and requirements that they share."""
+    columns = random.permutation(8)
+    groups = {f"g{g}": columns[START[g] : START[g + 1]].tolist() for g in range(5)}
+    prices = {name: float(price) for name, price in zip(groups, random_costs(random, 5), strict=True)}
+    if shape == "plain":
+        return at.FeatureCosts(prices, groups=groups)
+    if shape == "free":
+        return at.FeatureCosts({**prices, "g1": 0.0, "g4": 0.0}, groups=groups)
+    requires = {"g0": ["step"], "g1": ["step", "g2"], "g3": ["other"], "g4": ["other", "step"]}
+    return at.FeatureCosts(
+        {**prices, "step": 5.0, "other": 2.5},
+        groups={**groups, "step": [], "other": []},
+        requires={name: requires.get(name, []) for name in groups},
+    )
+
+
+SETTINGS = {
+    "omp": {},
+    "omp in criterion": {"whiten": "criterion"},
+    "no-whiten": {"whiten": False},
+    "forward": {"selection": "forward"},
+    "forward in criterion": {"selection": "forward", "whiten": "criterion"},
+    "single": {"selection": "single"},
+    "single in criterion": {"selection": "single", "whiten": "criterion"},
+    "forward single": {"selection": "forward_single"},
+    "costs ignored": {"cost_aware": False},
+    "lasso": {"selection": "lasso"},
+    "matching pursuit": {"selection": "mp"},
+    "doubling": {"schedule": "doubling", "selection": "forward"},
+    "doubling omp": {"schedule": "doubling"},
+    "exhaustive": {"selection": "exhaustive", "budget": 20.0},
+}
+
+
+def certified_models(name, how_many=10):
+    for k in range(how_many):
+        for shape in ("plain", "free", "requirements"):
+            random = np.random.default_rng([41, k])
+            X, y, _ = random_problem(
+                random, [1] * 8, n=60, strength=random.choice([0.3, 1.0]), k=random.integers(1, 3)
+            )
+            model = at.GroupPursuitRegressor(
+                price_list(random, shape), ridge=float(random.choice([1e-3, 0.1, 1.0])), **SETTINGS[name]
+            )
+            yield model.fit(X, y), *all_sets(model, X, y)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_set_exceeds_the_ceiling_and_the_certified_share_is_below_the_true_one(name):
+    """30 instances each; at every cost of a set, just below it, and beyond all. From the run alone, and by trying all sets."""
+    sharp = 0
+    for model, paid, shares in certified_models(name):
+        costs = np.unique(paid)
+        budgets = np.unique(np.concatenate([costs, np.nextafter(costs, 0), 0.7 * costs, 2 * costs[-1:]]))
+        best = best_within(paid, shares, budgets)
+        exact, on_line = model.certificate_, replace(model.certificate_, frontier=None)
+        for certificate in (exact, on_line):
+            ceiling, reached = certificate.ceiling(budgets), certificate.reached(budgets)
+            assert holds(ceiling, best)
+            assert holds(best, reached)
+            true_share = np.divide(reached, best, out=np.ones_like(best), where=best > 0)
+            assert holds(true_share, certificate.share(budgets))
+            assert (np.diff(ceiling) >= -1e-15).all()
+            assert ceiling[-1] == pytest.approx(best[-1])  # with money for all, all is known
+        assert_allclose(exact.ceiling(budgets), best, atol=1e-10)
+        sharp += on_line.share(costs[costs.size // 2]) > 0.3
+    assert sharp > 3  # what the run alone tells is worth something
+
+
+def test_with_too_good_a_constant_the_ceiling_is_too_low():
+    """A negative control: pretending that least squares is submodular, sets exceed what would be the ceiling."""
+    broken = 0
+    for model, paid, shares in certified_models("forward", 10):
+        hopeful = model.certificate_.selection.upper_bound(paid, 1.0) / model.certificate_.risk
+        broken += not holds(hopeful, shares)
+    assert broken > 0
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_is_promised_is_kept(name):
+    """Greedy: against every set, at every prefix. Doubling: against sets of a sixth of the budget, at every budget."""
+    promises = 0
+    for model, paid, shares in certified_models(name, 6):
+        certificate = model.certificate_
+        if not certificate.theory:
+            assert certificate.promised(paid.max()) == certificate.promised(paid.max(), 1.0) == 0.0
+            continue
+        if name.startswith("doubling"):
+            assert certificate.promised(paid.max(), paid.max() / 3) == 0.0
+            for budget in np.unique(paid):
+                kept = best_within(paid, shares, [budget / 6])[0] * certificate.promised(budget)
+                assert holds(certificate.reached(budget), kept)
+                promises += kept > 0
+            continue
+        for prefix in model.stage_costs_:
+            for rival in np.unique(paid)[1:]:
+                kept = best_within(paid, shares, [rival])[0] * certificate.promised(prefix, rival)
+                assert holds(certificate.reached(prefix), kept)
+                promises += kept > 0
+    assert promises > 20 or name in ("costs ignored", "lasso", "matching pursuit", "exhaustive")
+
+
+def test_nothing_is_promised_where_theory_is_silent():
+    random = np.random.default_rng(0)
+    X, y, _ = random_problem(random, [1] * 4)
+    plain = at.GroupPursuitRegressor([1.0, 2.0, 3.0, 4.0], ridge=0.1).fit(X, y)
+    assert plain.certificate_.promised(10.0) > 0.3
+    blind = at.GroupPursuitRegressor([1.0, 2.0, 3.0, 4.0], ridge=0.1, cost_aware=False).fit(X, y)
+    assert blind.certificate_.promised(10.0) == 0.0
+    even = at.GroupPursuitRegressor([2.0] * 4, ridge=0.1, cost_aware=False).fit(
+        X, y
+    )  # then costs do not matter
+    assert even.certificate_.promised(8.0) > 0.3
+    groups = {"a": [0], "b": [1], "c": [2], "d": [3], "step": []}
+    prices = dict(zip(groups, [1.0, 2.0, 3.0, 4.0, 1.0], strict=True))
+    shared = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"], "b": ["step"]})
+    assert at.GroupPursuitRegressor(shared, ridge=0.1).fit(X, y).certificate_.promised(11.0) == 0.0
+    alone = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"]})  # its own price, in two parts
+    assert at.GroupPursuitRegressor(alone, ridge=0.1).fit(X, y).certificate_.promised(11.0) > 0.3
+    stuck = at.GroupPursuitRegressor([0.1, 2.0, 8.0, 20.0], schedule="doubling", c_min=0.1, ridge=0.1)
+    certificate = stuck.fit(X, y).certificate_
+    assert certificate.selection.stuck_at == 2
+    assert certificate.promised(30.0) == 0.0
+    assert "got stuck at step 2" in str(certificate)
+
+
+LOGISTIC = {name: SETTINGS[name] for name in ("omp", "omp in criterion", "no-whiten", "single", "forward")}
+
+
+def all_logistic_sets(model, X, label, groups):
+    """(cost, share of the risk removed) of every set of groups."""
+    names = list(model.costs_.names)
+    rows = Rows(X, label, groups, whiten=model.whiten)
+    start = np.cumsum([0, *(table.shape[1] for table in rows.maps)])
+    columns = rows.fitted_columns(range(len(groups)))
+    objective = SmoothObjective(columns, label.astype(int), "logistic", ridge=model.ridge, tol=1e-10)
+    values, paid = [], []
+    for chosen in members(len(groups)):
+        parts = [np.arange(*start[g : g + 2]) for g in np.flatnonzero(chosen)]
+        own = np.concatenate([np.empty(0, dtype=np.intp), *parts])
+        values.append(objective.extended(objective.empty(), own).value)
+        paid.append(model.costs_.price([names[g] for g in np.flatnonzero(chosen)]))
+    return np.array(paid), np.array(values) / model.certificate_.risk
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+@pytest.mark.parametrize("ridge", [0.02, 0.3])
+def test_no_set_exceeds_the_ceiling_of_a_classifier(name, ridge):
+    for seed in range(3):
+        random = np.random.default_rng([43, seed])
+        X, y, groups = random_problem(random, [2, 1, 3, 1], n=40)
+        label = y > np.median(y)
+        priced = at.FeatureCosts(
+            dict(zip("abcd", random_costs(random, 4), strict=True)),
+            groups=dict(zip("abcd", groups, strict=True)),
+        )
+        model = at.GroupPursuitClassifier(priced, ridge=ridge, **LOGISTIC[name]).fit(X, label)
+        paid, shares = all_logistic_sets(model, X, label, groups)
+        assert holds(model.certificate_.ceiling(paid), shares)
+        assert_allclose(model.certificate_.reached(paid.max()), shares[-1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_no_set_exceeds_the_ceiling_where_a_class_is_rare(name):
+    """The loss is then nearly flat: scores in units of the largest curvature and scores in none need their own constants."""
+    random = np.random.default_rng(0)
+    label = np.arange(600) < 6
+    X = random.normal(size=(600, 5)) + 0.4 * label[:, None]
+    model = at.GroupPursuitClassifier(ridge=0.05, **LOGISTIC[name]).fit(X, label)
+    paid, shares = all_logistic_sets(model, X, label, [[j] for j in range(5)])
+    assert holds(model.certificate_.ceiling(paid), shares)
+
+
+def test_a_certificate_is_about_the_rows_the_order_was_learned_from():
+    """With held-out rows its risk and its values are those of the others; no share is above 1, and all is all."""
+    X, y, _ = at.datasets.load("diabetes")
+    for model in (
+        at.GroupPursuitRegressor(random_state=0).fit(X, y),
+        at.GroupPursuitRegressor(random_state=0, loss="huber").fit(X, y > y.mean()),
+        at.GroupPursuitClassifier(random_state=0).fit(X, y > y.mean()),
+    ):
+        certificate, total = model.certificate_, model.stage_costs_[-1]
+        assert certificate.share(total) == 1.0
+        assert 0 < certificate.reached(total) == certificate.ceiling(total) < 1
+
+
+# ---------------------------------------------------------------------- as an object
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, costs = at.datasets.load("diabetes")
+    return at.GroupPursuitRegressor(costs, ridge=0.1).fit(X, y)
+
+
+def assert_same(left, right):
+    assert (left.gamma, left.risk, left.unit, left.theory) == (
+        right.gamma,
+        right.risk,
+        right.unit,
+        right.theory,
+    )
+    for name in ("order", "prices", "costs", "values", "best_rates"):
+        assert_array_equal(getattr(left.selection, name), getattr(right.selection, name))
+    for name in ("n_elements", "schedule", "c_min", "stuck_at"):
+        assert getattr(left.selection, name) == getattr(right.selection, name)
+    budgets = np.linspace(0, 1.2 * left.selection.costs[-1], 50)
+    assert_array_equal(left.ceiling(budgets), right.ceiling(budgets))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"schedule": "doubling"},
+        {"schedule": "doubling", "c_min": 1.0},
+        {"costs": [0.0] * 10},
+        {"selection": "mp"},
+    ],
+    ids=str,
+)
+def test_a_certificate_survives_files_and_pickles(settings, tmp_path):
+    X, y, costs = at.datasets.load("diabetes")
+    fitted = at.GroupPursuitRegressor(**{"costs": costs, "ridge": 0.1, **settings}).fit(X, y)
+    certificate = fitted.certificate_
+    assert_same(certificate, Certificate.from_dict(certificate.to_dict()))
+    assert_same(certificate, pickle.loads(pickle.dumps(certificate)))
+    fitted.save(tmp_path / "model.anytime")
+    assert_same(certificate, at.load(tmp_path / "model.anytime").certificate_)
+
+
+def test_gamma_is_found_when_asked_for_and_only_once():
+    asked = []
+
+    def gamma():
+        asked.append(1)
+        return 0.25
+
+    selection = greedy(lambda s: float(len(s)), [1.0, 2.0])
+    certificate = Certificate(selection, 4.0, gamma)
+    assert_allclose(certificate.reached([0.5, 1.0, 3.0]), [0.0, 0.25, 0.5])
+    assert not asked
+    assert certificate.gamma == certificate.gamma == 0.25
+    certificate.summary()
+    assert asked == [1]
+
+
+def test_budgets_of_any_shape(model):
+    certificate = model.certificate_
+    budgets = np.array([[0.0, 5.0], [20.0, np.inf]])
+    for of in (certificate.reached, certificate.ceiling, certificate.share):
+        assert of(budgets).shape == (2, 2)
+        assert_array_equal(of(budgets)[1, 0], of(20.0))
+    assert certificate.reached(0.0) == 0.0
+    with pytest.raises(ValueError, match="budget is NaN"):
+        certificate.ceiling(np.nan)
+
+
+def test_a_summary_has_what_the_functions_say_and_reads_as_a_sentence(model):
+    certificate = model.certificate_
+    total = model.stage_costs_[-1]
+    entries = certificate.summary()
+    assert [entry["budget"] for entry in entries] == pytest.approx(
+        [0.1 * total, 0.25 * total, 0.5 * total, 0.75 * total, total]
+    )
+    for entry in [*entries, *certificate.summary([3.0])]:
+        b = entry["budget"]
+        assert entry["reached"] == certificate.reached(b)
+        assert entry["ceiling"] == certificate.ceiling(b)
+        assert entry["certified"] == certificate.share(b)
+        assert entry["promised"] == certificate.promised(b)
+    assert f"100% with {total:.4g} {certificate.unit}" in str(certificate)
+    assert f"gamma {certificate.gamma:.3g}" in str(certificate)
+
+
+def test_where_there_is_nothing_to_explain_everything_is_explained():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    flat = at.GroupPursuitRegressor(ridge=0.1).fit(X, np.full(30, 7.0)).certificate_
+    assert flat.risk == 0.0
+    assert (flat.reached(2.0), flat.ceiling(2.0), flat.share(2.0)) == (0.0, 0.0, 1.0)
+    assert "100% with" in str(flat)
+
+
+NONSENSE = [
+    np.nan,
+    np.inf,
+    -1.0,
+    None,
+    "x",
+    [],
+    [1.0],
+    [[1.0]] * 3,
+    [np.nan] * 3,
+    [-1.0] * 3,
+    {"a": 1},
+    [[], []],
+]
+
+
+def small_state():
+    selection = greedy(lambda s: float(len(s)), [1.0, 2.0, 3.0])
+    frontier = np.array([0.0, 1.0, 3.0, 6.0]), np.array([0.0, 1.0, 2.0, 3.0])
+    return Certificate(selection, 4.0, 0.5, "ms", frontier=frontier).to_dict()
+
+
+@pytest.mark.parametrize("name", small_state())
+def test_a_dictionary_that_is_no_certificate_is_refused_or_read(name):
+    """Never anything but the errors that a file's reader expects."""
+    assert Certificate.from_dict(small_state()).share(3.0) == 1.0
+    for value in [*NONSENSE, NONSENSE]:
+        try:
+            read = Certificate.from_dict(small_state() | {name: value})
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            continue
+        for certificate in (read, replace(read, frontier=None)):
+            assert np.isfinite(certificate.share([0.0, 1.0, 6.0])).all()
+            str(certificate)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"prices": np.ones(2)}, "same length"),
+        ({"order": np.zeros((3, 1), int)}, "same length"),
+        ({"values": np.array([0.0, np.nan, 1.0])}, "not finite"),
+        ({"prices": np.array([1.0, -1.0, 1.0])}, "negative price"),
+        ({"gamma": 1.5}, "out of range"),
+        ({"gamma": np.nan}, "out of range"),
+        ({"risk": -1.0}, "out of range"),
+        ({"schedule": "lucky"}, "out of range"),
+        ({"rooms": np.ones((2, 4))}, "rooms do not go with its budgets"),
+        ({"room_budgets": np.ones(0)}, "rooms do not go with its budgets"),
+        ({"rooms": np.full((3, 65), np.nan)}, "not numbers for rising budgets"),
+        ({"frontier": [np.zeros(2), np.zeros(3)]}, "not one of rising costs"),
+        ({"frontier": [np.array([1.0, 2.0]), np.zeros(2)]}, "not one of rising costs from 0 on"),
+        ({"frontier": [np.array([0.0, 2.0, 1.0]), np.zeros(3)]}, "not one of rising costs"),
+    ],
+)
+def test_a_malformed_certificate_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        Certificate.from_dict(small_state() | change)
