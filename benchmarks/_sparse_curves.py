@@ -1,7 +1,8 @@
-"""What the figures of sparse approximation share: curves of many draws, verdicts on orderings, the optimum, pictures."""
+"""What the figures of sparse approximation stand on: curves of many draws, verdicts on orderings, optimum, times, pictures."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
+from anytime.greedy import greedy
+from anytime.linear.lasso import group_lasso_path
 from anytime.linear.smooth import QuadraticObjective
 from anytime.linear.subsets import best_subsets
 
@@ -183,6 +186,44 @@ def optimal_curves(
         "objective": at.AnytimeCurve(spent, 2 * np.append(best.values, best.values[-1]), perfect=1.0),
         "held_out_r2": at.AnytimeCurve(spent, [*held, held[-1]], perfect=1.0),
     }
+
+
+# ---------------------------------------------------------------------- times
+
+
+def timed(oracle: Any, n: int, most: int | None = None) -> list[float]:
+    """Seconds until each purchase."""
+    seconds: list[float] = []
+    began = time.process_time()
+    greedy(
+        oracle,
+        np.ones(n),
+        max_elements=most,
+        on_step=lambda step, element: seconds.append(time.process_time() - began),
+    )
+    return seconds
+
+
+def seconds_for_lasso(C: Array, v: Array, smallest: float) -> float:
+    """Seconds for the path down to this share of the largest penalty, as fine as the whole path is by default."""
+    began = time.process_time()
+    n_lambdas = max(2, round(200 * np.log(smallest) / np.log(1e-4)))
+    group_lasso_path(C, v, range(len(C) + 1), np.ones(len(C)), n_lambdas=n_lambdas, smallest=smallest)
+    return time.process_time() - began
+
+
+def timed_plain_omp(C: Array, v: Array, ridge: float) -> list[float]:
+    """The same for OMP as one would write it down: solve for the columns chosen, see what correlates with the rest."""
+    seconds: list[float] = []
+    began = time.process_time()
+    K, b, left = C + ridge * np.eye(len(C)), v, np.ones(len(v), dtype=bool)
+    chosen: list[int] = []
+    while left.any():
+        chosen.append(int(np.argmax(np.where(left, b**2, -1.0))))
+        left[chosen[-1]] = False
+        b = v - K[:, chosen] @ np.linalg.solve(K[np.ix_(chosen, chosen)], v[chosen])
+        seconds.append(time.process_time() - began)
+    return seconds
 
 
 # ---------------------------------------------------------------------- pictures

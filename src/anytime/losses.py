@@ -54,11 +54,10 @@ def _logistic(scores: Array) -> Array:
     return np.column_stack([1.0 - positive, positive])
 
 
-def _least_squares(scores: Array) -> Array:
-    """Fitted class indicators as chances: clipped to [0, 1], summing to 1, even where nothing is left."""
-    chances = np.clip(scores, 0.0, 1.0)
+def _summing_to_one(chances: Array) -> Array:
+    """Each row divided by its sum; even where nothing is left."""
     total = chances.sum(axis=1, keepdims=True)
-    even = np.full_like(chances, 1.0 / scores.shape[1])
+    even = np.full_like(chances, 1.0 / chances.shape[1])
     return np.asarray(np.divide(chances, total, out=even, where=total > 0))
 
 
@@ -72,9 +71,12 @@ LINKS = {
         Link("softplus", False, lambda scores: np.logaddexp(0.0, scores)),
         Link("logistic", True, _logistic),
         Link("softmax", True, lambda scores: np.asarray(softmax(scores, axis=1))),
-        Link("ova", True, expit),  # one against all: each class by itself, so a row need not sum to 1
+        Link(
+            "ova", True, expit
+        ),  # one against all as LightGBM has it: each class by itself, rows need not sum to 1
+        Link("one_vs_all", True, lambda scores: _summing_to_one(expit(scores))),
         Link("probability", True, lambda scores: scores),
-        Link("least_squares", True, _least_squares),
+        Link("least_squares", True, lambda scores: _summing_to_one(np.clip(scores, 0.0, 1.0))),
     )
 }
 
@@ -283,7 +285,7 @@ TRAINING_LOSSES = {
             _log_one_vs_all,
             gradient=lambda scores, y: _less_truth(expit(scores), y),
             smoothness=0.25,
-            link="ova",
+            link="one_vs_all",
             constant=lambda y, k, weight: _logit(_inside(_shares(y, k, weight), weight)),
         ),
         Loss(
@@ -333,6 +335,7 @@ LOSSES = {
     "softplus": Loss("squared", _squared_after(LINKS["softplus"]), link="softplus"),
     "ova": Loss("Brier", _brier(expit), link="ova"),
     "probability": Loss("Brier", _brier(lambda scores: scores), link="probability"),
+    "one_vs_all": TRAINING_LOSSES["one_vs_all"],
     "least_squares": TRAINING_LOSSES["least_squares"],
 }
 

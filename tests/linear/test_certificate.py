@@ -607,6 +607,7 @@ def test_a_dictionary_that_is_no_certificate_is_refused_or_read(name):
         ({"order": np.zeros((3, 1), int)}, "same length"),
         ({"values": np.array([0.0, np.nan, 1.0])}, "not finite"),
         ({"prices": np.array([1.0, -1.0, 1.0])}, "negative price"),
+        ({"costs": np.array([1.0, 0.5, 6.0])}, "costs of a certificate fall"),
         ({"gamma": 1.5}, "out of range"),
         ({"gamma": np.nan}, "out of range"),
         ({"risk": -1.0}, "out of range"),

@@ -16,6 +16,15 @@ from anytime.datasets.generators import (
     make_priced_regression,
 )
 from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
+from anytime.datasets.lookalikes import (
+    RankingChunk,
+    make_agricultural,
+    make_grouped_synthetic,
+    make_ranking,
+    random_groups,
+    ranking_chunks,
+    write_ranking,
+)
 from anytime.datasets.other import (
     NASBENCH201_OPERATIONS,
     Text,
@@ -34,6 +43,7 @@ __all__ = [
     "DigitImages",
     "Optimum",
     "PricedDataset",
+    "RankingChunk",
     "Text",
     "describe",
     "extract",
@@ -43,7 +53,13 @@ __all__ = [
     "load_nasbench201",
     "load_ptb",
     "load_yahoo_costs",
+    "make_agricultural",
+    "make_grouped_synthetic",
     "make_priced_classification",
     "make_priced_regression",
+    "make_ranking",
     "names",
+    "random_groups",
+    "ranking_chunks",
+    "write_ranking",
 ]

@@ -164,6 +164,7 @@ class Certificate:
             "frontier": None if self.exact is None else list(self.exact),
             "order": np.asarray(selection.order, dtype=np.int64),
             "prices": selection.prices,
+            "costs": selection.costs,  # exact, as no sum of rounded prices is
             "values": selection.values,
             "best_rates": np.nan_to_num(selection.best_rates, posinf=-1.0),
             "rooms": selection.rooms,
@@ -178,13 +179,16 @@ class Certificate:
     def from_dict(cls, data: dict[str, Any]) -> Certificate:
         """Read what ``to_dict`` gave; ``ValueError`` where it cannot be."""
         arrays = {
-            name: np.asarray(data[name], dtype=np.float64) for name in ("prices", "values", "best_rates")
+            name: np.asarray(data[name], dtype=np.float64)
+            for name in ("prices", "costs", "values", "best_rates")
         }
         order = np.asarray(data["order"], dtype=np.intp)
         if order.ndim != 1 or any(array.shape != order.shape for array in arrays.values()):
             raise ValueError("the parts of a certificate do not have the same length")
         if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["prices"] < 0).any():
             raise ValueError("a certificate holds a number that is not finite, or a negative price")
+        if (np.diff(arrays["costs"], prepend=0.0) < 0).any():
+            raise ValueError("the costs of a certificate fall")
         gamma, risk = float(data["gamma"]), float(data["risk"])
         if not 0 <= gamma <= 1 or not 0 <= risk < np.inf or data["schedule"] not in ("greedy", "doubling"):
             raise ValueError("a certificate's constants are out of range")
@@ -198,7 +202,7 @@ class Certificate:
         selection = Selection(
             order=order,
             prices=arrays["prices"],
-            costs=np.cumsum(arrays["prices"]),
+            costs=arrays["costs"],
             values=arrays["values"],
             best_rates=np.where(rates < 0, np.inf, rates),
             n_elements=int(data["n_elements"]),

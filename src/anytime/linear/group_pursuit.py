@@ -197,7 +197,8 @@ class GroupPursuit(AnytimeModel):
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
         The sequence is worked out when the model is next asked for anything, so a long stream costs one pass and one sequence.
-        Squared loss only (for a classifier: ``loss="squared"``), without ``norm_bound``.
+        Rows that ``fit`` has seen do not count: after it, a new stream begins. Squared loss only (for a classifier:
+        ``loss="squared"``), without ``norm_bound``.
 
         Parameters
         ----------
@@ -211,7 +212,9 @@ class GroupPursuit(AnytimeModel):
         known = self.__dict__.get("_stream")
         fresh = copy.copy(self) if known is not None else self._unfitted()
         if known is None and is_classifier(self) and labels.get("classes") is None:
-            raise ValueError("the first call of partial_fit needs classes: all labels there are")
+            if not hasattr(self, "classes_"):
+                raise ValueError("the first call of partial_fit needs classes: all labels there are")
+            labels["classes"] = self.classes_  # of an earlier fit, whose rows are forgotten
         X, y = fresh._rows(X, y, reset=known is None)
         targets = fresh._targets(y, reset=known is None, **labels)
         X, targets, weight = _weighing(X, targets, sample_weight)

@@ -304,7 +304,9 @@ def learn_from_data(
     fit_intercept, tol, n_outputs, verbose
     """
     weight = np.ones(len(X)) if weight is None else weight
-    design = _Design.of(X, weight, arrangement, recipe.whiten == "data")
+    # a group's best column is one of the user's, not of the whitened ones
+    whiten = recipe.whiten == "data" and recipe.selection not in ("single", "forward_single")
+    design = _Design.of(X, weight, arrangement, whiten)
 
     def objective(rows: Any, ridge: float) -> SmoothObjective:
         return SmoothObjective(
