@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "checking.hpp"
 #include "clock.hpp"
 #include "costs.hpp"
 #include "evaluate.hpp"
@@ -20,14 +21,6 @@
 #include "walk.hpp"
 
 using namespace anytime;
-
-#define CHECK(condition)                                                           \
-  do {                                                                             \
-    if (!(condition)) {                                                            \
-      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                \
-    }                                                                              \
-  } while (false)
 
 namespace {
 
@@ -72,10 +65,7 @@ struct Spec {
   int most_category = 10;
 };
 
-using Random = std::mt19937_64;
-
 int below(Random& random, int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); }
-double normal(Random& random) { return std::normal_distribution<double>()(random); }
 
 void add_node(Arrays& a, Random& random, const Spec& spec) {
   a.feature.push_back(-1);
@@ -463,5 +453,6 @@ int main() {
   test_doors();
   test_ledger();
   test_metered_run();
+  test_linear();
   std::puts("native tests passed");
 }

@@ -220,6 +220,10 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int
     if kind == "linear":
         if own["columns"].size and own["columns"].max() >= n_features:
             bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")
+        if "ends" in own and own["ends"].size > MOST_STAGES:
+            bad(
+                f"array '{prefix}.ends'", f"{own['ends'].size} stages, but at most {MOST_STAGES} are possible"
+            )
         block = LinearBlock.from_state({}, own)
     else:
         description = {

@@ -212,14 +212,14 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             self.classes_ = np.unique(y if given is None else np.asarray(given))
             if len(self.classes_) < 2:
                 raise ValueError(
-                    f"a classifier needs at least 2 classes; y has 1 class, {self.classes_[0]!r}"
+                    f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
                 )
         at = np.searchsorted(self.classes_, y)
         at = np.minimum(at, len(self.classes_) - 1)
         if (self.classes_[at] != y).any():
-            strange = np.asarray(y)[self.classes_[at] != y][0]
+            strange = np.asarray(y)[self.classes_[at] != y].tolist()[0]
             raise ValueError(
-                f"y holds the label {strange!r}, which is not among the classes {self.classes_!r}"
+                f"y holds the label {strange!r}, which is not among the classes {self.classes_.tolist()}"
             )
         if keeps_moments(self):  # least squares to the indicator of each class
             return np.asarray(np.eye(len(self.classes_))[at])

@@ -1,0 +1,20 @@
+// What the native tests share: a check that tells where it failed, and chance with a seed.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#define CHECK(condition)                                                           \
+  do {                                                                             \
+    if (!(condition)) {                                                            \
+      std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      std::abort();                                                                \
+    }                                                                              \
+  } while (false)
+
+using Random = std::mt19937_64;
+
+inline double normal(Random& random) { return std::normal_distribution<double>()(random); }
+
+void test_linear();  // test_linear.cpp
