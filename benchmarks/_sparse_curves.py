@@ -57,18 +57,19 @@ class Curves:
         """(draws,) the value at a share of the total cost."""
         return np.array([curve.at_fraction(fraction) for curve in self.by_metric[metric][method]])
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self, *, areas_only: bool = False) -> dict[str, Any]:
         """Areas and values at a few budgets, averaged over draws."""
         return {
-            metric: {
-                method: {
-                    "area": round(float(self.areas(method, metric).mean()), 5),
-                    "at": {f"{f:g}": round(float(self.at(method, f, metric).mean()), 5) for f in FRACTIONS},
-                }
-                for method in methods
-            }
+            metric: {method: self._summary(method, metric, areas_only) for method in methods}
             for metric, methods in self.by_metric.items()
         }
+
+    def _summary(self, method: str, metric: str, area_only: bool) -> Any:
+        area = round(float(self.areas(method, metric).mean()), 5)
+        if area_only:
+            return area
+        budgets = {f"at {f:.0%}": round(float(self.at(method, f, metric).mean()), 5) for f in FRACTIONS}
+        return {"area": area, **budgets}
 
     def table(self) -> None:
         """Print it."""
@@ -78,10 +79,11 @@ class Curves:
                 values = "  ".join(f"{self.at(method, f, metric).mean():6.3f}" for f in FRACTIONS)
                 print(f"    {method:20} {self.areas(method, metric).mean():8.4f}  {values}")
 
-    def panel(self, title: str, metric: str = "objective") -> Panel:
-        """The curves averaged over draws."""
+    def panel(self, title: str, metric: str = "objective", low: float = 0.0) -> Panel:
+        """The curves averaged over draws, from a share of the total cost on."""
+        grid = GRID[GRID >= low]
         lines = {
-            method: (GRID, np.mean([c.at(GRID * c.total_cost * (1 + 1e-12)) for c in curves], axis=0))
+            method: (grid, np.mean([c.at(grid * c.total_cost * (1 + 1e-12)) for c in curves], axis=0))
             for method, curves in self.by_metric[metric].items()
         }
         return Panel(title, lines, y=metric.replace("_", " "))

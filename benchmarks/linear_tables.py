@@ -1,6 +1,6 @@
 """Tables 3.1 and 3.2 of Hu's thesis on look-alike data: which order of the same groups is best at every budget.
 
-Run: python benchmarks/linear_tables.py [--seeds 20] [--rows 20000] [--groupings 3] [--data DIR]
+Run: python benchmarks/linear_tables.py [--seeds 20] [--rows 100000] [--groupings 3] [--data DIR]
 
 Both real data sets are out of reach (one is licensed, one private), so generators of the same shape stand in: 328 columns in
 57 natural groups priced in seconds, and 519 columns in random groups of 5 to 20 with the published prices of the ranking set
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -110,18 +111,48 @@ def lasso_curve(prices: at.FeatureCosts, seen: Standardised, new: Standardised) 
     return AnytimeCurve(np.array(list(points)), np.array(list(points.values())), perfect=1.0)
 
 
-def one_seed(drawn: list[Any], alpha: float, ridge: float) -> dict[str, float]:
-    """Timeliness of every method on one drawing of rows, averaged over groupings of its columns."""
-    data = drawn[0]
-    X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y, dtype=np.float64)[:, None]
-    half = len(X) // 2
-    train = Moments(X.shape[1], 1)
-    train.add(X[:half], y[:half])
-    test = train.beside()
-    test.add(X[half:], y[half:])
+Halves = tuple[Standardised, Standardised]
+
+
+def halves(chunks: Iterable[tuple[Any, Any]], n_columns: int) -> Halves:
+    """Moments of every other chunk of rows, to learn from, and of the others in the same units, to judge on."""
+    train = Moments(n_columns, 1)
+    test = None
+    for number, (X, y) in enumerate(chunks):
+        target = np.asarray(y, dtype=np.float64)[:, None]
+        if number % 2 == 0:
+            train.add(X, target)
+        else:
+            test = train.beside() if test is None else test
+            test.add(X, target)
+    assert test is not None
     seen = train.standardised()
-    new = test.standardised(like=seen)
-    runs = [_one_grouping(grouped.costs, seen, new, alpha, ridge) for grouped in drawn]
+    return seen, test.standardised(like=seen)
+
+
+def agricultural(rows: int, seed: int) -> tuple[Halves, list[at.FeatureCosts]]:
+    """Rows of the agricultural look-alike, and their one price list."""
+    data = at.datasets.make_agricultural(rows, random_state=seed)
+    parts = np.array_split(np.arange(len(data.X)), 2)
+    return halves([(data.X[part], data.y[part]) for part in parts], data.X.shape[1]), [data.costs]
+
+
+def ranking(rows: int, seed: int, prices: Any) -> tuple[Halves, np.ndarray]:
+    """Rows of the ranking look-alike, and the price of each feature."""
+    listed = list(prices.prices.values()) if prices is not None else None
+    if listed is None:
+        costs = at.datasets.make_ranking(1, group_size=1, random_state=seed).costs
+        columns = {column: price for name, price in costs.prices.items() for column in costs.groups[name]}
+        listed = [columns[j] for j in range(len(columns))]
+    chunks = at.datasets.ranking_chunks(rows, prices=listed, random_state=seed)
+    return halves(((chunk.X, chunk.y) for chunk in chunks), len(listed)), np.array(listed)
+
+
+def over_groupings(
+    moments: Halves, groupings: list[at.FeatureCosts], alpha: float, ridge: float
+) -> dict[str, float]:
+    """Timeliness of every method, averaged over price lists for the same rows."""
+    runs = [_one_grouping(costs, *moments, alpha, ridge) for costs in groupings]
     return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
 
 
@@ -143,9 +174,9 @@ def _one_grouping(
     return {name: curve.timeliness(stop_cost=stop, initial_risk=1.0) for name, curve in curves.items()}
 
 
-def table(name: str, seeds: int, make: Any, alpha: float, ridge: float) -> dict[str, Any]:
+def table(name: str, runs: list[dict[str, float]], alpha: float, ridge: float) -> dict[str, Any]:
     """A row of the tables over all seeds."""
-    runs = [one_seed(make(seed), alpha, ridge) for seed in range(seeds)]
+    seeds = len(runs)
     means = {method: float(np.mean([run[method] for run in runs])) for method in runs[0]}
     counts = {f"{a} >= {b}": int(sum(run[a] >= run[b] - 1e-12 for run in runs)) for a, b in RELATIONS}
     print(f"\n{name}: {alpha}-timeliness, {seeds} seeds")
@@ -175,34 +206,27 @@ def main() -> None:
     """All rows of both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--groupings", type=int, default=3)
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"))
     options = parser.parse_args()
     prices = at.datasets.load_yahoo_costs(folder=options.data) if options.data else None
-    results = {
-        "agricultural": table(
-            "agricultural",
-            options.seeds,
-            lambda seed: [at.datasets.make_agricultural(options.rows, random_state=seed)],
-            0.97,
-            1e-7,
-        )
-    }
-    for size in (5, 10, 15, 20):
-        name = f"ranking, s = {size}"
-        results[name] = table(
-            name,
-            options.seeds,
-            lambda seed, size=size: [
-                at.datasets.make_ranking(
-                    options.rows, group_size=size, prices=prices, random_state=seed, grouping=grouping
-                )
-                for grouping in range(options.groupings)
-            ],
-            0.99,
-            1e-5,
-        )
+    fields = [
+        over_groupings(*agricultural(options.rows, seed), alpha=0.97, ridge=1e-7)
+        for seed in range(options.seeds)
+    ]
+    results = {"agricultural": table("agricultural", fields, 0.97, 1e-7)}
+    documents: dict[int, list[dict[str, float]]] = {size: [] for size in (5, 10, 15, 20)}
+    for seed in range(options.seeds):
+        moments, listed = ranking(options.rows, seed, prices)
+        for size, runs in documents.items():
+            groupings = [
+                at.datasets.random_groups(listed, size, random_state=number)
+                for number in range(options.groupings)
+            ]
+            runs.append(over_groupings(moments, groupings, alpha=0.99, ridge=1e-5))
+    for size, runs in documents.items():
+        results[f"ranking, s = {size}"] = table(f"ranking, s = {size}", runs, 0.99, 1e-5)
     write(
         "linear_tables",
         {

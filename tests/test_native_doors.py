@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from anytime._native import Forest, Ledger
+from anytime._native import Forest, Ledger, block_gains, buy_group, linear_outputs, row_products
 from tests.native.cases import ints, run, seeds, shapes, table_of
 from tests.reference.random_trees import random_forest
 
@@ -229,3 +229,177 @@ def test_bad_pickles_are_refused():
         with pytest.raises(ValueError, match="ledger state"):
             Ledger.__new__(Ledger).__setstate__(state)
     assert ledger.paid.tolist() == [0, 0]
+
+
+# ---------------------------------------------------------------------- linear models
+
+
+def outputs_call(**changes) -> dict:
+    """Two rows of three columns, two of which are read, for two outputs."""
+    return {
+        "X": np.ones((2, 3)),
+        "columns": ints(2, 0),
+        "centres": np.zeros(2),
+        "coefficients": np.ones((2, 2)),
+        "intercept": np.zeros(2),
+    } | changes
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("a column is not among those of X", {"columns": ints(2, 3)}),
+        ("a column is not among those of X", {"columns": ints(-1, 0)}),
+        ("coefficients has 2 entries, expected 1", {"columns": ints(2)}),
+        ("coefficients has 1 entries, expected 2", {"coefficients": np.ones((1, 2))}),
+        ("intercept has 1 entries, expected 2", {"intercept": np.zeros(1)}),
+        ("centres has 3 entries, expected 2", {"centres": np.zeros(3)}),
+    ],
+)
+def test_linear_outputs_refuses_what_does_not_fit(message, changes):
+    with pytest.raises(ValueError, match=message):
+        linear_outputs(**outputs_call(**changes))
+
+
+def test_linear_outputs_takes_any_number_of_rows_and_columns_in_any_layout():
+    assert linear_outputs(**outputs_call()).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert linear_outputs(**outputs_call(centres=None)).tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert linear_outputs(**outputs_call(X=np.empty((0, 3)))).shape == (0, 2)
+    nothing = {
+        "columns": ints(),
+        "centres": np.empty(0),
+        "coefficients": np.empty((0, 2)),
+        "intercept": np.array([5.0, 6.0]),
+    }
+    assert linear_outputs(**outputs_call(**nothing)).tolist() == [[5.0, 6.0], [5.0, 6.0]]
+    X = np.arange(6.0).reshape(2, 3)
+    for same in (X.astype(np.float32), np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2]):
+        assert linear_outputs(**outputs_call(X=same)).tolist() == [[2.0, 2.0], [8.0, 8.0]]
+    with pytest.raises(ValueError, match="right has 2 entries, expected 3"):
+        row_products(np.ones((2, 3)), np.ones((2, 3)))
+
+
+def gains_call(**changes) -> dict:
+    """Three columns in groups of one, none and two."""
+    return {
+        "start": np.array([0, 1, 1, 3]),
+        "place": np.array([0, 1, 1, 5]),
+        "blocks": np.array([1.0, 1.0, 0.0, 0.0, 1.0]),
+        "b": np.array([[3.0], [1.0], [2.0]]),
+        "floor": np.full(3, 1e-10),
+        "groups": np.array([2, 0, 1]),
+    } | changes
+
+
+BAD_BLOCKS = {
+    "start is empty": {"start": np.empty(0, np.int64), "place": np.empty(0, np.int64)},
+    "place has 3 entries, expected 4": {"place": np.array([0, 1, 5])},
+    "floor has 2 entries, expected 3": {"floor": np.zeros(2)},
+}
+NO_BLOCKS = [
+    {"start": np.array([1, 1, 1, 3])},
+    {"start": np.array([0, 2, 1, 3])},
+    {"start": np.array([0, 1, 1, 2]), "place": np.array([0, 1, 1, 2])},
+    {"start": np.array([0, 1, 1, 4]), "place": np.array([0, 1, 1, 10])},
+    {"start": np.array([0, 2**32, 2**32, 3])},
+    {"place": np.array([0, 1, 2, 5])},
+    {"place": np.array([1, 2, 2, 6])},
+    {"place": np.array([0, 1, 1, 4])},
+    {"b": np.ones((2, 1)), "floor": np.zeros(2)},
+]
+
+
+def test_block_gains_are_those_of_its_blocks():
+    assert block_gains(**gains_call()).tolist() == [2.5, 4.5, 0.0]
+    assert block_gains(**gains_call(groups=np.empty(0, np.int64))).shape == (0,)
+    assert block_gains(**gains_call(b=np.empty((3, 0)))).tolist() == [0.0, 0.0, 0.0]
+    assert block_gains(**gains_call(floor=np.full(3, 2.0))).tolist() == [
+        0.0,
+        0.0,
+        0.0,
+    ]  # all taken for rounding
+
+
+@pytest.mark.parametrize("message", BAD_BLOCKS)
+def test_block_gains_refuses_what_does_not_fit(message):
+    with pytest.raises(ValueError, match=message):
+        block_gains(**gains_call(**BAD_BLOCKS[message]))
+
+
+@pytest.mark.parametrize("changes", [*NO_BLOCKS, {"blocks": np.ones(4)}], ids=str)
+def test_block_gains_refuses_places_that_describe_no_blocks(changes):
+    with pytest.raises(ValueError, match="start and place do not describe the blocks"):
+        block_gains(**gains_call(**changes))
+
+
+@pytest.mark.parametrize("group", [-1, 3, 2**40])
+def test_there_is_no_such_group(group):
+    with pytest.raises(ValueError, match="no such group"):
+        block_gains(**gains_call(groups=np.array([0, group])))
+    with pytest.raises(ValueError, match="no such group"):
+        buy_group(**purchase_call(left=np.array([group])))
+    with pytest.raises(ValueError, match="no such group"):
+        buy_group(**purchase_call(group=group))
+
+
+def purchase_call(**changes) -> dict:
+    """Buy the last of the groups above."""
+    given = gains_call()
+    return {
+        "start": given["start"],
+        "place": given["place"],
+        "blocks": given["blocks"],
+        "left": np.array([0, 1]),
+        "panel": np.array([[0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+        "group": 2,
+        "b": given["b"],
+        "floor": given["floor"],
+        "z": np.zeros((2, 1)),
+    } | changes
+
+
+def test_a_purchase_changes_the_rest_and_only_with_blocks_their_blocks():
+    call = purchase_call()
+    assert buy_group(**call) == 2
+    assert call["z"].tolist() == [[1.0], [2.0]]
+    assert call["b"].tolist() == [[2.5], [0.0], [0.0]]
+    assert call["blocks"].tolist() == [0.75, 1.0, 0.0, 0.0, 1.0]
+    without = purchase_call(blocks=None)
+    assert buy_group(**without) == 2
+    assert without["b"].tolist() == call["b"].tolist()
+    empty = purchase_call(group=1, panel=np.empty((0, 3)), z=np.empty((0, 1)), left=np.array([0, 2]))
+    assert buy_group(**empty) == 0
+    assert empty["b"].tolist() == [[3.0], [1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("place is empty", {"place": np.empty(0, np.int64)}),
+        ("panel has 1 entries, expected 2", {"panel": np.ones((1, 3))}),
+        ("a row of panel has 2 entries, expected 3", {"panel": np.ones((2, 2))}),
+        ("z has 3 entries, expected 2", {"z": np.zeros((3, 1))}),
+        ("a row of z has 2 entries, expected 1", {"z": np.zeros((2, 2))}),
+        ("floor has 2 entries, expected 3", {"floor": np.zeros(2)}),
+        ("do not describe the blocks", {"blocks": np.ones(6)}),
+        *[("do not describe the blocks", change) for change in NO_BLOCKS if "floor" not in change],
+    ],
+    ids=str,
+)
+def test_a_purchase_refuses_what_does_not_fit_and_changes_nothing(message, changes):
+    call = purchase_call(**changes)
+    before = {name: value.copy() for name, value in call.items() if isinstance(value, np.ndarray)}
+    with pytest.raises(ValueError, match=message):
+        buy_group(**call)
+    for name, value in before.items():
+        np.testing.assert_array_equal(call[name], value)
+
+
+def test_a_purchase_takes_only_arrays_it_can_change():
+    for wrong in ({"b": np.ones((3, 1), np.float32)}, {"panel": np.ones((3, 2)).T}, {"z": [[0.0], [0.0]]}):
+        with pytest.raises(TypeError):
+            buy_group(**purchase_call(**wrong))
+    frozen = np.ones((3, 1))
+    frozen.flags.writeable = False
+    with pytest.raises(TypeError):
+        buy_group(**purchase_call(b=frozen))

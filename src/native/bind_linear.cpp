@@ -88,8 +88,8 @@ void bind_blocks(nb::module_& m) {
                     span_of(floor), span_of(groups), {out, groups.size()});
         return gains;
       },
-      "start"_a, "place"_a, "blocks"_a, "b"_a, "floor"_a, "groups"_a,
-      "b' A^-1 b / 2 for the blocks of the groups.");
+      "start"_a.noconvert(), "place"_a.noconvert(), "blocks"_a.noconvert(), "b"_a.noconvert(),
+      "floor"_a.noconvert(), "groups"_a.noconvert(), "b' A^-1 b / 2 for the blocks of the groups.");
   m.def(
       "buy_group",
       [](Vector<const int64_t> start, Vector<const int64_t> place, std::optional<Vector<double>> blocks,
@@ -115,7 +115,9 @@ void bind_blocks(nb::module_& m) {
         return buy_group(at, deflated, span_of(left), panel.data(), q, first, b.data(),
                          static_cast<int64_t>(b.shape(1)), floor.data(), z.data());
       },
-      "start"_a, "place"_a, "blocks"_a.none(), "left"_a, "panel"_a, "group"_a, "b"_a, "floor"_a, "z"_a,
+      // converted arrays would be copies, and what is written to them lost
+      "start"_a.noconvert(), "place"_a.noconvert(), "blocks"_a.noconvert().none(), "left"_a.noconvert(),
+      "panel"_a.noconvert(), "group"_a, "b"_a.noconvert(), "floor"_a.noconvert(), "z"_a.noconvert(),
       "One step of a block Cholesky factorisation, in place; returns how many directions were not dependent.");
 }
 

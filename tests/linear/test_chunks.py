@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 import anytime as at
 from anytime.linear import chunks as room
@@ -73,6 +74,7 @@ def test_chunks_of_any_size_give_the_model_of_fit(sizes, ridge, seed, gaps, weig
 @pytest.mark.parametrize("seed", [8, 13, 25, 36])
 def test_the_first_rows_may_all_be_held_out(seed):
     """Seeds that hold out the very first row, which is alone in its chunk."""
+    assert np.random.default_rng(check_random_state(seed).randint(2**31)).random() < 0.1
     model = Regressor(COSTS, random_state=seed)
     assert_same(streamed(model, X, Y, [1]), clone(model).fit(X, Y))
 

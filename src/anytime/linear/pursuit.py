@@ -111,7 +111,7 @@ class PursuitOracle:
         self.problem, self.criterion = problem, criterion
         self.n_elements = problem.n_groups
         self.value = 0.0
-        self._b = problem.correlation.astype(np.float64)  # residual correlations; a copy
+        self._b = np.array(problem.correlation, dtype=np.float64, order="C")  # residual correlations; a copy
         self._unrefitted = (
             self._b.copy() if criterion == "mp" else None
         )  # the same if weights stayed as they were
