@@ -21,7 +21,6 @@ from anytime.linear.subsets import best_subsets
 Array = NDArray[np.float64]
 
 FRACTIONS = (0.1, 0.25, 0.5, 0.75, 1.0)
-GRID = np.linspace(0.0, 1.0, 201)
 
 
 # ---------------------------------------------------------------------- what is collected and how it is judged
@@ -81,7 +80,7 @@ class Curves:
 
     def panel(self, title: str, metric: str = "objective", low: float = 0.0) -> Panel:
         """The curves averaged over draws, from a share of the total cost on."""
-        grid = GRID[GRID >= low]
+        grid = np.linspace(low, 1.0, 201)
         lines = {
             method: (grid, np.mean([c.at(grid * c.total_cost * (1 + 1e-12)) for c in curves], axis=0))
             for method, curves in self.by_metric[metric].items()

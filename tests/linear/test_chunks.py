@@ -105,6 +105,11 @@ def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
         assert "plan_" not in model.__dict__
 
 
+def test_the_residual_of_the_lasso_is_worked_out_too_and_others_have_none():
+    assert Regressor(ridge=0.1, selection="lasso").partial_fit(X, Y).kkt_residual_ < 1e-3
+    assert not hasattr(Regressor(ridge=0.1).partial_fit(X, Y), "kkt_residual_")
+
+
 def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
     model = Regressor(COSTS, ridge=0.1).fit(X[:50], Y[:50])
     model.partial_fit(X[50:], Y[50:])
@@ -238,6 +243,11 @@ def test_chunks_that_fail_leave_the_model_as_it_was():
         model.fit_chunks([])
     with pytest.raises(ValueError, match="X has 2 features"):
         model.fit_chunks([(X, Y), (X[:, :2], Y)])
+    for wrong in ([X], [(X, Y, None, None)], X):
+        with pytest.raises(TypeError, match="each chunk must be a pair"):
+            model.fit_chunks(wrong)
+    with pytest.raises(ValueError, match="name columns of a Parquet file"):
+        model.fit_chunks([(X, Y)], target="y")
     assert model.__dict__ == before
 
 

@@ -381,6 +381,7 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
         ({"schedule": "doubling", "c_min": 0.01}, "no group costs c_min=0.01 or less; the cheapest costs 0"),
         ({"selection": "mp", "loss": "huber"}, "selection='mp' is for squared loss"),
         ({"selection": "exhaustive"}, "set budget to a number"),
+        ({"loss": "poisson"}, "loss='poisson' is for counts, but y holds -"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(settings, message):
@@ -395,6 +396,7 @@ def test_a_loss_for_regressors_is_refused_by_a_classifier():
         Classifier(loss="logistic", ridge=0.1).fit(X, np.arange(40) % 4)
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber"])
 @pytest.mark.parametrize(
     ("table", "target", "weight", "message"),
     [
@@ -417,8 +419,10 @@ def test_a_loss_for_regressors_is_refused_by_a_classifier():
         (X, np.full(40, "word"), None, "could not convert string"),
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(table, target, weight, message):
-    model = Regressor(COSTS, ridge=0.1).fit(X, Y)
+def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(
+    table, target, weight, message, loss
+):
+    model = Regressor(COSTS, ridge=0.1, loss=loss).fit(X, Y)
     before = model.predict(X), dict(model.__dict__)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
         model.fit(table, target, weight)
@@ -458,8 +462,9 @@ def test_before_fit_there_is_nothing_to_ask():
         Regressor(COSTS, loss="huber", ridge=0.1),
         Classifier(COSTS, ridge=0.1),
         Classifier(COSTS, loss="squared", ridge=0.1, schedule="doubling"),
+        Regressor(COSTS, selection="lasso", ridge=0.1),
     ],
-    ids=["auto", "huber", "log", "squared"],
+    ids=["auto", "huber", "log", "squared", "lasso"],
 )
 def test_pickled_copied_cloned_saved(model, tmp_path):
     y = LABELS if isinstance(model, Classifier) else Y
@@ -476,6 +481,7 @@ def test_pickled_copied_cloned_saved(model, tmp_path):
         assert other.certificate_.summary() == model.certificate_.summary()
         assert_array_equal(other.plan_.quality, model.plan_.quality)
         assert str(other.get_params()) == str(model.get_params())
+        assert getattr(other, "kkt_residual_", None) == getattr(model, "kkt_residual_", None)
     again = clone(model)
     assert not hasattr(again, "plan_")
     assert_array_equal(again.fit(X, y).predict(X), model.predict(X))

@@ -44,7 +44,12 @@ Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
-_WORKED_OUT = ("plan_", "certificate_", "ridge_")  # from moments
+_WORKED_OUT = (
+    "plan_",
+    "certificate_",
+    "ridge_",
+    "kkt_residual_",
+)  # from moments; the last for the lasso only
 
 
 def keeps_moments(model: GroupPursuit) -> bool:
@@ -133,9 +138,9 @@ class GroupPursuit(AnytimeModel):
 
     def __getattr__(self, name: str) -> Any:
         """What ``partial_fit`` has made out of date is worked out when it is asked for."""
-        if name in _WORKED_OUT and "_stream" in self.__dict__:
+        if name in _WORKED_OUT and "_stream" in self.__dict__ and "plan_" not in self.__dict__:
             self._settle()
-            return self.__dict__[name]
+            return getattr(self, name)
         if name == "partial_fit":
             _refuse_to_do_without_rows(self, AttributeError)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -251,6 +256,8 @@ class GroupPursuit(AnytimeModel):
         self._validate_params()
         _refuse_to_do_without_rows(self)
         trained = self._unfitted()
+        if not isinstance(chunks, (str, FilePath)) and (target is not None or weight is not None):
+            raise ValueError("target and weight name columns of a Parquet file; other chunks bring their own")
         if isinstance(chunks, (str, FilePath)):
             chunks, found = parquet_chunks(
                 chunks, target, weight, labels=is_classifier(self) and "classes" not in labels
@@ -259,6 +266,8 @@ class GroupPursuit(AnytimeModel):
                 labels = {"classes": found}
         any_rows = False
         for chunk in chunks:
+            if not isinstance(chunk, (tuple, list)) or len(chunk) not in (2, 3):
+                raise TypeError("each chunk must be a pair (X, y), or (X, y, sample_weight)")
             X, y, *rest = chunk
             trained.partial_fit(X, y, *rest, **labels)
             labels, any_rows = {}, True
@@ -391,12 +400,17 @@ class GroupPursuit(AnytimeModel):
 
     def _file_state(self) -> dict[str, Any]:
         certificate = None if self.certificate_ is None else self.certificate_.to_dict()
-        return {"ridge": float(self.ridge_), "certificate": certificate}
+        state = {"ridge": float(self.ridge_), "certificate": certificate}
+        if hasattr(self, "kkt_residual_"):
+            state["kkt_residual"] = float(self.kkt_residual_)
+        return state
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
         self.ridge_ = float(state["ridge"])
         given = state["certificate"]
         self.certificate_ = None if given is None else Certificate.from_dict(given)
+        if "kkt_residual" in state:
+            self.kkt_residual_ = float(state["kkt_residual"])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
+from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
 
 if TYPE_CHECKING:
@@ -98,6 +99,10 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
             raise TypeError(f"unexpected argument {next(iter(labels))!r}")
         given = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         targets = np.asarray(given if given.ndim == 2 else column_or_1d(given, warn=True)[:, None])
+        with np.errstate(over="ignore"):
+            refuse_overflow((targets**2).sum(axis=0), "target")
+        if self.loss == "poisson" and (targets < 0).any():
+            raise ValueError(f"loss='poisson' is for counts, but y holds {targets.min():g}")
         known = self.__dict__.get("_stream")
         if not reset and known is not None and targets.shape[1] != known.train.n_targets:
             raise ValueError(f"y has {targets.shape[1]} targets, but {known.train.n_targets} before")
