@@ -39,7 +39,7 @@ def streamed(model, X, y, sizes, weight=None, **labels):
 
 def assert_same(model, expected, X=X):
     assert model.order_ == expected.order_
-    assert model.ridge_ == expected.ridge_
+    assert_array_equal(model.ridges_, expected.ridges_)
     for a, b in zip(model.stages(X), expected.stages(X), strict=True):
         assert_allclose(a.scores, b.scores, rtol=1e-8, atol=1e-8 * (1 + np.abs(b.scores).max()))
     assert_allclose(model.certificate_.selection.values, expected.certificate_.selection.values, rtol=1e-8)
@@ -96,7 +96,7 @@ def test_a_stream_goes_on_after_answers():
 
 
 def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
-    for name in ("plan_", "certificate_", "ridge_", "order_", "stage_costs_", "n_stages_"):
+    for name in ("plan_", "certificate_", "ridges_", "order_", "stage_costs_", "n_stages_"):
         model = Regressor(COSTS, random_state=0).partial_fit(X, Y)
         assert "plan_" not in model.__dict__
         assert getattr(model, name) is not None

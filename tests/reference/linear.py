@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from anytime.costs import FeatureCosts
+
 RANK = 1e-10  # share of a group's largest variance below which a direction of it is not there
 
 
@@ -210,3 +212,12 @@ def random_problem(random, sizes, *, n=40, strength=1.0, k=1, noise=1.0):
     columns = random.permutation(d)
     groups = [columns[sum(sizes[:g]) : sum(sizes[: g + 1])].tolist() for g in range(len(sizes))]
     return X, y[:, 0] if k == 1 else y, groups
+
+
+def priced_problem(seed=0, sizes=(2, 1, 3, 2), **options):
+    """(X, y, costs) of such a problem, a group with a price per size."""
+    random = np.random.default_rng(seed)
+    X, y, groups = random_problem(random, list(sizes), **options)
+    names = [f"g{g}" for g in range(len(sizes))]
+    prices = dict(zip(names, np.round(random.uniform(0.5, 5.0, len(sizes)), 2), strict=True))
+    return X, y, FeatureCosts(prices, groups=dict(zip(names, groups, strict=True)))

@@ -47,7 +47,7 @@ _PLAIN_RIDGE = 1e-3  # what is taken then
 _WORKED_OUT = (
     "plan_",
     "certificate_",
-    "ridge_",
+    "ridges_",
     "kkt_residual_",
 )  # from moments; the last for the lasso only
 
@@ -69,7 +69,7 @@ class GroupPursuit(AnytimeModel):
     """What classifier and regressor share."""
 
     certificate_: Certificate | None
-    ridge_: float
+    ridges_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "costs": "no_validation",  # FeatureCosts reads and checks them
@@ -379,7 +379,7 @@ class GroupPursuit(AnytimeModel):
             replaces=np.ones(n_stages, dtype=bool),
             quality=learned.quality,
         )
-        self.ridge_ = learned.ridge
+        self.ridges_ = learned.ridges
         self.certificate_ = learned.certificate
         if learned.kkt_residual is not None:
             self.kkt_residual_ = learned.kkt_residual
@@ -400,13 +400,15 @@ class GroupPursuit(AnytimeModel):
 
     def _file_state(self) -> dict[str, Any]:
         certificate = None if self.certificate_ is None else self.certificate_.to_dict()
-        state = {"ridge": float(self.ridge_), "certificate": certificate}
+        state: dict[str, Any] = {"ridges": self.ridges_, "certificate": certificate}
         if hasattr(self, "kkt_residual_"):
             state["kkt_residual"] = float(self.kkt_residual_)
         return state
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
-        self.ridge_ = float(state["ridge"])
+        self.ridges_ = np.asarray(state["ridges"], dtype=np.float64)
+        if self.ridges_.shape != (self.plan_.n_stages,) or not np.isfinite(self.ridges_).all():
+            raise ValueError("there is not one finite ridge for each stage")
         given = state["certificate"]
         self.certificate_ = None if given is None else Certificate.from_dict(given)
         if "kkt_residual" in state:

@@ -18,15 +18,13 @@ from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised, deviations
-from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.pursuit import GroupedProblem
 from anytime.linear.sequencing import (
-    RIDGES,
     Arrangement,
     Recipe,
     all_sets,
     choose_sequence,
     lasso_weights,
-    refitted_path,
     replay,
     sequence_from_moments,
 )
@@ -38,6 +36,7 @@ from anytime.linear.smooth import (
     RefitOracle,
     SmoothObjective,
 )
+from anytime.linear.tuning import RIDGES, OrderedRefits, by_ridge, order_ridge, tuned
 from anytime.losses import Loss, training_loss
 from anytime.plan import LinearBlock
 
@@ -59,7 +58,8 @@ class Learned:
         A stage per group bought, in the user's units.
     base : (K,)
         Scores before the first purchase.
-    ridge : float
+    ridges : (S,)
+        Of each prefix.
     certificate : Certificate or None
     quality : (S + 1,) or None
         Minus the mean loss on held-out rows.
@@ -69,7 +69,7 @@ class Learned:
 
     block: LinearBlock
     base: Array
-    ridge: float
+    ridges: Array
     certificate: Certificate | None
     quality: Array | None = None
     kkt_residual: float | None = None
@@ -93,36 +93,37 @@ def learn_from_moments(
     everything : Standardised
         Of all rows: weights are fitted to these.
     train, held : Standardised or None
-        Of the rows that the order is learned from, and of those that it and the ridge are judged on, in the units of ``train``.
-        None: the order is learned from all rows.
+        Of the rows that the order is learned from, and of those on which it is decided how much each prefix is regularised and
+        where the sequence ends, in the units of ``train``. None: the order is learned from all rows.
     arrangement : Arrangement
     recipe : Recipe
     ridge : float or "auto"
     """
     source = arrange(everything if train is None else train, arrangement)
-    sequenced = sequence_from_moments(
-        source, arrangement, recipe, ridge, None if held is None else arrange(held, arrangement)
-    )
-    path, units = sequenced.path, source
-    if train is not None:
+    units, ridges, quality = source, None, None
+    if ridge == "auto":
+        assert held is not None
+        ridge = order_ridge(arrangement.columns.size, source.n_samples)
+    sequenced = sequence_from_moments(source, arrangement, recipe, ridge)
+    columns, tables = sequenced.path.columns, sequenced.path.coefficients
+    if held is not None:
+        order, whitened = sequenced.selection.order, recipe.whiten == "data"
+        found = tuned(OrderedRefits(source, arrangement.start, order, whitened), arrange(held, arrangement))
+        ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
         units = arrange(everything, arrangement)
-        problem = GroupedProblem.from_moments(
-            units.covariance,
-            units.correlation,
-            arrangement.start,
-            sequenced.ridge,
-            whitened=recipe.whiten == "data",
-        )
-        oracle = PursuitOracle(problem, "norm")
-        for g in sequenced.selection.order:
-            oracle.add(int(g))
-        path = refitted_path(oracle, units.covariance)
-    per = units.target_scale / units.scale[path.columns, None]
+        refits = OrderedRefits(units, arrangement.start, order[: ridges.size], whitened)
+        fitted = {
+            t: table
+            for value, stages in by_ridge(ridges)
+            for t, table in zip(stages, refits.tables(value, stages), strict=True)
+        }
+        columns, tables = refits.columns, [fitted[t] for t in range(ridges.size)]
+    per = units.target_scale / units.scale[columns, None]
     block = LinearBlock(
-        arrangement.columns[path.columns],
-        [table * per[: len(table)] for table in path.coefficients],
-        intercepts=np.tile(units.target_mean, (path.ends.size, 1)),
-        centres=units.mean[path.columns],
+        arrangement.columns[columns],
+        [table * per[: len(table)] for table in tables],
+        intercepts=np.tile(units.target_mean, (len(tables), 1)),
+        centres=units.mean[columns],
     )
     gamma = partial(
         spectral_gamma,
@@ -136,10 +137,9 @@ def learn_from_moments(
     certificate = _certificate(sequenced.selection, risk, gamma, arrangement, recipe)
     if arrangement.groups.size <= _FEW_GROUPS:
         certificate = replace(certificate, frontier=partial(_frontier, sequenced.problem, arrangement))
-    quality = None
-    if sequenced.held_out is not None:
-        quality = -(sequenced.held_out @ source.target_scale**2)
-    return Learned(block, units.target_mean, sequenced.ridge, certificate, quality, sequenced.kkt_residual)
+    if ridges is None:
+        ridges = np.full(len(tables), sequenced.ridge)
+    return Learned(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
 
 
 _SPECTRA: dict[str, Any] = {
@@ -334,10 +334,16 @@ def learn_from_data(
     quality = None
     if held is not None:
         quality = -_losses_on(fits, problem.empty(), design.Z[held], y[held], weight[held], loss)
+        last = max(int(quality.argmax()), 1)  # what comes after the best prefix only makes it worse
+        order, quality = order[:last], quality[: last + 1]
         problem = objective(slice(None), ridge)
         fits = _refitted(problem, order, design.start)
     return Learned(
-        design.block(order, fits, arrangement), problem.empty().intercept, float(ridge), certificate, quality
+        design.block(order, fits, arrangement),
+        problem.empty().intercept,
+        np.full(len(fits), float(ridge)),
+        certificate,
+        quality,
     )
 
 

@@ -52,8 +52,9 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     loss : {"squared", "huber", "poisson"} or Loss, default="squared"
         Squared loss takes several targets and needs one pass over the data; others refit for every purchase.
     ridge : float or "auto", default="auto"
-        Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": chosen on held-out rows, by the loss averaged over all
-        budgets; then weights are fitted to all rows.
+        Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": on held-out rows the best is chosen, for squared loss
+        for each prefix by itself, and the sequence ends with the prefix that does best there; then weights are fitted to
+        all rows.
     norm_bound : float, default=None
         Keep ``|w|`` within this ball instead of, or besides, the ridge.
     fit_intercept : bool, default=True
@@ -73,7 +74,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     ----------
     plan_, stage_costs_, order_, n_features_in_, feature_names_in_
         As in :class:`AnytimeClassifier`. Stages and groups with columns are one and the same.
-    ridge_ : float
+    ridges_ : (S,) array
+        The ridge of each prefix.
     certificate_ : Certificate or None
         What is proved of the sequence on the rows it was chosen on. None where nothing is.
     kkt_residual_ : float
@@ -142,7 +144,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     Attributes
     ----------
     classes_ : (C,)
-    plan_, stage_costs_, order_, ridge_, certificate_, n_features_in_, feature_names_in_
+    plan_, stage_costs_, order_, ridges_, certificate_, n_features_in_, feature_names_in_
         As in :class:`GroupPursuitRegressor`.
 
     Examples

@@ -16,23 +16,20 @@ from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
 from anytime.linear.subsets import best_subsets
+from anytime.linear.tuning import least_norm
 
 Array = NDArray[np.float64]
 
 __all__ = [
-    "RIDGES",
     "Arrangement",
     "Recipe",
     "Sequenced",
     "choose_sequence",
-    "refitted_path",
     "replay",
     "sequence_from_moments",
 ]
 
-_REPEATED = 1e-13  # share of a group's largest variance below which a direction of it is rounding error
 MOST_GROUPS = 17  # whose sets are all tried
-RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +99,6 @@ class Sequenced:
     problem : GroupedProblem
         What was maximised.
     ridge : float
-    held_out : (S + 1, k) or None
-        Mean loss on held-out rows before the first purchase and after each, per target, in standardised units.
     kkt_residual : float or None
         Of the group lasso whose order it is: the largest violation of an optimality condition, as a share of its limit.
     """
@@ -112,7 +107,6 @@ class Sequenced:
     path: Path
     problem: GroupedProblem
     ridge: float
-    held_out: Array | None = None
     kkt_residual: float | None = None
 
 
@@ -163,8 +157,7 @@ def sequence_from_moments(
     moments: Standardised,
     arrangement: Arrangement,
     recipe: Recipe,
-    ridge: float | Literal["auto"],
-    held: Standardised | None = None,
+    ridge: float,
 ) -> Sequenced:
     """The whole sequence for squared loss.
 
@@ -174,29 +167,8 @@ def sequence_from_moments(
         Columns already arranged.
     arrangement : Arrangement
     recipe : Recipe
-    ridge : float or "auto"
-        "auto": whichever of ``RIDGES`` has the least loss on ``held``, averaged over all budgets.
-    held : Standardised or None
-        Moments of held-out rows in the units of ``moments``; needed for "auto".
+    ridge : float
     """
-    if ridge != "auto":
-        return _with_ridge(moments, arrangement, recipe, ridge, held)
-    tried = [_with_ridge(moments, arrangement, recipe, value, held) for value in RIDGES]
-    return min(tried, key=lambda sequenced: mean_over_budgets(sequenced.selection, sequenced.held_out))
-
-
-def mean_over_budgets(selection: Selection, losses: Array | None) -> float:
-    """The loss averaged over budgets from nothing to everything; over prefixes where all is free."""
-    assert losses is not None
-    costs = np.concatenate([[0.0], selection.costs])
-    total = costs[-1]
-    together = losses.sum(axis=1)
-    return float(np.trapezoid(together, costs) / total if total > 0 else together.mean())
-
-
-def _with_ridge(
-    moments: Standardised, arrangement: Arrangement, recipe: Recipe, ridge: float, held: Standardised | None
-) -> Sequenced:
     S, V, start = moments.covariance, moments.correlation, arrangement.start
     problem = GroupedProblem.from_moments(
         S, V, start, ridge, whitened=recipe.whiten == "data", power=float(moments.power.sum())
@@ -214,9 +186,7 @@ def _with_ridge(
         selection = replay(oracle, prices, order)
     else:
         selection = choose_sequence(oracle, prices, recipe)
-    path = refitted_path(oracle, S)
-    losses = None if held is None else held_out_losses(path, held)
-    return Sequenced(selection, path, problem, ridge, losses, residual)
+    return Sequenced(selection, least_norm(oracle, S), problem, ridge, residual)
 
 
 def lasso_weights(arrangement: Arrangement, recipe: Recipe) -> Array:
@@ -262,32 +232,3 @@ def _best_first(problem: GroupedProblem, arrangement: Arrangement, recipe: Recip
             order.append(int(left[at]))
             left = np.delete(left, at)
     return np.array(order, dtype=np.intp)
-
-
-def refitted_path(oracle: PursuitOracle, S: Array) -> Path:
-    """Weights of every prefix; columns of a group that repeat each other share theirs evenly, which changes no answer."""
-    path = oracle.path()
-    if not oracle.dependent:
-        return path
-    first = 0
-    for end in path.ends:
-        own = path.columns[first:end]
-        variances, directions = np.linalg.eigh(S[np.ix_(own, own)])
-        null = directions[:, variances <= _REPEATED * max(variances.max(initial=0.0), 1e-300)]
-        for table in path.coefficients:
-            if null.size and len(table) >= end:
-                table[first:end] -= null @ (null.T @ table[first:end])
-        first = int(end)
-    return path
-
-
-def held_out_losses(path: Path, held: Standardised) -> Array:
-    """(S + 1, k) half the mean squared error of every prefix on other rows, per target, from their moments alone."""
-    S, V = held.covariance[np.ix_(path.columns, path.columns)], held.correlation[path.columns]
-    m, k = V.shape
-    tables = np.zeros((m, len(path.coefficients), k))
-    for t, table in enumerate(path.coefficients):
-        tables[: len(table), t] = table
-    fitted = (tables * (S @ tables.reshape(m, -1)).reshape(tables.shape)).sum(axis=0)
-    cross = np.einsum("mtk,mk->tk", tables, V)
-    return np.vstack([0.5 * held.power, 0.5 * (held.power - 2 * cross + fitted)])

@@ -1,9 +1,9 @@
 """The best that a budget could buy, by looking at every set of groups: what sequences are measured against.
 
-This is "OPT" of Grubb, *Anytime Prediction*, section 5.7. All ``2^J`` values come from one tree of eliminations. Groups are
-decided one after the other; a set that takes group ``g`` eliminates its columns from all still undecided. Most sets branch
-off late, when few columns are left, so that a set costs a few operations on single blocks rather than a factorisation of
-its own: ``O(2^J d³)`` in all for groups of ``d`` columns.
+This is "OPT" of Grubb, *Anytime Prediction*, section 5.7. All ``2^J`` values come from one tree of eliminations: groups are
+decided one after the other, and a set that takes a group eliminates its columns from all that are still undecided. Most
+sets branch off late, when few columns are left, so that a set costs a few operations on single blocks rather than a
+factorisation of its own: ``O(2^J d³)`` in all for groups of ``d`` columns.
 """
 
 from __future__ import annotations

@@ -1,0 +1,155 @@
+"""How much each prefix of a sequence is regularised, and where the sequence ends: decided on held-out rows.
+
+Early prefixes have few columns and need little ridge; late ones may have as many columns as rows and need much. Refits for a
+given order are plain Cholesky factorisations, so trying some ridges costs less than choosing the order did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs, solve_triangular
+from scipy.linalg.lapack import dpotrf
+
+from anytime.linear.moments import Standardised
+from anytime.linear.pursuit import GroupedProblem, Path, PursuitOracle
+
+Array = NDArray[np.float64]
+
+__all__ = ["RIDGES", "OrderedRefits", "Tuned", "order_ridge", "tuned"]
+
+RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
+_MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
+_DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
+_REPEATED = 1e-10  # share of a group's largest variance below which one of its directions is empty
+
+
+def order_ridge(n_columns: int, n_samples: float) -> float:
+    """The ridge under which an order is chosen when its own is not known yet: more where columns are many for the rows."""
+    return float(np.clip(0.1 * n_columns / max(n_samples, 1.0), 1e-5, 0.3))
+
+
+class OrderedRefits:
+    """Weights of prefixes of a given order, for any ridge.
+
+    Parameters
+    ----------
+    moments : Standardised
+        Columns group by group.
+    start : (J + 1,) int64
+    order : (S,) int
+        Groups in the order of purchase.
+    whitened : bool
+        Ridge on the weights of whitened groups, or of the columns as they are.
+    """
+
+    def __init__(
+        self, moments: Standardised, start: NDArray[np.int64], order: NDArray[np.intp], whitened: bool
+    ) -> None:
+        parts = [np.arange(start[g], start[g + 1]) for g in order]
+        self.columns = np.concatenate([np.empty(0, dtype=np.intp), *parts]).astype(np.intp)
+        self.ends = np.cumsum([part.size for part in parts]).astype(np.intp)
+        self.S = moments.covariance[np.ix_(self.columns, self.columns)]
+        self.V = moments.correlation[self.columns]
+        self.whitened = whitened
+
+    def problem(self, ridge: float, n_groups: int) -> GroupedProblem:
+        """Least squares on the first groups, which stand in the order of purchase."""
+        start = np.concatenate([[0], self.ends[:n_groups]]).astype(np.int64)
+        m = int(start[-1])
+        return GroupedProblem.from_moments(self.S[:m, :m], self.V[:m], start, ridge, whitened=self.whitened)
+
+    def tables(self, ridge: float, stages: NDArray[np.intp]) -> list[Array]:
+        """(ends[t], k) weights of the prefix that ends with each of ``stages`` (rising, 0 for the first)."""
+        problem = self.problem(ridge, int(stages[-1]) + 1)
+        floor = _DEPENDENT * np.diag(problem.covariance)
+        factor, info = dpotrf(np.asfortranarray(problem.covariance), lower=1, clean=0, overwrite_a=1)
+        if info or (np.diag(factor) ** 2 <= floor).any():
+            path = refitted(problem, self.S)
+            return [path.coefficients[t] for t in stages]
+        z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
+        m, k = z.shape
+        ends = self.ends[stages]
+        ahead = (
+            np.arange(m)[:, None, None] < ends[None, :, None]
+        )  # a prefix knows nothing of what comes after it
+        right = np.where(ahead, z[:, None, :], 0.0).reshape(m, -1)
+        trsm = get_blas_funcs("trsm", dtype=np.float64)
+        weights = trsm(1.0, factor, np.asfortranarray(right), lower=1, trans_a=1, overwrite_b=1)
+        weights = weights.reshape(m, stages.size, k)
+        return [np.ascontiguousarray(weights[:end, t]) for t, end in enumerate(ends)]
+
+    def losses(self, tables: list[Array], held: Standardised) -> Array:
+        """(T, k) half the mean squared error of prefixes on other rows, per target, from their moments alone."""
+        m, k = len(tables[-1]), self.V.shape[1]
+        columns = self.columns[:m]
+        S, V = held.covariance[np.ix_(columns, columns)], held.correlation[columns]
+        W = np.zeros((m, len(tables), k))
+        for t, table in enumerate(tables):
+            W[: len(table), t] = table
+        fitted = (W * (S @ W.reshape(m, -1)).reshape(W.shape)).sum(axis=0)
+        return np.asarray(0.5 * (held.power - 2 * np.einsum("mtk,mk->tk", W, V) + fitted))
+
+
+def refitted(problem: GroupedProblem, S: Array) -> Path:
+    """Weights of every prefix of groups that stand in order, also where columns repeat each other."""
+    oracle = PursuitOracle(problem, "norm")
+    for g in range(problem.n_groups):
+        oracle.add(g)
+    return least_norm(oracle, S)
+
+
+def least_norm(oracle: PursuitOracle, S: Array) -> Path:
+    """Weights of every prefix; columns of a group that repeat each other share theirs evenly, which changes no answer."""
+    path = oracle.path()
+    if not oracle.dependent:
+        return path
+    first = 0
+    for end in path.ends:
+        own = path.columns[first:end]
+        variances, directions = np.linalg.eigh(S[np.ix_(own, own)])
+        null = directions[:, variances <= _REPEATED * max(variances.max(initial=0.0), 1e-300)]
+        for table in path.coefficients:
+            if null.size and len(table) >= end:
+                table[first:end] -= null @ (null.T @ table[first:end])
+        first = int(end)
+    return path
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """What held-out rows say of an order.
+
+    Attributes
+    ----------
+    ridges : (S,)
+        The ridge of each prefix that is worth having.
+    losses : (S + 1, k)
+        Their losses on the held-out rows, per target; before anything is bought first.
+    """
+
+    ridges: Array
+    losses: Array
+
+
+def tuned(refits: OrderedRefits, held: Standardised) -> Tuned:
+    """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all."""
+    n_stages = refits.ends.size
+    looks = np.unique(np.linspace(0, n_stages - 1, min(n_stages, _MOST_LOOKS)).round().astype(np.intp))
+    tried = np.array([refits.losses(refits.tables(ridge, looks), held).sum(axis=1) for ridge in RIDGES])
+    best, least = tried.argmin(axis=0), tried.min(axis=0)
+    last = int(looks[least.argmin()])
+    nearest = np.searchsorted(looks, np.arange(last + 1))  # the next look that is not before the prefix
+    ridges = np.array(RIDGES)[best[nearest]]
+    losses = np.empty((last + 2, held.power.size))
+    losses[0] = 0.5 * held.power
+    for ridge, stages in by_ridge(ridges):
+        losses[stages + 1] = refits.losses(refits.tables(ridge, stages), held)
+    return Tuned(ridges, losses)
+
+
+def by_ridge(ridges: Array) -> list[tuple[float, NDArray[np.intp]]]:
+    """Each ridge, and the prefixes that have it."""
+    return [(float(ridge), np.flatnonzero(ridges == ridge)) for ridge in np.unique(ridges)]
