@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import GroupedProblem, Path, PursuitOracle
@@ -64,9 +63,12 @@ class OrderedRefits:
     def tables(self, ridge: float, stages: NDArray[np.intp]) -> list[Array]:
         """(ends[t], k) weights of the prefix that ends with each of ``stages`` (rising, 0 for the first)."""
         problem = self.problem(ridge, int(stages[-1]) + 1)
-        floor = _DEPENDENT * np.diag(problem.covariance)
-        factor, info = dpotrf(np.asfortranarray(problem.covariance), lower=1, clean=0, overwrite_a=1)
-        if info or (np.diag(factor) ** 2 <= floor).any():
+        try:
+            factor = cholesky(problem.covariance, lower=True, check_finite=False)
+            dependent = (np.diag(factor) ** 2 <= _DEPENDENT * np.diag(problem.covariance)).any()
+        except LinAlgError:
+            dependent = True
+        if dependent:
             path = refitted(problem, self.S)
             return [path.coefficients[t] for t in stages]
         z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
