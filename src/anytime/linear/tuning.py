@@ -65,14 +65,14 @@ class OrderedRefits:
         problem = self.problem(ridge, int(stages[-1]) + 1)
         try:
             factor = cholesky(problem.covariance, lower=True, check_finite=False)
-            dependent = (np.diag(factor) ** 2 <= _DEPENDENT * np.diag(problem.covariance)).any()
+            dependent = bool((np.diag(factor) ** 2 <= _DEPENDENT * np.diag(problem.covariance)).any())
         except LinAlgError:
             dependent = True
         if dependent:
             path = refitted(problem, self.S)
             return [path.coefficients[t] for t in stages]
         z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
-        m, k = z.shape
+        m, k = problem.correlation.shape
         ends = self.ends[stages]
         ahead = (
             np.arange(m)[:, None, None] < ends[None, :, None]
