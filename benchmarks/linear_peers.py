@@ -31,7 +31,10 @@ N_GROUPS, SIZE, N_USEFUL = 200, 10, 40
 N_LAMBDAS, SMALLEST = 50, 1e-2
 RIDGE = 1e-5
 OURS = ("OMP", "FR", "OMP, ridge chosen", "FR, ridge chosen")
-BUDGETS = np.geomspace(0.005, 1.0, 24)  # shares of the price of everything
+GRIDS = {  # of budgets, as shares of the price of everything
+    "finer where it is cheap": np.geomspace(0.005, 1.0, 24),
+    "even": np.linspace(0.05, 1.0, 20),
+}
 N_ASIDE = 1000
 
 
@@ -134,10 +137,10 @@ def timed_peer(python: Path, name: str, folder: Path, threads: int) -> list[floa
 # ---------------------------------------------------------------------- data and quality
 
 
-def make_data(rows: int) -> tuple[Any, Any, Any]:
+def make_data(rows: int, noise: float) -> tuple[Any, Any, Any]:
     """Standardised rows to learn from, to set aside and to hold out; targets; prices.
 
-    Groups share eight factors, and a fifth of them matter.
+    Groups share eight factors, and a fifth of them matter; ``noise`` is in standard deviations of what they explain.
     """
     rng = np.random.default_rng(0)
     d, n = N_GROUPS * SIZE, 2 * rows + N_ASIDE
@@ -147,7 +150,7 @@ def make_data(rows: int) -> tuple[Any, Any, Any]:
     useful = rng.choice(N_GROUPS, N_USEFUL, replace=False)
     weights[useful] = rng.standard_normal((N_USEFUL, SIZE)) * rng.exponential(size=(N_USEFUL, 1))
     signal = X @ weights.ravel()
-    y = signal + 0.5 * signal.std() * rng.standard_normal(n)
+    y = signal + noise * signal.std() * rng.standard_normal(n)
     prices = np.rint(np.exp(rng.uniform(0, np.log(20), N_GROUPS)))
     for values in (X, y):
         values -= values[:rows].mean(axis=0)
@@ -168,10 +171,10 @@ def refitted(S: Any, v: Any, coefficients: Any) -> Any:
     return out
 
 
-def best_affordable(costs: Any, quality: Any, held: Any, total: float) -> list[float]:
+def best_affordable(costs: Any, quality: Any, held: Any, budgets: Any) -> list[float]:
     """Held-out R² at each budget of the model of the best quality among those it pays; 0 where it pays none."""
     out = []
-    for budget in BUDGETS * total:
+    for budget in budgets:
         affordable = np.flatnonzero(costs <= budget * (1 + 1e-12))
         out.append(float(held[affordable[np.argmax(quality[affordable])]]) if affordable.size else 0.0)
     return out
@@ -228,6 +231,7 @@ def main() -> None:
         "--peers-env", type=Path, help="folder of the peers' environment; temporary when not given"
     )
     parser.add_argument("--rows", type=int, default=5000)
+    parser.add_argument("--noise", type=float, default=0.5, help="in standard deviations of the signal")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--peer", choices=PEERS, help=argparse.SUPPRESS)
@@ -249,7 +253,7 @@ def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
     from common import median, write
 
     rows = options.rows
-    everything, targets, prices = make_data(rows)
+    everything, targets, prices = make_data(rows, options.noise)
     X, y = everything[:rows], targets[:rows]
     set_aside = everything[rows : rows + N_ASIDE], targets[rows : rows + N_ASIDE]
     held_out = everything[rows + N_ASIDE :], targets[rows + N_ASIDE :]
@@ -316,18 +320,20 @@ def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
     for name, coefficients in solved.items():
         paths[name] = coefficients
         paths[f"{name}, refitted"] = refitted(S, v, coefficients)
-    by_fit, by_aside = {}, {}
+    curves: dict[str, dict[str, list[float]]] = {}
     for name, coefficients in paths.items():
         spent = coefficients.reshape(len(coefficients), N_GROUPS, SIZE).any(axis=2) @ prices
         fit = 2 * coefficients @ v - np.einsum("li,ij,lj->l", coefficients, S, coefficients, optimize=True)
         aside, held = (np.array([r2(t, Z @ w) for w in coefficients]) for Z, t in (set_aside, held_out))
-        by_fit[name] = best_affordable(spent, fit, held, prices.sum())
-        by_aside[name] = best_affordable(spent, aside, held, prices.sum())
+        for grid, shares in GRIDS.items():
+            for way, quality in (("best fit to the training rows", fit), ("best on rows set aside", aside)):
+                found = best_affordable(spent, quality, held, shares * prices.sum())
+                curves.setdefault(f"budgets {grid}, {way}", {})[name] = found
     gram = median(seconds["X.T @ X"])
     write(
         "linear_peers",
         {
-            "data": f"{rows} rows, {N_GROUPS} groups of {SIZE}, prices 1 to 20",
+            "data": f"{rows} rows, {N_GROUPS} groups of {SIZE}, prices 1 to 20, noise {options.noise} of the signal",
             "paths": f"{N_LAMBDAS} penalties down to {SMALLEST:g} of the first",
             "threads": options.threads,
             "peers": peer_versions(python),
@@ -354,12 +360,12 @@ def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
                 for name, coefficients in {**solved, "anytime": path.coefficients[:, :, 0]}.items()
             },
             "budgets at which held-out R2 is equal or better": {
-                "best fit to the training rows": compare(by_fit),
-                "best on rows set aside": compare(by_aside),
+                key: compare(by) for key, by in curves.items()
             },
-            "share of the total cost": BUDGETS.round(4).tolist(),
-            "held-out R2, best fit to the training rows": rounded(by_fit),
-            "held-out R2, best on rows set aside": rounded(by_aside),
+            "share of the total cost": {
+                grid: " ".join(f"{share:.4f}" for share in shares) for grid, shares in GRIDS.items()
+            },
+            "held-out R2": {key: rounded(by) for key, by in curves.items()},
             "problems": problems,
         },
     )

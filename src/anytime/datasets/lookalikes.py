@@ -10,6 +10,9 @@ sum, seen by groups of columns through errors and disturbances. The methods come
 * groups see the same signals and share the disturbances, so that what a group adds depends on what is there already;
 * prices have nothing to do with value, so that who ignores them loses.
 
+The strengths of these effects are not known of the originals. They were set so that the published methods come out in about
+the published order: data to measure on and to develop with, no evidence by itself for one method or another.
+
 A third, of fully specified random numbers, is that of Grubb, *Anytime Prediction*, figure 5.8.
 """
 
