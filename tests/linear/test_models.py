@@ -339,3 +339,19 @@ def test_bounded_weights_stay_within_their_ball_and_have_no_certificate():
         assert np.linalg.norm(table[:, 0] * own) == pytest.approx(0.2)
     loose = Regressor(COSTS, norm_bound=1e6, ridge=0.0).fit(X, Y)
     assert_allclose(loose.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-6)
+
+
+def test_a_truncated_model_has_the_certificate_of_what_is_left():
+    model = Regressor(ridge=0.01).fit(X, Y)
+    budget = float(model.stage_costs_[1])
+    smaller = model.truncate(budget)
+    assert smaller.ridges_.size == smaller.n_stages_ == 2
+    certificate = smaller.certificate_
+    assert_allclose(certificate.reached(np.inf), model.certificate_.reached(budget))
+    assert certificate.ceiling(budget) >= certificate.reached(budget)
+
+
+@pytest.mark.parametrize("selection", ["lasso", "exhaustive"])
+def test_an_order_of_its_own_does_not_go_with_doubling(selection):
+    with pytest.raises(ValueError, match="has an order of its own"):
+        Regressor(selection=selection, schedule="doubling", ridge=0.1, budget=2.0).fit(X, Y)

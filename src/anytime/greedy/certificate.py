@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 __all__ = ["Certificate"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
     """A guarantee for every budget, on the rows that the sequence was chosen on.
 
@@ -147,7 +147,20 @@ class Certificate:
             )
         return text
 
+    def __repr__(self) -> str:
+        return f"Certificate({self.selection.order.size} purchases, gamma {self.gamma:.3g})"
+
     # ------------------------------------------------------------------ keeping it
+
+    def head(self, n_purchases: int) -> Certificate:
+        """What is proved of the sequence that ends after so many purchases."""
+        selection = self.selection
+        kept = {
+            name: getattr(selection, name)[:n_purchases]
+            for name in ("order", "prices", "costs", "values", "best_rates")
+        }
+        rooms = None if selection.rooms is None else selection.rooms[:n_purchases]
+        return replace(self, selection=replace(selection, **kept, rooms=rooms))
 
     def __getstate__(self) -> dict[str, Any]:
         self.gamma, self.exact  # noqa: B018  # found now: the matrix they are found from is large

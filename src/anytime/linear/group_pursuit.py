@@ -286,7 +286,6 @@ class GroupPursuit(AnytimeModel):
         mean: ArrayLike | None = None,
         target_mean: ArrayLike | None = None,
         target_variance: ArrayLike | None = None,
-        n_samples: float = np.inf,
         feature_names: list[str] | None = None,
     ) -> Self:
         """Fit from second moments alone: data that was reduced elsewhere, or that never had rows.
@@ -301,8 +300,6 @@ class GroupPursuit(AnytimeModel):
             Of the columns; 0 when not given.
         target_mean, target_variance : float or (k,), default=None
             0 and 1 when not given.
-        n_samples : float, default=inf
-            Kept for the record.
         feature_names : list of str, default=None
 
         Examples
@@ -317,9 +314,7 @@ class GroupPursuit(AnytimeModel):
         if self.ridge == "auto":
             raise ValueError("moments hold no rows to choose a ridge on; set ridge to a number")
         fresh = self._unfitted()
-        standardised = Standardised.of(
-            covariance, correlation, mean, target_mean, target_variance, n_samples=n_samples
-        )
+        standardised = Standardised.of(covariance, correlation, mean, target_mean, target_variance)
         n_columns, n_targets = standardised.correlation.shape
         fresh._start_from_moments(n_targets)
         fresh.n_features_in_ = n_columns
@@ -362,6 +357,10 @@ class GroupPursuit(AnytimeModel):
         return Arrangement.of(costs.bind(self.n_features_in_, listed))
 
     def _recipe(self) -> Recipe:
+        if self.schedule == "doubling" and self.selection in ("lasso", "exhaustive"):
+            raise ValueError(
+                f"selection={self.selection!r} has an order of its own; schedule='doubling' goes with the others"
+            )
         return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min, self.budget)  # type: ignore[arg-type]
 
     def _settle(self) -> None:
@@ -395,6 +394,14 @@ class GroupPursuit(AnytimeModel):
 
     def _start_from_moments(self, n_targets: int) -> None:
         raise NotImplementedError
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row; its certificate ends there too."""
+        smaller: Self = super().truncate(budget)
+        n_stages = smaller.plan_.n_stages
+        smaller.ridges_ = self.ridges_[:n_stages]
+        smaller.certificate_ = None if self.certificate_ is None else self.certificate_.head(n_stages)
+        return smaller
 
     # ------------------------------------------------------------------ files
 

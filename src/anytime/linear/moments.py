@@ -63,7 +63,6 @@ class Standardised:
         target_mean: ArrayLike | None = None,
         target_variance: ArrayLike | None = None,
         *,
-        n_samples: float = np.inf,
     ) -> Standardised:
         """From moments in any units, as a user gives them: checked, so that no data has others."""
         C = check_array(covariance, dtype=np.float64, input_name="covariance")
@@ -100,7 +99,7 @@ class Standardised:
             scale=scale,
             target_mean=_numbers(target_mean, 0.0, k, "target_mean"),
             target_scale=target_scale,
-            n_samples=float(n_samples),
+            n_samples=np.inf,
         )
 
 

@@ -22,9 +22,9 @@ from anytime._native import block_gains, buy_group
 Array = NDArray[np.float64]
 Criterion = Literal["omp", "forward", "norm", "single", "forward_single", "mp"]
 
-__all__ = ["Criterion", "GroupedProblem", "Path", "PursuitOracle"]
+__all__ = ["DEPENDENT", "Criterion", "GroupedProblem", "Path", "PursuitOracle"]
 
-_DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
+DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _BLOCK = 128  # columns whose effect on the rest is applied in one go
 
 
@@ -116,7 +116,7 @@ class PursuitOracle:
             self._b.copy() if criterion == "mp" else None
         )  # the same if weights stayed as they were
         self._diagonal = np.diag(problem.covariance).copy()  # of what is left of C
-        self._floor = np.maximum(_DEPENDENT * self._diagonal, 1e-300)
+        self._floor = np.maximum(DEPENDENT * self._diagonal, 1e-300)
         self._blocks, self._place = problem.blocks()  # C_g, or for forward regression what is left of it
         self._left = np.ones(self.n_elements, dtype=bool)
         self._open = np.ones(d)  # 0 for columns already bought
@@ -190,7 +190,7 @@ class PursuitOracle:
             self._diagonal -= (rows**2).sum(axis=0)
         if self._unrefitted is not None:
             C, own = self.problem.covariance[:, first:last], self._unrefitted[first:last]
-            self._unrefitted -= C @ np.linalg.lstsq(C[first:last], own, rcond=_DEPENDENT)[0]
+            self._unrefitted -= C @ np.linalg.lstsq(C[first:last], own, rcond=DEPENDENT)[0]
 
     def _panel(self, first: int, last: int) -> Array:
         """Rows ``first`` to ``last`` of what is left of C, zero in the columns already bought."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 
 from anytime.linear.moments import Standardised
-from anytime.linear.pursuit import GroupedProblem, Path, PursuitOracle
+from anytime.linear.pursuit import DEPENDENT, GroupedProblem, Path, PursuitOracle
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,6 @@ __all__ = ["RIDGES", "OrderedRefits", "Tuned", "order_ridge", "tuned"]
 
 RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 _MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
-_DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _REPEATED = 1e-10  # share of a group's largest variance below which one of its directions is empty
 
 
@@ -65,7 +64,7 @@ class OrderedRefits:
         problem = self.problem(ridge, int(stages[-1]) + 1)
         try:
             factor = cholesky(problem.covariance, lower=True, check_finite=False)
-            dependent = bool((np.diag(factor) ** 2 <= _DEPENDENT * np.diag(problem.covariance)).any())
+            dependent = bool((np.diag(factor) ** 2 <= DEPENDENT * np.diag(problem.covariance)).any())
         except LinAlgError:
             dependent = True
         if dependent:
