@@ -62,7 +62,6 @@ class Standardised:
         mean: ArrayLike | None = None,
         target_mean: ArrayLike | None = None,
         target_variance: ArrayLike | None = None,
-        *,
     ) -> Standardised:
         """From moments in any units, as a user gives them: checked, so that no data has others."""
         C = check_array(covariance, dtype=np.float64, input_name="covariance")
