@@ -367,7 +367,7 @@ def test_moments_of_the_rows_give_the_model_of_the_rows(n_targets):
     C = np.cov(X.T, bias=True)
     V = (X - X.mean(axis=0)).T @ (y - y.mean(axis=0)) / len(X)
     model = Regressor(COSTS, ridge=0.1).fit_moments(
-        C, V, mean=X.mean(axis=0), target_mean=y.mean(axis=0), target_variance=y.var(axis=0), n_samples=len(X)
+        C, V, mean=X.mean(axis=0), target_mean=y.mean(axis=0), target_variance=y.var(axis=0)
     )
     assert_same(model, Regressor(COSTS, ridge=0.1).fit(X, y), X)
     assert model.n_features_in_ == 8

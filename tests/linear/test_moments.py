@@ -258,7 +258,7 @@ def test_sums_gathered_apart_are_not_merged():
 
 
 def test_given_moments_are_brought_to_unit_variance():
-    found = Standardised.of([[4.0, 1.0], [1.0, 9.0]], [3.0, 2.0], [1.0, 2.0], 5.0, 25.0, n_samples=10)
+    found = Standardised.of([[4.0, 1.0], [1.0, 9.0]], [3.0, 2.0], [1.0, 2.0], 5.0, 25.0)
     assert_allclose(found.covariance, [[1.0, 1 / 6], [1 / 6, 1.0]])
     assert_allclose(found.correlation, [[0.3], [2 / 15]])
     assert_allclose(found.mean, [1.0, 2.0])
