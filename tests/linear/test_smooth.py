@@ -621,3 +621,23 @@ def test_inputs_stay_as_they_are():
         )
     assert np.array_equal(Z, kept[0])
     assert np.array_equal(y, kept[1])
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
+def test_flat_stretches_of_a_loss_do_not_stop_a_refit(scale: float, ridge: float):
+    """Huber loss far from all targets has no curvature to go by."""
+    rng = np.random.default_rng(22)
+    Z = design(rng, 100, 4)
+    y = scale * (Z @ np.ones(4) + rng.standard_t(2, size=100))
+    fit = everything(SmoothObjective(Z, y, "huber", ridge=ridge, fit_intercept=False))
+    least, _, _ = plain.fitted(Z, y, TRAINING_LOSSES["huber"], 1, ridge, intercept=False)
+    nothing = TRAINING_LOSSES["huber"](np.zeros((100, 1)), y)
+    assert fit.value == pytest.approx(nothing - least, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["squared", "logistic", "multinomial", "poisson"])
+def test_nothing_is_learned_from_a_constant_target(name: str):
+    Z = design(np.random.default_rng(23), 50, 3)
+    fit = everything(SmoothObjective(Z, np.ones(50, dtype=int), name, ridge=0.01))
+    assert np.abs(fit.weights).max() < 1e-9

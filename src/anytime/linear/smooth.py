@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 __all__ = ["Fit", "GradientOracle", "Objective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
 
 _NEAR = 1e-2  # of the gradient at the start
+_FLAT = 1e-8  # share of the most that a loss can curve
 _NEGLIGIBLE = 1e-3  # rows that curve less than this share of the mean are left out of a Gram matrix
 
 
@@ -133,9 +134,9 @@ class SmoothObjective:
         self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.weight = weight / weight.sum()
-        base = (
-            self.loss.base(self.y, self.n_outputs, self.weight) if fit_intercept else np.zeros(self.n_outputs)
-        )
+        base = np.zeros(self.n_outputs)
+        if fit_intercept:
+            base = self.loss.base(self.y, self.n_outputs, self.weight)
         scores = np.tile(base, (n, 1))
         bend = self._bend(scores)
         self._empty = Fit(
@@ -148,7 +149,9 @@ class SmoothObjective:
         self._risk = float(self.weight @ self.loss.per_row(scores, self.y))
         self.smoothness = self.loss.smoothness or float(bend.sum())
         self._slope = self.residual(self._empty)
-        self._yardstick = np.abs(self._slope).max(axis=1, initial=0.0) / np.sqrt(bend.sum() + ridge)
+        pull = float((self.weight @ np.abs(self.gradient(scores, self.y))).max())
+        steepest = max(float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull)  # noise is no yardstick
+        self._yardstick = steepest / np.sqrt(bend.sum() + ridge)
 
     def empty(self) -> Fit:
         """The best constant."""
@@ -167,7 +170,7 @@ class SmoothObjective:
         design = self.features[together]
         gram = self._extended_gram(fit, design)
         point = (np.vstack([fit.weights, np.zeros((columns.size, self.n_outputs))]), fit.intercept)
-        goal = tol * float(self._yardstick[together].max())
+        goal = tol * self._yardstick
 
         def solved(multiplier: float) -> float:
             """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
@@ -203,13 +206,17 @@ class SmoothObjective:
         return np.asarray((design.T @ weights.astype(design.dtype)).astype(np.float64) + intercept)
 
     def _bend(self, scores: Array) -> Array:
-        """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight."""
+        """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight.
+
+        Where the loss is flat for all rows, as Huber's is far from its target, the most it can curve elsewhere.
+        """
         step, here, bend = 1e-4, self.gradient(scores, self.y), np.zeros(len(scores))
         for k in range(self.n_outputs):
             ahead = scores.copy()
             ahead[:, k] += step
             np.maximum(bend, (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step, out=bend)
-        return np.asarray(self.weight * bend)
+        most = self.loss.smoothness or 1.0
+        return np.asarray(self.weight * (bend if self.weight @ bend > _FLAT * most else most))
 
     def _extended_gram(self, fit: Fit, design: NDArray[Any]) -> Gram:
         """For ``design``, whose first rows are the columns of ``fit``: what resembles the second derivative of the risk there.
@@ -226,6 +233,10 @@ class SmoothObjective:
         matrix[:k, :k] = old.matrix[:k, :k]
         matrix[:, k:] = some @ (some[k:] * counted.astype(design.dtype)).T
         matrix[k:, :k] = matrix[:k, k:].T
+        if (
+            rows.size < bend.size
+        ):  # the others may not be flat for long: a little on the diagonal stands for them
+            matrix[range(k, len(design)), range(k, len(design))] += _NEGLIGIBLE * bend.sum()
         return Gram(bend, matrix)
 
     def _solved(
@@ -238,16 +249,14 @@ class SmoothObjective:
     ) -> tuple[Array, Array]:
         """Weights and intercept of least risk for this ridge, searched from ``point`` in coordinates ``root' @ weights``."""
         root = definite_root(gram.matrix, ridge)
-        unit = (
-            np.sqrt(gram.bend.sum()) if self.fit_intercept else np.inf
-        )  # of the intercept; infinite: it stays
+        # The intercept is counted in units of its own; infinite ones keep it where it is.
+        unit = np.sqrt(gram.bend.sum()) if self.fit_intercept else np.inf
         (began, origin), dtype = point, root.dtype
 
         def weights_at(u: Array) -> Array:
             turned = u[: began.size].reshape(began.shape).astype(dtype)
-            return np.asarray(
-                solve_triangular(root, turned, lower=True, trans="T", check_finite=False), np.float64
-            )
+            w = solve_triangular(root, turned, lower=True, trans="T", check_finite=False)
+            return np.asarray(w, dtype=np.float64)
 
         def risk(u: Array) -> tuple[float, Array]:
             w, a = weights_at(u), origin + u[began.size :] / unit
@@ -258,9 +267,8 @@ class SmoothObjective:
             g = solve_triangular(root, g, lower=True, check_finite=False)
             return float(value), np.concatenate([g.ravel(), pull.sum(axis=0) / unit], dtype=np.float64)
 
-        start = np.concatenate(
-            [(root.T @ began.astype(dtype)).ravel(), np.zeros(self.n_outputs)], dtype=np.float64
-        )
+        turned = root.T @ began.astype(dtype)
+        start = np.concatenate([turned.ravel(), np.zeros(self.n_outputs)], dtype=np.float64)
         u = minimised(risk, start, goal, self.max_iter)
         return weights_at(u), origin + u[began.size :] / unit
 

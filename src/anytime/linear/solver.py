@@ -18,6 +18,8 @@ __all__ = ["bounded_solution", "definite_root", "inverse_root", "minimised"]
 
 _RANK = 1e-12  # eigenvalues below this share of the largest count as zero
 _STALLED = 50  # gradient steps at most, where values are too coarse to search by
+_FAR = 1e3  # times the goal: more than rounding
+_OUT_OF_ITERATIONS = 1  # SciPy's number for it
 
 
 def definite_root(matrix: NDArray[Any], ridge: float) -> NDArray[Any]:
@@ -87,16 +89,8 @@ def minimised(risk: Callable[[Array], tuple[float, Array]], u: Array, goal: floa
         options={"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": goal, "ftol": 0.0},
     )
     u, gradient = found.x, np.asarray(found.jac)
-    if found.status == 1:
-        warnings.warn(
-            f"a refit stopped after {found.nit} iterations with a gradient of {np.abs(gradient).max():.1e}, where "
-            f"{goal:.1e} was asked for: raise max_iter, tol or ridge",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-        return u
     # Close to the least point values differ by less than rounding; gradients still tell the way.
-    for _ in range(_STALLED):
+    for _ in range(_STALLED if found.status != _OUT_OF_ITERATIONS else 0):
         steepest = np.abs(gradient).max()
         if steepest <= goal:
             break
@@ -105,4 +99,11 @@ def minimised(risk: Callable[[Array], tuple[float, Array]], u: Array, goal: floa
         if not np.abs(new_gradient).max() < steepest:
             break
         u, gradient = ahead, new_gradient
+    if np.abs(gradient).max() > _FAR * goal or found.status == _OUT_OF_ITERATIONS:
+        warnings.warn(
+            f"a refit ended after {found.nit} iterations with a gradient of {np.abs(gradient).max():.1e}, where "
+            f"{goal:.1e} was asked for: raise max_iter, tol or ridge",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     return u
