@@ -108,7 +108,10 @@ def learn_from_moments(
     columns, tables = sequenced.path.columns, sequenced.path.coefficients
     if held is not None:
         order, whitened = sequenced.selection.order, recipe.whiten == "data"
-        found = tuned(OrderedRefits(source, arrangement.start, order, whitened), arrange(held, arrangement))
+        found = tuned(
+            OrderedRefits(source, arrangement.start, order, whitened),
+            OrderedRefits(arrange(held, arrangement), arrangement.start, order, whitened),
+        )
         ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
         units = arrange(everything, arrangement)
         refits = OrderedRefits(units, arrangement.start, order[: ridges.size], whitened)

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 __all__ = ["RIDGES", "OrderedRefits", "Tuned", "order_ridge", "tuned"]
 
 RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
+_STRONG = RIDGES[-2]
 _MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
 _REPEATED = 1e-10  # share of a group's largest variance below which one of its directions is empty
 
@@ -51,7 +52,7 @@ class OrderedRefits:
         self.ends = np.cumsum([part.size for part in parts]).astype(np.intp)
         self.S = moments.covariance[np.ix_(self.columns, self.columns)]
         self.V = moments.correlation[self.columns]
-        self.whitened = whitened
+        self.power, self.whitened = moments.power, whitened
 
     def problem(self, ridge: float, n_groups: int) -> GroupedProblem:
         """Least squares on the first groups, which stand in the order of purchase."""
@@ -82,16 +83,14 @@ class OrderedRefits:
         weights = weights.reshape(m, stages.size, k)
         return [np.ascontiguousarray(weights[:end, t]) for t, end in enumerate(ends)]
 
-    def losses(self, tables: list[Array], held: Standardised) -> Array:
-        """(T, k) half the mean squared error of prefixes on other rows, per target, from their moments alone."""
+    def losses(self, tables: list[Array], held: OrderedRefits) -> Array:
+        """(T, k) half the mean squared error of prefixes on other rows, per target, from their moments in the same order."""
         m, k = len(tables[-1]), self.V.shape[1]
-        columns = self.columns[:m]
-        S, V = held.covariance[np.ix_(columns, columns)], held.correlation[columns]
         W = np.zeros((m, len(tables), k))
         for t, table in enumerate(tables):
             W[: len(table), t] = table
-        fitted = (W * (S @ W.reshape(m, -1)).reshape(W.shape)).sum(axis=0)
-        return np.asarray(0.5 * (held.power - 2 * np.einsum("mtk,mk->tk", W, V) + fitted))
+        fitted = (W * (held.S[:m, :m] @ W.reshape(m, -1)).reshape(W.shape)).sum(axis=0)
+        return np.asarray(0.5 * (held.power - 2 * np.einsum("mtk,mk->tk", W, held.V[:m]) + fitted))
 
 
 def refitted(problem: GroupedProblem, S: Array) -> Path:
@@ -135,11 +134,31 @@ class Tuned:
     losses: Array
 
 
-def tuned(refits: OrderedRefits, held: Standardised) -> Tuned:
-    """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all."""
+def tuned(refits: OrderedRefits, held: OrderedRefits) -> Tuned:
+    """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all.
+
+    Parameters
+    ----------
+    refits : OrderedRefits
+        On the rows to learn from.
+    held : OrderedRefits
+        The held-out rows, in the units of the others.
+    """
+
+    def on_held_out(ridge: float, stages: NDArray[np.intp]) -> Array:
+        return refits.losses(refits.tables(ridge, stages), held)
+
     n_stages = refits.ends.size
     looks = np.unique(np.linspace(0, n_stages - 1, min(n_stages, _MOST_LOOKS)).round().astype(np.intp))
-    tried = np.array([refits.losses(refits.tables(ridge, looks), held).sum(axis=1) for ridge in RIDGES])
+    # A strong ridge bears the most columns. Prefixes far beyond its best are not looked at with weaker ones.
+    strong = on_held_out(_STRONG, looks).sum(axis=1)
+    looks = looks[looks <= 2 * looks[strong.argmin()] + _MOST_LOOKS]
+    tried = np.array(
+        [
+            strong[: looks.size] if ridge == _STRONG else on_held_out(ridge, looks).sum(axis=1)
+            for ridge in RIDGES
+        ]
+    )
     best, least = tried.argmin(axis=0), tried.min(axis=0)
     last = int(looks[least.argmin()])
     nearest = np.searchsorted(looks, np.arange(last + 1))  # the next look that is not before the prefix
@@ -147,7 +166,7 @@ def tuned(refits: OrderedRefits, held: Standardised) -> Tuned:
     losses = np.empty((last + 2, held.power.size))
     losses[0] = 0.5 * held.power
     for ridge, stages in by_ridge(ridges):
-        losses[stages + 1] = refits.losses(refits.tables(ridge, stages), held)
+        losses[stages + 1] = on_held_out(ridge, stages)
     return Tuned(ridges, losses)
 
 
