@@ -119,9 +119,11 @@ def main() -> None:
 
     greedy(oracle, np.ones(options.groups), max_elements=options.most, on_step=tell)
     bought, wrong, seconds = (np.array(numbers) for numbers in zip(*path, strict=True))
+    complete = bought.size == options.groups + 1
     early = int(np.searchsorted(bought, 0.2 * columns.size, side="right")) - 1
+    share = float((wrong[0] - wrong[early]) / (wrong[0] - wrong[-1]))
     write(
-        "mnist_linear" if bought.size > options.groups and train.size == 60_000 else "mnist_linear_part",
+        "mnist_linear" if complete and train.size == 60_000 else "mnist_linear_part",
         {
             "training_images": int(train.size),
             "features": int(columns.size),
@@ -135,9 +137,7 @@ def main() -> None:
             "features_for_fewer_than_150_mistakes": next(
                 (int(n) for n, k in zip(bought, wrong, strict=True) if k < 150), None
             ),
-            "share_of_gain_with_20_percent_of_features": round(
-                float((wrong[0] - wrong[early]) / (wrong[0] - wrong[-1])), 4
-            ),
+            "share_of_gain_with_20_percent_of_features": round(share, 4) if complete else None,
             "bars": {"share_of_gain_with_20_percent_of_features": ">= 0.95"},
             "printed": {
                 "mistakes": {"2200": "< 150", "6000 and more": "100 to 105", "11000": 101},

@@ -1,6 +1,6 @@
 """Five ways to order the same groups: quality against budget, and what is proved of the best of them.
 
-All models are linear and end at the same place; they differ in what they buy first. Run it:
+All models are linear and buy the same groups; they differ in what they buy first. Run it:
 python docs/gallery/orders_compared.py [folder for the picture]
 """
 

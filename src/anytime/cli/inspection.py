@@ -83,7 +83,7 @@ def _print_certificate(certificate: Any) -> None:
         "explained",
         "at most possible",
         "certified",
-        "promised",
+        "promised (of a sixth)" if certificate.selection.schedule == "doubling" else "promised",
     ]
     rows = [
         [number(entry["budget"], 6), share(entry["reached"]), share(entry["ceiling"])]

@@ -61,10 +61,11 @@ class Source:
 
     def path(self, file: str) -> Path:
         """Where ``file`` lies, compressed or not."""
-        if self.folder is None and not os.environ.get(VARIABLE) and (shipped := _found(SHIPPED, file)):
+        shipped = _found(SHIPPED, file) if self.folder is None else None
+        if shipped is not None and not os.environ.get(VARIABLE):
             return shipped
         root = self._root()
-        if found := _found(root, file):
+        if found := _found(root, file) or shipped:
             return found
         raise DataNotFoundError(
             f"data set {self.name!r} needs {file}.gz or {file} in {root}, and neither is there; "

@@ -76,8 +76,8 @@ class Certificate:
     def ceiling(self, budget: ArrayLike) -> Array:
         """What no set of groups within ``budget`` can exceed.
 
-        The value of the best set where all can be tried (up to 14 groups); otherwise the on-line bound of Lemma 4.2.3, read off
-        the run.
+        The value of the best set where all can be tried (squared loss and few groups); otherwise the on-line bound of Lemma
+        4.2.3, read off the run.
         """
         if self.risk <= 0:
             return np.zeros(np.shape(budget))
@@ -85,6 +85,8 @@ class Certificate:
             most = self.selection.upper_bound(budget, self.gamma)
         else:
             costs, values = self.exact
+            if not (np.asarray(budget) >= 0).all():
+                raise ValueError("a budget is a number that is not negative")
             allowed = np.asarray(budget, dtype=np.float64) * (1 + SUM_SLACK)
             # rounding must not put what was reached above what can be
             most = np.maximum(
@@ -198,6 +200,14 @@ class Certificate:
         order = np.asarray(data["order"], dtype=np.intp)
         if order.ndim != 1 or any(array.shape != order.shape for array in arrays.values()):
             raise ValueError("the parts of a certificate do not have the same length")
+        if (
+            len(set(order.tolist())) < order.size
+            or (order < 0).any()
+            or (order >= int(data["n_elements"])).any()
+        ):
+            raise ValueError("a certificate's order is not one of its elements, each once")
+        if (arrays["values"] < 0).any() or (np.diff(arrays["values"]) < 0).any():
+            raise ValueError("a certificate's values do not rise from 0")
         if not all(np.isfinite(array).all() for array in arrays.values()) or (arrays["prices"] < 0).any():
             raise ValueError("a certificate holds a number that is not finite, or a negative price")
         if (np.diff(arrays["costs"], prepend=0.0) < 0).any():

@@ -59,7 +59,12 @@ def parquet_chunks(
 
     found = None
     if labels and isinstance(target, str):
-        found = np.unique(table.to_table(columns=[target]).column(target).to_numpy())
+        column = table.to_table(columns=[target]).column(target)
+        if column.null_count:
+            raise ValueError(
+                f"{path}: the target {target!r} is missing in {column.null_count} rows; drop them first"
+            )
+        found = np.unique(column.to_numpy())
     return read(), found
 
 

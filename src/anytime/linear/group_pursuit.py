@@ -110,7 +110,7 @@ class GroupPursuit(AnytimeModel):
         ridge: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
-        validation_fraction: float = 0.1,
+        validation_fraction: float = 0.2,
         tol: float = 1e-8,
         budget: float | None = None,
         meter: str = "model",
@@ -178,9 +178,10 @@ class GroupPursuit(AnytimeModel):
                 )
             random = check_random_state(self.random_state)
             held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
+            centre, spread = fresh._target_units(targets, weight, loss)
             learned = learn_from_data(
                 X,
-                targets,
+                targets if spread is None else (targets - centre) / spread,
                 weight,
                 arrangement,
                 fresh._recipe(),
@@ -193,6 +194,8 @@ class GroupPursuit(AnytimeModel):
                 n_outputs=fresh._n_outputs(targets),
                 verbose=int(self.verbose),
             )
+            if spread is not None:
+                learned = learned.with_targets_in(centre, spread)
             fresh._set_learned(learned, arrangement, loss)
         self.__dict__ = fresh.__dict__
         return self
@@ -379,9 +382,18 @@ class GroupPursuit(AnytimeModel):
             quality=learned.quality,
         )
         self.ridges_ = learned.ridges
-        self.certificate_ = learned.certificate
+        # What is proved ends where the model ends.
+        self.certificate_ = None if learned.certificate is None else learned.certificate.head(n_stages)
         if learned.kkt_residual is not None:
             self.kkt_residual_ = learned.kkt_residual
+
+    def _target_units(self, targets: NDArray[Any], weight: Array | None, loss: Loss) -> tuple[Any, Any]:
+        """Mean and deviation of the targets, in which a loss of ours is measured; (0, None) where they stay as they are."""
+        if loss.link != "identity" or not isinstance(self.loss, str):
+            return 0.0, None
+        centre = np.average(targets, axis=0, weights=weight)
+        spread = np.sqrt(np.average((targets - centre) ** 2, axis=0, weights=weight))
+        return (centre if self.fit_intercept else 0.0 * centre), np.where(spread > 0, spread, 1.0)
 
     def _loss(self) -> Loss:
         raise NotImplementedError
@@ -453,6 +465,11 @@ class _Stream:
 
     def learned(self, model: GroupPursuit, arrangement: Arrangement) -> Learned:
         """The sequence of what has been gathered."""
+        if (model.ridge == "auto") != (self.fraction > 0):
+            raise ValueError(
+                f"ridge is {model.ridge!r} now, but the stream began with another kind: held-out rows are drawn as they come, "
+                "so set ridge before the first partial_fit"
+            )
         everything = self.train.merged(self.held).standardised()
         choosing = (
             self.fraction > 0

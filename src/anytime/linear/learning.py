@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 
 __all__ = ["Learned", "learn_from_data", "learn_from_moments"]
 
-_FEW_GROUPS = 14  # of which all sets are tried to certify a sequence
+_MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take
 _RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
 
 
@@ -73,6 +73,17 @@ class Learned:
     certificate: Certificate | None
     quality: Array | None = None
     kkt_residual: float | None = None
+
+    def with_targets_in(self, centre: Array, spread: Array) -> Learned:
+        """The same, learned from ``(target - centre) / spread``, in the units of the target. Losses stay in deviations."""
+        block = self.block
+        scaled = LinearBlock(
+            block._columns,
+            [table * spread for table in block.coefficients],
+            intercepts=block.intercepts * spread + centre,
+            centres=block.centres,
+        )
+        return replace(self, block=scaled, base=self.base * spread + centre)
 
 
 # ---------------------------------------------------------------------- squared loss, from moments
@@ -138,7 +149,7 @@ def learn_from_moments(
     )
     risk = 0.5 * float(source.power.sum())
     certificate = _certificate(sequenced.selection, risk, gamma, arrangement, recipe)
-    if arrangement.groups.size <= _FEW_GROUPS:
+    if 2.0**arrangement.groups.size * arrangement.columns.size**2 <= _MOST_WORK:
         certificate = replace(certificate, frontier=partial(_frontier, sequenced.problem, arrangement))
     if ridges is None:
         ridges = np.full(len(tables), sequenced.ridge)
@@ -309,7 +320,8 @@ def learn_from_data(
     weight = np.ones(len(X)) if weight is None else weight
     # a group's best column is one of the user's, not of the whitened ones
     whiten = recipe.whiten == "data" and recipe.selection not in ("single", "forward_single")
-    design = _Design.of(X, weight, arrangement, whiten)
+    # Units come from the rows that the order is learned from; held-out rows are only read in them.
+    design = _Design.of(X, weight if held is None else weight * ~held, arrangement, whiten)
 
     def objective(rows: Any, ridge: float) -> SmoothObjective:
         return SmoothObjective(
@@ -333,7 +345,7 @@ def learn_from_data(
     certificate = None
     if selection is not None and bound is None:
         gamma = _smooth_gamma(problem, design, recipe)
-        certificate = _certificate(selection, problem._risk, gamma, arrangement, recipe)
+        certificate = _certificate(selection, problem.risk, gamma, arrangement, recipe)
     quality = None
     if held is not None:
         quality = -_losses_on(fits, problem.empty(), design.Z[held], y[held], weight[held], loss)

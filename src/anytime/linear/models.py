@@ -50,17 +50,20 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     c_min : float or "auto", default="auto"
         Doubling: the most that the first purchase may cost.
     loss : {"squared", "huber", "poisson"} or Loss, default="squared"
-        Squared loss takes several targets and needs one pass over the data; others refit for every purchase.
+        Squared loss takes several targets and needs one pass over the data; others refit for every purchase. "huber" turns
+        from squares to distances one deviation of ``y`` away.
     ridge : float or "auto", default="auto"
         Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": on held-out rows the best is chosen, for squared loss
         for each prefix by itself, and the sequence ends with the prefix that does best there; then weights are fitted to
         all rows.
     norm_bound : float, default=None
-        Keep ``|w|`` within this ball instead of, or besides, the ridge.
+        Keep ``|w|`` within this ball instead of, or besides, the ridge; weights are of standardised columns for targets in
+        units of their deviations, all targets together.
     fit_intercept : bool, default=True
         The mean of ``y`` is the answer before the first purchase; False: 0 is.
-    validation_fraction : float, default=0.1
-        Share of the rows held out for ``ridge="auto"``; the order is then learned from the others. Not used with a number.
+    validation_fraction : float, default=0.2
+        Share of the rows held out for ``ridge="auto"``; the order is then learned from the others. Not used with a number. Where
+        that makes fewer than 10 rows nothing can be decided on them: the ridge is 1e-3, and all groups are bought.
     tol : float, default=1e-8
         Relative size of the gradient at which a refit ends; squared loss is solved exactly.
     budget, meter, n_jobs
@@ -68,7 +71,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     random_state : int, RandomState or None, default=None
         Draws the held-out rows.
     verbose : int, default=0
-        1: tell of every purchase while it goes on. Ctrl-C ends a fit by refits with the groups bought so far.
+        1: tell of every purchase while a fit by refits goes on (squared loss is done at once). Ctrl-C ends such a fit with the
+        groups bought so far.
 
     Attributes
     ----------
@@ -169,7 +173,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         ridge: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
-        validation_fraction: float = 0.1,
+        validation_fraction: float = 0.2,
         tol: float = 1e-8,
         budget: float | None = None,
         meter: str = "model",
@@ -221,6 +225,10 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
                 raise ValueError(
                     f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
                 )
+        elif labels.get("classes") is not None and not np.array_equal(
+            np.unique(labels["classes"]), self.classes_
+        ):
+            raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}")
         at = np.searchsorted(self.classes_, y)
         at = np.minimum(at, len(self.classes_) - 1)
         if (self.classes_[at] != y).any():

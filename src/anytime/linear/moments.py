@@ -6,13 +6,14 @@ rows that have it, exactly, although that mean is known only at the end: sums ov
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import get_blas_funcs
+from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
@@ -21,6 +22,7 @@ __all__ = ["Moments", "Standardised", "deviations"]
 
 _CHUNK_BYTES = 1 << 26  # of float64 copies made at a time
 _TILE = 256  # rows and columns that are mirrored at a time: a tile and its image stay in the cache
+_ROUNDED = 1e-7  # how negative rounding may make an eigenvalue of given correlations
 _FEW_ROWS = 1000  # enough to know where about the means are
 _CONSTANT = 1e-12  # a column that varies by no more than this share of its size is constant but for rounding
 _SMALLEST = 1e-140  # size of a number whose square, and the share above of it, can still be told from zero
@@ -42,7 +44,7 @@ class Standardised:
         A constant column has scale 1.
     target_mean, target_scale : (k,)
     n_samples : float
-        Total weight.
+        Rows; infinite where only moments are known.
     """
 
     covariance: Array
@@ -90,6 +92,7 @@ class Standardised:
                     f"{name}[{i}, {j}] is {abs(table[i, j]):.3g} times what the variances allow: "
                     "no data has such moments; is target_variance right?"
                 )
+        _refuse_impossible(C, V)
         return cls(
             covariance=C,
             correlation=V,
@@ -99,6 +102,20 @@ class Standardised:
             target_mean=_numbers(target_mean, 0.0, k, "target_mean"),
             target_scale=target_scale,
             n_samples=np.inf,
+        )
+
+
+def _refuse_impossible(C: Array, V: Array) -> None:
+    """Correlations that no columns have together, although each pair could."""
+    factor, slack = None, _ROUNDED * np.eye(len(C))
+    with contextlib.suppress(LinAlgError):
+        factor = cholesky(C + slack, lower=True, check_finite=False)
+    if factor is None:
+        raise ValueError("covariance has a negative eigenvalue: no data has such moments")
+    explained = (solve_triangular(factor, V, lower=True, check_finite=False) ** 2).sum(axis=0)
+    if (explained > 1 + 1e-4).any():
+        raise ValueError(
+            f"the columns would explain {explained.max():.3g} times the variance of a target; is target_variance right?"
         )
 
 
@@ -119,7 +136,7 @@ class Moments:
 
     def __init__(self, n_columns: int, n_targets: int) -> None:
         self.n_columns, self.n_targets = n_columns, n_targets
-        self.weight = 0.0
+        self.weight, self.n_rows = 0.0, 0
         # Near the means, so that squares do not drown the variances; NaN until a value has been seen.
         self.shift = np.full(n_columns, np.nan)
         self.target_shift = np.full(n_targets, np.nan)
@@ -189,6 +206,7 @@ class Moments:
         else:
             self.target_sums += T.sum(axis=0)
         self.weight += float(len(X) if weight is None else weight.sum())
+        self.n_rows += len(X)
         self.sums += totals
         syrk = get_blas_funcs("syrk", dtype=np.float64)
         by_column = bool(Z.flags.f_contiguous)
@@ -224,7 +242,7 @@ class Moments:
         if not np.array_equal(self.shift, other.shift, equal_nan=True):
             raise ValueError("these moments were gathered apart; use beside()")
         total = copy.copy(self)
-        for name in ("weight", "sums", "products", "target_sums", "target_squares", "cross"):
+        for name in ("weight", "n_rows", "sums", "products", "target_sums", "target_squares", "cross"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
         for name in ("gaps", "gap_sums", "gap_targets"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -296,7 +314,7 @@ class Moments:
         C *= per[:, None]
         V = V * per[:, None] * per_target
         power = power * per_target**2
-        return Standardised(C, V, power, mean, scale, target_mean, target_scale, float(self.weight))
+        return Standardised(C, V, power, mean, scale, target_mean, target_scale, float(self.n_rows))
 
 
 def _numbers(given: ArrayLike | None, default: float, size: int, name: str) -> Array:

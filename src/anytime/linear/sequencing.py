@@ -1,4 +1,4 @@
-"""From moments to a sequence of groups with refitted weights: arranging columns, choosing the order, choosing the ridge."""
+"""From moments to a sequence of groups with refitted weights: arranging columns, choosing the order."""
 
 from __future__ import annotations
 

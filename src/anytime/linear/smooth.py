@@ -146,7 +146,7 @@ class SmoothObjective:
             scores=scores,
             gram=Gram(bend, np.empty((0, 0), dtype=self.features.dtype)),
         )
-        self._risk = float(self.weight @ self.loss.per_row(scores, self.y))
+        self.risk = float(self.weight @ self.loss.per_row(scores, self.y))
         self.smoothness = self.loss.smoothness or float(bend.sum())
         self._slope = self.residual(self._empty)
         pull = float((self.weight @ np.abs(self.gradient(scores, self.y))).max())
@@ -187,7 +187,7 @@ class SmoothObjective:
         weights, intercept = point
         scores = self._scores(design, weights, intercept)
         risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (weights**2).sum()
-        return Fit(together, intercept, weights, self._risk - float(risk), scores, gram)
+        return Fit(together, intercept, weights, self.risk - float(risk), scores, gram)
 
     def residual(self, fit: Fit) -> Array:
         """Minus the gradient in every weight: one pass over the data, O(nDK)."""
