@@ -14,7 +14,9 @@ PROGRAMS = sorted(GALLERY.glob("*.py"))
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_program_runs_and_draws(program: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     picture = tmp_path / f"{program.stem}.png"

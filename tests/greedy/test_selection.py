@@ -439,7 +439,7 @@ def test_upper_bound_at_the_edges():
 def test_value_at_a_budget_is_that_of_the_longest_prefix_it_pays(problem):
     table, costs = problem
     selection = greedy(TableOracle(table), costs)
-    budgets = np.arange(-1, sum(costs) + 2) / 2
+    budgets = np.arange(sum(costs) + 3) / 2
     expected = []
     for budget in budgets:
         chosen, spent = 0, 0
@@ -449,6 +449,8 @@ def test_value_at_a_budget_is_that_of_the_longest_prefix_it_pays(problem):
             chosen, spent = chosen | 1 << int(x), spent + costs[x]
         expected.append(table[chosen])
     np.testing.assert_array_equal(selection.value_at(budgets), expected)
+    with pytest.raises(ValueError, match="must not be negative"):
+        selection.value_at(-0.5)
 
 
 # ---------------------------------------------------------------------- one known budget

@@ -239,7 +239,7 @@ def test_no_set_exceeds_the_ceiling_where_a_class_is_rare(name):
 
 
 def test_a_certificate_is_about_the_rows_the_order_was_learned_from():
-    """With held-out rows its risk and its values are those of the others; no share is above 1, and all is all."""
+    """With held-out rows its risk and its values are those of the others; it ends where the model ends."""
     X, y, _ = at.datasets.load("diabetes")
     for model in (
         at.GroupPursuitRegressor(random_state=0).fit(X, y),
@@ -247,8 +247,9 @@ def test_a_certificate_is_about_the_rows_the_order_was_learned_from():
         at.GroupPursuitClassifier(random_state=0).fit(X, y > y.mean()),
     ):
         certificate = model.certificate_
-        total = certificate.selection.costs[-1]  # also of groups that only did harm on held-out rows
-        assert certificate.share(total) == pytest.approx(1.0)
+        assert certificate.selection.order.size == model.n_stages_
+        total = certificate.selection.costs[-1]
+        assert total == pytest.approx(model.stage_costs_[-1])
         assert 0 < certificate.reached(total) <= certificate.ceiling(total) < 1
 
 
@@ -322,6 +323,9 @@ def test_budgets_of_any_shape(model):
     assert certificate.reached(0.0) == 0.0
     with pytest.raises(ValueError, match="budget is NaN"):
         certificate.ceiling(np.nan)
+    for of in (certificate.reached, certificate.ceiling):
+        with pytest.raises(ValueError, match="budget"):
+            of(-1.0)
 
 
 def test_a_summary_has_what_the_functions_say_and_reads_as_a_sentence(model):

@@ -230,7 +230,7 @@ def test_fitting_again_forgets_what_was():
 # ---------------------------------------------------------------------- the ridge
 
 
-def held_out_rows(random_state, n, fraction=0.1):
+def held_out_rows(random_state, n, fraction=0.2):
     random = np.random.default_rng(check_random_state(random_state).randint(2**31))
     return random.random(n) < fraction
 
@@ -259,9 +259,7 @@ def test_each_prefix_has_the_ridge_of_least_held_out_loss_and_the_best_prefix_is
     for t, answer in enumerate(model.stages(X)):
         rows = Rows(X, y, groups, ridge=model.ridges_[t - 1] if t else 0.0, whiten=whiten)
         assert_allclose(answer.scores, rows.answers(order[:t], X), rtol=1e-7)
-    assert_array_equal(
-        model.certificate_.selection.order, order
-    )  # of the whole sequence, on the training rows
+    assert_array_equal(model.certificate_.selection.order, order[:n_stages])  # it ends with the model
 
 
 def test_noise_ends_a_sequence_early_and_many_columns_for_few_rows_ask_for_more_ridge():
@@ -269,7 +267,7 @@ def test_noise_ends_a_sequence_early_and_many_columns_for_few_rows_ask_for_more_
     X = random.normal(size=(300, 30))
     clean, noisy = X @ random.normal(size=30), X[:, 0] + 30 * random.normal(size=300)
     assert Regressor(random_state=0).fit(X, clean).n_stages_ == 30
-    assert Regressor(random_state=0).fit(X, noisy).n_stages_ < 10
+    assert np.mean([Regressor(random_state=seed).fit(X, noisy).n_stages_ for seed in range(8)]) < 15
     wide = random.normal(size=(150, 120))
     signal = wide @ np.concatenate([[20.0], random.normal(size=119)])
     model = Regressor(random_state=0).fit(wide, signal + 3 * random.normal(size=150))
@@ -283,9 +281,9 @@ def test_a_number_is_the_ridge_of_every_prefix():
 
 
 def test_with_too_few_rows_to_hold_out_a_plain_ridge_is_taken():
-    assert_array_equal(Regressor(random_state=0).fit(X, Y).ridges_, 1e-3)
-    assert_array_equal(Classifier(random_state=0).fit(X, LABELS).ridges_, 1e-3)
-    assert Regressor(random_state=0).fit(X, Y).plan_.quality is None
+    assert_array_equal(Regressor(random_state=0).fit(X[:30], Y[:30]).ridges_, 1e-3)
+    assert_array_equal(Classifier(random_state=0).fit(X[:30], LABELS[:30]).ridges_, 1e-3)
+    assert Regressor(random_state=0).fit(X[:30], Y[:30]).plan_.quality is None
 
 
 def test_a_classifier_ends_where_it_does_best_on_held_out_rows():
@@ -331,14 +329,23 @@ def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeyp
 
 
 def test_bounded_weights_stay_within_their_ball_and_have_no_certificate():
-    """The ball is that of the weights of standardised columns, in units of the target."""
+    """The ball is that of the weights of standardised columns, for targets in units of their deviation."""
     model = Regressor(COSTS, norm_bound=0.2, ridge=0.0, whiten="criterion").fit(X, Y)
     assert model.certificate_ is None
     for t, table in enumerate(model.plan_.blocks[0].coefficients):
         own = X[:, columns_of(model, t + 1)].std(axis=0)
-        assert np.linalg.norm(table[:, 0] * own) == pytest.approx(0.2)
+        assert np.linalg.norm(table[:, 0] * own) == pytest.approx(0.2 * Y.std())
     loose = Regressor(COSTS, norm_bound=1e6, ridge=0.0).fit(X, Y)
     assert_allclose(loose.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"norm_bound": 0.5, "ridge": 0.0}, {"loss": "huber", "ridge": 0.01}])
+def test_the_unit_of_the_target_changes_nothing(options):
+    """L7 on the paths that go by refits."""
+    model = Regressor(COSTS, **options).fit(X, Y)
+    other = Regressor(COSTS, **options).fit(X, 1000.0 * Y + 7.0)
+    assert other.order_ == model.order_
+    assert_allclose(other.predict(X, budget=4.0), 1000.0 * model.predict(X, budget=4.0) + 7.0, rtol=1e-6)
 
 
 def test_a_truncated_model_has_the_certificate_of_what_is_left():

@@ -85,13 +85,9 @@ class Certificate:
             most = self.selection.upper_bound(budget, self.gamma)
         else:
             costs, values = self.exact
-            if not (np.asarray(budget) >= 0).all():
-                raise ValueError("a budget is a number that is not negative")
             allowed = np.asarray(budget, dtype=np.float64) * (1 + SUM_SLACK)
-            # rounding must not put what was reached above what can be
-            most = np.maximum(
-                values[np.searchsorted(costs, allowed, side="right") - 1], self.selection.value_at(budget)
-            )
+            reached = self.selection.value_at(budget)  # rounding must not put it above what can be
+            most = np.maximum(values[np.searchsorted(costs, allowed, side="right") - 1], reached)
         return np.asarray(np.minimum(most / self.risk, 1.0))
 
     def share(self, budget: ArrayLike) -> Array:

@@ -332,6 +332,8 @@ def _checked_budget(budget: ArrayLike) -> Array:
     budget = np.asarray(budget, dtype=np.float64)
     if np.isnan(budget).any():
         raise ValueError("budget is NaN; give a number of units")
+    if (budget < 0).any():
+        raise ValueError(f"budget must not be negative; got {budget.min():g}")
     return budget
 
 

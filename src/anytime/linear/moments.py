@@ -136,7 +136,7 @@ class Moments:
 
     def __init__(self, n_columns: int, n_targets: int) -> None:
         self.n_columns, self.n_targets = n_columns, n_targets
-        self.weight, self.n_rows = 0.0, 0
+        self.weight, self.n_rows = 0.0, 0.0
         # Near the means, so that squares do not drown the variances; NaN until a value has been seen.
         self.shift = np.full(n_columns, np.nan)
         self.target_shift = np.full(n_targets, np.nan)
