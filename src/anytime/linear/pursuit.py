@@ -220,7 +220,7 @@ class PursuitOracle:
         """Take a block of rows of the factor out of A in one symmetric update, and drop columns that are bought."""
         syrk = get_blas_funcs("syrk", dtype=np.float64)
         if self._A is None:
-            self._A = np.array(self.problem.covariance, order="F")
+            self._A = self.problem.covariance.T.copy(order="F")  # symmetric, so a plain copy
         wide = np.asfortranarray(pending[:, self._alive].T)
         self._A = syrk(-1.0, wide, beta=1.0, c=self._A, lower=1, overwrite_c=1)
         self._applied = self._filled

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
 from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
@@ -29,6 +30,7 @@ __all__ = [
     "sequence_from_moments",
 ]
 
+_SMALL = 4000  # columns
 MOST_GROUPS = 17  # whose sets are all tried
 
 
@@ -185,7 +187,9 @@ def sequence_from_moments(
         order = choose_sequence(PursuitOracle(problem, "mp"), prices.restart(), recipe).order
         selection = replay(oracle, prices, order)
     else:
-        selection = choose_sequence(oracle, prices, recipe)
+        # Its products are many and small: threads would wait for each other longer than they work.
+        with threadpool_limits(1 if len(S) <= _SMALL else None, user_api="blas"):
+            selection = choose_sequence(oracle, prices, recipe)
     return Sequenced(selection, least_norm(oracle, S), problem, ridge, residual)
 
 
