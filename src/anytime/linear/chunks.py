@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ def parquet_chunks(
 
     Columns of numbers come as float32 where all are, as float64 otherwise; a null is NaN.
     """
-    from pyarrow import dataset, types
+    from pyarrow import dataset, parquet, types
 
     if target is None:
         raise ValueError("target is None; name the column(s) of the Parquet file to predict")
@@ -43,7 +45,9 @@ def parquet_chunks(
     def read() -> Iterator[Chunk]:
         import pandas as pd
 
-        for batch in table.to_batches(batch_size=rows, batch_readahead=1, fragment_readahead=1):
+        # File by file and without reading ahead: a data set's own batches hold several times the memory.
+        files = (parquet.ParquetFile(file, pre_buffer=False) for file in table.files)
+        for batch in chain.from_iterable(file.iter_batches(batch_size=rows) for file in files):
             if not batch.num_rows:
                 continue
             X = np.empty((batch.num_rows, len(names)), dtype=kind, order="F")
@@ -65,7 +69,16 @@ def parquet_chunks(
                 f"{path}: the target {target!r} is missing in {column.null_count} rows; drop them first"
             )
         found = np.unique(column.to_numpy())
-    return read(), found
+    return _one_ahead(read()), found
+
+
+def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """The same chunks, each read while the one before is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, chunks, None)
+        while (chunk := coming.result()) is not None:
+            coming = reader.submit(next, chunks, None)
+            yield chunk
 
 
 def _is_number(kind: Any, types: Any) -> bool:

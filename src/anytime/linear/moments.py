@@ -10,6 +10,7 @@ import contextlib
 import copy
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,7 +192,7 @@ class Moments:
 
     def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
         self.locate(X, Y)
-        Z = np.subtract(X, self.shift, dtype=np.float64)
+        Z = np.subtract(X, self.shift, out=self._workspace(X))
         T = Y - self.target_shift
         totals = Z.sum(axis=0)
         if np.isnan(totals).any():
@@ -222,6 +223,17 @@ class Moments:
         self.cross += Z.T @ T
         with np.errstate(over="ignore"):  # ``standardised`` tells
             self.target_squares += (T**2).sum(axis=0)
+
+    def _workspace(self, X: NDArray[np.floating]) -> Array:
+        """Room for a copy of a chunk, the same as for the chunk before where it fits: fresh pages take time."""
+        work = self.__dict__.get("_work")
+        order: Any = "F" if X.flags.f_contiguous else "C"
+        if work is None or work.shape != X.shape or not work.flags[f"{order}_CONTIGUOUS"]:
+            work = self._work = np.empty(X.shape, order=order)
+        return np.asarray(work)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_work"}
 
     def _add_gaps(self, Z: Array, T: Array, columns: NDArray[np.intp], weight: Array | None) -> None:
         """Count the gaps of ``columns``, then fill them with 0."""
