@@ -7,6 +7,7 @@
 
 #include "blocks.hpp"
 #include "checking.hpp"
+#include "lasso.hpp"
 #include "products.hpp"
 
 using namespace anytime;
@@ -246,6 +247,49 @@ void test_dependent_directions_gain_nothing_and_are_counted() {
   CHECK(close(factor.value, problem.value({0, 1, 4}), 1e-8));
 }
 
+// The conditions of optimality, from scratch: a group in use pulls exactly as hard as its limit, one that is
+// not pulls no harder.
+void test_descent_ends_at_the_optimum() {
+  Random random(4);
+  const std::vector<int64_t> start{0, 2, 3, 6, 6};  // the last group has no column
+  const int64_t m = 6, p = 2;
+  const Numbers x = random_numbers(random, 40 * m), v = random_numbers(random, m * p);
+  Numbers gram(static_cast<size_t>(m * m), 0.0);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < m; ++j) {
+      for (int64_t r = 0; r < 40; ++r)
+        gram[static_cast<size_t>(i * m + j)] +=
+            x[static_cast<size_t>(r * m + i)] * x[static_cast<size_t>(r * m + j)] / 40.0;
+    }
+  }
+  const Numbers limits{0.1, 0.5, 1.5, 1.0}, curvature{4.0, 4.0, 4.0, 4.0}, tolerance(4, 1e-9);
+  Numbers weights(static_cast<size_t>(p * m), 0.0), gradient(v), spare(static_cast<size_t>(3 * p));
+  const GroupLasso problem{
+      .gram = gram.data(), .start = start, .limits = limits, .curvature = curvature, .n_outputs = p};
+  CHECK(descend(problem, weights.data(), gradient.data(), tolerance.data(), 100'000, spare.data()));
+  for (size_t g = 0; g < limits.size(); ++g) {
+    double pull = 0.0, length = 0.0, agree = 0.0;
+    for (int64_t j = start[g]; j < start[g + 1]; ++j) {
+      for (int64_t c = 0; c < p; ++c) {
+        double left = v[static_cast<size_t>(c * m + j)];
+        for (int64_t i = 0; i < m; ++i)
+          left -= gram[static_cast<size_t>(j * m + i)] * weights[static_cast<size_t>(c * m + i)];
+        const double w = weights[static_cast<size_t>(c * m + j)];
+        CHECK(close(gradient[static_cast<size_t>(c * m + j)], left, 1e-8));
+        pull += left * left;
+        length += w * w;
+        agree += left * w;
+      }
+    }
+    if (length > 0.0) {
+      CHECK(close(std::sqrt(pull), limits[g], 1e-6));
+      CHECK(close(agree, std::sqrt(pull * length), 1e-6));
+    } else {
+      CHECK(std::sqrt(pull) <= limits[g] + 1e-6);
+    }
+  }
+}
+
 }  // namespace
 
 void test_linear() {
@@ -253,4 +297,5 @@ void test_linear() {
   test_linear_outputs_skip_what_is_missing();
   test_gains_and_purchases_are_those_of_elimination();
   test_dependent_directions_gain_nothing_and_are_counted();
+  test_descent_ends_at_the_optimum();
 }
