@@ -50,6 +50,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         (realised budgets, ``answer``, ``stages``, ``cost``) use one.
     """
 
+    _finite: bool | str = (
+        False  # what scikit-learn's ``ensure_all_finite`` is for a model that takes missing values
+    )
+
     plan_: Plan
     costs: Any
     budget: float | None
@@ -257,7 +261,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
-        finite = not self.__sklearn_tags__().input_tags.allow_nan
+        finite = self._finite if self.__sklearn_tags__().input_tags.allow_nan else True
         checked = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
         return np.asarray(checked)
 

@@ -362,3 +362,42 @@ def test_a_truncated_model_has_the_certificate_of_what_is_left():
 def test_an_order_of_its_own_does_not_go_with_doubling(selection):
     with pytest.raises(ValueError, match="has an order of its own"):
         Regressor(selection=selection, schedule="doubling", ridge=0.1, budget=2.0).fit(X, Y)
+
+
+def test_infinite_values_are_refused_by_predictions_too():
+    model = Regressor(COSTS, ridge=0.01).fit(X, Y)
+    strange = X[:3].copy()
+    strange[1, 2] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(strange)
+
+
+def test_missing_labels_are_named():
+    labels = np.array(["a", "b"] * (len(X) // 2), dtype=object)
+    labels[5] = None
+    with pytest.raises(ValueError, match="no label in 1 rows, the first of them row 5"):
+        Classifier(ridge=0.1).fit(X, labels)
+
+
+def test_a_session_ends_where_a_group_cannot_be_had():
+    """Every later refit needs the group too: the answer is that of the stage before, and says so."""
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    model = Regressor(ridge=0.01).fit(frame, Y)
+    broken = model.order_[2]
+
+    def extractor(name):
+        def value(row):
+            if name == broken:
+                raise RuntimeError("down")
+            return row[name]
+
+        return value
+
+    features = at.Features({name: extractor(name) for name in frame.columns})
+    session = at.Session(model, features)
+    answer = session.predict(frame.iloc[0].to_dict())
+    assert answer.stage == 2
+    assert not answer.complete
+    assert broken in answer.failures
+    assert session.reason == "failed"
+    assert answer.prediction == pytest.approx(model.predict(frame[:1], budget=2.0)[0])

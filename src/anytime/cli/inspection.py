@@ -94,8 +94,8 @@ def _print_certificate(certificate: Any) -> None:
     schedule = certificate.selection.schedule
     rival = "a sixth of the budget" if schedule == "doubling" else "the budget"
     print_text(
-        f"explained: share of the loss of a constant answer that is removed; certified: how much of what any groups of that "
-        f"price could explain; promised: the same before data is seen, against groups that cost {rival}"
+        "explained: share of the loss of a constant answer that is removed, less the ridge; certified: how much of what any "
+        f"groups of that price could explain; promised: the same before data is seen, against groups that cost {rival}"
     )
 
 

@@ -22,7 +22,8 @@ __all__ = ["Certificate"]
 class Certificate:
     """A guarantee for every budget, on the rows that the sequence was chosen on.
 
-    Values are shares of the risk before anything is bought: for squared loss, of the variance. Nothing is said of new rows.
+    Values are shares of the risk before anything is bought: for squared loss, of the variance. They are of the objective that was
+    maximised, so the ridge is taken off; nothing is said of new rows.
 
     Parameters
     ----------

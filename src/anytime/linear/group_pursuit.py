@@ -61,12 +61,15 @@ def _refuse_to_do_without_rows(model: GroupPursuit, error: type[Exception] = Val
     if not keeps_moments(model):
         raise error(
             "second moments suffice for squared loss with an intercept and no norm_bound only; here "
-            f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: use fit"
+            f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: "
+            "use fit, or set loss='squared'"
         )
 
 
 class GroupPursuit(AnytimeModel):
     """What classifier and regressor share."""
+
+    _finite = "allow-nan"  # a weight times infinity says nothing
 
     certificate_: Certificate | None
     ridges_: Array

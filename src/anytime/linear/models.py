@@ -217,6 +217,12 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         if extra := set(labels) - {"classes"}:
             raise TypeError(f"unexpected argument {extra.pop()!r}")
         y = column_or_1d(y, warn=True)
+        if y.dtype == object and (
+            missing := [i for i, label in enumerate(y) if label is None or label != label]
+        ):
+            raise ValueError(
+                f"y holds no label in {len(missing)} rows, the first of them row {missing[0]}; drop them"
+            )
         check_classification_targets(y)
         if reset:
             given = labels.get("classes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Layout:
         Positions that a group's vector fills, in the order in which ``FeatureCosts`` lists the group's columns.
     closures : list of tuple of int
         Each group with all it requires, requirements first, itself last.
+    refits : bool
+        Whether every stage needs all that the stages before it need: where one cannot be had, the run ends.
     native : list of bool
         Whether a block is a plain forest, many stages of which run in one native call.
     """
@@ -54,6 +57,10 @@ class Layout:
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.native = [probe.is_native(b) for b in range(len(plan.blocks))]
+        # A stage that needs all that earlier ones need: without one of its groups, none after it can be had either.
+        nested = all(np.isin(a, b).all() for a, b in pairwise(plan.stage_groups))
+        replacing = plan.replaces is not None and bool(np.all(plan.replaces))
+        self.refits = plan.weights is not None or (replacing and nested)
         self.allows_missing = bool(model.__sklearn_tags__().input_tags.allow_nan)
         if features is not None:
             self._check(features)

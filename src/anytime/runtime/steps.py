@@ -227,7 +227,7 @@ class Steps:
         layout, failures = self.layout, self.walk.example.failures
         asked = layout.names[next(g for g in groups if failed in layout.closures[g])]
         failures.setdefault(asked, f"requires {layout.names[failed]!r}, which could not be had")
-        if layout.plan.weights is not None:
+        if layout.refits:
             self.blocked = True
             return "failed"
         self.walk.skip(s)

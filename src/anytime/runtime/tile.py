@@ -315,5 +315,5 @@ class Tile:
 
     def _fail(self, s: int, i: int) -> None:
         """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
-        if self.plan.weights is None:
+        if not self.layout.refits:
             self._send_on(s, np.array([i]))
