@@ -131,7 +131,9 @@ def test_reads_parquet_compressed_and_other_separators(
 
 def test_reads_a_pipe(folder: Path, tmp_path: Path) -> None:
     given = (folder / "patients.csv").read_text()
-    run("fit", "-", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime", given=given)
+    said = run("fit", "-", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime", given=given).stdout
+    assert "240 rows, 5 columns" in said
+    assert (tmp_path / "m.anytime").exists()
 
 
 def test_saved_row_numbers_are_no_feature(patients: pd.DataFrame, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def inspect(
     _print_stages(loaded)
     if getattr(loaded, "certificate_", None) is not None:
         _print_certificate(loaded.certificate_)
+        _print_guarantees(loaded.certificate_)
 
 
 def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
@@ -99,6 +100,23 @@ def _print_certificate(certificate: Any) -> None:
     )
 
 
+def _print_guarantees(certificate: Any) -> None:
+    """What theory promises of such a run, whatever the data, given its gamma."""
+    rows = [
+        [
+            entry["theorem"] + ("" if entry["proved"] else " (conjecture)"),
+            entry["name"],
+            "at every budget" if entry["budgets"] == "every" else "at the costs of purchases",
+            f"{entry['cost_factor']:g}",
+            f"{entry['share']:.1%}",
+        ]
+        for entry in certificate.guarantees()
+    ]
+    if rows:
+        header = ["<theorem", "<of", "<where", "budget / rival", "at least"]
+        print_table(header, rows, title="Guarantees")
+
+
 def _details(model: Any) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
@@ -112,7 +130,11 @@ def _details(model: Any) -> dict[str, Any]:
         "held_out_loss": None if plan.quality is None else (-plan.quality).tolist(),
         "certificate": None
         if certificate is None
-        else {"gamma": certificate.gamma, "budgets": certificate.summary()},
+        else {
+            "gamma": certificate.gamma,
+            "budgets": certificate.summary(),
+            "guarantees": certificate.guarantees(),
+        },
     }
 
 

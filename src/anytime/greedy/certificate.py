@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.greedy.bounds import doubling_bound, greedy_bound
+from anytime.greedy.bounds import GUARANTEES, doubling_bound, greedy_bound
 from anytime.greedy.prices import SUM_SLACK
 from anytime.greedy.selection import Selection
 
@@ -116,6 +116,35 @@ class Certificate:
         spent = np.concatenate([[0.0], self.selection.costs])[self.selection.n_affordable(budget)]
         against = float(budget if rival is None else rival)
         return float(greedy_bound(1.0, float(spent), against, gamma=self.gamma)) if against > 0 else 0.0
+
+    def guarantees(self) -> list[dict[str, Any]]:
+        """The theorems that hold of this run, with their numbers.
+
+        Each promises at least ``share`` of the best set that costs a ``cost_factor``-th of the budget, at the costs of prefixes or
+        at every budget. For a greedy run Theorem 3.3.2, whose constant is the gamma known here; for doubling Theorem 4.4.4 and the
+        conjectured factor of 4, for which ``proved`` is False. What rests on ``elementwise_ratio`` is left out: only enumeration
+        finds that.
+        """
+        stuck = self.selection.schedule == "doubling" and not self.selection.doubling_capable
+        if not self.theory or stuck:
+            return []
+        budgets = "every" if self.selection.schedule == "doubling" else "prefixes"
+        return [
+            {
+                "name": guarantee.name,
+                "theorem": guarantee.theorem,
+                "share": guarantee.share(self.gamma),
+                "cost_factor": guarantee.cost_factor,
+                "budgets": guarantee.budgets,
+                "proved": guarantee.proved,
+            }
+            for guarantee in GUARANTEES
+            if guarantee.budgets == budgets
+            and (
+                guarantee.constant == "spectral_gamma"
+                or (budgets == "every" and guarantee.constant == "submodularity_ratio")
+            )
+        ]
 
     def summary(self, budgets: ArrayLike | None = None) -> list[dict[str, float]]:
         """One entry per budget: what is reached, the ceiling, the certified share and the promised one."""

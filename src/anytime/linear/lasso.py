@@ -16,6 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dpotri
 
 from anytime._native import group_lasso_descend
+from anytime.linear.moments import checked_moments
 
 Array = NDArray[np.float64]
 
@@ -321,23 +322,8 @@ class _Problem:
 def _checked(
     S: ArrayLike, V: ArrayLike, start: ArrayLike, weights: ArrayLike
 ) -> tuple[Array, Array, NDArray[np.int64], Array]:
-    S = np.asarray(S, dtype=np.float64)
-    V = np.asarray(V, dtype=np.float64)
-    V = V[:, None] if V.ndim == 1 else V
-    start = np.asarray(start, dtype=np.int64)
+    S, V, start = checked_moments(S, V, start)
     weights = np.asarray(weights, dtype=np.float64)
-    if S.ndim != 2 or S.shape[0] != S.shape[1] or V.ndim != 2 or V.shape[0] != S.shape[0]:
-        raise ValueError(f"S must be (D, D) and V (D,) or (D, P), not {S.shape} and {V.shape}")
-    if not np.isfinite(S).all() or not np.isfinite(V).all():
-        raise ValueError("S and V must be finite")
-    if (
-        start.ndim != 1
-        or start.size == 0
-        or start[0] != 0
-        or start[-1] != len(S)
-        or (np.diff(start) < 0).any()
-    ):
-        raise ValueError(f"start must rise from 0 to the {len(S)} columns of S")
     if weights.shape != (start.size - 1,) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
             f"weights must be one finite number for each of {start.size - 1} groups, none negative"

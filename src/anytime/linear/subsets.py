@@ -14,6 +14,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.linear.moments import checked_moments
+
 Array = NDArray[np.float64]
 Number = TypeVar("Number", np.float64, np.int64)
 
@@ -272,19 +274,8 @@ def _subset_sums(values: NDArray[Number]) -> NDArray[Number]:
 def _checked(
     S: ArrayLike, V: ArrayLike, start: ArrayLike, costs: ArrayLike, ridge: float, penalty: ArrayLike | None
 ) -> tuple[Array, Array, NDArray[np.int64], Array]:
-    S, V = np.asarray(S, dtype=np.float64), np.asarray(V, dtype=np.float64)
-    V = V[:, None] if V.ndim == 1 else V
-    start, prices = np.asarray(start, dtype=np.int64), np.asarray(costs, dtype=np.float64)
-    if S.ndim != 2 or S.shape[0] != S.shape[1] or V.ndim != 2 or V.shape[0] != S.shape[0]:
-        raise ValueError(f"S must be (D, D) and V (D,) or (D, P), not {S.shape} and {V.shape}")
-    if (
-        start.ndim != 1
-        or start.size == 0
-        or start[0] != 0
-        or start[-1] != len(S)
-        or (np.diff(start) < 0).any()
-    ):
-        raise ValueError(f"start must rise from 0 to the {len(S)} columns of S")
+    S, V, start = checked_moments(S, V, start)
+    prices = np.asarray(costs, dtype=np.float64)
     if start.size - 1 > _MOST_GROUPS:
         raise ValueError(
             f"{start.size - 1} groups have too many subsets to look at them all; at most {_MOST_GROUPS}"
@@ -298,6 +289,6 @@ def _checked(
     pull = np.eye(len(S)) if penalty is None else np.asarray(penalty, dtype=np.float64)
     if pull.shape != S.shape:
         raise ValueError(f"penalty must have the shape of S, {S.shape}, not {pull.shape}")
-    if not np.isfinite(S).all() or not np.isfinite(V).all() or not np.isfinite(pull).all():
-        raise ValueError("S, V and penalty must be finite")
+    if not np.isfinite(pull).all():
+        raise ValueError("penalty must be finite")
     return S + ridge * pull, V, start, prices
