@@ -120,10 +120,10 @@ class Certificate:
     def guarantees(self) -> list[dict[str, Any]]:
         """The theorems that hold of this run, with their numbers.
 
-        Each promises at least ``share`` of the best set that costs a ``cost_factor``-th of the budget, at the costs of prefixes or
-        at every budget. For a greedy run Theorem 3.3.2, whose constant is the gamma known here; for doubling Theorem 4.4.4 and the
-        conjectured factor of 4, for which ``proved`` is False. What rests on ``elementwise_ratio`` is left out: only enumeration
-        finds that.
+        Each promises at least ``share`` of the best set that costs a ``cost_factor``-th of the budget, at the costs of prefixes
+        or at every budget. For a greedy run Theorem 3.3.2, whose constant is the gamma known here; for doubling Theorem 4.4.4
+        and the conjectured factor of 4, for which ``proved`` is False. What rests on ``elementwise_ratio`` is left out: only
+        enumeration finds that.
         """
         stuck = self.selection.schedule == "doubling" and not self.selection.doubling_capable
         if not self.theory or stuck:
