@@ -1,0 +1,1 @@
+"""Boosting: gradient descent in a space of functions, one weak learner at a time."""
