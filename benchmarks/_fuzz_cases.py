@@ -16,9 +16,11 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 
 from anytime import files
+from anytime.blocks import LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
-from anytime.plan import LinearBlock, MarginRule, Plan, ScoreRule
+from anytime.plan import Plan
+from anytime.rules import MarginRule, ScoreRule
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers.columns import Columns

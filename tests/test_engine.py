@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from anytime._native import StopFlag
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
-from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
+from anytime.plan import Plan
+from anytime.rules import MarginRule, ScoreRule
 from anytime.testing.strategies import plans
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock

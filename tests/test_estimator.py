@@ -16,8 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
+from anytime.blocks import LinearBlock
 from anytime.estimator import AnytimeModel, ClassifierFace
-from anytime.plan import LinearBlock, MarginRule, Plan
+from anytime.plan import Plan
+from anytime.rules import MarginRule
 from anytime.testing import check_anytime_estimator
 from anytime.testing.checks import CHECKS
 

@@ -19,10 +19,11 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, RegressorFace
 from anytime.files import BadFileError, container, describe, estimators, load, save
-from anytime.plan import FunctionBlock, LinearBlock, Plan
+from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
+from anytime.blocks import LinearBlock
 from anytime.engine import Run
 from anytime.files import BadFileError, describe, load
-from anytime.plan import LinearBlock, Plan
+from anytime.plan import Plan
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import _fuzz_cases as cases

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.features import Extractor, Features
 from anytime.losses import LINKS
-from anytime.plan import FunctionBlock, LinearBlock, Plan
+from anytime.plan import Plan
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
 

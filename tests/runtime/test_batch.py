@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.engine import Run
 from anytime.features import Extractor, Features
-from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan
+from anytime.plan import Plan
+from anytime.rules import MarginRule
 from anytime.runtime import BatchSession, StopFlag
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from anytime._native import StopFlag
+from anytime.blocks import FunctionBlock
 from anytime.costs import FeatureCosts
 from anytime.features import Extractor, Features
-from anytime.plan import FunctionBlock
 from anytime.runtime import Session
 from anytime.runtime.timing import Pace
 from tests.runtime.bench import Clock, features_of, linear_plan, model_of, slow_features, timed_plan

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from anytime.blocks import FunctionBlock
 from anytime.costs import FeatureCosts
 from anytime.engine import Run
 from anytime.features import ExtractionError, Extractor, Features
 from anytime.losses import LINKS
-from anytime.plan import FunctionBlock, Plan
+from anytime.plan import Plan
 from anytime.runtime import BatchSession, Session, replay
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, RegressorByHand, features_of, linear_plan, model_of

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.features import Features
-from anytime.plan import FunctionBlock, LinearBlock, MarginRule, Plan, ScoreRule
+from anytime.plan import Plan
+from anytime.rules import MarginRule, ScoreRule
 from anytime.runtime import Session
 from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock

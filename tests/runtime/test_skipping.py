@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anytime.plan import MarginRule
+from anytime.rules import MarginRule
 from anytime.runtime.skipping import MarginSkips
 from tests.reference.next_stage import next_stage
 from tests.runtime.bench import linear_plan

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 
-from anytime.plan import FunctionBlock
+from anytime.blocks import FunctionBlock
 from anytime.runtime import BatchSession, Session
 from anytime.trees import make_anytime
 from tests.runtime.bench import features_of, linear_plan, model_of

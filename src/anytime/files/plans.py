@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.blocks import Block, LinearBlock
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
-from anytime.plan import Block, LinearBlock, MarginRule, Plan, Rule, ScoreRule
+from anytime.plan import Plan
+from anytime.rules import MarginRule, Rule, ScoreRule
 from anytime.trees.block import TreeBlock
 
 __all__ = ["count_stages", "read_plan", "write_plan"]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from anytime.blocks import LinearBlock
 from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
 from anytime.linear.lasso import group_lasso_path
@@ -38,7 +39,6 @@ from anytime.linear.smooth import (
 )
 from anytime.linear.tuning import RIDGES, OrderedRefits, by_ridge, order_ridge, tuned
 from anytime.losses import Loss, training_loss
-from anytime.plan import LinearBlock
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,8 @@ from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.losses import LINKS
-from anytime.plan import Array, Rule
+from anytime.plan import Array
+from anytime.rules import Rule
 from anytime.runtime.skipping import MarginSkips
 
 Groups = NDArray[np.int32]

@@ -13,7 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.plan import Array, MarginRule, Plan
+from anytime.plan import Array, Plan
+from anytime.rules import MarginRule
 
 _FEW = 2  # a single filter is met in passing; there is nothing to jump over
 

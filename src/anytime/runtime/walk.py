@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.engine import Run, Stop
-from anytime.plan import Array, Rule
+from anytime.plan import Array
+from anytime.rules import Rule
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Groups, Layout
 

@@ -8,8 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from anytime._native import row_products
+from anytime.blocks import Block, FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
-from anytime.plan import Block, FunctionBlock, LinearBlock, MarginRule, Plan
+from anytime.plan import Plan
+from anytime.rules import MarginRule
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import Forest
-from anytime.plan import Array, Block, State
+from anytime.blocks import Block, State
+from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 
 _SCALARS = ("n_outputs", "n_features", "float32_input", "shift")

@@ -1,0 +1,194 @@
+"""What stages compute: runs of consecutive stages that share an evaluator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime._native import Forest, linear_outputs
+
+Array = NDArray[np.float64]
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description, arrays
+
+__all__ = ["Block", "FunctionBlock", "LinearBlock", "State"]
+
+
+class Block(ABC):
+    """One or more consecutive stages that share an evaluator."""
+
+    kind: ClassVar[str]
+    n_stages: int
+    width: int  # how many numbers a stage gives per row
+    forest: Forest | None = None  # given by a block of trees: the engine then runs its stages natively
+
+    @abstractmethod
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        """Columns that ``stage`` may read, increasing."""
+
+    @abstractmethod
+    def outputs(self, stage: int, X: Array) -> Array:
+        """What ``stage`` gives for each row of ``X``, (n, width). May read only ``columns(stage)``."""
+
+    @abstractmethod
+    def head(self, n_stages: int) -> Block:
+        """The first ``n_stages`` stages."""
+
+    def scaled(self, by: float) -> Block:
+        """The same stages with all outputs multiplied."""
+        raise TypeError(f"the outputs of a {type(self).__name__} cannot be scaled")
+
+    def state(self) -> State:
+        """What a file keeps of this block."""
+        raise TypeError(f"a {type(self).__name__} holds a Python function and cannot be saved to a file")
+
+
+class LinearBlock(Block):
+    """Linear stages over columns in the order of purchase: stage ``t`` reads the first ``ends[t]`` of them, with its own weights.
+
+    It gives ``intercepts[t] + (x[columns[:ends[t]]] - centres[:ends[t]]) @ coefficients[t]``. One stage is a plain linear step;
+    several that each replace the answer before are a path of refitted prefixes, of which only the last one asked for is computed.
+
+    Parameters
+    ----------
+    columns : (m,) int
+    coefficients : (m, width), or a sequence of (ends[t], width)
+        One table per stage; a single table is a single stage.
+    intercepts : (S, width), default=None
+        Zero when not given.
+    centres : (m,) float, default=None
+        Subtracted from the columns, and what a missing value counts as. When not given a missing value spoils the sum.
+    """
+
+    kind = "linear"
+
+    def __init__(
+        self,
+        columns: ArrayLike,
+        coefficients: Any,
+        *,
+        intercepts: ArrayLike | None = None,
+        centres: ArrayLike | None = None,
+    ) -> None:
+        self._columns = np.asarray(columns, dtype=np.int32)
+        single = len(coefficients) == 0 or np.ndim(coefficients[0]) < 2
+        tables = [np.atleast_2d(np.asarray(coefficients))] if single else coefficients
+        self.coefficients = tuple(np.ascontiguousarray(table, dtype=np.float64) for table in tables)
+        self.n_stages = len(self.coefficients)
+        self.width = self.coefficients[0].shape[1]
+        given = np.zeros((self.n_stages, self.width)) if intercepts is None else intercepts
+        self.intercepts = np.ascontiguousarray(given, dtype=np.float64)
+        self.centres = None if centres is None else np.ascontiguousarray(centres, dtype=np.float64)
+        self._check()
+
+    def _check(self) -> None:
+        m = self._columns.size
+        ends = [len(table) for table in self.coefficients]
+        if ends[-1] != m or ends != sorted(ends):
+            raise ValueError(f"{m} columns but {', '.join(map(str, ends[-3:]))} rows of coefficients")
+        if any(table.shape[1] != self.width for table in self.coefficients):
+            raise ValueError("all stages of a linear block have the same width")
+        if self.intercepts.shape != (self.n_stages, self.width):
+            raise ValueError(f"intercepts must have shape ({self.n_stages}, {self.width})")
+        if self.centres is not None and self.centres.shape != (m,):
+            raise ValueError(f"{m} columns but {self.centres.size} centres")
+        if m and self._columns.min() < 0:
+            raise ValueError("a column's position is not negative")
+        if not all(np.isfinite(table).all() for table in self.coefficients):
+            raise ValueError("coefficients must be finite")
+        if (
+            not np.isfinite(self.intercepts).all()
+            or not np.isfinite(0.0 if self.centres is None else self.centres).all()
+        ):
+            raise ValueError("intercepts and centres must be finite")
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return np.unique(self._columns[: len(self.coefficients[stage])])
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        table = self.coefficients[stage]
+        m = len(table)
+        centres = None if self.centres is None else self.centres[:m]
+        return linear_outputs(X, self._columns[:m], centres, table, self.intercepts[stage])
+
+    def head(self, n_stages: int) -> LinearBlock:
+        if n_stages == self.n_stages:
+            return self
+        tables = self.coefficients[:n_stages]
+        m = len(tables[-1])
+        centres = None if self.centres is None else self.centres[:m]
+        return LinearBlock(self._columns[:m], tables, intercepts=self.intercepts[:n_stages], centres=centres)
+
+    def scaled(self, by: float) -> LinearBlock:
+        tables = [table * by for table in self.coefficients]
+        return LinearBlock(self._columns, tables, intercepts=self.intercepts * by, centres=self.centres)
+
+    def state(self) -> State:
+        arrays: dict[str, NDArray[Any]] = {
+            "columns": self._columns,
+            "coefficients": np.concatenate(self.coefficients),
+        }
+        if self.n_stages > 1:
+            arrays["ends"] = np.array([len(table) for table in self.coefficients], dtype=np.int64)
+        if self.intercepts.any():
+            arrays["intercepts"] = self.intercepts
+        if self.centres is not None:
+            arrays["centres"] = self.centres
+        return {}, arrays
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearBlock:
+        """Read what ``state`` gave."""
+        tables = [arrays["coefficients"]]
+        if "ends" in arrays:
+            ends = [int(end) for end in arrays["ends"]]
+            if not ends or min(ends) < 0 or sum(ends) != len(tables[0]):
+                raise ValueError("the table of a linear block does not fit its stages")
+            tables = np.split(tables[0], np.cumsum(ends)[:-1])
+        return cls(
+            arrays["columns"], tables, intercepts=arrays.get("intercepts"), centres=arrays.get("centres")
+        )
+
+
+class FunctionBlock(Block):
+    """One stage given by a Python function of ``X[:, columns]``: another library's model, a network's exit.
+
+    Parameters
+    ----------
+    columns : (m,) int
+    function : callable
+        From (n, m) to (n, width), or (n,) when ``width`` is 1. Row by row: what it says of a row may not depend on the
+        other rows, because rows are worked on in whatever company time and budget allow.
+    width : int
+    """
+
+    kind = "function"
+    n_stages = 1
+
+    def __init__(self, columns: ArrayLike, function: Callable[[Array], ArrayLike], width: int = 1) -> None:
+        self._columns = np.asarray(columns, dtype=np.int32)
+        self.function = function
+        self.width = width
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return np.unique(self._columns)
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        out = np.asarray(self.function(X[:, self._columns]), dtype=np.float64)
+        if self.width == 1 and out.ndim == 1:
+            out = out[:, None]
+        if out.shape != (len(X), self.width):
+            raise ValueError(
+                f"the function of a stage returned shape {out.shape}, but needs {(len(X), self.width)}"
+            )
+        return out
+
+    def head(self, n_stages: int) -> FunctionBlock:
+        return self
+
+    def scaled(self, by: float) -> FunctionBlock:
+        function = self.function
+        return FunctionBlock(self._columns, lambda X: by * np.asarray(function(X)), self.width)
