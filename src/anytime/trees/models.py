@@ -21,21 +21,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
-    check_is_fitted,
     column_or_1d,
     has_fit_parameter,
     validate_data,
 )
 
-from anytime.costs import BoundCosts, FeatureCosts
-from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.costs import BoundCosts
+from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
-from anytime.trees.importers import Columns, Imported, import_trees
+from anytime.trees.importers import Imported, import_trees
 from anytime.trees.judging import ordered
-from anytime.trees.names import column_names, same_names
 from anytime.trees.ordering import OrderingLog
+from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
 
 if TYPE_CHECKING:
@@ -56,10 +55,9 @@ class NothingToFit:
         return f"<the trees of {self.source}>"
 
 
-class ImportedModel(AnytimeModel):
+class ImportedModel(ColumnModel):
     """What classifier and regressor share."""
 
-    columns_: Columns
     source_: str
     ordering_: OrderingLog | None
 
@@ -160,11 +158,6 @@ class ImportedModel(AnytimeModel):
         self._adopt(imported, costs, (take_rows(X, held), y[held], held_weight) if held.size else None)
         self.estimator_ = estimator
 
-    def _bound_costs(self) -> BoundCosts:
-        """Prices of the columns that the model has."""
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return FeatureCosts.coerce(self.costs, self.n_features_in_, names).bind(self.n_features_in_, names)
-
     def _adopt(self, imported: Imported, costs: BoundCosts, held: Held | None) -> None:
         """Take over the trees of one model, ordered by held-out data when there is some."""
         trees = imported.trees
@@ -207,45 +200,6 @@ class ImportedModel(AnytimeModel):
             return X, target, None
         present = np.flatnonzero(weight)
         return X[present], target[present], weight[present]
-
-    # ------------------------------------------------------------------ how the library reads a row
-
-    @property
-    def categories_(self) -> dict[int, list[Any]]:
-        """Columns whose values are categories, each with its categories."""
-        return self.columns_.categories
-
-    @property
-    def _reads_rows_as_they_are(self) -> bool:
-        return self.columns_.are_plain
-
-    def _matrix(self, X: Any) -> Array:
-        """(n, d) numbers as the trees compare them."""
-        if self.columns_.are_plain and not has_categories(X):
-            return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
-        return self.columns_.encode(X)
-
-    def _checked(self, X: Any) -> Array:
-        check_is_fitted(self, "plan_")
-        X = self._under_known_names(X)
-        if self.columns_.are_plain and not has_categories(X):
-            X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-            checked = np.asarray(X)
-        else:
-            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
-            checked = self._matrix(X)
-        self.columns_.check_finite(checked)
-        return checked
-
-    def _under_known_names(self, X: Any) -> Any:
-        """A table whose names have blanks where LightGBM knows underscores, under the names it knows."""
-        known = getattr(self, "feature_names_in_", None)
-        if known is None or not hasattr(X, "set_axis"):
-            return X
-        names = column_names(X)
-        if names is None or names == list(known) or not same_names(names, known):
-            return X
-        return X.set_axis(list(known), axis=1)
 
     # ------------------------------------------------------------------ training data
 
@@ -295,16 +249,12 @@ class ImportedModel(AnytimeModel):
     # ------------------------------------------------------------------ files and tags
 
     def _file_state(self) -> dict[str, Any]:
-        return {"source": self.source_, "columns": self.columns_.state()}
+        return {**super()._file_state(), "source": self.source_}
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
         self.source_ = str(state["source"])
-        self.columns_ = Columns.from_state(state["columns"])
         self.ordering_ = None
-        if self.columns_.n_features != self.n_features_in_:
-            raise ValueError(
-                f"{self.columns_.n_features} columns are described, but the model has {self.n_features_in_}"
-            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,0 +1,76 @@
+"""How a model of trees reads a row: categories become the codes that its trees compare, everything else stays a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from anytime.costs import BoundCosts, FeatureCosts
+from anytime.estimator import AnytimeModel
+from anytime.plan import Array
+from anytime.trees.importers.columns import Columns
+from anytime.trees.names import column_names, same_names
+from anytime.trees.rows import has_categories
+
+__all__ = ["ColumnModel"]
+
+
+class ColumnModel(AnytimeModel):
+    """A model that knows how its columns are read (``columns_``)."""
+
+    columns_: Columns
+
+    def _bound_costs(self) -> BoundCosts:
+        """Prices of the columns that the model has."""
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        return FeatureCosts.coerce(self.costs, self.n_features_in_, names).bind(self.n_features_in_, names)
+
+    @property
+    def categories_(self) -> dict[int, list[Any]]:
+        """Columns whose values are categories, each with its categories."""
+        return self.columns_.categories
+
+    @property
+    def _reads_rows_as_they_are(self) -> bool:
+        return self.columns_.are_plain
+
+    def _matrix(self, X: Any) -> Array:
+        """(n, d) numbers as the trees compare them."""
+        if self.columns_.are_plain and not has_categories(X):
+            return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
+        return self.columns_.encode(X)
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self, "plan_")
+        X = self._under_known_names(X)
+        if self.columns_.are_plain and not has_categories(X):
+            X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+            checked = np.asarray(X)
+        else:
+            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            checked = self._matrix(X)
+        self.columns_.check_finite(checked)
+        return checked
+
+    def _under_known_names(self, X: Any) -> Any:
+        """A table whose names have blanks where LightGBM knows underscores, under the names it knows."""
+        known = getattr(self, "feature_names_in_", None)
+        if known is None or not hasattr(X, "set_axis"):
+            return X
+        names = column_names(X)
+        if names is None or names == list(known) or not same_names(names, known):
+            return X
+        return X.set_axis(list(known), axis=1)
+
+    def _file_state(self) -> dict[str, Any]:
+        return {"columns": self.columns_.state()}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        self.columns_ = Columns.from_state(state["columns"])
+        if self.columns_.n_features != self.n_features_in_:
+            raise ValueError(
+                f"{self.columns_.n_features} columns are described, but the model has {self.n_features_in_}"
+            )
