@@ -5,9 +5,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.losses import LINKS, LOSSES, TRAINING_LOSSES, Loss, huber, loss_for, training_loss
+from anytime.losses import (
+    LINKS,
+    LOSSES,
+    TRAINING_LOSSES,
+    Loss,
+    huber,
+    loss_for,
+    quantile,
+    regularised,
+    training_loss,
+)
 
-NAMES = sorted(TRAINING_LOSSES)
+BY_NAME = {
+    **{name: loss for name, loss in TRAINING_LOSSES.items() if not loss.ranks},
+    "quantile": quantile(0.8),
+    "regularised hinge": regularised(TRAINING_LOSSES["hinge"], 0.7),
+    "regularised logistic": regularised(TRAINING_LOSSES["logistic"], 0.3),
+}
+NAMES = sorted(BY_NAME)
 
 
 def case(
@@ -15,10 +31,11 @@ def case(
 ) -> tuple[Loss, np.ndarray, np.ndarray, np.ndarray]:
     """A loss, targets for it, and two score matrices."""
     rng = np.random.default_rng(seed)
-    loss = TRAINING_LOSSES[name]
-    k = 1 if name == "logistic" else 3
-    if LINKS[loss.link].classifies:
-        y = rng.integers(0, max(k, 2), size=n)
+    loss = BY_NAME[name]
+    link = LINKS[loss.link]
+    k = link.n_outputs(3)
+    if link.classifies:
+        y = rng.integers(0, link.n_classes(k), size=n)
     else:
         y = rng.poisson(2.0, size=(n, k)) if name == "poisson" else rng.normal(size=(n, k)) * 2
     return loss, y, rng.normal(size=(n, k)) * reach, rng.normal(size=(n, k)) * reach
@@ -35,6 +52,19 @@ def test_gradient_is_the_derivative(name: str, seed: int):
         behind[:, k] -= step
         slope = (loss.per_row(ahead, y) - loss.per_row(behind, y)) / (2 * step)
         assert np.allclose(loss.gradient(scores, y)[:, k], slope, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].hessian is not None])
+@given(seed=st.integers(0, 10**6))
+def test_hessian_is_the_second_derivative_in_each_score(name: str, seed: int):
+    loss, y, scores, _ = case(name, seed)
+    step = 1e-6
+    for k in range(scores.shape[1]):
+        ahead, behind = scores.copy(), scores.copy()
+        ahead[:, k] += step
+        behind[:, k] -= step
+        rise = (loss.gradient(ahead, y) - loss.gradient(behind, y))[:, k] / (2 * step)
+        assert np.allclose(loss.hessian(scores, y)[:, k], rise, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,18 +89,35 @@ def test_convexity_and_smoothness_bound_each_row(name: str, seed: int, reach: fl
         ("one_vs_all", [0], [1.0, 0.0], 0.0, 0.25),
         ("least_squares", [0], [1.0, 0.0], 1.0, 1.0),
         ("huber", [[0.0]], [1.0], 0.0, 1.0),
+        ("squared_hinge", [1], [1.0], 0.0, 2.0),
+        ("regularised logistic", [1], [1.0], 0.3, 0.55),
     ],
 )
 def test_no_smaller_smoothness_would_do(name: str, y: list, direction: list, m: float, M: float):
     """functional_gradient 1.3 (and ERR-24: 1/4 for logistic loss): the constants, attained at scores 0."""
-    loss, step = TRAINING_LOSSES[name], 1e-3 * np.array([direction])
+    loss, step = BY_NAME[name], 1e-3 * np.array([direction])
     assert (loss.convexity, loss.smoothness) == (m, M)
     rise = loss.gradient(step, np.array(y)) - loss.gradient(-step, np.array(y))
     assert (rise * step).sum() / (2 * (step**2).sum()) == pytest.approx(M, rel=1e-5)
 
 
-def test_poisson_is_not_smooth():
-    assert TRAINING_LOSSES["poisson"].smoothness is None
+@pytest.mark.parametrize(
+    ("name", "y", "far"),
+    [
+        ("poisson", [0], [[20.0]]),
+        ("exponential", [1], [[-20.0]]),
+        ("multiclass_exponential", [0], [[-20.0, 0.0, 0.0]]),
+        ("absolute", [0.0], [[0.0]]),
+        ("hinge", [1], [[1.0]]),
+        ("multiclass_hinge", [0], [[1.0, 0.0, 0.0]]),
+    ],
+)
+def test_no_smoothness_would_be_enough(name: str, y: list, far: list):
+    loss, step = BY_NAME[name], np.zeros_like(np.array(far))
+    step[0, 0] = 1e-6
+    rise = loss.gradient(far + step, np.array(y)) - loss.gradient(far - step, np.array(y))
+    assert loss.smoothness is None
+    assert np.abs(rise[0, 0]) / 2e-6 > 1e5
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,15 +127,25 @@ def test_base_is_the_best_constant(name: str, seed: int):
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, size=len(y))
     base = loss.base(y, scores.shape[1], weight)
     assert base.shape == (scores.shape[1],)
-    slope = weight @ loss.gradient(np.tile(base, (len(y), 1)), y) / weight.sum()
-    assert np.abs(slope).max() < 1e-7
+    if loss.kinked:
+        rng = np.random.default_rng(seed)
+        least = loss(np.tile(base, (len(y), 1)), y, weight)
+        for reach in (1e-3, 0.1, 1.0):
+            other = base + reach * rng.normal(size=base.shape)
+            assert loss(np.tile(other, (len(y), 1)), y, weight) >= least - 1e-9
+    else:
+        slope = weight @ loss.gradient(np.tile(base, (len(y), 1)), y) / weight.sum()
+        assert np.abs(slope).max() < 1e-7
 
 
-@pytest.mark.parametrize("name", ["logistic", "multinomial", "one_vs_all"])
+@pytest.mark.parametrize(
+    "name", sorted(n for n, loss in TRAINING_LOSSES.items() if LINKS[loss.link].classifies)
+)
 def test_base_is_finite_where_a_class_is_missing(name: str):
-    base = TRAINING_LOSSES[name].base(np.ones(10, dtype=int), 1 if name == "logistic" else 3)
+    link = LINKS[TRAINING_LOSSES[name].link]
+    base = TRAINING_LOSSES[name].base(np.ones(10, dtype=int), link.n_outputs(3))
     assert np.isfinite(base).all()
-    assert base.argmax() == (0 if name == "logistic" else 1)
+    assert base[0] > 0 if link.binary else base.argmax() == 1
 
 
 def test_one_vs_all_adds_up_a_logistic_loss_per_class():
@@ -125,10 +182,45 @@ def test_least_squares_loss_is_squared_loss_to_indicators():
 
 
 def test_unknown_loss_is_named_with_the_known_ones():
-    with pytest.raises(ValueError, match="no loss 'sqared'; the losses are squared, logistic"):
+    with pytest.raises(ValueError, match="no loss 'sqared'; the losses are squared, huber"):
         training_loss("sqared")
 
 
 def test_loss_without_gradient_cannot_be_learned_by():
     with pytest.raises(ValueError, match="'mine' has no gradient"):
         training_loss(Loss("mine", lambda scores, y: scores[:, 0]))
+
+
+def test_exponential_scores_become_chances_by_twice_their_size():
+    """The least of exponential loss is at half the log-odds: links undo that."""
+    y = np.array([0, 1, 1, 1, 1, 2, 2, 2])
+    binary, several = TRAINING_LOSSES["exponential"], TRAINING_LOSSES["multiclass_exponential"]
+    chances = LINKS[several.link].transform(several.base(y)[None, :])
+    assert np.allclose(chances, [[1 / 8, 4 / 8, 3 / 8]])
+    chances = LINKS[binary.link].transform(binary.base((y > 0).astype(int))[None, :])
+    assert np.allclose(chances, [[1 / 8, 7 / 8]])
+
+
+def test_two_classes_may_be_coded_by_signs():
+    for name in ("logistic", "exponential", "hinge", "squared_hinge"):
+        loss, y, scores, _ = case(name, 1)
+        assert np.array_equal(loss.gradient(scores, y), loss.gradient(scores, 2 * y - 1))
+        assert np.array_equal(loss.per_row(scores, y), loss.per_row(scores, 2 * y - 1))
+
+
+def test_quantile_is_where_it_should_be():
+    """9 of 10 rows are at most the 0.9-quantile; at 0.5 the loss is half the absolute one."""
+    y = np.random.default_rng(0).normal(size=1000)
+    assert (y <= quantile(0.9).base(y)).mean() == 0.9
+    scores = np.zeros((1000, 1))
+    half = 0.5 * TRAINING_LOSSES["absolute"].per_row(scores, y)
+    assert np.allclose(quantile(0.5).per_row(scores, y), half)
+    with pytest.raises(ValueError, match="between 0 and 1; got 1"):
+        quantile(1.0)
+
+
+def test_multiclass_hinge_counts_the_nearest_rival():
+    loss = TRAINING_LOSSES["multiclass_hinge"]
+    scores = np.array([[2.0, 0.5, 0.0], [0.2, 0.0, 0.4], [0.0, 1.0, 3.0]])
+    assert np.allclose(loss.per_row(scores, np.array([0, 0, 1])), [0.0, 1.2, 3.0])
+    assert loss.gradient(scores, np.array([0, 0, 1])).tolist() == [[0, 0, 0], [-1, 0, 1], [0, -1, 1]]

@@ -379,7 +379,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
     ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
         scores = self._scores(X, budget, deadline)
-        if self.plan_.link == "logistic":
+        if LINKS[self.plan_.link].binary:
             scores = scores[:, 0]
         elif len(self.classes_) == 2:
             scores = scores[:, 1] - scores[:, 0]
@@ -397,7 +397,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
 
     def _decide(self: Any, scores: Array) -> NDArray[Any]:
-        one_sided = self.plan_.link == "logistic"
+        one_sided = LINKS[self.plan_.link].binary
         leading = (scores[:, 0] > 0).astype(np.intp) if one_sided else scores.argmax(axis=1)
         return np.asarray(self.classes_[leading])
 
@@ -444,7 +444,7 @@ class _OneRow:
         self.base = plan.base
         self.first = float(plan.base[0])
         self.mean = plan.combine == "mean"
-        self.alone = plan.n_outputs == 1 and LINKS[plan.link].classifies and plan.link != "logistic"
+        self.alone = plan.n_outputs == 1 and LINKS[plan.link].classifies and not LINKS[plan.link].binary
         self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
         self.transform = None if plan.link == "identity" else LINKS[plan.link].transform
 

@@ -200,7 +200,7 @@ def _read_classes(fields: Fields, decoder: Decoder, model: Any) -> None:
     classes = decoder.decode(fields.take("classes"), "manifest.classes")
     if not link.classifies or not isinstance(classes, np.ndarray) or classes.ndim != 1:
         bad("manifest.classes", "expected a list of labels, for a classifier only")
-    if (n_outputs == 1) != (link.name == "logistic") or classes.size != link.n_classes(n_outputs):
+    if (n_outputs == 1) != link.binary or classes.size != link.n_classes(n_outputs):
         bad(
             "manifest.classes",
             f"{classes.size} classes do not go with {n_outputs} scores and link {link.name!r}",

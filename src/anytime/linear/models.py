@@ -207,7 +207,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         loss = training_loss("least_squares" if self.loss == "squared" else self.loss)
         if not LINKS[loss.link].classifies:
             raise ValueError(f"the loss {loss.name!r} is for regressors; use GroupPursuitRegressor")
-        if loss.link == "logistic" and len(self.classes_) > 2:
+        if LINKS[loss.link].binary and len(self.classes_) > 2:
             raise ValueError(
                 f"the loss {loss.name!r} is for two classes, but there are {len(self.classes_)}; use 'log'"
             )
@@ -247,7 +247,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         return np.asarray(at)
 
     def _n_outputs(self, targets: NDArray[Any]) -> int:
-        return 1 if self._loss().link == "logistic" else len(self.classes_)
+        return LINKS[self._loss().link].n_outputs(len(self.classes_))
 
     def _start_from_moments(self, n_targets: int) -> None:
         if n_targets < 2:

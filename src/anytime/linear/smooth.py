@@ -127,7 +127,7 @@ class SmoothObjective:
     ) -> None:
         self.features = np.asfortranarray(Z).T  # (D, n): a column's numbers lie side by side
         self.n_columns, n = self.features.shape
-        self.y, self.loss = np.asarray(y), training_loss(loss)
+        self.y, self.loss = np.asarray(y), _differentiable(training_loss(loss))
         self.gradient = self.loss.required_gradient()
         self.n_outputs = self.loss.n_outputs(self.y) if n_outputs is None else n_outputs
         self.ridge, self.bound = _checked(ridge, bound)
@@ -453,6 +453,15 @@ class RefitOracle(_Pursuit):
         trials = columns[:, None] if self.single else columns[None, :]
         values = [self.objective.extended(self.fit, trial).value for trial in trials]
         return max(values, default=self.value)
+
+
+def _differentiable(loss: Loss) -> Loss:
+    if loss.kinked or loss.ranks:
+        what = "compares rows" if loss.ranks else "has kinks"
+        raise ValueError(
+            f"the loss {loss.name!r} {what}; linear models need one that is smooth in each row by itself"
+        )
+    return loss
 
 
 def _checked(ridge: float, bound: float | None) -> tuple[float, float | None]:

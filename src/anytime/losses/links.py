@@ -1,0 +1,86 @@
+"""From scores to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+Array = NDArray[np.float64]
+
+__all__ = ["LINKS", "Link"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """How scores become an answer.
+
+    Attributes
+    ----------
+    name : str
+    classifies : bool
+        Whether ``transform`` gives class probabilities (n, C) or predictions (n, K).
+    transform : callable
+    binary : bool, default=False
+        Whether a single score speaks of two classes.
+    """
+
+    name: str
+    classifies: bool
+    transform: Callable[[Array], Array]
+    binary: bool = False
+
+    def n_classes(self, n_outputs: int) -> int:
+        """Number of classes that ``n_outputs`` scores speak of."""
+        return 2 if self.binary else n_outputs
+
+    def n_outputs(self, n_classes: int) -> int:
+        """Number of scores that speak of ``n_classes`` classes."""
+        return 1 if self.binary else n_classes
+
+    def margin(self, scores: Array) -> Array:
+        """How far the leading class is ahead, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""
+        if scores.shape[1] == 1:
+            return np.abs(scores[:, 0])
+        top = np.partition(scores, -2, axis=1)
+        return np.asarray(top[:, -1] - top[:, -2])
+
+
+def _logistic(log_odds: Array) -> Array:
+    positive = expit(log_odds[:, 0])
+    return np.column_stack([1.0 - positive, positive])
+
+
+def _softmax(scores: Array) -> Array:
+    return np.asarray(softmax(scores, axis=1))
+
+
+def _summing_to_one(chances: Array) -> Array:
+    """Each row divided by its sum; even where nothing is left."""
+    total = chances.sum(axis=1, keepdims=True)
+    even = np.full_like(chances, 1.0 / chances.shape[1])
+    return np.asarray(np.divide(chances, total, out=even, where=total > 0))
+
+
+LINKS = {
+    link.name: link
+    for link in (
+        Link("identity", False, lambda scores: scores),
+        Link("exp", False, np.exp),
+        Link("signed_square", False, lambda scores: np.sign(scores) * scores**2),
+        Link("regression_logistic", False, expit),
+        Link("softplus", False, lambda scores: np.logaddexp(0.0, scores)),
+        Link("logistic", True, _logistic, binary=True),
+        # exponential losses are least where scores are half the log-odds
+        Link("half_logistic", True, lambda scores: _logistic(2.0 * scores), binary=True),
+        Link("softmax", True, _softmax),
+        Link("half_softmax", True, lambda scores: _softmax(2.0 * scores)),
+        Link("ova", True, expit),  # one against all as LightGBM has it: rows need not sum to 1
+        Link("one_vs_all", True, lambda scores: _summing_to_one(expit(scores))),
+        Link("probability", True, lambda scores: scores),
+        Link("least_squares", True, lambda scores: _summing_to_one(np.clip(scores, 0.0, 1.0))),
+    )
+}

@@ -1,0 +1,142 @@
+"""What a loss is, and what every loss can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+
+from anytime.losses.links import LINKS
+
+Array = NDArray[np.float64]
+Target = NDArray[np.generic]
+
+__all__ = ["Loss", "regularised"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of scores against truth: its value and gradient row by row, its curvature, and the answer its scores stand for.
+
+    ``y`` holds class numbers for classification, targets (n,) or (n, K) otherwise, and (n, 2), grade and query, for ranking. A
+    loss of your own needs a name, ``per_row`` and, to learn by it, ``gradient``; ``smoothness`` lets learners know how far they
+    can step.
+
+    Parameters
+    ----------
+    name : str
+    per_row : callable
+        ``per_row(scores (n, K), y)`` gives (n,) losses, whose mean is the objective.
+    gradient : callable, default=None
+        ``gradient(scores (n, K), y)`` gives the derivative of each row's loss in its scores, (n, K); where it has a kink, one
+        subgradient. Where a row's score enters other rows' losses, as in ranking, n times the derivative of the mean.
+    hessian : callable, default=None
+        ``hessian(scores (n, K), y)`` gives the second derivative in each score alone, (n, K).
+    convexity : float, default=0
+        Largest m for which each row's loss minus ``m/2 |scores|^2`` is convex.
+    smoothness : float, default=None
+        Smallest M for which ``M/2 |scores|^2`` minus each row's loss is convex; None where there is none.
+    kinked : bool, default=False
+        Whether there are scores at which it has no derivative.
+    link : str, default="identity"
+        The name in ``LINKS`` of what turns scores into answers.
+    constant : callable, default=None
+        ``constant(y, n_outputs, weight)``, with weights that sum to 1, gives the best constant score where it is known in
+        closed form; otherwise it is searched for.
+    step : callable, default=None
+        ``step(scores, direction, y, weight)`` gives the best step along ``direction`` where it is known in closed form, else
+        None; see ``line_search``.
+    ranks : bool, default=False
+        Whether ``y`` is (n, 2): grade and query.
+
+    Examples
+    --------
+    >>> rounded = Loss("log-cosh", lambda s, y: np.log(np.cosh(s[:, 0] - y)),
+    ...                gradient=lambda s, y: np.tanh(s - y[:, None]), smoothness=1.0)
+    >>> rounded.base(np.array([0.0, 0.0, 3.0])).round(2)
+    array([0.54])
+    """
+
+    name: str
+    per_row: Callable[[Array, Target], Array]
+    gradient: Callable[[Array, Target], Array] | None = None
+    convexity: float = 0.0
+    smoothness: float | None = None
+    link: str = "identity"
+    constant: Callable[[Target, int, Array], Array] | None = None
+    hessian: Callable[[Array, Target], Array] | None = None
+    step: Callable[[Array, Array, Target, Array], float | None] | None = None
+    kinked: bool = False
+    ranks: bool = False
+
+    def __call__(self, scores: Array, y: Target, sample_weight: Array | None = None) -> float:
+        return float(np.average(self.per_row(scores, y), weights=sample_weight))
+
+    def n_outputs(self, y: Target) -> int:
+        """Number of scores per row that targets ``y`` ask for."""
+        if LINKS[self.link].classifies:
+            return LINKS[self.link].n_outputs(int(np.max(y)) + 1)
+        return 1 if y.ndim == 1 or self.ranks else int(y.shape[1])
+
+    def base(self, y: Target, n_outputs: int | None = None, sample_weight: ArrayLike | None = None) -> Array:
+        """The constant score with the least mean loss, (K,): the answer before anything is known of a row.
+
+        Shares of classes are kept half a row away from 0 and 1, so that it is finite.
+        """
+        n_outputs = self.n_outputs(y) if n_outputs is None else n_outputs
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        weight = weight / weight.sum()
+        if self.constant is not None:
+            return self.constant(y, n_outputs, weight)
+        gradient = self.required_gradient()
+
+        def mean_loss(score: Array) -> float:
+            return float(weight @ self.per_row(np.tile(score, (len(y), 1)), y))
+
+        def slope(score: Array) -> Array:
+            return np.asarray(weight @ gradient(np.tile(score, (len(y), 1)), y))
+
+        start = np.zeros(n_outputs)
+        if self.kinked:  # no gradient says there that it is the best
+            found = minimize(mean_loss, start, method="Powell", options={"xtol": 1e-9, "ftol": 1e-15})
+        else:
+            found = minimize(mean_loss, start, jac=slope, method="BFGS", options={"gtol": 1e-9})
+        return np.reshape(np.asarray(found.x, dtype=np.float64), n_outputs)
+
+    def required_gradient(self) -> Callable[[Array, Target], Array]:
+        """``gradient``, or an error that says what to do without it."""
+        if self.gradient is None:
+            raise ValueError(
+                f"the loss {self.name!r} has no gradient to learn by: give Loss(..., gradient=...), or take one of "
+                "anytime.losses.TRAINING_LOSSES"
+            )
+        return self.gradient
+
+
+def regularised(loss: Loss, ridge: float) -> Loss:
+    """``loss`` plus ``ridge / 2`` times the squared length of the scores, which makes a convex loss strongly convex.
+
+    Examples
+    --------
+    >>> from anytime.losses import training_loss
+    >>> loss = regularised(training_loss("hinge"), 0.1)
+    >>> loss.convexity, loss.per_row(np.array([[0.5]]), np.array([1]))
+    (0.1, array([0.5125]))
+    """
+    if not ridge >= 0:
+        raise ValueError(f"ridge must not be negative; got {ridge}")
+    value, gradient, hessian = loss.per_row, loss.required_gradient(), loss.hessian
+    return replace(
+        loss,
+        name=f"{loss.name} + {ridge:g}/2 |f|²",
+        per_row=lambda scores, y: value(scores, y) + 0.5 * ridge * (scores**2).sum(axis=1),
+        gradient=lambda scores, y: gradient(scores, y) + ridge * scores,
+        hessian=None if hessian is None else lambda scores, y: hessian(scores, y) + ridge,
+        convexity=loss.convexity + ridge,
+        smoothness=None if loss.smoothness is None else loss.smoothness + ridge,
+        constant=None,
+        step=None,
+    )

@@ -1,0 +1,139 @@
+"""The best step along a direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from anytime.losses.loss import Loss
+from anytime.losses.targets import Array, Target
+
+__all__ = ["line_search"]
+
+_FLAT = 1e-8  # slope at which a search ends, relative to 1 + the objective
+_CERTAIN = 1e-13  # how much more could be gained where a search with kinks ends, relative to the same
+
+
+def line_search(
+    loss: Loss,
+    scores: Array,
+    direction: Array,
+    y: Target,
+    weight: ArrayLike | None = None,
+    *,
+    largest: float = 10.0,
+) -> tuple[float, float]:
+    """The step ``a`` for which ``scores + a direction`` has the least mean loss, and how much less it is.
+
+    In closed form where the loss has one for this direction; otherwise by secants that stay within a bracket, until the slope is
+    below ``1e-8 (1 + R)``, R the mean loss, and where the loss has kinks by tangents from both sides, until what they leave to be
+    gained is negligible.
+
+    Parameters
+    ----------
+    loss : Loss
+        Convex.
+    scores, direction : (n, K) arrays
+    y : array
+    weight : (n,), default=None
+    largest : float, default=10
+        No step is longer, either way: classes that can be told apart perfectly would ask for an infinite one. The gain is that
+        of the step as it is.
+
+    Examples
+    --------
+    >>> from anytime.losses import training_loss
+    >>> line_search(training_loss("squared"), np.zeros((2, 1)), np.ones((2, 1)), np.array([1.0, 2.0]))
+    (1.5, 1.125)
+    """
+    share = (
+        np.full(len(scores), 1.0 / len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
+    )
+    share = share / share.sum()
+    slope_of = loss.required_gradient()
+
+    def value(step: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):  # too far is found out by infinity as well
+            return _known(float(share @ loss.per_row(scores + step * direction, y)))
+
+    def slope(step: float) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull = slope_of(scores + step * direction, y) * direction
+            return _known(float(share @ pull.sum(axis=1)), far=np.sign(step) * np.inf)
+
+    here = value(0.0)
+    step = None if loss.step is None else loss.step(scores, direction, y, share)
+    if step is None and loss.kinked:
+        step = _least(value, slope, here, largest)
+    elif step is None:
+        length = float(share @ (direction**2).sum(axis=1))
+        step = _crossing(slope, _FLAT * (1.0 + abs(here)), largest, (loss.smoothness or 1.0) * length)
+    step = float(np.clip(step, -largest, largest))
+    gain = here - value(step)
+    return (step, gain) if gain > 0 else (0.0, 0.0)
+
+
+def _known(number: float, far: float = np.inf) -> float:
+    return number if number == number else far
+
+
+def _crossing(slope: Callable[[float], float], flat: float, largest: float, bend: float) -> float:
+    """Where a rising function crosses 0, if within ``largest`` of 0; ``bend`` says how fast it rises, roughly."""
+    start = slope(0.0)
+    if abs(start) <= flat:
+        return 0.0
+    side = -np.sign(start)
+    low, low_slope, high = 0.0, -abs(start), min(abs(start) / bend, largest)
+    while (high_slope := side * slope(side * high)) < 0:  # not yet far enough
+        if high == largest or -high_slope <= flat:
+            return float(side * high)
+        rise = high_slope - low_slope
+        ahead = high - high_slope * (high - low) / rise if rise > 0 else np.inf
+        low, low_slope, high = high, high_slope, min(np.clip(ahead, 2.0 * high, 16.0 * high), largest)
+    for turn in range(200):
+        if high_slope <= flat or high - low <= 4e-16 * high:
+            break
+        middle = 0.5 * (low + high)
+        if turn % 3 < 2 and np.isfinite(
+            high_slope
+        ):  # a secant; every third time a half, lest one end stay for ever
+            middle = low - low_slope * (high - low) / (high_slope - low_slope)
+        found = side * slope(side * middle)
+        if abs(found) <= flat:
+            return float(side * middle)
+        if found < 0:
+            low, low_slope = middle, found
+        else:
+            high, high_slope = middle, found
+    return float(side * high)
+
+
+def _least(
+    value: Callable[[float], float], slope: Callable[[float], float], here: float, largest: float
+) -> float:
+    """Where a convex function is least: it lies above its tangents, and where two of them meet is the place to look next."""
+    start = slope(0.0)
+    if start == 0:
+        return 0.0
+    side = -np.sign(start)
+    low, low_value, low_slope = 0.0, here, -abs(start)
+    high, high_value, high_slope = largest, value(side * largest), side * slope(side * largest)
+    if high_slope <= 0:
+        return float(side * largest)
+    for turn in range(200):
+        rise = high_slope - low_slope
+        meet = (low_value - high_value + high_slope * high - low_slope * low) / rise
+        floor = low_value + low_slope * (meet - low)
+        if min(low_value, high_value) - floor <= _CERTAIN * (1.0 + abs(here)) or not low < meet < high:
+            break
+        middle = meet if turn % 3 < 2 else 0.5 * (low + high)
+        middle_value, middle_slope = value(side * middle), side * slope(side * middle)
+        if middle_slope == 0:
+            return float(side * middle)
+        if middle_slope < 0:
+            low, low_value, low_slope = middle, middle_value, middle_slope
+        else:
+            high, high_value, high_slope = middle, middle_value, middle_slope
+    return float(side * (low if low_value < high_value else high))
