@@ -157,3 +157,80 @@ def test_forest_cannot_keep_trees_to_groups(folder: Path, tmp_path: Path) -> Non
         "fit", data, "-t", "age", "--model", "forest", "--one-group-per-tree", "-o", tmp_path / "m", code=2
     )
     assert said == "--one-group-per-tree works with --model hist, lightgbm, xgboost, not with forest"
+
+
+# ---------------------------------------------------------------------- --set
+
+
+def test_set_gives_parameters_to_a_linear_model(folder: Path, tmp_path: Path) -> None:
+    settings = ["selection=forward", "ridge=1e-3", "schedule = doubling", "whiten=false", "c_min=1"]
+    options = [part for setting in settings for part in ("--set", setting)]
+    run(
+        "fit",
+        folder / "numbers.csv",
+        "-t",
+        "age",
+        "--model",
+        "linear",
+        "--task",
+        "regression",
+        *options,
+        "-o",
+        tmp_path / "m",
+    )
+    model = at.load(tmp_path / "m")
+    assert isinstance(model, at.GroupPursuitRegressor)
+    assert (model.selection, model.ridge, model.schedule, model.whiten, model.c_min) == (
+        "forward",
+        0.001,
+        "doubling",
+        False,
+        1,
+    )
+    assert model.ridges_.tolist() == [0.001, 0.001]
+    assert model.certificate_.selection.schedule == "doubling"
+
+
+@pytest.mark.parametrize(
+    ("learner", "setting"),
+    [
+        ("hist", "max_leaf_nodes=2"),
+        ("forest", "max_leaf_nodes=2"),
+        ("extra", "max_leaf_nodes=2"),
+        ("boosting", "max_leaf_nodes=2"),
+        ("lightgbm", "num_leaves=2"),
+        ("xgboost", "max_depth=1"),
+    ],
+)
+def test_set_reaches_every_learner(folder: Path, learner: str, setting: str) -> None:
+    """A tree of two leaves looks at one column."""
+    model, _ = fit(folder / "numbers.csv", "age", "--model", learner, "--set", setting)
+    assert {len(stage.groups) for stage in model.plan_} <= {0, 1}
+
+
+def test_set_reads_lists_and_nothing(folder: Path) -> None:
+    model, _ = fit(folder / "numbers.csv", "age", "--set", "monotonic_cst=[1, 0]", "--set", "max_depth=null")
+    assert model.plan_.n_stages == 10
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("ridge", "--set 'ridge' is not of the form NAME=VALUE, as in --set max_depth=3"),
+        ("=3", "--set '=3' is not of the form NAME=VALUE, as in --set max_depth=3"),
+        ("rigde=3", "--set rigde: GroupPursuitRegressor has no such parameter; it has ridge"),
+        ("budget=3", "--set budget: there is an option for that, --budget"),
+        ("random_state=3", "--set random_state: there is an option for that, --seed"),
+        ("ridge=[1", "--set ridge: '[1' cannot be read as a value (YAML)"),
+    ],
+)
+def test_a_bad_setting_is_told(folder: Path, tmp_path: Path, setting: str, message: str) -> None:
+    command = ["fit", folder / "numbers.csv", "-t", "age", "--model", "linear", "-o", tmp_path / "m"]
+    assert fails(*command, "--set", setting, code=2) == message
+
+
+def test_a_setting_like_no_other_and_a_value_out_of_range_are_told(folder: Path, tmp_path: Path) -> None:
+    command = ["fit", folder / "numbers.csv", "-t", "age", "--model", "linear", "-o", tmp_path / "m"]
+    said = fails(*command, "--set", "qqq=1", code=2)
+    assert "GroupPursuitRegressor has no such parameter; it has c_min, cost_aware, fit_intercept" in said
+    assert "'selection' parameter of GroupPursuitRegressor" in fails(*command, "--set", "selection=best")

@@ -412,15 +412,3 @@ def test_a_dictionary_that_is_no_certificate_is_refused_or_read(name):
 def test_a_malformed_certificate_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Certificate.from_dict(small_state() | change)
-
-
-def test_guarantees_are_the_theorems_of_the_run():
-    X, y, _ = at.datasets.load("diabetes")
-    greedy_run = at.GroupPursuitRegressor(ridge=0.5).fit(X, y).certificate_
-    (only,) = greedy_run.guarantees()
-    assert only["theorem"] == "Theorem 3.3.2"
-    assert only["share"] == pytest.approx(1 - np.exp(-greedy_run.gamma))
-    doubled = at.GroupPursuitRegressor(ridge=0.5, schedule="doubling").fit(X, y).certificate_
-    assert [(g["cost_factor"], g["proved"]) for g in doubled.guarantees()] == [(6.0, True), (4.0, False)]
-    blind = at.GroupPursuitRegressor([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], ridge=0.5, cost_aware=False).fit(X, y)
-    assert blind.certificate_.guarantees() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +57,11 @@ class Task(StrEnum):
 
 
 _CONSTRAINABLE = (Learner.hist, Learner.lightgbm, Learner.xgboost)  # these can keep a tree to some columns
+_OPTIONS = {
+    "costs": "costs",
+    "budget": "budget",
+    "random_state": "seed",
+}  # parameters that --set leaves alone
 _TAKES_WORDS = (Learner.hist, Learner.lightgbm, Learner.xgboost)
 
 
@@ -108,6 +114,14 @@ def fit(
             min=1, metavar="N", help="Trees of a forest, or rounds of boosting. None: the library's own."
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any parameter of the model, as in Python: --set selection=forward --set ridge=0.01. May be repeated.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
 ) -> None:
     """Train a model that can be interrupted.
@@ -131,6 +145,7 @@ def fit(
     if model is Learner.linear and trees is not None:
         raise UsageError("--trees does not go with --model linear, which has none")
     estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
+    estimator.set_params(**_settings(estimator, settings or []))
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)
     _announce(X, answers, classify, grouped)
@@ -291,6 +306,38 @@ def _wants_groups(asked: bool | None, model: Learner, priced: bool) -> bool:
     if asked is None:
         return priced and model in _CONSTRAINABLE
     return asked
+
+
+def _settings(estimator: Any, given: list[str]) -> dict[str, Any]:
+    """What ``--set`` says, as parameters of the estimator; values are YAML."""
+    import yaml
+
+    known = {name: value for name, value in estimator.get_params(deep=False).items() if name not in _OPTIONS}
+    settings: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise UsageError(f"--set {text!r} is not of the form NAME=VALUE, as in --set max_depth=3")
+        if name in _OPTIONS:
+            raise UsageError(f"--set {name}: there is an option for that, --{_OPTIONS[name]}")
+        if name not in known:
+            near = get_close_matches(name, known, n=3) or sorted(known)
+            raise UsageError(
+                f"--set {name}: {type(estimator).__name__} has no such parameter; it has {', '.join(near)}"
+            )
+        try:
+            settings[name] = _number(yaml.safe_load(value))
+        except yaml.YAMLError:
+            raise UsageError(f"--set {name}: {value!r} cannot be read as a value (YAML)") from None
+    return settings
+
+
+def _number(value: Any) -> Any:
+    """``value``, or the number that YAML takes for a word: 1e-3."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _constraints(costs: FeatureCosts, X: pd.DataFrame) -> list[list[int]]:

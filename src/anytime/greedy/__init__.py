@@ -15,12 +15,11 @@ from anytime.greedy.bounds import (
     rival_ceiling,
 )
 from anytime.greedy.certificate import Certificate
+from anytime.greedy.measured import Measured, greediness, greediness_slack, measure
 from anytime.greedy.prices import FlatPrices, GroupPrices, Prices, rates_of
 from anytime.greedy.ratios import (
     curvature_constants,
     elementwise_ratio,
-    greediness,
-    greediness_slack,
     spectral_gamma,
     submodularity_ratio,
     submodularity_slack,
@@ -42,6 +41,7 @@ __all__ = [
     "GainOracle",
     "GroupPrices",
     "Guarantee",
+    "Measured",
     "Prices",
     "Selection",
     "SetFunction",
@@ -58,6 +58,7 @@ __all__ = [
     "greediness_slack",
     "greedy",
     "greedy_bound",
+    "measure",
     "product_bound",
     "rate_floor",
     "rates_of",

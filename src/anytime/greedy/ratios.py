@@ -1,7 +1,7 @@
 """Constants of set functions, by which the bounds of greedy selection are known.
 
-Three kinds. *By enumeration*: how far a function is from submodular, over all sets or over a sample of them. *Along a run*:
-how far its choices were from greedy. *By spectrum*: what the covariance of the columns promises of least squares and its like.
+Two kinds. *By enumeration*: how far a function is from submodular, over all sets or over a sample of them. *By spectrum*: what
+the covariance of the columns promises of least squares and its like.
 
 The set ratio (Grubb, *Anytime Prediction*, Definition 4.2.1) and the elementwise ratio (Hu's thesis, equation 3.15) are
 different things: the spectral constants bound the first from below and say nothing of the second.
@@ -10,7 +10,7 @@ different things: the spectral constants bound the first from below and say noth
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Literal
 
@@ -18,17 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import block_diag, eigh, eigvalsh
 
-from anytime.greedy.prices import Prices, rates_of
-from anytime.greedy.selection import Objective, checked_gains, opened
+from anytime.greedy.selection import GainOracle, checked_gains
 
 Array = NDArray[np.float64]
-SetValues = Callable[[frozenset[int]], float] | Array
+SetValues = Callable[[frozenset[int]], float] | GainOracle | Array
 
 __all__ = [
     "curvature_constants",
     "elementwise_ratio",
-    "greediness",
-    "greediness_slack",
     "spectral_gamma",
     "submodularity_ratio",
     "submodularity_slack",
@@ -71,15 +68,17 @@ def submodularity_ratio(
 
     Parameters
     ----------
-    function : callable or (2**n,) float
+    function : callable, GainOracle or (2**n,) float
         Monotone; from a frozenset of element numbers to a number, or all its values as ``value_table`` has them.
     n_elements : int, default=None
-        Not needed with a table.
+        Not needed with a table or an oracle.
     delta : float, default=0.0
     method : {"exact", "sampled"}, default="exact"
         "exact" looks at all pairs of sets, 3**n of them. "sampled" looks at some: what it returns is **only an upper estimate**,
         for the worst pair may not be among them, and proves no bound.
     n_samples : int, default=1000
+        Pairs; of an oracle of true gains, which is cheap to lead along an order, random orders of all elements: pairs of
+        prefixes are looked at then.
     random_state : int, Generator or None, default=None
 
     Examples
@@ -131,6 +130,11 @@ def elementwise_ratio(
     """
     if method == "exact":
         return _elementwise_of_table(_checked_table(function, n_elements))
+    if isinstance(function, GainOracle):
+        return min(
+            (_elementwise_along(*order) for order in _orders(function, method, n_samples, random_state)),
+            default=1.0,
+        )
     value, n, negligible = _cached(function, n_elements, method)
     random = np.random.default_rng(random_state)
     ratio = 1.0
@@ -165,6 +169,8 @@ def _joint_and_single(
     """Pairs of arrays: what sets S gain on top of some A, and what their elements gain there one by one, summed."""
     if method == "exact":
         return _of_all_pairs(_checked_table(function, n_elements))
+    if isinstance(function, GainOracle):
+        return (_of_prefixes(*order) for order in _orders(function, method, n_samples, random_state))
     value, n, negligible = _cached(function, n_elements, method)
     return _of_some_pairs(value, n, negligible, n_samples, np.random.default_rng(random_state))
 
@@ -200,11 +206,42 @@ def _of_some_pairs(
             yield np.array([joint]), np.array([single])
 
 
+def _orders(
+    oracle: GainOracle, method: str, n_samples: int, random_state: Any
+) -> Iterator[tuple[Array, Array]]:
+    """Along random orders: (n + 1,) values before the steps and at the end; (n, n) gains there of those still to come."""
+    _check_sampled(method)
+    random, n = np.random.default_rng(random_state), oracle.n_elements
+    for _ in range(n_samples if n else 0):
+        oracle, order = oracle.restart(), random.permutation(n)
+        values, gains = np.zeros(n + 1), np.zeros((n, n))
+        for i in range(n):
+            values[i] = oracle.value
+            gains[i, i:] = checked_gains(oracle, order[i:])
+            oracle.add(int(order[i]))
+        values[n] = oracle.value
+        yield values, np.where(gains > _NEGLIGIBLE * values[n], gains, 0.0)
+
+
+def _of_prefixes(values: Array, gains: Array) -> tuple[Array, Array]:
+    joint = values[None, 1:] - values[:-1, None]  # of the elements i to t
+    real = (joint > _NEGLIGIBLE * values[-1]) & np.triu(np.ones_like(gains, dtype=bool))
+    return joint[real], np.cumsum(gains, axis=1)[real]
+
+
+def _elementwise_along(values: Array, gains: Array) -> float:
+    least = np.minimum.accumulate(np.where(np.triu(np.ones_like(gains)) > 0, gains, np.inf), axis=0)
+    real = gains > 0
+    return float((least[real] / gains[real]).min(initial=1.0))
+
+
 def _checked_table(function: SetValues, n_elements: int | None) -> Array:
     if callable(function):
         if n_elements is None:
             raise ValueError("give n_elements, the number of elements of the function")
         return value_table(function, n_elements)
+    if isinstance(function, GainOracle):
+        raise ValueError("an oracle is led along orders only: use method='sampled', or give all values")
     table = np.asarray(function, dtype=np.float64)
     n = table.size.bit_length() - 1
     if table.ndim != 1 or table.size != 1 << n or n_elements not in (None, n):
@@ -218,8 +255,7 @@ def _cached(
     function: SetValues, n_elements: int | None, method: str
 ) -> tuple[Callable[[frozenset[int]], float], int, float]:
     """The function with a memory, its number of elements, and the gain that counts as none."""
-    if method != "sampled":
-        raise ValueError(f"method is {method!r}; it is 'exact' or 'sampled'")
+    _check_sampled(method)
     if not callable(function):
         raise ValueError("a table holds all values: use method='exact'")
     if n_elements is None:
@@ -233,100 +269,9 @@ def _cached(
     return value, n_elements, _NEGLIGIBLE * whole
 
 
-# ---------------------------------------------------------------------- along a run
-
-
-def greediness(
-    function: Objective,
-    order: Iterable[int],
-    costs: ArrayLike | Prices,
-    *,
-    beta: float = 0.0,
-) -> Array:
-    """For each step of a sequence the largest ``alpha`` up to 1 with which it was (alpha, beta)-greedy (Definition 4.3.1).
-
-    ``gain(g) / c(g) >= (alpha gain(x) - beta) / c(x)`` for the chosen ``g`` and every ``x`` that was left. The least of them
-    holds for the whole sequence.
-
-    Parameters
-    ----------
-    function : GainOracle or callable
-        The function itself. An oracle must know its true gains: scores only tell how well a choice followed the scores.
-    order : (k,) int
-    costs : (n,) float or prices
-    beta : float, default=0.0
-
-    Returns
-    -------
-    (k,) float
-
-    Examples
-    --------
-    >>> greediness(lambda s: sum([3.0, 5.0, 4.0][x] for x in s), [1, 0, 2], [1.0, 1.0, 2.0])
-    array([1., 1., 1.])
-    >>> greediness(lambda s: sum([3.0, 5.0, 4.0][x] for x in s), [0, 1, 2], [1.0, 1.0, 2.0])
-    array([0.6, 1. , 1. ])
-    """
-    alphas = []
-    for gains, prices, rate in _replayed(function, order, costs):
-        real = gains > 0
-        allowed = rate * prices[real] + beta if np.isfinite(rate) else np.full(real.sum(), np.inf)
-        alphas.append((allowed / gains[real]).min(initial=1.0))
-    return np.array(alphas, dtype=np.float64)
-
-
-def greediness_slack(
-    function: Objective,
-    order: Iterable[int],
-    costs: ArrayLike | Prices,
-    *,
-    alpha: float = 1.0,
-    per: Literal["element", "cost"] = "element",
-) -> Array:
-    """For each step of a sequence the smallest slack with which it was greedy, for a given ``alpha``.
-
-    Parameters are those of ``greediness``, and
-
-    Parameters
-    ----------
-    per : {"element", "cost"}, default="element"
-        "element": the ``beta`` of Definition 4.3.1. "cost": by how much the rate fell short of ``alpha`` times the best,
-        for the form "per_cost" of ``greedy_bound``.
-
-    Returns
-    -------
-    (k,) float
-    """
-    if per not in ("element", "cost"):
-        raise ValueError(f"per is {per!r}; it is 'element' or 'cost'")
-    slacks = []
-    for gains, prices, rate in _replayed(function, order, costs):
-        if not np.isfinite(rate):
-            slacks.append(0.0)
-        elif per == "element":
-            slacks.append((alpha * gains - rate * prices).max(initial=0.0))
-        else:
-            slacks.append((alpha * rates_of(gains, prices) - rate).max(initial=0.0))
-    return np.array(slacks, dtype=np.float64)
-
-
-def _replayed(
-    function: Objective, order: Iterable[int], costs: ArrayLike | Prices
-) -> Iterator[tuple[Array, Array, float]]:
-    """At each step, gains and prices of all that was left, and the rate of what was chosen."""
-    oracle, purse = opened(function, costs)
-    oracle, purse = oracle.restart(), purse.restart()
-    left = np.ones(oracle.n_elements, dtype=bool)
-    for element in order:
-        if not 0 <= element < left.size or not left[element]:
-            raise ValueError(f"order names {element}, which is no element or was named before")
-        candidates = np.flatnonzero(left)
-        gains, prices = checked_gains(oracle, candidates), purse.prices(candidates)
-        chosen = candidates == element
-        yield gains, prices, float(rates_of(gains[chosen], prices[chosen])[0])
-        left[element] = False
-        oracle.add(int(element))
-        purse.buy(int(element))
+def _check_sampled(method: str) -> None:
+    if method != "sampled":
+        raise ValueError(f"method is {method!r}; it is 'exact' or 'sampled'")
 
 
 # ---------------------------------------------------------------------- by spectrum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
+from anytime.greedy import GroupPrices, Measured, Selection, doubling, greedy, measure, rates_of
 from anytime.greedy.selection import GainOracle, checked_gains, room_budgets, room_within
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Standardised
@@ -26,12 +26,18 @@ __all__ = [
     "Recipe",
     "Sequenced",
     "choose_sequence",
+    "few_sets",
+    "measured_run",
     "replay",
     "sequence_from_moments",
 ]
 
 _SMALL = 4000  # columns
 MOST_GROUPS = 17  # whose sets are all tried
+_MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take
+_MOST_COMPARED = 13  # groups, of which all pairs of sets are compared: 3**13, again about a second
+_MOST_ORDERS = 20  # random ones, along which pairs are sampled where there are more groups
+_MOST_STEPS = 2e10  # products of columns along them all
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +219,30 @@ def all_sets(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, 
         users = sum(1 << g for g, closure in enumerate(prices.closures) if group in closure)
         costs += np.where(sets & users, float(price), 0.0)
     return costs, found.all_values
+
+
+def few_sets(arrangement: Arrangement) -> bool:
+    """Whether trying all sets of groups takes a moment only."""
+    n_groups, n_columns = arrangement.groups.size, arrangement.columns.size
+    return n_groups <= MOST_GROUPS and 2**n_groups * n_columns**2 <= _MOST_WORK
+
+
+def measured_run(problem: GroupedProblem, selection: Selection, arrangement: Arrangement) -> Measured | None:
+    """Constants of a run (costs in ticks), with prices in units; None where there are too many columns to look."""
+    n_orders = int(min(_MOST_ORDERS, _MOST_STEPS / max(arrangement.columns.size, 1) ** 3))
+    oracle, prices, table = PursuitOracle(problem, "forward"), arrangement.prices(), None
+    if arrangement.groups.size <= _MOST_COMPARED and few_sets(arrangement):
+        table = all_sets(problem, arrangement)[1]
+    elif not n_orders:
+        return None
+    found = measure(oracle, selection, prices, table=table, n_orders=n_orders)
+    costs = arrangement.costs.costs
+    one = costs.amount(1)
+    return replace(
+        found,
+        prices=costs.amounts(found.prices.astype(np.int64)),
+        rate_slack=found.rate_slack / one if one > 0 else found.rate_slack,
+    )
 
 
 def _best_first(problem: GroupedProblem, arrangement: Arrangement, recipe: Recipe) -> NDArray[np.intp]:
