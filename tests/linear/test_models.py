@@ -246,14 +246,15 @@ def test_each_prefix_has_the_ridge_of_least_held_out_loss_and_the_best_prefix_is
     groups = list(costs.groups.values())
     first = Regressor(costs, whiten=whiten, ridge=order_ridge(8, (~held).sum())).fit(X[~held], y[~held])
     order = [costs.names.index(name) for name in first.order_]
-    losses = np.empty((len(RIDGES), 4))
-    for r, ridge in enumerate(RIDGES):
+    ridges = np.array(sorted([*RIDGES, order_ridge(8, (~held).sum())]))
+    losses = np.empty((ridges.size, 4))
+    for r, ridge in enumerate(ridges):
         rows = Rows(X[~held], y[~held], groups, ridge=ridge, whiten=whiten)
         answers = [rows.answers(order[: t + 1], X[held])[:, 0] for t in range(4)]
         losses[r] = [0.5 * np.mean((answer - y[held]) ** 2) for answer in answers]
     n_stages = int(losses.min(axis=0).argmin()) + 1
     assert model.order_ == first.order_[:n_stages]
-    assert_array_equal(model.ridges_, np.array(RIDGES)[losses.argmin(axis=0)[:n_stages]])
+    assert_array_equal(model.ridges_, ridges[losses.argmin(axis=0)[:n_stages]])
     before = 0.5 * np.mean((y[~held].mean() - y[held]) ** 2)
     assert_allclose(-model.plan_.quality, [before, *losses.min(axis=0)[:n_stages]], rtol=1e-8)
     for t, answer in enumerate(model.stages(X)):
@@ -268,11 +269,15 @@ def test_noise_ends_a_sequence_early_and_many_columns_for_few_rows_ask_for_more_
     clean, noisy = X @ random.normal(size=30), X[:, 0] + 30 * random.normal(size=300)
     assert Regressor(random_state=0).fit(X, clean).n_stages_ == 30
     assert np.mean([Regressor(random_state=seed).fit(X, noisy).n_stages_ for seed in range(8)]) < 15
-    wide = random.normal(size=(150, 120))
-    signal = wide @ np.concatenate([[20.0], random.normal(size=119)])
-    model = Regressor(random_state=0).fit(wide, signal + 3 * random.normal(size=150))
-    assert model.order_[0] == "x0"
-    assert model.ridges_[0] < model.ridges_[-1]
+    weights, last = random.normal(size=120), {}
+    for n in (150, 3000):
+        ridges = []
+        for seed in range(8):
+            wide = random.normal(size=(n, 120))
+            model = Regressor(random_state=seed).fit(wide, wide @ weights + 10 * random.normal(size=n))
+            ridges.append(model.ridges_[-1])
+        last[n] = np.exp(np.mean(np.log(ridges)))
+    assert last[150] > 3 * last[3000]
 
 
 def test_a_number_is_the_ridge_of_every_prefix():

@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from anytime.linear import moments as room
-from anytime.linear.moments import Moments, Standardised
+from anytime.linear.moments import Moments, Standardised, submatrix
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -80,6 +80,7 @@ def test_small_memory_and_small_tiles_change_nothing(table, rows, tile):
     X, Y, weight = table
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "_CHUNK_BYTES", 8 * X.shape[1] * rows)
+        patch.setattr(room, "_FEWEST_ROWS", 1)
         patch.setattr(room, "_TILE", tile)
         patch.setattr(room, "_FEW_ROWS", rows)
         check(gathered(X, Y, weight), X, Y, weight)
@@ -96,9 +97,32 @@ def test_rows_shared_out_among_two_sums_and_merged_are_all_rows(table, chunk, se
         one.locate(X[part], Y[part])
         first = random.random(len(X[part])) < 0.5
         for moments, rows in ((one, first), (other, ~first)):
-            moments.add(X[part][rows], Y[part][rows], None if weight is None else weight[part][rows])
+            moments.add(X[part], Y[part], None if weight is None else weight[part], rows=np.flatnonzero(rows))
     check(one.merged(other), X, Y, weight)
     check(other.merged(one), X, Y, weight)
+
+
+@given(tables(), st.sampled_from(["C", "F"]), seeds)
+def test_some_rows_and_some_columns_are_a_smaller_table(table, order, seed):
+    X, Y, weight = table
+    random = np.random.default_rng(seed)
+    rows = np.flatnonzero(random.random(len(X)) < 0.7)
+    columns = np.flatnonzero(random.random(X.shape[1]) < 0.6)
+    rows, columns = rows if rows.size else np.array([0]), columns if columns.size else np.array([0])
+    # where a column lies is known from all rows: of what these do not have, and to rounding where they have one value
+    assume(((~np.isnan(X[rows])).sum(axis=0)[columns] > 1).all())
+    moments = Moments(X.shape[1], Y.shape[1])
+    moments.add(np.array(X, order=order), Y, weight, rows)
+    check(moments.only(columns), X[np.ix_(rows, columns)], Y[rows], None if weight is None else weight[rows])
+
+
+@given(seeds, st.integers(1, 5))
+def test_a_submatrix_has_the_rows_and_columns_asked_for(seed, tile):
+    random = np.random.default_rng(seed)
+    S, columns = random.normal(size=(7, 7)), random.permutation(7)[: random.integers(8)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "_TILE", tile)
+        assert_array_equal(submatrix(S, columns), S[np.ix_(columns, columns)])
 
 
 @given(tables())

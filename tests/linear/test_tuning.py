@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from anytime.linear import tuning
 from anytime.linear.moments import Moments
+from anytime.linear.pursuit import Path
 from anytime.linear.tuning import RIDGES, OrderedRefits, order_ridge, tuned
 from tests.reference.linear import Rows, random_problem
 
@@ -16,7 +17,7 @@ whitening = st.sampled_from(["data", "criterion"])
 
 
 def instance(seed, sizes, *, repeats=0, n=60, k=1, **settings):
-    """Rows to fit and rows to judge on, the moments of both group by group, and an order."""
+    """Rows to fit and rows to judge on, the moments of both group by group, where groups begin, and an order."""
     random = np.random.default_rng(seed)
     X, y, groups = random_problem(random, sizes, n=2 * n, k=k)
     for _ in range(repeats):
@@ -32,9 +33,7 @@ def instance(seed, sizes, *, repeats=0, n=60, k=1, **settings):
     held.add(X[n:], y[n:])
     units = train.standardised()
     order = random.permutation(len(sizes))
-    refits = OrderedRefits(units, start, order, rows.whiten == "data")
-    judged = OrderedRefits(held.standardised(like=units), start, order, rows.whiten == "data")
-    return rows, refits, judged, order, (X[n:], y[n:])
+    return rows, units, held.standardised(like=units), start, order, (X[n:], y[n:])
 
 
 @given(
@@ -49,13 +48,14 @@ def test_tables_of_any_prefixes_are_refits_and_their_losses_those_of_answers(
     seed, sizes, ridge, whiten, repeats, n_targets
 ):
     """Also where columns repeat each other, and only some prefixes are asked for."""
-    rows, refits, held, order, (X, y) = instance(
+    rows, units, held, start, order, (X, y) = instance(
         seed, sizes, repeats=repeats, k=n_targets, ridge=ridge, whiten=whiten
     )
+    refits, judges = (OrderedRefits(of, start, order, whiten == "data") for of in (units, held))
     stages = np.flatnonzero(np.random.default_rng(seed).random(len(sizes)) < 0.7)
     stages = stages if stages.size else np.array([len(sizes) - 1])
     tables = refits.tables(ridge, stages)
-    losses = refits.losses(tables, held)
+    losses = judges.losses(tables)
     for stage, table, loss in zip(stages, tables, losses, strict=True):
         chosen = order[: stage + 1].tolist()
         own = refits.columns[: refits.ends[stage]]
@@ -67,24 +67,27 @@ def test_tables_of_any_prefixes_are_refits_and_their_losses_those_of_answers(
             assert_allclose(loss, 0.5 * np.mean(away**2, axis=0), rtol=1e-6)
 
 
-@given(seed=seeds, whiten=whitening, looks=st.sampled_from([1, 2, 3, 40]))
-def test_prefixes_between_looks_take_the_ridge_of_the_next_look(seed, whiten, looks):
-    _, refits, held, *_ = instance(seed, [1, 2, 1, 3, 1, 2], n=25, whiten=whiten)
+@given(seed=seeds, whiten=whitening, looks=st.sampled_from([1, 2, 3, 40]), beyond=st.sampled_from([0, 2, 40]))
+def test_prefixes_between_looks_take_the_ridge_of_the_next_look(seed, whiten, looks, beyond):
+    """And the sequence ends with the best prefix among those up to the look after the best look."""
+    _, units, held, start, order, _ = instance(seed, [1, 2, 1, 3, 1, 2], n=25, whiten=whiten)
+    refits, judges = (OrderedRefits(of, start, order, whiten == "data") for of in (units, held))
+    path = Path(refits.columns, refits.ends, refits.tables(0.03, np.arange(6)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "_MOST_LOOKS", looks)
-        found = tuned(refits, held)
-    every = np.array([refits.losses(refits.tables(ridge, np.arange(6)), held)[:, 0] for ridge in RIDGES])
+        patch.setattr(tuning, "_BEYOND", beyond)
+        found = tuned(units, held, start, order, whiten == "data", 0.03, path)
+    ridges = np.array(sorted([*RIDGES, 0.03]))
+    every = np.array([judges.losses(refits.tables(ridge, np.arange(6)))[:, 0] for ridge in ridges])
     at = np.unique(np.linspace(0, 5, min(6, looks)).round().astype(int))
-    strong = every[RIDGES.index(0.1), at]
-    at = at[at <= 2 * at[strong.argmin()] + looks]  # far beyond the best of a strong ridge nobody looks
-    last = at[every[:, at].min(axis=0).argmin()]
-    assert found.ridges.shape == (last + 1,)
-    assert found.losses.shape == (last + 2, 1)
-    assert found.losses[0] == pytest.approx(0.5 * held.power)
-    for t, ridge in enumerate(found.ridges):
-        look = at[at >= t].min()
-        assert ridge == RIDGES[every[:, look].argmin()]
-        assert found.losses[t + 1] == pytest.approx(every[RIDGES.index(ridge), t])
+    own = every[ridges == 0.03, at]
+    at = at[at <= 1.5 * at[own.argmin()] + beyond]  # far beyond the best of the given ridge nobody looks
+    most = at[min(every[:, at].min(axis=0).argmin() + 1, at.size - 1)]
+    chosen = [every[:, at[at >= t].min()].argmin() for t in range(most + 1)]
+    losses = every[chosen, np.arange(most + 1)]
+    last = losses.argmin()
+    assert_array_equal(found.ridges, ridges[chosen[: last + 1]])
+    assert_allclose(found.losses[:, 0], [0.5 * held.power[0], *losses[: last + 1]])
 
 
 def test_the_ridge_of_an_order_grows_with_the_columns_and_falls_with_the_rows():

@@ -331,7 +331,7 @@ class GroupPursuit(AnytimeModel):
                 )
             fresh.feature_names_in_ = np.array([str(name) for name in feature_names], dtype=object)
         arrangement = fresh._arranged()
-        learned = learn_from_moments(standardised, None, None, arrangement, fresh._recipe(), fresh.ridge)
+        learned = learn_from_moments(standardised, arrangement, fresh._recipe(), fresh.ridge)
         fresh._set_learned(learned, arrangement, fresh._loss())
         self.__dict__ = fresh.__dict__
         return self
@@ -459,11 +459,10 @@ class _Stream:
             self.train.add(X, Y, weight)
             return
         held = self.random.random(len(X)) < self.fraction
-        kept = ~held
         self.train.locate(X, Y)
         self.held.shift, self.held.target_shift = self.train.shift, self.train.target_shift
-        self.train.add(X[kept], Y[kept], None if weight is None else weight[kept])
-        self.held.add(X[held], Y[held], None if weight is None else weight[held])
+        self.train.add(X, Y, weight, np.flatnonzero(~held))
+        self.held.add(X, Y, weight, np.flatnonzero(held))
         self.n_held += int(held.sum())
 
     def learned(self, model: GroupPursuit, arrangement: Arrangement) -> Learned:
@@ -473,7 +472,7 @@ class _Stream:
                 f"ridge is {model.ridge!r} now, but the stream began with another kind: held-out rows are drawn as they come, "
                 "so set ridge before the first partial_fit"
             )
-        everything = self.train.merged(self.held).standardised()
+        recipe = model._recipe()
         choosing = (
             self.fraction > 0
             and self.n_held >= _FEWEST_HELD
@@ -481,12 +480,16 @@ class _Stream:
             and self.held.weight > 0
         )
         if not choosing:
+            everything = self.train.merged(self.held).standardised()
             ridge: Any = _PLAIN_RIDGE if model.ridge == "auto" else model.ridge
-            return learn_from_moments(everything, None, None, arrangement, model._recipe(), ridge)
+            return learn_from_moments(everything, arrangement, recipe, ridge)
+
+        def of_all_rows(columns: NDArray[np.intp]) -> Standardised:
+            return self.train.only(columns).merged(self.held.only(columns)).standardised()
+
         train = self.train.standardised()
-        return learn_from_moments(
-            everything, train, self.held.standardised(like=train), arrangement, model._recipe(), model.ridge
-        )
+        held = self.held.standardised(like=train)
+        return learn_from_moments(train, arrangement, recipe, model.ridge, held, of_all_rows)
 
 
 def _weighing(

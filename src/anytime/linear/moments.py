@@ -19,9 +19,10 @@ from sklearn.utils.validation import check_array
 
 Array = NDArray[np.float64]
 
-__all__ = ["Moments", "Standardised", "checked_moments", "deviations"]
+__all__ = ["Moments", "Standardised", "checked_moments", "deviations", "submatrix"]
 
-_CHUNK_BYTES = 1 << 26  # of float64 copies made at a time
+_CHUNK_BYTES = 1 << 24  # of float64 copies made at a time: they stay in the cache until they are multiplied
+_FEWEST_ROWS = 256  # of a chunk; a product of fewer reads and writes more than it multiplies
 _TILE = 256  # rows and columns that are mirrored at a time: a tile and its image stay in the cache
 _ROUNDED = 1e-7  # how negative rounding may make an eigenvalue of given correlations
 _FEW_ROWS = 1000  # enough to know where about the means are
@@ -174,7 +175,13 @@ class Moments:
 
     # ------------------------------------------------------------------ gathering
 
-    def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None = None) -> None:
+    def add(
+        self,
+        X: NDArray[np.floating],
+        Y: Array,
+        weight: Array | None = None,
+        rows: NDArray[np.intp] | None = None,
+    ) -> None:
         """Add rows.
 
         Parameters
@@ -184,11 +191,18 @@ class Moments:
         Y : (n, k)
         weight : (n,), default=None
             Positive.
+        rows : (m,) int, default=None
+            Those to add; all when not given.
         """
-        rows = max(1, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
-        for first in range(0, len(X), rows):
-            part = slice(first, first + rows)
-            self._add(X[part], Y[part], None if weight is None else weight[part])
+        n, size = len(X) if rows is None else len(rows), self._chunk_size()
+        if n:
+            self.locate(X, Y)
+        for first in range(0, n, size):
+            part: Any = slice(first, first + size) if rows is None else rows[first : first + size]
+            self._add(X, Y[part], None if weight is None else weight[part], part)
+
+    def _chunk_size(self) -> int:
+        return max(_FEWEST_ROWS, _CHUNK_BYTES // (8 * max(self.n_columns, 1)))
 
     def locate(self, X: NDArray[np.floating], Y: Array) -> None:
         """Find out where about the columns lie that have their first values here; in place, for all sums beside these too.
@@ -205,9 +219,9 @@ class Moments:
             for j in np.flatnonzero(np.isnan(self.shift)):
                 self.shift[j] = np.nanmean(X[:, j], dtype=np.float64)
 
-    def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
-        self.locate(X, Y)
-        Z = np.subtract(X, self.shift, out=self._workspace(X))
+    def _add(self, X: NDArray[np.floating], Y: Array, weight: Array | None, rows: Any) -> None:
+        part = X[rows]
+        Z = np.subtract(part, self.shift, out=self._workspace(part))
         T = Y - self.target_shift
         totals = Z.sum(axis=0)
         if np.isnan(totals).any():
@@ -221,8 +235,8 @@ class Moments:
             T = T * root
         else:
             self.target_sums += T.sum(axis=0)
-        self.weight += float(len(X) if weight is None else weight.sum())
-        self.n_rows += len(X)
+        self.weight += float(len(Z) if weight is None else weight.sum())
+        self.n_rows += len(Z)
         self.sums += totals
         syrk = get_blas_funcs("syrk", dtype=np.float64)
         by_column = bool(Z.flags.f_contiguous)
@@ -239,13 +253,13 @@ class Moments:
         with np.errstate(over="ignore"):  # ``standardised`` tells
             self.target_squares += (T**2).sum(axis=0)
 
-    def _workspace(self, X: NDArray[np.floating]) -> Array:
-        """Room for a copy of a chunk, the same as for the chunk before where it fits: fresh pages take time."""
+    def _workspace(self, part: NDArray[np.floating]) -> Array:
+        """Room for a chunk in its own order of memory, the same as for the chunk before: fresh pages take time."""
         work = self.__dict__.get("_work")
-        order: Any = "F" if X.flags.f_contiguous else "C"
-        if work is None or work.shape != X.shape or not work.flags[f"{order}_CONTIGUOUS"]:
-            work = self._work = np.empty(X.shape, order=order)
-        return np.asarray(work)
+        if work is None or work.size < part.size:
+            work = self._work = np.empty(part.size)
+        order: Any = "F" if part.strides[0] < part.strides[1] else "C"
+        return np.asarray(work[: part.size].reshape(part.shape, order=order))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_work"}
@@ -268,6 +282,8 @@ class Moments:
         """The sums over the rows of both; ``other`` came from ``beside``."""
         if not np.array_equal(self.shift, other.shift, equal_nan=True):
             raise ValueError("these moments were gathered apart; use beside()")
+        if not other.n_rows:
+            return self
         total = copy.copy(self)
         for name in ("weight", "n_rows", "sums", "products", "target_sums", "target_squares", "cross"):
             setattr(total, name, getattr(self, name) + getattr(other, name))
@@ -275,6 +291,18 @@ class Moments:
             mine, theirs = getattr(self, name), getattr(other, name)
             setattr(total, name, theirs if mine is None else mine if theirs is None else mine + theirs)
         return total
+
+    def only(self, columns: NDArray[np.intp]) -> Moments:
+        """The sums of some columns, which rise."""
+        part = copy.copy(self)
+        part.n_columns = columns.size
+        square = np.ix_(columns, columns)
+        part.shift, part.sums, part.cross = self.shift[columns], self.sums[columns], self.cross[columns]
+        part.products = np.asfortranarray(self.products[square])
+        if self.gaps is not None and self.gap_sums is not None and self.gap_targets is not None:
+            part.gaps, part.gap_sums = self.gaps[square], self.gap_sums[square]
+            part.gap_targets = self.gap_targets[columns]
+        return part
 
     # ------------------------------------------------------------------ reading
 
@@ -367,6 +395,15 @@ def deviations(mean: Array, variance: Array, what: str) -> tuple[Array, NDArray[
     spread = np.sqrt(np.maximum(variance, 0.0))
     varies = spread > _CONSTANT * np.maximum(np.abs(mean), _SMALLEST)
     return np.where(varies, spread, 1.0), varies
+
+
+def submatrix(S: Array, columns: NDArray[np.intp]) -> Array:
+    """``S[np.ix_(columns, columns)]``, of which a few rows at a time are gathered while they are in the cache."""
+    out = np.empty((columns.size, columns.size))
+    for first in range(0, columns.size, _TILE):
+        rows = S[columns[first : first + _TILE]]
+        rows.take(columns, axis=1, out=out[first : first + _TILE], mode="clip")  # others copy once more
+    return out
 
 
 def _mirrored(lower: Array) -> Array:

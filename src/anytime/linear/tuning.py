@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 
-from anytime.linear.moments import Standardised
+from anytime.linear.moments import Standardised, submatrix
 from anytime.linear.pursuit import DEPENDENT, GroupedProblem, Path, PursuitOracle
 
 Array = NDArray[np.float64]
@@ -20,8 +20,10 @@ Array = NDArray[np.float64]
 __all__ = ["RIDGES", "OrderedRefits", "Tuned", "order_ridge", "tuned"]
 
 RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
-_STRONG = RIDGES[-2]
 _MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
+_BEYOND = (
+    20  # prefixes that are looked at after the best one known, besides half as many as there are before it
+)
 _REPEATED = 1e-10  # share of a group's largest variance below which one of its directions is empty
 
 
@@ -50,7 +52,7 @@ class OrderedRefits:
         parts = [np.arange(start[g], start[g + 1]) for g in order]
         self.columns = np.concatenate([np.empty(0, dtype=np.intp), *parts]).astype(np.intp)
         self.ends = np.cumsum([part.size for part in parts]).astype(np.intp)
-        self.S = moments.covariance[np.ix_(self.columns, self.columns)]
+        self.S = submatrix(moments.covariance, self.columns)
         self.V = moments.correlation[self.columns]
         self.power, self.whitened = moments.power, whitened
 
@@ -62,14 +64,16 @@ class OrderedRefits:
 
     def tables(self, ridge: float, stages: NDArray[np.intp]) -> list[Array]:
         """(ends[t], k) weights of the prefix that ends with each of ``stages`` (rising, 0 for the first)."""
-        problem = self.problem(ridge, int(stages[-1]) + 1)
-        try:
-            factor = cholesky(problem.covariance, lower=True, check_finite=False)
-            dependent = bool((np.diag(factor) ** 2 <= DEPENDENT * np.diag(problem.covariance)).any())
+        n_groups = int(stages[-1]) + 1
+        problem = self.problem(ridge, n_groups)
+        floor = DEPENDENT * np.diag(problem.covariance)
+        try:  # in place: the transpose of a symmetric matrix, in the order that LAPACK reads
+            factor = cholesky(problem.covariance.T, lower=True, overwrite_a=True, check_finite=False)
+            dependent = bool((np.diag(factor) ** 2 <= floor).any())
         except LinAlgError:
             dependent = True
         if dependent:
-            path = refitted(problem, self.S)
+            path = refitted(self.problem(ridge, n_groups), self.S)
             return [path.coefficients[t] for t in stages]
         z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
         m, k = problem.correlation.shape
@@ -83,14 +87,19 @@ class OrderedRefits:
         weights = weights.reshape(m, stages.size, k)
         return [np.ascontiguousarray(weights[:end, t]) for t, end in enumerate(ends)]
 
-    def losses(self, tables: list[Array], held: OrderedRefits) -> Array:
-        """(T, k) half the mean squared error of prefixes on other rows, per target, from their moments in the same order."""
-        m, k = len(tables[-1]), self.V.shape[1]
-        W = np.zeros((m, len(tables), k))
-        for t, table in enumerate(tables):
-            W[: len(table), t] = table
-        fitted = (W * (held.S[:m, :m] @ W.reshape(m, -1)).reshape(W.shape)).sum(axis=0)
-        return np.asarray(0.5 * (held.power - 2 * np.einsum("mtk,mk->tk", W, held.V[:m]) + fitted))
+    def losses(self, tables: list[Array]) -> Array:
+        """(T, k) half the mean squared error of the prefixes with these weights on the rows of these moments, per target."""
+        return losses(tables, self.S, self.V, self.power)
+
+
+def losses(tables: list[Array], S: Array, V: Array, power: Array) -> Array:
+    """(T, k) half the mean squared error, per target, of weights for the first columns; from moments of the rows."""
+    m, k = max(len(table) for table in tables), V.shape[1]
+    W = np.zeros((m, len(tables), k))
+    for t, table in enumerate(tables):
+        W[: len(table), t] = table
+    fitted = (W * (S[:m, :m] @ W.reshape(m, -1)).reshape(W.shape)).sum(axis=0)
+    return np.asarray(0.5 * (power - 2 * np.einsum("mtk,mk->tk", W, V[:m]) + fitted))
 
 
 def refitted(problem: GroupedProblem, S: Array) -> Path:
@@ -134,40 +143,62 @@ class Tuned:
     losses: Array
 
 
-def tuned(refits: OrderedRefits, held: OrderedRefits) -> Tuned:
+def tuned(
+    source: Standardised,
+    held: Standardised,
+    start: NDArray[np.int64],
+    order: NDArray[np.intp],
+    whitened: bool,
+    ridge: float,
+    path: Path,
+) -> Tuned:
     """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all.
 
     Parameters
     ----------
-    refits : OrderedRefits
-        On the rows to learn from.
-    held : OrderedRefits
-        The held-out rows, in the units of the others.
+    source, held : Standardised
+        Of the rows to learn from; of the held-out ones, in the units of the others.
+    start, order, whitened
+        As in ``OrderedRefits``.
+    ridge : float
+        One that is tried besides ``RIDGES``.
+    path : Path
+        The weights of every prefix with it.
     """
+    looks = np.unique(np.linspace(0, order.size - 1, min(order.size, _MOST_LOOKS)).round().astype(np.intp))
+    known = _losses_of_path(path, looks, held).sum(axis=1)
+    # Prefixes far beyond the best with this ridge are not looked at with others.
+    looks = looks[looks <= 1.5 * looks[known.argmin()] + _BEYOND]
+    order = order[: looks[-1] + 1]
+    refits = OrderedRefits(source, start, order, whitened)
+    judges = OrderedRefits(held, start, order, whitened)
+    tried = {ridge: known[: looks.size]}
+    for other in RIDGES:
+        if other != ridge:
+            tried[other] = judges.losses(refits.tables(other, looks)).sum(axis=1)
+    choices = np.array(sorted(tried))
+    every = np.array([tried[choice] for choice in choices])
+    last = min(int(every.min(axis=0).argmin()) + 1, looks.size - 1)  # the best may be between two looks
+    nearest = np.searchsorted(
+        looks, np.arange(looks[last] + 1)
+    )  # the next look that is not before the prefix
+    ridges = choices[every.argmin(axis=0)[nearest]]
+    found = np.empty((ridges.size + 1, held.power.size))
+    found[0] = 0.5 * held.power
+    for choice, stages in by_ridge(ridges):
+        found[stages + 1] = judges.losses(refits.tables(choice, stages))
+    best = int(found[1:].sum(axis=1).argmin()) + 1
+    return Tuned(ridges[:best], found[: best + 1])
 
-    def on_held_out(ridge: float, stages: NDArray[np.intp]) -> Array:
-        return refits.losses(refits.tables(ridge, stages), held)
 
-    n_stages = refits.ends.size
-    looks = np.unique(np.linspace(0, n_stages - 1, min(n_stages, _MOST_LOOKS)).round().astype(np.intp))
-    # A strong ridge bears the most columns. Prefixes far beyond its best are not looked at with weaker ones.
-    strong = on_held_out(_STRONG, looks).sum(axis=1)
-    looks = looks[looks <= 2 * looks[strong.argmin()] + _MOST_LOOKS]
-    tried = np.array(
-        [
-            strong[: looks.size] if ridge == _STRONG else on_held_out(ridge, looks).sum(axis=1)
-            for ridge in RIDGES
-        ]
-    )
-    best, least = tried.argmin(axis=0), tried.min(axis=0)
-    last = int(looks[least.argmin()])
-    nearest = np.searchsorted(looks, np.arange(last + 1))  # the next look that is not before the prefix
-    ridges = np.array(RIDGES)[best[nearest]]
-    losses = np.empty((last + 2, held.power.size))
-    losses[0] = 0.5 * held.power
-    for ridge, stages in by_ridge(ridges):
-        losses[stages + 1] = on_held_out(ridge, stages)
-    return Tuned(ridges, losses)
+def _losses_of_path(path: Path, stages: NDArray[np.intp], held: Standardised) -> Array:
+    """(T, k) losses of some prefixes, with the weights of each where the held-out moments have its columns."""
+    tables = []
+    for t in stages:
+        table = np.zeros(held.correlation.shape)
+        table[path.columns[: path.ends[t]]] = path.coefficients[t]
+        tables.append(table)
+    return losses(tables, held.covariance, held.correlation, held.power)
 
 
 def by_ridge(ridges: Array) -> list[tuple[float, NDArray[np.intp]]]:
