@@ -15,7 +15,7 @@ from anytime.curves.frontier import (
     upper_envelope,
     worst_ratio,
 )
-from anytime.curves.metrics import NDCG, ndcg
+from anytime.curves.metrics import NDCG, disagreement, ndcg
 
 __all__ = [
     "NDCG",
@@ -26,6 +26,7 @@ __all__ = [
     "Purchase",
     "compare",
     "curve",
+    "disagreement",
     "ndcg",
     "pareto_frontier",
     "select_on_validation",

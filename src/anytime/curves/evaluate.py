@@ -50,8 +50,9 @@ def curve(
     X : (n, d)
     y : (n,)
     metric : str, callable or NDCG, default=None
-        A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"``, a scorer ``f(estimator, X, y)`` or a metric
-        ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor, NDCG@5 for a regressor given ``qid``.
+        A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, a scorer
+        ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
+        NDCG@5 for a regressor given ``qid``.
     meter : {"model", "realised", "time"}, default="model"
         The cost axis: what the plan costs, fixed at training, which is what a budget is compared with; the mean over rows of
         what was really paid; or seconds for the whole batch, judging not included.

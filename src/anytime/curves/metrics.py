@@ -1,7 +1,8 @@
-"""What quality means: scorer names of scikit-learn, ``"error"``, ``"ndcg@k"`` or a function, all behind one small object.
+"""What quality means: scorer names of scikit-learn, ``"error"``, those of rankings, or a function, all behind one small object.
 
-NDCG is the one metric defined here (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
-gain ``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries.
+Two metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it): gain
+``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, seed 003, section 2.6):
+the share of pairs of one query that are not in the order of their relevance.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from sklearn.utils.validation import _num_samples, column_or_1d
 
 from anytime.curves.areas import Array
 from anytime.curves.frozen import FrozenAnswer
+from anytime.losses.ranking import Pairs
 
-__all__ = ["NDCG", "EvaluationData", "Metric", "ndcg", "resolve_metric"]
+__all__ = ["NDCG", "EvaluationData", "Metric", "disagreement", "ndcg", "resolve_metric"]
 
 _UNBOUNDED = {"mutual_info_score", "positive_likelihood_ratio"}  # scorers without a perfect value
 _HINTS = {
@@ -193,6 +195,39 @@ def _mean_query(values: Array) -> float:
     return float(np.nanmean(values))
 
 
+def disagreement(y: ArrayLike, scores: ArrayLike, qid: ArrayLike, *, margin: float = 0.0) -> float:
+    """Share of the pairs of one query with different relevance in which the more relevant row is not ahead.
+
+    Ties are violations, so that a constant answer is wrong about everything.
+
+    Parameters
+    ----------
+    y, scores, qid : (n,) arrays
+    margin : float, default=0
+        The more relevant row has to be ahead by more than this. With 1, the share of pairs that pairwise hinge loss acts on.
+
+    Examples
+    --------
+    >>> disagreement([3, 2, 0, 1], [0.1, 0.9, 0.05, 0.0], [7, 7, 7, 8])
+    0.3333333333333333
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    violated, pairs = violations(np.asarray(y), scores, np.asarray(qid), margin)
+    if not pairs.any():
+        raise ValueError("no query has rows of different relevance: there is no pair to disagree on")
+    return float(violated.sum() / pairs.sum())
+
+
+def violations(y: NDArray[Any], scores: Array, qid: NDArray[Any], margin: float = 0.0) -> tuple[Array, Array]:
+    """(n,) number of less relevant rows in its query that a row is not ahead of, and (n,) of all less relevant rows there."""
+    query = np.unique(qid, return_inverse=True)[1]
+    violated, total = np.zeros(len(scores)), np.zeros(len(scores))
+    for better, worse in Pairs(np.column_stack([np.asarray(y, dtype=np.float64), query])):
+        total += np.bincount(better, minlength=len(scores))
+        violated += np.bincount(better[scores[better] - scores[worse] <= margin], minlength=len(scores))
+    return violated, total
+
+
 # ---------------------------------------------------------------------- from what a user gives
 
 
@@ -205,17 +240,27 @@ def resolve_metric(
     if isinstance(given, str):
         ranking = re.fullmatch(r"ndcg(?:@(\d+))?", given)
         given = NDCG(int(ranking[1]) if ranking[1] else None) if ranking else given
-    if isinstance(given, NDCG):
+    if isinstance(given, NDCG) or given == "disagreement":
+        judge = given.metric() if isinstance(given, NDCG) else _DISAGREEMENT
         if data.qid is None:
-            raise ValueError(f"metric {given.name!r} ranks rows within queries: give qid, one query per row")
+            raise ValueError(f"metric {judge.name!r} ranks rows within queries: give qid, one query per row")
         if data.weight is not None:
-            raise ValueError(f"metric {given.name!r} averages over queries and takes no sample_weight")
-        return given.metric()
+            raise ValueError(f"metric {judge.name!r} is about queries and takes no sample_weight")
+        return judge
     if callable(given):
         return _from_callable(given, greater_is_better)
     if not isinstance(given, str):
         raise TypeError(f"metric must be a name, a callable or NDCG, not {type(given).__name__}")
     return _from_name(given)
+
+
+_DISAGREEMENT = Metric(
+    "disagreement",
+    lambda answer, data: disagreement(data.y, answer.ranking(), np.asarray(data.qid)),
+    greater_is_better=False,
+    perfect=0.0,
+    source="disagreement",
+)
 
 
 def _from_name(name: str) -> Metric:
@@ -235,11 +280,15 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     """The message for a name that nothing has, with the nearest names that exist."""
     plain = name.lower().replace("-", "_").replace(" ", "_")
     near = [_HINTS[plain]] if plain in _HINTS else []
-    near += [n for n in difflib.get_close_matches(plain, [*known, "error", "ndcg@5"], n=3) if n not in near]
+    near += [
+        n
+        for n in difflib.get_close_matches(plain, [*known, "error", "ndcg@5", "disagreement"], n=3)
+        if n not in near
+    ]
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     return (
         f"no metric {name!r}{asked} A metric is a scorer name of scikit-learn (sklearn.metrics.get_scorer_names()), 'error', "
-        "'ndcg@k', or a callable"
+        "'ndcg@k', 'disagreement', or a callable"
     )
 
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from anytime.curves.areas import Array
 from anytime.curves.frozen import FrozenAnswer
-from anytime.curves.metrics import NDCG, EvaluationData, Metric
+from anytime.curves.metrics import NDCG, EvaluationData, Metric, violations
 
 Counts = NDArray[np.uint16]
 Resampled = Callable[[FrozenAnswer, EvaluationData, Counts], Array]
@@ -193,6 +193,12 @@ def _ndcg_draws(metric: NDCG, answer: FrozenAnswer, data: EvaluationData, counts
     return _ratio(_sums(count, value[kept]), _sums(count, np.ones(int(kept.sum()))))
 
 
+def _disagreement_draws(answer: FrozenAnswer, data: EvaluationData, counts: Counts) -> Array:
+    """Pairs of a query count as often as the query was drawn."""
+    violated, pairs = violations(data.y, answer.ranking(), np.asarray(data.qid))
+    return _ratio(_sums(counts, violated), _sums(counts, pairs))
+
+
 _FAST: dict[str, Resampled] = {
     "accuracy": _mean_of(lambda answer, data: (answer.predict() == data.y).astype(np.float64)),
     "error": _mean_of(lambda answer, data: (answer.predict() != data.y).astype(np.float64)),
@@ -201,4 +207,5 @@ _FAST: dict[str, Resampled] = {
     "neg_log_loss": _mean_of(_log_probability),
     "r2": _r2_draws,
     "roc_auc": _auc_draws,
+    "disagreement": _disagreement_draws,
 }
