@@ -18,7 +18,7 @@ from anytime.blocks import LinearBlock
 from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
 from anytime.linear.lasso import group_lasso_path
-from anytime.linear.moments import Standardised, deviations
+from anytime.linear.moments import Standardised, deviations, submatrix
 from anytime.linear.pursuit import GroupedProblem
 from anytime.linear.sequencing import (
     Arrangement,
@@ -91,54 +91,57 @@ class Learned:
 
 
 def learn_from_moments(
-    everything: Standardised,
-    train: Standardised | None,
-    held: Standardised | None,
+    source: Standardised,
     arrangement: Arrangement,
     recipe: Recipe,
     ridge: Any,
+    held: Standardised | None = None,
+    everything: Callable[[NDArray[np.intp]], Standardised] | None = None,
 ) -> Learned:
     """Squared loss.
 
     Parameters
     ----------
-    everything : Standardised
-        Of all rows: weights are fitted to these.
-    train, held : Standardised or None
-        Of the rows that the order is learned from, and of those on which it is decided how much each prefix is regularised and
-        where the sequence ends, in the units of ``train``. None: the order is learned from all rows.
+    source : Standardised
+        Of the rows that the order is learned from.
     arrangement : Arrangement
     recipe : Recipe
     ridge : float or "auto"
+    held : Standardised or None
+        Of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the units of
+        ``source``. None: weights are fitted to the rows of ``source``.
+    everything : callable or None
+        The moments of some columns, which rise, over all rows: the weights are then fitted to these.
     """
-    source = arrange(everything if train is None else train, arrangement)
-    units, ridges, quality = source, None, None
+    source = units = arrange(source, arrangement.columns)
     if ridge == "auto":
-        assert held is not None
         ridge = order_ridge(arrangement.columns.size, source.n_samples)
     sequenced = sequence_from_moments(source, arrangement, recipe, ridge)
     columns, tables = sequenced.path.columns, sequenced.path.coefficients
+    ridges, quality = np.full(len(tables), sequenced.ridge), None
+    mean, scale = source.mean[columns], source.scale[columns]
     if held is not None:
+        assert everything is not None
         order, whitened = sequenced.selection.order, recipe.whiten == "data"
-        found = tuned(
-            OrderedRefits(source, arrangement.start, order, whitened),
-            OrderedRefits(arrange(held, arrangement), arrangement.start, order, whitened),
-        )
+        held = arrange(held, arrangement.columns)
+        found = tuned(source, held, arrangement.start, order, whitened, ridge, sequenced.path)
         ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
-        units = arrange(everything, arrangement)
-        refits = OrderedRefits(units, arrangement.start, order[: ridges.size], whitened)
-        fitted = {
-            t: table
-            for value, stages in by_ridge(ridges)
-            for t, table in zip(stages, refits.tables(value, stages), strict=True)
-        }
-        columns, tables = refits.columns, [fitted[t] for t in range(ridges.size)]
-    per = units.target_scale / units.scale[columns, None]
+        start = np.concatenate([[0], sequenced.path.ends[: ridges.size]])
+        columns = columns[: start[-1]]
+        rising = np.sort(arrangement.columns[columns])
+        units = arrange(everything(rising), np.searchsorted(rising, arrangement.columns[columns]))
+        mean, scale = units.mean, units.scale
+        refits = OrderedRefits(units, start, np.arange(ridges.size), whitened)
+        for value, stages in by_ridge(ridges):
+            for t, table in zip(stages, refits.tables(value, stages), strict=True):
+                tables[t] = table
+        tables = tables[: ridges.size]
+    per = units.target_scale / scale[:, None]
     block = LinearBlock(
         arrangement.columns[columns],
         [table * per[: len(table)] for table in tables],
         intercepts=np.tile(units.target_mean, (len(tables), 1)),
-        centres=units.mean[columns],
+        centres=mean,
     )
     gamma = partial(
         spectral_gamma,
@@ -155,8 +158,6 @@ def learn_from_moments(
         frontier=partial(_frontier, sequenced.problem, arrangement) if few_sets(arrangement) else None,
         measurement=partial(measured_run, sequenced.problem, sequenced.selection, arrangement),
     )
-    if ridges is None:
-        ridges = np.full(len(tables), sequenced.ridge)
     return Learned(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
 
 
@@ -169,14 +170,13 @@ _SPECTRA: dict[str, Any] = {
 }
 
 
-def arrange(moments: Standardised, arrangement: Arrangement) -> Standardised:
-    """The same moments with columns group by group."""
-    columns = arrangement.columns
+def arrange(moments: Standardised, columns: NDArray[np.intp]) -> Standardised:
+    """The same moments with columns in another order."""
     if np.array_equal(columns, np.arange(columns.size)):
         return moments
     return replace(
         moments,
-        covariance=moments.covariance[np.ix_(columns, columns)],
+        covariance=submatrix(moments.covariance, columns),
         correlation=moments.correlation[columns],
         mean=moments.mean[columns],
         scale=moments.scale[columns],
