@@ -20,7 +20,7 @@ from anytime.blocks import LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
 from anytime.plan import Plan
-from anytime.rules import MarginRule, ScoreRule
+from anytime.rules import EntropyRule, MarginRule, OutsideRule, ScoreRule
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers.columns import Columns
@@ -159,8 +159,16 @@ def sample_models() -> dict[str, Any]:
         costs=bound,
         base=np.zeros(1),
         link="logistic",
-        passes={1: MarginRule(2.0), 3: ScoreRule(LinearBlock([3], [[1.0]]), 0.1, below=True)},
-        stops={2: ScoreRule(TreeBlock(small_trees(6, [1])), -0.5), 3: MarginRule(np.inf, below=False)},
+        passes={
+            0: EntropyRule(0.1),
+            1: MarginRule(2.0),
+            3: ScoreRule(LinearBlock([3], [[1.0]]), 0.1, below=True),
+        },
+        stops={
+            0: OutsideRule(-5.0),
+            2: ScoreRule(TreeBlock(small_trees(6, [1])), -0.5),
+            3: MarginRule(np.inf, below=False),
+        },
     )
     ladder = Plan(
         blocks=[TreeBlock(small_trees(7 + i, [2], 3)) for i in range(3)],

@@ -305,8 +305,8 @@ class Run:
         if self._history is not None:
             return self._weighted(rows)
         total = self._sum[rows].copy()
-        for b, sums in self._trees.items():
-            total += sums[rows] * self._unit(b)
+        for b in sorted(self._trees):  # not as they came: who jumps over a block must add in the same order
+            total += self._trees[b][rows] * self._unit(b)
         base = np.where(self._rebased[rows, None], 0.0, self.plan.base)
         if self.plan.combine == "sum":
             return np.asarray(base + total)

@@ -323,7 +323,9 @@ def _check_plan(plan: Plan) -> None:
     if plan.base.ndim != 1 or not plan.base.size or not np.isfinite(plan.base).all():
         raise ValueError("base must be a vector of finite scores")
     if LINKS[plan.link].binary and n_outputs != 1:
-        raise ValueError(f"the link {plan.link!r} is for one output, not {n_outputs}; 'softmax' is for several")
+        raise ValueError(
+            f"the link {plan.link!r} is for one output, not {n_outputs}; 'softmax' is for several"
+        )
     if np.isnan(plan.limit) or plan.limit < 0:
         raise ValueError(f"limit must be a number that is not negative, not {plan.limit}")
     for b, block in enumerate(plan.blocks):
@@ -350,6 +352,8 @@ def _check_plan(plan: Plan) -> None:
             )
     if any(not 0 <= s < n_stages for rules in (plan.passes, plan.stops) for s in rules):
         raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
+    for rule in (*plan.passes.values(), *plan.stops.values()):
+        rule.check(LINKS[plan.link], n_outputs)
     if plan.weights is not None:
         _check_weights(plan)
 

@@ -1,20 +1,26 @@
-"""Which rows go on: questions about a row, asked before a stage (does it pass?) or after it (may it stop?)."""
+"""Which rows go on: questions about a row, asked before a stage (does it pass?) or after it (may it stop?).
+
+A rule that reads no column looks only at the row's scores. These change only when a stage works on the row, so such a rule
+answers the same until then, and the runtime may jump over the stages that it closes (``anytime.runtime.skipping``).
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import entr
 
 from anytime.blocks import Block
 from anytime.losses import Link
 
 Array = NDArray[np.float64]
 
-__all__ = ["MarginRule", "Rule", "ScoreRule"]
+__all__ = ["EntropyRule", "FunctionRule", "MarginRule", "OutsideRule", "Rule", "ScoreRule", "ThresholdRule"]
 
 
 class Rule(ABC):
@@ -26,21 +32,113 @@ class Rule(ABC):
         """Columns that the rule reads."""
         return np.empty(0, dtype=np.int32)
 
+    def check(self, link: Link, n_outputs: int) -> None:  # noqa: B027 - most rules go with all scores
+        """Raise ``ValueError`` where the rule makes no sense for such scores."""
+
     @abstractmethod
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
         """(n,) the answer for each row, given the scores so far."""
 
 
 @dataclass(frozen=True)
-class MarginRule(Rule):
-    """The margin of the answer so far is below (or not below) a threshold: SpeedBoost's filters, a cascade's gates."""
+class ThresholdRule(Rule):
+    """A number made of a row's scores is below (or not below) a threshold."""
 
     threshold: float
     below: bool = True
-    kind: ClassVar[str] = "margin"
+
+    def __post_init__(self) -> None:
+        if np.isnan(self.threshold):
+            raise ValueError("the threshold of a rule must be a number")
+
+    @abstractmethod
+    def measure(self, scores: Array, link: Link) -> Array:
+        """(n,) the number of each row."""
+
+    @property
+    def family(self) -> Hashable:
+        """What rules that measure the same have in common: they differ in their thresholds alone."""
+        return type(self), self.below
 
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
-        return np.asarray((link.margin(scores) < self.threshold) == self.below)
+        return np.asarray((self.measure(scores, link) < self.threshold) == self.below)
+
+
+@dataclass(frozen=True)
+class MarginRule(ThresholdRule):
+    """The margin of the answer so far is below (or not below) a threshold: SpeedBoost's filters, gates that stop early."""
+
+    kind: ClassVar[str] = "margin"
+
+    def measure(self, scores: Array, link: Link) -> Array:
+        return link.margin(scores)
+
+
+@dataclass(frozen=True)
+class EntropyRule(ThresholdRule):
+    """The entropy of the classes' chances, in nats, is not below (or below) a threshold: undecided rows pass."""
+
+    below: bool = False
+    kind: ClassVar[str] = "entropy"
+
+    def check(self, link: Link, n_outputs: int) -> None:
+        if not link.classifies:
+            raise ValueError(
+                f"an entropy rule needs chances of classes, which the link {link.name!r} does not give"
+            )
+
+    def measure(self, scores: Array, link: Link) -> Array:
+        chances = np.maximum(link.transform(scores), 0.0)
+        total = chances.sum(axis=1, keepdims=True)
+        shares = np.divide(chances, total, out=np.full_like(chances, 1 / chances.shape[1]), where=total > 0)
+        return np.asarray(entr(shares).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class FunctionRule(ThresholdRule):
+    """A measure of your own: ``function(scores)``, from (n, K) to (n,), is not below (or below) a threshold.
+
+    Numbers, or True and False: with the threshold given by default, rows for which the function says True pass. What it says of a
+    row may depend on that row's scores alone, because rows are worked on in whatever company time and budget allow. A model with
+    such a rule cannot be saved to a file, which holds no code.
+    """
+
+    function: Callable[[Array], ArrayLike] = field(kw_only=True)
+    threshold: float = 0.5
+    below: bool = False
+    kind: ClassVar[str] = "function"
+
+    @property
+    def family(self) -> Hashable:
+        return self.function, self.below
+
+    def measure(self, scores: Array, link: Link) -> Array:
+        numbers = np.asarray(self.function(scores), dtype=np.float64)
+        if numbers.shape != (len(scores),):
+            raise ValueError(
+                f"the function of a rule returned shape {numbers.shape}, but needs one number per row, ({len(scores)},)"
+            )
+        return numbers
+
+
+@dataclass(frozen=True)
+class OutsideRule(Rule):
+    """The single score is not within the open interval from ``low`` to ``high``: a cascade rejects below and accepts above."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    kind: ClassVar[str] = "outside"
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"an interval from {self.low} to {self.high} holds nothing")
+
+    def check(self, link: Link, n_outputs: int) -> None:
+        if n_outputs != 1:
+            raise ValueError(f"an interval is for a single score, but there are {n_outputs}")
+
+    def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
+        return np.asarray(~((scores[:, 0] > self.low) & (scores[:, 0] < self.high)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,9 @@
 import numpy as np
 
 
-def next_stage(thresholds: np.ndarray, margin: float, stage: int) -> int:
-    """First stage from ``stage`` on that has no filter (NaN) or whose filter is open to this margin."""
+def next_stage(thresholds: np.ndarray, number: float, stage: int, below: bool) -> int:
+    """First stage from ``stage`` on that has a threshold (not NaN) to which this number is (or is not) below."""
     for s in range(stage, thresholds.size):
-        if np.isnan(thresholds[s]) or margin < thresholds[s]:
+        if not np.isnan(thresholds[s]) and (number < thresholds[s]) == below:
             return s
     return int(thresholds.size)

@@ -20,7 +20,15 @@ from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
 from anytime.plan import Plan
-from anytime.rules import MarginRule, Rule, ScoreRule
+from anytime.rules import (
+    EntropyRule,
+    FunctionRule,
+    MarginRule,
+    OutsideRule,
+    Rule,
+    ScoreRule,
+    ThresholdRule,
+)
 from anytime.trees.block import TreeBlock
 
 __all__ = ["count_stages", "read_plan", "write_plan"]
@@ -103,13 +111,16 @@ def _write_rules(rules: Mapping[int, Rule], prefix: str, arrays: Arrays) -> list
     out = []
     for stage, rule in sorted(rules.items()):
         entry: dict[str, Any] = {"stage": int(stage), "kind": rule.kind}
-        if type(rule) is MarginRule:
-            entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
-        elif type(rule) is ScoreRule:
-            block = _write_block(rule.block, f"{prefix}.{stage}", arrays)
-            entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below), "block": block}
-        else:
+        if isinstance(rule, FunctionRule):
+            raise TypeError("a FunctionRule holds a Python function and cannot be saved to a file")
+        if type(rule) not in (EntropyRule, MarginRule, OutsideRule, ScoreRule):
             raise TypeError(f"a {type(rule).__name__} cannot be saved to a file")
+        if isinstance(rule, OutsideRule):
+            entry |= {"low": write_number(rule.low), "high": write_number(rule.high)}
+        if isinstance(rule, ThresholdRule | ScoreRule):
+            entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
+        if isinstance(rule, ScoreRule):
+            entry["block"] = _write_block(rule.block, f"{prefix}.{stage}", arrays)
         out.append(entry)
     return out
 
@@ -262,20 +273,24 @@ def _read_rules(
         stage = entry.integer("stage", 0, n_stages - 1)
         if stage in rules:
             bad(entry.where, f"stage {stage} has two rules")
-        kind = entry.text("kind", ("margin", "score"))
-        threshold, below = entry.number("threshold"), entry.flag("below")
-        if kind == "margin":
-            rules[stage] = MarginRule(threshold, below)
-        else:
-            block = _read_block(entry.inner("block"), f"plan.{name}.{stage}", arrays, n_features, 1)
-            if block.n_stages != 1 or block.width != 1:
-                bad(
-                    entry.where,
-                    f"a gate has one stage and one output, not {block.n_stages} and {block.width}",
-                )
-            rules[stage] = ScoreRule(block, threshold, below)
+        rules[stage] = _read_rule(entry, f"plan.{name}.{stage}", arrays, n_features)
         entry.done()
     return rules
+
+
+def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, n_features: int) -> Rule:
+    kind = entry.text("kind", ("margin", "entropy", "outside", "score"))
+    if kind == "outside":
+        return OutsideRule(entry.number("low"), entry.number("high"))
+    threshold, below = entry.number("threshold"), entry.flag("below")
+    if kind == "margin":
+        return MarginRule(threshold, below)
+    if kind == "entropy":
+        return EntropyRule(threshold, below)
+    block = _read_block(entry.inner("block"), prefix, arrays, n_features, 1)
+    if block.n_stages != 1 or block.width != 1:
+        bad(entry.where, f"a gate has one stage and one output, not {block.n_stages} and {block.width}")
+    return ScoreRule(block, threshold, below)
 
 
 def _cut_table(

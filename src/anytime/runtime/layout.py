@@ -16,7 +16,7 @@ from anytime.features import Features
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.rules import Rule
-from anytime.runtime.skipping import MarginSkips
+from anytime.runtime.skipping import Skips
 
 Groups = NDArray[np.int32]
 
@@ -97,9 +97,9 @@ class Layout:
         return self.plan.costs.groups_of(rule.columns())
 
     @cached_property
-    def skips(self) -> MarginSkips | None:
-        """Jumps over stages whose margin filter is known to say no; None for a plan without such filters."""
-        return MarginSkips.of(self.plan)
+    def skips(self) -> Skips | None:
+        """Jumps over stages whose filter is known to say no; None for a plan without such filters."""
+        return Skips.of(self.plan)
 
     # ------------------------------------------------------------------ groups
 

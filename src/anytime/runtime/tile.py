@@ -1,7 +1,7 @@
 """Some rows of a batch on their way through a plan: small enough that one stage over all of them is quickly done.
 
-Each row waits in a queue for its next stage. For margin filters that stage is known in advance (``anytime.runtime.skipping``), so
-that rows are touched only when a stage works on them.
+Each row waits in a queue for its next stage. For filters on scores that stage is known in advance
+(``anytime.runtime.skipping``), so that rows are touched only when a stage works on them.
 """
 
 from __future__ import annotations
@@ -203,9 +203,8 @@ class Tile:
         run, skips = self.run, self.layout.skips
         rows = rows[~run.finished[rows]]
         if skips is not None and rows.size:
-            margin = self.layout.link.margin(run.scores(rows))
-            # What a filter is known to say no to is done: the row's score cannot change before it gets there.
-            run.done[rows] = np.minimum(skips.next_stage(margin, run.done[rows]), self.until)
+            # What a filter is known to say no to is done: the row's scores cannot change before it gets there.
+            run.done[rows] = np.minimum(skips.next_stage(run.scores(rows), run.done[rows]), self.until)
         rows = rows[run.done[rows] < self.until]
         self.queue.put(rows, run.done[rows])
 

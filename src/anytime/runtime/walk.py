@@ -85,10 +85,6 @@ class Walk:
         """The probability of the leading class."""
         return float(self.layout.link.transform(self.scores()).max())
 
-    def margin(self) -> float:
-        """How far the leading class is ahead."""
-        return float(self.layout.link.margin(self.scores())[0])
-
     def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
         """Groups in the order of purchase; or which ones, when the engine bought them from a row that had everything."""
         if self.layout.features is not None:

@@ -11,7 +11,7 @@ from anytime._native import row_products
 from anytime.blocks import Block, FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.plan import Plan
-from anytime.rules import MarginRule
+from anytime.rules import EntropyRule, MarginRule, OutsideRule, Rule
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 
@@ -121,11 +121,21 @@ def plans(draw: st.DrawFn, n_columns: int = 4) -> Plan:
         weights=[random.normal(size=t + 1) for t in range(n_stages)] if refitted else None,
         evaluation_costs=random.choice([0.0, 0.1, 1.0], size=n_stages) if draw(st.booleans()) else None,
         replaces=np.array([draw(chosen) for _ in range(n_stages)]) if draw(chosen) else None,
-        passes={s: MarginRule(draw(st.floats(0, 3))) for s in range(n_stages) if draw(chosen)},
-        stops={
-            s: MarginRule(draw(st.floats(0, 3)), below=False) for s in range(n_stages) if draw(st.booleans())
-        },
+        passes={s: draw(rules(n_outputs)) for s in range(n_stages) if draw(chosen)},
+        stops={s: draw(rules(n_outputs)) for s in range(n_stages) if draw(st.booleans())},
     )
+
+
+def rules(n_outputs: int = 1) -> st.SearchStrategy[Rule]:
+    """Questions about the scores of a row, for a classifier's plan."""
+    thresholds, low = st.floats(0, 3), st.floats(-2, 0.5)
+    kinds: list[st.SearchStrategy[Rule]] = [
+        st.builds(MarginRule, thresholds, st.booleans()),
+        st.builds(EntropyRule, st.floats(0, 1), st.booleans()),
+    ]
+    if n_outputs == 1:
+        kinds.append(st.builds(lambda low, more: OutsideRule(low, low + more), low, st.floats(0.1, 3)))
+    return st.one_of(kinds)
 
 
 class _Squash:
