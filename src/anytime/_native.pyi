@@ -244,3 +244,104 @@ def group_lasso_descend(
     The group lasso with Gram matrix ``gram`` (m, m) and penalties ``limits`` (J,); ``curvature`` (J,) bounds the eigenvalues
     of each group's block. True when the last sweep went over all groups and violated no condition by more than ``tolerance``.
     """
+
+class Bins:
+    """A matrix whose values are bins: what trees are grown on. Immutable."""
+
+    @staticmethod
+    def fit(
+        X: NDArray[np.float64],
+        categorical: NDArray[np.bool_],
+        max_bins: int,
+        exact: bool,
+        sample: int,
+        threads: int,
+    ) -> Bins:
+        """Find the cuts of every column and bin the rows."""
+    def transform(self, X: NDArray[np.float64], threads: int) -> Bins:
+        """Bin other rows by the same cuts."""
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+    @property
+    def n_slots(self) -> int:
+        """Numbers kept per row: columns that exclude each other share one."""
+    def thresholds(self, column: int) -> NDArray[np.float64]:
+        """The cuts of a column: bin b holds what is above cut ``b - 1`` and at most cut ``b``."""
+    def bins(self) -> NDArray[np.int32]:
+        """(n, d) the bins, a copy."""
+
+class GrowOptions:
+    """How a tree is grown; see ``anytime.trees.growing.TreeGrower``. No limit of leaves or depth is 0."""
+
+    def __init__(
+        self,
+        *,
+        max_leaves: int,
+        max_depth: int,
+        min_rows: int,
+        min_weight: float,
+        l2: float,
+        min_gain: float,
+        penalty: float,
+        mean_scale: bool,
+        vote: bool,
+        threads: int,
+    ) -> None: ...
+
+class GrownTree:
+    """A tree as it was grown, on bins."""
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The fields of ``TreeArrays``."""
+    @property
+    def leaf(self) -> NDArray[np.int32]:
+        """(n,) the leaf of every row of its data."""
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """(n_leaves, K) what the leaves answer."""
+    @property
+    def gain(self) -> float:
+        """Impurity decrease, prices not counted."""
+    @property
+    def ticks(self) -> int:
+        """What its columns cost beyond what was bought."""
+    def leaf_of(self, bins: Bins, threads: int) -> NDArray[np.int32]:
+        """(m,) the leaf of every row of other data with the same cuts."""
+
+def grow_tree(
+    bins: Bins,
+    target: NDArray[np.floating[Any]],
+    weight: NDArray[np.floating[Any]] | None,
+    newton: bool,
+    rows: NDArray[np.int64] | None,
+    columns: NDArray[np.bool_] | None,
+    table: CostTable | None,
+    tick: float,
+    bought: NDArray[np.bool_] | None,
+    options: GrowOptions,
+) -> GrownTree:
+    """Grow one tree. Numbers that cannot be used are a ``ValueError`` that names the row."""
+
+def loss_derivatives(
+    kind: str,
+    scores: NDArray[np.float64],
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    threads: int,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """First and second derivatives by the scores (n, K), of shape (K, n) each."""
+
+def update_scores(
+    scores: NDArray[np.float64],
+    leaf: NDArray[np.int32],
+    values: NDArray[np.float64],
+    rate: float,
+    output: int,
+    threads: int,
+) -> None:
+    """``scores[:, output] += rate * values[leaf]``, in place; every output when ``output`` is -1."""

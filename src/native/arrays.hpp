@@ -48,6 +48,7 @@ inline void check_length(size_t found, size_t expected, const char* name) {
                               std::to_string(expected));
 }
 
+void bind_grow(nb::module_& m);    // bind_grow.cpp
 void bind_lasso(nb::module_& m);   // bind_lasso.cpp
 void bind_linear(nb::module_& m);  // bind_linear.cpp
 

@@ -1,0 +1,334 @@
+"""Growing trees on bins, with prices on the columns.
+
+    data = BinnedData.fit(X)                                # once
+    grower = TreeGrower(max_leaves=31, n_threads=2)
+    tree = grower.grow(data, residuals, sample_weight)      # regression; (n, K) targets: one tree with K outputs
+    tree = grower.grow_newton(data, gradient, hessian)      # boosting
+    tree.arrays                                             # TreeArrays: real thresholds, runs anywhere
+    scores += 0.1 * tree.outputs()                          # of the training rows; or update_scores(...)
+    tree.leaf_of(data.transform(X_valid))                   # other rows
+
+With ``costs`` and a ``penalty`` a split on a column that neither the ensemble (``bought``) nor the tree itself has paid for
+must be worth ``penalty`` x its price; what it pays for, it may use again for nothing. Growth is best first, so that what is
+bought early is known everywhere. Sums are whole numbers: any number of threads gives the same tree, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime import _native
+from anytime.costs import BoundCosts
+from anytime.trees.arrays import LEAF, TreeArrays
+from anytime.trees.binning import BinnedData
+
+__all__ = ["GrownTree", "TreeGrower", "join", "loss_derivatives", "update_scores"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TreeGrower:
+    """How trees are grown.
+
+    Parameters
+    ----------
+    max_leaves : int or None, default=31
+    max_depth : int or None, default=None
+        None: no limit.
+    min_rows : int, default=20
+        The fewest rows of a leaf.
+    min_weight : float, default=1e-3
+        The least weight (sum of hessians) of a leaf.
+    l2 : float, default=0.0
+        Leaves minimise ``sum_i weight_i |target_i - value|^2 + l2 |value|^2``.
+    min_gain : float, default=0.0
+        A split is made when its gain, less what it has to pay, is more than this.
+    penalty : float, default=0.0
+        Price of a unit of cost, in units of the impurity (λ).
+    scale : {"half_sum", "mean"}, default="half_sum"
+        The impurity: ``1/2 sum_i weight_i |target_i - value|^2``, or the mean of ``weight_i |target_i - value|^2`` over the
+        rows. With n rows a penalty of λ in the second is one of n λ / 2 in the first.
+    leaf : {"mean", "vote"}, default="mean"
+        "vote": a leaf answers 1 for the output with the largest weighted sum and 0 for the others.
+    n_threads : int, default=1
+    """
+
+    max_leaves: int | None = 31
+    max_depth: int | None = None
+    min_rows: int = 20
+    min_weight: float = 1e-3
+    l2: float = 0.0
+    min_gain: float = 0.0
+    penalty: float = 0.0
+    scale: Literal["half_sum", "mean"] = "half_sum"
+    leaf: Literal["mean", "vote"] = "mean"
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_leaves", 1), ("max_depth", 1), ("min_rows", 1), ("n_threads", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} is {value}; it must be at least {least}")
+        for name in ("min_weight", "l2", "penalty"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
+        if self.scale not in ("half_sum", "mean"):
+            raise ValueError(f"scale is {self.scale!r}; it must be 'half_sum' or 'mean'")
+        if self.leaf not in ("mean", "vote"):
+            raise ValueError(f"leaf is {self.leaf!r}; it must be 'mean' or 'vote'")
+
+    def grow(
+        self,
+        data: BinnedData,
+        target: ArrayLike,
+        weight: ArrayLike | None = None,
+        *,
+        rows: ArrayLike | None = None,
+        columns: NDArray[np.bool_] | None = None,
+        costs: BoundCosts | None = None,
+        bought: NDArray[np.bool_] | None = None,
+    ) -> GrownTree:
+        """Grow a tree whose leaves hold weighted means of their targets.
+
+        Parameters
+        ----------
+        data : BinnedData
+        target : (n,) or (n, K)
+        weight : (n,) or (n, K), default=None
+            None: 1 for every row.
+        rows : (m,) int, default=None
+            Rows to learn from, a row as often as it is named; None: all.
+        columns : (d,) bool, default=None
+            Columns that may be split on; None: all.
+        costs : BoundCosts, default=None
+            What columns cost; None: nothing.
+        bought : (n_groups,) bool, default=None
+            Groups that are paid for already, requirements included; None: none.
+        """
+        return self._grow(data, target, weight, False, rows, columns, costs, bought)
+
+    def grow_newton(
+        self,
+        data: BinnedData,
+        gradient: ArrayLike,
+        hessian: ArrayLike | None = None,
+        *,
+        rows: ArrayLike | None = None,
+        columns: NDArray[np.bool_] | None = None,
+        costs: BoundCosts | None = None,
+        bought: NDArray[np.bool_] | None = None,
+    ) -> GrownTree:
+        """Grow a tree whose leaves hold Newton steps, ``-sum gradient / (sum hessian + l2)``.
+
+        The same tree as ``grow`` with targets ``-gradient / hessian`` and weights ``hessian`` (None: 1). Arrays of float32
+        are taken as they are.
+        """
+        return self._grow(data, gradient, hessian, True, rows, columns, costs, bought)
+
+    def _grow(
+        self,
+        data: BinnedData,
+        target: ArrayLike,
+        weight: ArrayLike | None,
+        newton: bool,
+        rows: ArrayLike | None,
+        columns: NDArray[np.bool_] | None,
+        costs: BoundCosts | None,
+        bought: NDArray[np.bool_] | None,
+    ) -> GrownTree:
+        if bought is not None and costs is None:
+            raise ValueError("bought says which groups are paid for; that needs costs")
+        native = _native.grow_tree(
+            data.native,
+            _numbers(target),
+            None if weight is None else _numbers(weight),
+            newton,
+            None if rows is None else _rows(rows),
+            None if columns is None else _mask(columns, "columns"),
+            None if costs is None else costs.table,
+            1.0 if costs is None else costs.costs.amount(1),
+            None if bought is None else _mask(bought, "bought"),
+            self._options(),
+        )
+        return GrownTree(native, 0.0 if costs is None else costs.costs.amount(native.ticks), self.n_threads)
+
+    def _options(self) -> _native.GrowOptions:
+        return _native.GrowOptions(
+            max_leaves=self.max_leaves or 0,
+            max_depth=self.max_depth or 0,
+            min_rows=self.min_rows,
+            min_weight=self.min_weight,
+            l2=self.l2,
+            min_gain=self.min_gain,
+            penalty=self.penalty,
+            mean_scale=self.scale == "mean",
+            vote=self.leaf == "vote",
+            threads=self.n_threads,
+        )
+
+
+class GrownTree:
+    """A tree, and where the rows it was grown on have gone.
+
+    Attributes
+    ----------
+    leaf : (n,) int32
+        The leaf of every row of its data, also of those it did not learn from. Leaves are numbered in the order of their nodes.
+    values : (n_leaves, K)
+        What the leaves answer.
+    gain : float
+        How much less the impurity of the rows is than with a single leaf, prices not counted.
+    cost : float
+        What its columns cost beyond what was bought.
+    """
+
+    def __init__(self, native: _native.GrownTree, cost: float, n_threads: int = 1) -> None:
+        self._native = native
+        self._n_threads = n_threads
+        self.leaf: NDArray[np.int32] = native.leaf
+        self.values: Array = native.values
+        self.gain: float = native.gain
+        self.cost = cost
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.values)
+
+    @cached_property
+    def arrays(self) -> TreeArrays:
+        """The tree with real thresholds, as a forest of one tree and one stage."""
+        return TreeArrays(**self._native.arrays)
+
+    @cached_property
+    def columns(self) -> NDArray[np.int32]:
+        """The columns it tests, increasing."""
+        used = np.unique(self.arrays.feature)
+        return np.asarray(used[used != LEAF], dtype=np.int32)
+
+    def outputs(self) -> Array:
+        """(n, K) its answers for the rows of its data."""
+        return self.values[self.leaf]
+
+    def leaf_of(self, data: BinnedData) -> NDArray[np.int32]:
+        """(m,) the leaf of every row of other data, made by ``transform`` of the same bins."""
+        return self._native.leaf_of(data.native, self._n_threads)
+
+
+def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeArrays:
+    """One forest out of several, in their order.
+
+    Parameters
+    ----------
+    trees : sequence of TreeArrays
+        With the same number of outputs and columns.
+    stages : (S,) int, default=None
+        Trees per stage; None: one.
+    """
+    if not trees:
+        raise ValueError("there are no trees to join")
+    shapes = {(t.n_outputs, t.n_features, t.value.shape[1], t.float32_input) for t in trees}
+    if len(shapes) > 1:
+        raise ValueError(f"the trees differ in (outputs, columns, width, float32): {sorted(shapes)}")
+    n_trees = sum(t.n_trees for t in trees)
+    per_stage = np.ones(n_trees, np.int64) if stages is None else np.asarray(stages, dtype=np.int64)
+    if per_stage.sum() != n_trees:
+        raise ValueError(f"stages has room for {per_stage.sum()} trees, there are {n_trees}")
+    sets = np.cumsum([0] + [t.category_start.size - 1 for t in trees])
+    joined: dict[str, Any] = {
+        "tree_start": _stacked([t.tree_start for t in trees]),
+        "category_start": _stacked([t.category_start for t in trees]),
+        "stage_start": np.concatenate([[0], np.cumsum(per_stage)]),
+        "category_set": np.concatenate(
+            [np.where(t.category_set < 0, -1, t.category_set + s) for t, s in zip(trees, sets, strict=False)],
+            dtype=np.int32,
+        ),
+        "n_outputs": trees[0].n_outputs,
+        "n_features": trees[0].n_features,
+        "float32_input": trees[0].float32_input,
+    }
+    for field in fields(TreeArrays):
+        if field.name not in joined:
+            joined[field.name] = np.concatenate([getattr(t, field.name) for t in trees])
+    return TreeArrays(**joined)
+
+
+def _stacked(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Offsets that begin where those before end."""
+    ends = np.cumsum([0] + [start[-1] for start in starts])
+    return np.concatenate([[0], *(s[1:] + e for s, e in zip(starts, ends, strict=False))]).astype(np.int64)
+
+
+# ---------------------------------------------------------------------- the rest of a boosting step
+
+
+def loss_derivatives(
+    kind: Literal["squared", "logistic", "softmax"],
+    scores: Array,
+    y: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    n_threads: int = 1,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """First and second derivatives of a loss by the scores, (n, K) of float32 each, columns contiguous.
+
+    Parameters
+    ----------
+    kind : {"squared", "logistic", "softmax"}
+        ``1/2 (s - y)^2``, ``log(1 + exp(s)) - y s``, ``log sum_k exp(s_k) - s_y``.
+    scores : (n, K) float64
+    y : (n,) or (n, K)
+        Targets; 0 or 1; classes 0..K-1.
+    weight : (n,), default=None
+
+    Notes
+    -----
+    The second derivative of softmax is only the diagonal, times K / (K - 1): scores may be shifted together without
+    effect, so that K of them count for K - 1.
+    """
+    targets = np.ascontiguousarray(y, dtype=np.float64)
+    weights = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+    gradient, hessian = _native.loss_derivatives(kind, scores, targets, weights, n_threads)
+    return gradient.T, hessian.T
+
+
+def update_scores(
+    scores: Array,
+    leaf: NDArray[np.int32],
+    values: Array,
+    rate: float = 1.0,
+    output: int | None = None,
+    *,
+    n_threads: int = 1,
+) -> None:
+    """Add ``rate * values[leaf]`` to ``scores`` (n, K), in place; to one output only when ``output`` is given."""
+    _native.update_scores(scores, leaf, values, rate, -1 if output is None else output, n_threads)
+
+
+# ---------------------------------------------------------------------- checks
+
+
+def _numbers(values: ArrayLike) -> NDArray[Any]:
+    given = np.asarray(values)
+    return np.ascontiguousarray(given, dtype=np.float32 if given.dtype == np.float32 else np.float64)
+
+
+def _rows(rows: ArrayLike) -> NDArray[np.int64]:
+    given = np.asarray(rows)
+    if given.dtype == np.bool_ or not (given.size == 0 or np.issubdtype(given.dtype, np.integer)):
+        raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
+    return np.ascontiguousarray(given, dtype=np.int64)
+
+
+def _mask(mask: ArrayLike, name: str) -> NDArray[np.bool_]:
+    given = np.asarray(mask)
+    if given.dtype != np.bool_:
+        raise ValueError(f"{name} must be a mask of booleans, not {given.dtype}")
+    return np.ascontiguousarray(given)

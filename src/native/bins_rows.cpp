@@ -1,0 +1,146 @@
+// The rows of a binned matrix: which columns share a slot, and filling the slots in.
+#include <algorithm>
+#include <utility>
+
+#include "bins.hpp"
+#include "threads.hpp"
+
+namespace anytime {
+namespace {
+
+constexpr double kSparse = 0.8;       // a column with at least this share in one bin may join a bundle
+constexpr int32_t kSlotValues = 256;  // of a slot of 8 bits
+constexpr size_t kBundlesTried = 64;  // per column, so that very wide data stay quick
+constexpr int64_t kRowsTogether = 64;
+
+using Bits = std::vector<uint64_t>;  // one per row
+
+bool overlap(const Bits& a, const Bits& b) noexcept {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if ((a[i] & b[i]) != 0) return true;
+  }
+  return false;
+}
+
+struct Bundle {
+  std::vector<int32_t> columns;
+  int32_t values = 1;
+  Bits away;  // rows that are not all at their common bins
+};
+
+}  // namespace
+
+Bins::Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads)
+    : cuts_(std::move(cuts)), n_rows_(n_rows) {
+  bool narrow = true;
+  for (int32_t j = 0; j < cuts_->n_columns(); ++j) narrow = narrow && (*cuts_)[j].n_bins() <= kSlotValues;
+  places_.resize(static_cast<size_t>(cuts_->n_columns()));
+  if (narrow) {
+    place_columns(x, threads);
+    fill(x, threads, narrow_);
+    return;
+  }
+  for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
+    places_[static_cast<size_t>(j)].slot = j;
+    slot_size_.push_back((*cuts_)[j].n_bins());
+  }
+  fill(x, threads, wide_);
+}
+
+void Bins::place_columns(const double* x, int threads) {
+  std::vector<int32_t> sparse;
+  for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
+    const BinColumn& column = (*cuts_)[j];
+    if (!column.categorical && column.common_share >= kSparse) sparse.push_back(j);
+  }
+  if (sparse.size() < 2) sparse.clear();
+
+  const auto words = static_cast<size_t>((n_rows_ + 63) / 64);
+  std::vector<std::pair<int64_t, int32_t>> order;  // the fullest first
+  std::vector<Bits> away(sparse.size(), Bits(words));
+  std::vector<int64_t> counts(sparse.size());
+  Team team(sparse.empty() ? 1 : threads);
+  team.share(static_cast<int64_t>(words), 64, [&](int64_t first, int64_t last) noexcept {
+    uint16_t bins[kRowsTogether];
+    for (int64_t word = first; word < last; ++word) {
+      const int64_t row = word * kRowsTogether, n = std::min(kRowsTogether, n_rows_ - row);
+      for (size_t s = 0; s < sparse.size(); ++s) {
+        cuts_->find(sparse[s], x + row * cuts_->n_columns() + sparse[s], cuts_->n_columns(), n, bins);
+        uint64_t bits = 0;
+        for (int64_t i = 0; i < n; ++i) bits |= uint64_t{bins[i] != (*cuts_)[sparse[s]].common} << i;
+        away[s][static_cast<size_t>(word)] = bits;
+      }
+    }
+  });
+  for (size_t s = 0; s < sparse.size(); ++s) {
+    int64_t count = 0;
+    for (const uint64_t bits : away[s]) count += __builtin_popcountll(bits);
+    order.emplace_back(-count, static_cast<int32_t>(s));
+  }
+  std::sort(order.begin(), order.end());
+
+  std::vector<Bundle> bundles;
+  for (const auto& [count, s] : order) {
+    const int32_t column = sparse[static_cast<size_t>(s)], more = (*cuts_)[column].n_bins() - 1;
+    Bits& rows = away[static_cast<size_t>(s)];
+    Bundle* home = nullptr;
+    for (size_t b = 0, tried = 0; b < bundles.size() && tried < kBundlesTried && home == nullptr; ++b) {
+      if (bundles[b].values + more > kSlotValues) continue;
+      ++tried;
+      if (!overlap(bundles[b].away, rows)) home = &bundles[b];
+    }
+    if (home == nullptr) {
+      bundles.push_back({.columns = {column}, .values = 1 + more, .away = std::move(rows)});
+      continue;
+    }
+    home->columns.push_back(column);
+    home->values += more;
+    for (size_t i = 0; i < words; ++i) home->away[i] |= rows[i];
+    Bits().swap(rows);
+  }
+
+  std::vector<uint8_t> bundled(places_.size());
+  for (const Bundle& bundle : bundles) {
+    if (bundle.columns.size() < 2) continue;
+    int32_t first = 1;
+    for (const int32_t column : bundle.columns) {
+      places_[static_cast<size_t>(column)] = {.slot = n_slots(), .first = first};
+      bundled[static_cast<size_t>(column)] = 1;
+      first += (*cuts_)[column].n_bins() - 1;
+    }
+    slot_size_.push_back(first);
+  }
+  for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
+    if (bundled[static_cast<size_t>(j)] != 0) continue;
+    places_[static_cast<size_t>(j)] = {.slot = n_slots(), .first = -1};
+    slot_size_.push_back((*cuts_)[j].n_bins());
+  }
+}
+
+template <class Value>
+void Bins::fill(const double* x, int threads, std::vector<Value>& rows) {
+  const int64_t stride = n_slots(), blocks = (n_rows_ + kRowsTogether - 1) / kRowsTogether;
+  rows.resize(static_cast<size_t>(n_rows_ * stride));  // zero: all columns of a bundle at their common bins
+  Team team(threads);
+  team.share(blocks, 16, [&](int64_t first, int64_t last) noexcept {
+    uint16_t bins[kRowsTogether];
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t row = block * kRowsTogether, n = std::min(kRowsTogether, n_rows_ - row);
+      for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
+        cuts_->find(j, x + row * cuts_->n_columns() + j, cuts_->n_columns(), n, bins);
+        const BinPlace& at = place(j);
+        Value* out = rows.data() + row * stride + at.slot;
+        if (at.first < 0) {
+          for (int64_t i = 0; i < n; ++i) out[i * stride] = static_cast<Value>(bins[i]);
+          continue;
+        }
+        for (int64_t i = 0; i < n; ++i) out[i * stride] += static_cast<Value>(slot_value(j, bins[i]));
+      }
+    }
+  });
+}
+
+template void Bins::fill(const double*, int, std::vector<uint8_t>&);
+template void Bins::fill(const double*, int, std::vector<uint16_t>&);
+
+}  // namespace anytime

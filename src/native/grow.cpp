@@ -1,0 +1,503 @@
+#include "grow.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "grow_histogram.hpp"
+#include "grow_rows.hpp"
+#include "grow_split.hpp"
+#include "threads.hpp"
+
+namespace anytime {
+namespace {
+
+constexpr int64_t kRowsPerThread = 8192;
+constexpr size_t kHistogramBytes = size_t{256} << 20;  // kept for subtraction
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// What the tree has to pay for the columns, given what is bought.
+class Purse {
+ public:
+  Purse(const GrowPrices& prices, double penalty, int32_t n_columns)
+      : prices_(prices), penalty_(penalty), bought_(prices.bought.begin(), prices.bought.end()) {
+    fees_.resize(static_cast<size_t>(n_columns));
+    quote();
+  }
+
+  // In units of the impurity.
+  double fee(int32_t column) const noexcept { return fees_[static_cast<size_t>(column)]; }
+  // Whether anything new was bought.
+  bool buy(int32_t column) {
+    if (prices_.table == nullptr) return false;
+    const int64_t before = ticks_;
+    bool any = false;
+    for (const int32_t group : prices_.table->closure(prices_.table->group_of(column))) {
+      uint8_t& has = bought_[static_cast<size_t>(group)];
+      if (has != 0) continue;
+      has = 1;
+      any = true;
+      ticks_ += prices_.table->own_price(group);
+    }
+    if (any) quote();
+    return ticks_ != before;
+  }
+  int64_t ticks() const noexcept { return ticks_; }
+  const std::vector<uint8_t>& bought() const noexcept { return bought_; }
+
+ private:
+  void quote() {
+    if (prices_.table == nullptr || penalty_ == 0.0) return;
+    std::vector<double> by_group(static_cast<size_t>(prices_.table->n_groups()));
+    for (int32_t group = 0; group < prices_.table->n_groups(); ++group) {
+      int64_t ticks = 0;
+      for (const int32_t needed : prices_.table->closure(group)) {
+        if (bought_[static_cast<size_t>(needed)] == 0) ticks += prices_.table->own_price(needed);
+      }
+      by_group[static_cast<size_t>(group)] =
+          ticks == 0 ? 0.0 : penalty_ * (static_cast<double>(ticks) * prices_.tick);
+    }
+    for (size_t j = 0; j < fees_.size(); ++j) {
+      fees_[j] = by_group[static_cast<size_t>(prices_.table->group_of(static_cast<int32_t>(j)))];
+    }
+  }
+
+  const GrowPrices& prices_;
+  double penalty_;
+  std::vector<uint8_t> bought_;
+  std::vector<double> fees_;
+  int64_t ticks_ = 0;
+};
+
+struct Leaf {
+  int32_t node = 0;
+  int64_t begin = 0, end = 0;  // of the row list
+  int64_t depth = 0;
+  std::vector<int64_t> total{};
+  std::vector<int64_t> histogram{};  // empty: not kept
+  std::vector<Split> splits{};       // best of each column that may split here; empty: none can
+  int32_t best = -1;                 // position among the columns
+  double score = kNever;
+
+  int64_t n_rows() const noexcept { return end - begin; }
+};
+
+class Grower {
+ public:
+  Grower(const Bins& bins, const GrowTargets& targets, std::vector<int32_t> rows,
+         std::vector<int32_t> columns, const GrowPrices& prices, const GrowOptions& options, Team& team)
+      : bins_(bins),
+        options_(options),
+        team_(team),
+        list_(std::move(rows)),
+        moved_(list_.size()),
+        columns_(std::move(columns)),
+        rows_(targets, bins.n_rows(), list_, !targets.newton && options.l2 == 0.0, team),
+        scale_(options.mean_scale ? 1.0 / static_cast<double>(list_.size()) : 0.5),
+        plan_(bins, rows_, wanted_slots()),
+        purse_(prices, options.penalty, bins.cuts().n_columns()) {
+    int64_t most_bins = 2;
+    for (const int32_t j : columns_) most_bins = std::max<int64_t>(most_bins, bins.cuts()[j].n_bins());
+    for (size_t part = 0; part < team.size(); ++part) {
+      searches_.emplace_back(rows_.channels(), options_, scale_, most_bins);
+      if (!bins.wide()) continue;
+      column_sums_.emplace_back(static_cast<size_t>(most_bins) * width());
+      touched_.emplace_back(
+          static_cast<size_t>(std::min<int64_t>(most_bins, static_cast<int64_t>(list_.size()))));
+    }
+    side_.resize(bins.wide() ? size_t{65536} : size_t{256});
+  }
+
+  GrownTree grow(std::span<int32_t> leaf);
+
+ private:
+  size_t width() const noexcept { return static_cast<size_t>(rows_.channels().width); }
+  std::span<const int32_t> rows_of(const Leaf& leaf) const noexcept {
+    return std::span(list_).subspan(static_cast<size_t>(leaf.begin), static_cast<size_t>(leaf.n_rows()));
+  }
+  std::vector<uint8_t> wanted_slots() const {
+    std::vector<uint8_t> wanted(static_cast<size_t>(bins_.n_slots()));
+    for (const int32_t j : columns_) wanted[static_cast<size_t>(bins_.place(j).slot)] = 1;
+    return wanted;
+  }
+  bool may_split(const Leaf& leaf) const noexcept {
+    return (options_.max_depth == 0 || leaf.depth < options_.max_depth) &&
+           leaf.n_rows() >= 2 * std::max<int64_t>(1, options_.min_rows) && !columns_.empty();
+  }
+
+  std::vector<int64_t> sum_rows(std::span<const int32_t> rows) const;
+  void split(size_t at);
+  int64_t partition(const Leaf& leaf, int32_t slot);
+  std::vector<int64_t> left_total(const Leaf& parent, const Leaf& left, int32_t slot) const;
+  void open_children(Leaf& parent, Leaf& left, Leaf& right);
+  void search(Leaf& leaf, const std::vector<Split>& above);
+  void collect(const Leaf& leaf, int32_t column, size_t part) noexcept;
+  void collect_wide(const Leaf& leaf, int32_t column, size_t part) noexcept;
+  void rate(Leaf& leaf) const noexcept;
+  void answer(const Leaf& leaf, double* value) const noexcept;
+
+  const Bins& bins_;
+  const GrowOptions& options_;
+  Team& team_;
+  std::vector<int32_t> list_;   // rows, those of a leaf together
+  std::vector<int32_t> moved_;  // scratch of partition
+  std::vector<int32_t> columns_;
+  GrowRows rows_;
+  double scale_;
+  HistogramPlan plan_;
+  Purse purse_;
+  std::vector<SplitSearch> searches_;              // one per thread
+  std::vector<std::vector<int64_t>> column_sums_;  // one per thread, all zero between uses
+  std::vector<std::vector<int32_t>> touched_;      // one per thread
+  std::vector<int64_t> scratch_;
+  std::vector<uint8_t> side_;  // by slot value: 1 goes left
+  std::vector<Leaf> leaves_;
+  size_t histograms_ = 0;  // bytes kept
+  GrownTree tree_;
+};
+
+GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
+  tree_.cuts = bins_.shared_cuts();
+  tree_.n_outputs = rows_.channels().n_outputs;
+  tree_.nodes.emplace_back();
+  Leaf root{.end = static_cast<int64_t>(list_.size()), .total = sum_rows(list_)};
+  if (may_split(root) && options_.max_leaves != 1) {
+    if (!bins_.wide()) {
+      root.histogram.resize(plan_.size());
+      plan_.build(rows_of(root), root.histogram.data(), team_, scratch_);
+    }
+    search(root, {});
+  }
+  leaves_.push_back(std::move(root));
+  while (options_.max_leaves == 0 || static_cast<int64_t>(leaves_.size()) < options_.max_leaves) {
+    const auto best = std::max_element(leaves_.begin(), leaves_.end(),
+                                       [](const Leaf& a, const Leaf& b) { return a.score < b.score; });
+    if (!(best->score > options_.min_gain)) break;
+    split(static_cast<size_t>(best - leaves_.begin()));
+  }
+  std::sort(leaves_.begin(), leaves_.end(), [](const Leaf& a, const Leaf& b) { return a.node < b.node; });
+  const auto n_outputs = static_cast<size_t>(tree_.n_outputs);
+  tree_.values.resize(leaves_.size() * n_outputs);
+  tree_.n_leaves = static_cast<int32_t>(leaves_.size());
+  for (size_t number = 0; number < leaves_.size(); ++number) {
+    tree_.nodes[static_cast<size_t>(leaves_[number].node)].leaf = static_cast<int32_t>(number);
+    answer(leaves_[number], tree_.values.data() + number * n_outputs);
+  }
+  team_.each(static_cast<int64_t>(leaves_.size()), true, [&](int64_t number, size_t) noexcept {
+    for (const int32_t row : rows_of(leaves_[static_cast<size_t>(number)]))
+      leaf_of_row[static_cast<size_t>(row)] = static_cast<int32_t>(number);
+  });
+  tree_.ticks = purse_.ticks();
+  tree_.bought = purse_.bought();
+  return std::move(tree_);
+}
+
+std::vector<int64_t> Grower::sum_rows(std::span<const int32_t> rows) const {
+  std::vector<std::vector<int64_t>> parts(team_.size(), std::vector<int64_t>(width()));
+  const auto n = static_cast<int64_t>(rows.size());
+  const size_t n_parts = n < 2 * kRowsPerThread ? 1 : team_.size();
+  const auto sum = [&](size_t part) noexcept {
+    if (part >= n_parts) return;
+    const size_t first = rows.size() * part / n_parts, last = rows.size() * (part + 1) / n_parts;
+    for (size_t i = first; i < last; ++i) rows_.add_to(parts[part].data(), rows[i]);
+  };
+  if (n_parts == 1)
+    sum(0);
+  else
+    team_.run(sum);
+  for (size_t part = 1; part < n_parts; ++part) {
+    for (size_t c = 0; c < width(); ++c) parts[0][c] += parts[part][c];
+  }
+  return parts[0];
+}
+
+void Grower::split(size_t at) {
+  Leaf parent = std::move(leaves_[at]);
+  const int32_t column = columns_[static_cast<size_t>(parent.best)];
+  const Split& chosen = parent.splits[static_cast<size_t>(parent.best)];
+  const BinColumn& binned = bins_.cuts()[column];
+  const int32_t slot = bins_.place(column).slot;
+  for (int32_t value = 0; value < bins_.slot_size(slot); ++value) {
+    side_[static_cast<size_t>(value)] = chosen.goes_left(bins_.bin(column, value), binned.missing());
+  }
+  const int64_t middle = partition(parent, slot);
+
+  const auto first = static_cast<int32_t>(tree_.nodes.size());
+  GrownNode& node = tree_.nodes[static_cast<size_t>(parent.node)];
+  node.column = column;
+  node.left = first;
+  node.right = first + 1;
+  node.split = chosen;
+  tree_.gain += chosen.gain;
+  tree_.nodes.resize(tree_.nodes.size() + 2);
+
+  Leaf left{.node = first, .begin = parent.begin, .end = middle, .depth = parent.depth + 1};
+  Leaf right{.node = first + 1, .begin = middle, .end = parent.end, .depth = parent.depth + 1};
+  left.total = left_total(parent, left, slot);
+  right.total = parent.total;
+  for (size_t c = 0; c < width(); ++c) right.total[c] -= left.total[c];
+  const bool bought = purse_.buy(column);
+  if (options_.max_leaves == 0 || static_cast<int64_t>(leaves_.size()) + 1 < options_.max_leaves) {
+    open_children(parent, left, right);
+  }
+  leaves_[at] = std::move(left);
+  leaves_.push_back(std::move(right));
+  if (!bought) return;
+  for (Leaf& leaf : leaves_) rate(leaf);
+}
+
+// Rows of the leaf that go left first, both sides in their order; where the right side begins.
+int64_t Grower::partition(const Leaf& leaf, int32_t slot) {
+  const int64_t n = leaf.n_rows();
+  const size_t parts = n < 2 * kRowsPerThread ? 1 : team_.size();
+  std::vector<int64_t> begin(parts), lefts(parts);
+  int32_t* list = list_.data() + leaf.begin;
+  int32_t* moved = moved_.data() + leaf.begin;
+  const auto stride = static_cast<size_t>(bins_.n_slots());
+  const auto sort_part = [&](size_t part, const auto* values) noexcept {
+    const int64_t first = n * static_cast<int64_t>(part) / static_cast<int64_t>(parts);
+    const int64_t last = n * (static_cast<int64_t>(part) + 1) / static_cast<int64_t>(parts);
+    int64_t to_left = first, to_right = first;
+    for (int64_t i = first; i < last; ++i) {
+      const int32_t row = list[i];
+      const bool left = side_[values[static_cast<size_t>(row) * stride + static_cast<size_t>(slot)]] != 0;
+      list[to_left] = row;
+      moved[to_right] = row;
+      to_left += left;
+      to_right += !left;
+    }
+    begin[part] = first;
+    lefts[part] = to_left - first;
+  };
+  const auto work = [&](size_t part) noexcept {
+    if (bins_.wide())
+      sort_part(part, bins_.wide_rows());
+    else
+      sort_part(part, bins_.narrow_rows());
+  };
+  if (parts == 1)
+    work(0);
+  else
+    team_.run(work);
+  int64_t at = 0;
+  for (size_t part = 0; part < parts; ++part) {
+    std::copy(list + begin[part], list + begin[part] + lefts[part], list + at);
+    at += lefts[part];
+  }
+  const int64_t middle = leaf.begin + at;
+  for (size_t part = 0; part < parts; ++part) {
+    const int64_t end = part + 1 < parts ? begin[part + 1] : n, rights = end - begin[part] - lefts[part];
+    std::copy_n(moved + begin[part], rights, list + at);
+    at += rights;
+  }
+  return middle;
+}
+
+std::vector<int64_t> Grower::left_total(const Leaf& parent, const Leaf& left, int32_t slot) const {
+  if (parent.histogram.empty()) return sum_rows(rows_of(left));
+  std::vector<int64_t> total(width());
+  const int64_t* sums = plan_.sums(parent.histogram.data(), slot);
+  for (int32_t value = 0; value < bins_.slot_size(slot); ++value) {
+    if (side_[static_cast<size_t>(value)] == 0) continue;
+    for (size_t c = 0; c < width(); ++c) total[c] += sums[static_cast<size_t>(value) * width() + c];
+  }
+  return total;
+}
+
+void Grower::open_children(Leaf& parent, Leaf& left, Leaf& right) {
+  Leaf& small = left.n_rows() <= right.n_rows() ? left : right;
+  Leaf& large = left.n_rows() <= right.n_rows() ? right : left;
+  if (!bins_.wide()) {
+    const size_t bytes = plan_.size() * sizeof(int64_t);
+    const bool subtract = !parent.histogram.empty() && may_split(large);
+    if (!parent.histogram.empty()) histograms_ -= std::min(histograms_, bytes);
+    if (subtract || may_split(small)) {
+      small.histogram.resize(plan_.size());
+      plan_.build(rows_of(small), small.histogram.data(), team_, scratch_);
+    }
+    if (subtract) {
+      large.histogram = std::move(parent.histogram);
+      plan_.subtract(large.histogram.data(), small.histogram.data());
+    } else if (may_split(large)) {
+      large.histogram.resize(plan_.size());
+      plan_.build(rows_of(large), large.histogram.data(), team_, scratch_);
+    }
+  }
+  for (Leaf* child : {&small, &large}) {
+    if (may_split(*child)) search(*child, parent.splits);
+    if (child->best < 0 || histograms_ + plan_.size() * sizeof(int64_t) > kHistogramBytes) {
+      std::vector<int64_t>().swap(child->histogram);
+    } else {
+      histograms_ += child->histogram.size() * sizeof(int64_t);
+    }
+  }
+}
+
+// The best split of every column; `above`, those of the parent, say which columns cannot split any more.
+void Grower::search(Leaf& leaf, const std::vector<Split>& above) {
+  leaf.splits.resize(columns_.size());
+  const NodeSums node{.total = leaf.total.data(), .floor = searches_[0].floor(leaf.total.data())};
+  const bool together = bins_.wide()
+                            ? leaf.n_rows() * static_cast<int64_t>(columns_.size()) > 4 * kRowsPerThread
+                            : plan_.size() > 4096;
+  team_.each(static_cast<int64_t>(columns_.size()), together, [&](int64_t j, size_t part) noexcept {
+    const auto at = static_cast<size_t>(j);
+    if (!above.empty() && !above[at].possible) return;
+    const int32_t column = columns_[at];
+    searches_[part].clear();
+    if (bins_.wide())
+      collect_wide(leaf, column, part);
+    else
+      collect(leaf, column, part);
+    leaf.splits[at] = searches_[part].best(bins_.cuts()[column], node);
+  });
+  rate(leaf);
+}
+
+// The sums of a column's bins, out of the leaf's histogram.
+void Grower::collect(const Leaf& leaf, int32_t column, size_t part) noexcept {
+  SplitSearch& search = searches_[part];
+  const BinColumn& binned = bins_.cuts()[column];
+  const BinPlace& place = bins_.place(column);
+  const Channels& channels = rows_.channels();
+  const int64_t* sums = plan_.sums(leaf.histogram.data(), place.slot);
+  const auto at = [&](int32_t bin) {
+    return sums + static_cast<size_t>(bins_.slot_value(column, bin)) * width();
+  };
+  const auto take = [&](int32_t bin, const int64_t* from) {
+    if (channels.count(from) == 0) return;
+    if (bin == binned.missing())
+      std::copy_n(from, width(), search.missing());
+    else
+      search.add(bin, from);
+  };
+  if (place.first < 0) {
+    for (int32_t bin = 0; bin < binned.n_bins(); ++bin) take(bin, sums + static_cast<size_t>(bin) * width());
+    return;
+  }
+  int64_t* rest = search.spare();  // the common bin has what the others of the column have not
+  std::copy(leaf.total.begin(), leaf.total.end(), rest);
+  for (int32_t bin = 0; bin < binned.n_bins(); ++bin) {
+    if (bin == binned.common) continue;
+    for (size_t c = 0; c < width(); ++c) rest[c] -= at(bin)[c];
+  }
+  for (int32_t bin = 0; bin < binned.n_bins(); ++bin) take(bin, bin == binned.common ? rest : at(bin));
+}
+
+// The same, straight from the rows: with many bins there are no histograms.
+void Grower::collect_wide(const Leaf& leaf, int32_t column, size_t part) noexcept {
+  SplitSearch& search = searches_[part];
+  const BinColumn& binned = bins_.cuts()[column];
+  const Channels& channels = rows_.channels();
+  std::vector<int64_t>& sums = column_sums_[part];
+  std::vector<int32_t>& touched = touched_[part];
+  const auto stride = static_cast<size_t>(bins_.n_slots());
+  const uint16_t* values = bins_.wide_rows() + bins_.place(column).slot;
+  size_t n = 0;
+  for (const int32_t row : rows_of(leaf)) {
+    const uint16_t bin = values[static_cast<size_t>(row) * stride];
+    int64_t* to = sums.data() + bin * width();
+    if (channels.count(to) == 0) touched[n++] = bin;
+    rows_.add_to(to, row);
+  }
+  std::sort(touched.begin(), touched.begin() + static_cast<int64_t>(n));
+  for (size_t i = 0; i < n; ++i) {
+    int64_t* from = sums.data() + static_cast<size_t>(touched[i]) * width();
+    if (touched[i] == binned.missing())
+      std::copy_n(from, width(), search.missing());
+    else
+      search.add(touched[i], from);
+    std::fill_n(from, width(), 0);
+  }
+}
+
+void Grower::rate(Leaf& leaf) const noexcept {
+  leaf.best = -1;
+  leaf.score = kNever;
+  for (size_t j = 0; j < leaf.splits.size(); ++j) {
+    if (leaf.splits[j].cut < 0) continue;
+    const double score = leaf.splits[j].gain - purse_.fee(columns_[j]);
+    if (score > leaf.score) leaf.score = score, leaf.best = static_cast<int32_t>(j);
+  }
+}
+
+void Grower::answer(const Leaf& leaf, double* value) const noexcept {
+  const Channels& channels = rows_.channels();
+  const int64_t* total = leaf.total.data();
+  int32_t winner = 0;
+  double most = kNever;
+  for (int32_t k = 0; k < channels.n_outputs; ++k) {
+    const double weight = channels.weight(total, k), sum = channels.output(total, k);
+    const double centre = channels.centre[static_cast<size_t>(k)];
+    value[k] = centre + (weight + options_.l2 > 0.0 ? sum / (weight + options_.l2) : 0.0);
+    if (sum + centre * weight > most) most = sum + centre * weight, winner = k;
+  }
+  if (!options_.vote) return;
+  for (int32_t k = 0; k < channels.n_outputs; ++k) value[k] = k == winner ? 1.0 : 0.0;
+}
+
+std::vector<int32_t> checked_rows(const Bins& bins, const std::optional<std::span<const int64_t>>& rows) {
+  std::vector<int32_t> list;
+  if (bins.n_rows() > std::numeric_limits<int32_t>::max())
+    throw std::invalid_argument("at most 2**31 - 1 rows");
+  if (!rows) {
+    list.resize(static_cast<size_t>(bins.n_rows()));
+    for (size_t i = 0; i < list.size(); ++i) list[i] = static_cast<int32_t>(i);
+  } else {
+    if (rows->size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
+      throw std::invalid_argument("at most 2**31 - 1 rows");
+    list.reserve(rows->size());
+    for (const int64_t row : *rows) {
+      if (row < 0 || row >= bins.n_rows()) {
+        throw std::invalid_argument("rows names row " + std::to_string(row) + "; the data have " +
+                                    std::to_string(bins.n_rows()));
+      }
+      list.push_back(static_cast<int32_t>(row));
+    }
+  }
+  if (list.empty()) throw std::invalid_argument("there are no rows to grow a tree on");
+  return list;
+}
+
+}  // namespace
+
+double GrownTree::threshold(const GrownNode& node) const noexcept {
+  if (node.column < 0 || node.split.categorical) return 0.0;
+  const std::vector<double>& thresholds = (*cuts)[node.column].cuts;
+  const auto cut = static_cast<size_t>(node.split.cut);
+  return cut < thresholds.size() ? thresholds[cut] : std::numeric_limits<double>::infinity();
+}
+
+void GrownTree::find_leaves(const Bins& bins, int threads, std::span<int32_t> leaf) const {
+  if (bins.shared_cuts() != cuts)
+    throw std::invalid_argument("the data were not binned by the cuts of the tree's data");
+  Team team(bins.n_rows() < 2 * kRowsPerThread ? 1 : threads);
+  team.share(bins.n_rows(), kRowsPerThread, [&](int64_t first, int64_t last) noexcept {
+    for (int64_t row = first; row < last; ++row) {
+      const GrownNode* node = nodes.data();
+      while (node->column >= 0) {
+        const int32_t bin = bins.bin(node->column, bins.value(row, bins.place(node->column).slot));
+        const bool left = node->split.goes_left(bin, (*cuts)[node->column].missing());
+        node = nodes.data() + (left ? node->left : node->right);
+      }
+      leaf[static_cast<size_t>(row)] = node->leaf;
+    }
+  });
+}
+
+GrownTree grow(const Bins& bins, const GrowTargets& targets, std::optional<std::span<const int64_t>> rows,
+               std::optional<std::span<const uint8_t>> columns, const GrowPrices& prices,
+               const GrowOptions& options, std::span<int32_t> leaf) {
+  std::vector<int32_t> allowed;
+  for (int32_t j = 0; j < bins.cuts().n_columns(); ++j) {
+    if (!columns || (*columns)[static_cast<size_t>(j)] != 0) allowed.push_back(j);
+  }
+  Team team(options.threads);
+  GrownTree tree =
+      Grower(bins, targets, checked_rows(bins, rows), std::move(allowed), prices, options, team).grow(leaf);
+  if (rows) tree.find_leaves(bins, options.threads, leaf);
+  return tree;
+}
+
+}  // namespace anytime

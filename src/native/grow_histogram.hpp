@@ -1,0 +1,43 @@
+// Sums per bin: the part of growing that touches every row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "grow_rows.hpp"
+
+namespace anytime {
+
+// Which slots of a row are summed, and where: slot s has its sums from entry first(s) on. Only for 8-bit
+// slots.
+class HistogramPlan {
+ public:
+  HistogramPlan(const Bins& bins, const GrowRows& rows, const std::vector<uint8_t>& slots);
+
+  // Numbers in a histogram.
+  size_t size() const noexcept { return size_; }
+  int32_t some_slot() const noexcept { return slots_.empty() ? -1 : slots_.front(); }
+  const int64_t* sums(const int64_t* histogram, int32_t slot) const noexcept {
+    return histogram + first_[static_cast<size_t>(slot)] * width_;
+  }
+  // Overwrites `histogram` with the sums over the rows.
+  void build(std::span<const int32_t> rows, int64_t* histogram, Team& team,
+             std::vector<int64_t>& scratch) const;
+  // larger -= smaller.
+  void subtract(int64_t* larger, const int64_t* smaller) const noexcept;
+
+ private:
+  void add(std::span<const int32_t> rows, int64_t* histogram) const noexcept;
+  template <class Next>
+  void add_pairs(std::span<const int32_t> rows, int64_t* histogram, Next next) const noexcept;
+
+  const Bins& bins_;
+  const GrowRows& rows_;
+  int32_t width_;
+  std::vector<int32_t> slots_;  // summed ones, ascending
+  std::vector<int64_t> first_;  // by slot
+  size_t size_ = 0;
+};
+
+}  // namespace anytime

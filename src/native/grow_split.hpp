@@ -1,0 +1,60 @@
+// The best split of a column, given the sums over its bins.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "grow_rows.hpp"
+
+namespace anytime {
+
+// A node as the search sees it.
+struct NodeSums {
+  const int64_t* total = nullptr;
+  double floor = 0.0;  // gains up to this may be rounding
+};
+
+// Scratch of one thread. Fill with clear() and add(), in the order of the bins and empty ones left out; then
+// best().
+class SplitSearch {
+ public:
+  SplitSearch(const Channels& channels, const GrowOptions& options, double scale, int64_t most_bins);
+
+  void clear() noexcept;
+  void add(int32_t bin, const int64_t* sums) noexcept;
+  // Sums of the rows whose value is missing.
+  int64_t* missing() noexcept { return missing_.data(); }
+  // Room for one sum.
+  int64_t* spare() noexcept { return left_.data(); }
+
+  Split best(const BinColumn& column, const NodeSums& node) noexcept;
+  // Impurity decrease that is certainly above what rounding can feign.
+  double floor(const int64_t* total) const noexcept;
+
+ private:
+  Split best_number(const BinColumn& column, const NodeSums& node) noexcept;
+  Split best_set(const BinColumn& column, const NodeSums& node) noexcept;
+  void sort_categories(const int64_t* total) noexcept;
+  // Best way to cut the entries in their order, `extra` joined to the left; how many entries go left.
+  struct Cut {
+    double gain = 0.0;
+    int64_t left = 0;  // entries; 0: none
+    bool possible = false;
+  };
+  Cut best_cut(const NodeSums& node, const int64_t* extra, int64_t last) noexcept;
+  Cut best_cut_single(const NodeSums& node, const int64_t* extra, int64_t last) noexcept;
+  double gain(const int64_t* left, const int64_t* total) const noexcept;
+  const int64_t* entry(int64_t i) const noexcept { return sums_.data() + i * channels_.width; }
+
+  const Channels& channels_;
+  const GrowOptions& options_;
+  double scale_;
+  int64_t n_ = 0;
+  std::vector<int32_t> bin_;
+  std::vector<int64_t> sums_;
+  std::vector<int64_t> missing_, left_;
+  std::vector<double> left_weight_, left_output_, gain_;
+};
+
+}  // namespace anytime

@@ -1,0 +1,22 @@
+// The rest of a boosting step: derivatives of common losses, and adding a tree's answers to the scores.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace anytime {
+
+enum class StepLoss { kSquared, kLogistic, kSoftmax };
+
+// First and second derivatives by the scores (n, n_outputs; row by row). `labels` holds targets (squared, n *
+// n_outputs), 0 or 1 (logistic, n) or classes (softmax, n). Output k of `gradient` and `hessian` stands in
+// row k of (n_outputs, n). The second derivative of softmax is p (1 - p), times n_outputs / (n_outputs - 1)
+// as if one score were fixed.
+void loss_derivatives(StepLoss loss, const double* scores, int64_t n, int32_t n_outputs, const double* labels,
+                      const double* weight, float* gradient, float* hessian, int threads);
+
+// scores[i, output] += rate * values[leaf[i]]; all outputs at once when output is -1.
+void update_scores(double* scores, int64_t n, int32_t n_outputs, const int32_t* leaf, const double* values,
+                   double rate, int32_t output, int threads);
+
+}  // namespace anytime
