@@ -12,6 +12,7 @@ CONFIGURATIONS = [
     at.GroupPursuitRegressor(random_state=0),
     at.GroupPursuitRegressor(selection="forward", schedule="doubling", whiten="criterion", ridge=0.1),
     at.GroupPursuitRegressor(loss="huber", ridge=0.1),
+    at.GroupPursuitRegressor(selection="lasso", refit=False),
     at.GroupPursuitClassifier(ridge=0.01),
     at.GroupPursuitClassifier(loss="squared", random_state=0),
     at.GroupPursuitClassifier(loss="one_vs_all", ridge=0.1),
@@ -28,6 +29,7 @@ def test_scikit_learn_checks(estimator, check):
     [
         *CONFIGURATIONS,
         at.GroupPursuitRegressor([1, 2, 0, 4, 0.1, 3], selection="lasso", ridge=0.1),
+        at.GroupPursuitRegressor([1, 2, 0, 4, 0.1, 3], selection="lasso", refit=False),
         at.GroupPursuitRegressor(selection="single", cost_aware=False, ridge=1.0, meter="realised"),
         at.GroupPursuitRegressor(selection="mp", whiten=False, ridge=0.0),
         at.GroupPursuitRegressor(selection="forward_single", ridge=0.1, norm_bound=0.5),

@@ -222,7 +222,7 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
         ({"validation_fraction": 1.0}, "'validation_fraction' parameter"),
         ({"tol": 0.0}, "'tol' parameter"),
         ({"loss": 3}, "'loss' parameter"),
-        ({"loss": "hinge"}, "no loss 'hinge'"),
+        ({"loss": "wishful"}, "no loss 'wishful'"),
         ({"loss": "multinomial"}, "for classifiers; use GroupPursuitClassifier"),
         ({"schedule": "doubling", "c_min": 0.01}, "no group costs c_min=0.01 or less; the cheapest costs 0"),
         ({"selection": "mp", "loss": "huber"}, "selection='mp' is for squared loss"),

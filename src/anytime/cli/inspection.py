@@ -68,6 +68,9 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         if model.budget is None
         else amount(model.budget, costs.unit),
         "buys first": listing(model.order_),
+        "lasso": f"optimal to {model.kkt_residual_:.1e} of the penalty"
+        if hasattr(model, "kkt_residual_")
+        else "",
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
     return {name: text for name, text in facts.items() if text}

@@ -59,7 +59,7 @@ class Certificate:
     unit: str | None = None
     theory: bool = True
     frontier: tuple[Array, Array] | Callable[[], tuple[Array, Array]] | None = None
-    measurement: Measured | Callable[[], Measured | None] | None = None
+    measurement: Measured | Callable[[], Measured] | None = None
 
     @property
     def gamma(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from dataclasses import fields
 from numbers import Integral, Real
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -54,14 +55,15 @@ _WORKED_OUT = (
 
 def keeps_moments(model: GroupPursuit) -> bool:
     """Whether second moments are all that the model learns from."""
-    return model.loss in ("squared", "least_squares") and model.norm_bound is None and model.fit_intercept
+    squared = model._loss_given in ("squared", "least_squares")
+    return squared and model.norm_bound is None and model.fit_intercept
 
 
 def _refuse_to_do_without_rows(model: GroupPursuit, error: type[Exception] = ValueError) -> None:
     if not keeps_moments(model):
         raise error(
             "second moments suffice for squared loss with an intercept and no norm_bound only; here "
-            f"loss={model.loss!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: "
+            f"loss={model._loss_given!r}, norm_bound={model.norm_bound}, fit_intercept={model.fit_intercept}: "
             "use fit, or set loss='squared'"
         )
 
@@ -70,6 +72,7 @@ class GroupPursuit(AnytimeModel):
     """What classifier and regressor share."""
 
     _finite = "allow-nan"  # a weight times infinity says nothing
+    _default_loss = "squared"
 
     certificate_: Certificate | None
     ridges_: Array
@@ -80,6 +83,7 @@ class GroupPursuit(AnytimeModel):
             StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"})
         ],
         "whiten": [StrOptions({"data", "criterion"}), Options(bool, {False})],
+        "refit": ["boolean"],
         "cost_aware": ["boolean"],
         "schedule": [StrOptions({"greedy", "doubling"})],
         "c_min": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -105,11 +109,12 @@ class GroupPursuit(AnytimeModel):
         costs: Any = None,
         *,
         selection: str = "omp",
+        refit: bool = True,
         whiten: str | bool = "data",
         cost_aware: bool = True,
         schedule: str = "greedy",
         c_min: float | str = "auto",
-        loss: str | Loss = "squared",
+        loss: str | Loss = "auto",
         ridge: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
@@ -123,6 +128,7 @@ class GroupPursuit(AnytimeModel):
     ) -> None:
         self.costs = costs
         self.selection = selection
+        self.refit = refit
         self.whiten = whiten
         self.cost_aware = cost_aware
         self.schedule = schedule
@@ -175,9 +181,10 @@ class GroupPursuit(AnytimeModel):
             stream.add(X, targets, weight)
             fresh._set_learned(stream.learned(fresh, arrangement), arrangement, loss)
         else:
-            if self.selection in ("mp", "exhaustive"):
+            if self.selection in ("mp", "exhaustive") or not self.refit:
+                what = f"selection={self.selection!r}" if self.refit else "refit=False"
                 raise ValueError(
-                    f"selection={self.selection!r} is for squared loss with an intercept and no norm_bound; try 'forward'"
+                    f"{what} is for squared loss with an intercept and no norm_bound; try selection='forward'"
                 )
             random = check_random_state(self.random_state)
             held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
@@ -317,7 +324,7 @@ class GroupPursuit(AnytimeModel):
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)
-        if self.ridge == "auto":
+        if self.ridge == "auto" and self.refit:
             raise ValueError("moments hold no rows to choose a ridge on; set ridge to a number")
         fresh = self._unfitted()
         standardised = Standardised.of(covariance, correlation, mean, target_mean, target_variance)
@@ -367,7 +374,11 @@ class GroupPursuit(AnytimeModel):
             raise ValueError(
                 f"selection={self.selection!r} has an order of its own; schedule='doubling' goes with the others"
             )
-        return Recipe(self.selection, self.whiten, self.cost_aware, self.schedule, self.c_min, self.budget)  # type: ignore[arg-type]
+        if not self.refit and self.selection != "lasso":
+            raise ValueError(
+                f"selection={self.selection!r} chooses an order, not weights; refit=False goes with 'lasso'"
+            )
+        return Recipe(**{field.name: getattr(self, field.name) for field in fields(Recipe)})
 
     def _settle(self) -> None:
         """Work out the sequence of what ``partial_fit`` has gathered."""
@@ -397,6 +408,10 @@ class GroupPursuit(AnytimeModel):
         centre = np.average(targets, axis=0, weights=weight)
         spread = np.sqrt(np.average((targets - centre) ** 2, axis=0, weights=weight))
         return (centre if self.fit_intercept else 0.0 * centre), np.where(spread > 0, spread, 1.0)
+
+    @property
+    def _loss_given(self) -> str | Loss:
+        return self._default_loss if isinstance(self.loss, str) and self.loss == "auto" else self.loss
 
     def _loss(self) -> Loss:
         raise NotImplementedError
@@ -449,7 +464,7 @@ class _Stream:
         self.train = Moments(model.n_features_in_, n_targets)
         self.held = self.train.beside()
         self.n_held = 0
-        self.fraction = model.validation_fraction if model.ridge == "auto" else 0.0
+        self.fraction = model.validation_fraction if model.ridge == "auto" and model.refit else 0.0
         self.random = np.random.default_rng(check_random_state(model.random_state).randint(2**31))
 
     def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
@@ -467,7 +482,7 @@ class _Stream:
 
     def learned(self, model: GroupPursuit, arrangement: Arrangement) -> Learned:
         """The sequence of what has been gathered."""
-        if (model.ridge == "auto") != (self.fraction > 0):
+        if (model.ridge == "auto" and model.refit) != (self.fraction > 0):
             raise ValueError(
                 f"ridge is {model.ridge!r} now, but the stream began with another kind: held-out rows are drawn as they come, "
                 "so set ridge before the first partial_fit"

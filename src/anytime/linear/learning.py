@@ -27,6 +27,7 @@ from anytime.linear.sequencing import (
     choose_sequence,
     few_sets,
     lasso_weights,
+    measurable,
     measured_run,
     replay,
     sequence_from_moments,
@@ -152,12 +153,16 @@ def learn_from_moments(
         criterion=_SPECTRA[recipe.criterion],
     )
     risk = 0.5 * float(source.power.sum())
-    certificate = _certificate(sequenced.selection, risk, gamma, arrangement, recipe)
-    certificate = replace(
-        certificate,
-        frontier=partial(_frontier, sequenced.problem, arrangement) if few_sets(arrangement) else None,
-        measurement=partial(measured_run, sequenced.problem, sequenced.selection, arrangement),
-    )
+    certificate = None
+    if recipe.refit:
+        problem, selection = sequenced.problem, sequenced.selection
+        certificate = replace(
+            _certificate(selection, risk, gamma, arrangement, recipe),
+            frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
+            measurement=partial(measured_run, problem, selection, arrangement)
+            if measurable(arrangement)
+            else None,
+        )
     return Learned(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
 
 

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d
 
+from anytime.blocks import LinearBlock
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
+from anytime.plan import Plan
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -37,8 +39,11 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         gain (forward regression; as fast for squared loss, a refit per candidate for others). The others are baselines: "single"
         and "forward_single" by the group's best column alone, "mp" as if weights were never fitted again (matching pursuit;
         squared loss), "lasso" by when the group enters the path of the cost-weighted group lasso, "exhaustive" by trying all sets
-        of up to 17 groups for the one that is best within ``budget`` (squared loss), which comes first. However the order came
-        about, weights of every prefix are refitted in the same way.
+        of up to 17 groups for the one that is best within ``budget`` (squared loss), which comes first.
+    refit : bool, default=True
+        However the order came about, weights of every prefix are fitted in the same way. False, with "lasso" and squared loss:
+        they are those of the lasso itself, at the least penalty that has no further group in use. Nothing is held out then,
+        ``ridge`` is not used, and nothing is certified.
     whiten : {"data", "criterion", False}, default="data"
         "data": each group is whitened, and the ridge is on the weights of whitened columns, as the theory assumes. "criterion":
         only scores are whitened. False: not even those (a baseline that over-rates groups of similar columns).
@@ -49,9 +54,9 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         a purchase is completed.
     c_min : float or "auto", default="auto"
         Doubling: the most that the first purchase may cost.
-    loss : {"squared", "huber", "poisson"} or Loss, default="squared"
-        Squared loss takes several targets and needs one pass over the data; others refit for every purchase. "huber" turns
-        from squares to distances one deviation of ``y`` away.
+    loss : {"auto", "squared", "huber", "poisson"} or Loss, default="auto"
+        "auto" is "squared", which takes several targets and needs one pass over the data; others refit for every purchase.
+        "huber" turns from squares to distances one deviation of ``y`` away.
     ridge : float or "auto", default="auto"
         Weight of ``ridge / 2 * |w|²`` on standardised columns. "auto": on held-out rows the best is chosen, for squared loss
         for each prefix by itself, and the sequence ends with the prefix that does best there; then weights are fitted to
@@ -78,6 +83,8 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     ----------
     plan_, stage_costs_, order_, n_features_in_, feature_names_in_
         As in :class:`AnytimeClassifier`. Stages and groups with columns are one and the same.
+    coef_, intercept_ : (d,) and float, or (k, d) and (k,)
+        Weights of the last stage, in the units of the columns and the targets; 0 for columns that it does not use.
     ridges_ : (S,) array
         The ridge of each prefix.
     certificate_ : Certificate or None
@@ -95,7 +102,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     """
 
     def _loss(self) -> Loss:
-        loss = training_loss(self.loss)
+        loss = training_loss(self._loss_given)
         if LINKS[loss.link].classifies:
             raise ValueError(f"the loss {loss.name!r} is for classifiers; use GroupPursuitClassifier")
         return loss
@@ -113,6 +120,18 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         if not reset and known is not None and targets.shape[1] != known.train.n_targets:
             raise ValueError(f"y has {targets.shape[1]} targets, but {known.train.n_targets} before")
         return targets
+
+    @property
+    def coef_(self) -> Array:
+        """Weights of the last stage."""
+        table = _last_weights(self.plan_)[0]
+        return table[:, 0] if table.shape[1] == 1 else table.T
+
+    @property
+    def intercept_(self) -> Any:
+        """What the last stage says where all columns are 0."""
+        constant = _last_weights(self.plan_)[1]
+        return float(constant[0]) if constant.size == 1 else constant
 
     def _n_outputs(self, targets: NDArray[Any]) -> int:
         return int(targets.shape[1])
@@ -137,17 +156,19 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    selection, whiten, cost_aware, schedule, c_min
+    selection, refit, whiten, cost_aware, schedule, c_min
         As in :class:`GroupPursuitRegressor`.
-    loss : {"log", "one_vs_all", "squared"} or Loss, default="log"
-        "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class on the
-        same groups. "squared": least squares to the indicator of each class, in one pass over the data.
+    loss : {"auto", "log", "one_vs_all", "squared"} or Loss, default="auto"
+        "auto" is "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class
+        on the same groups. "squared": least squares to the indicator of each class, in one pass over the data.
     ridge, norm_bound, fit_intercept, validation_fraction, tol, budget, meter, random_state, n_jobs, verbose
         As in :class:`GroupPursuitRegressor`. Without an intercept all classes are equal before the first purchase.
 
     Attributes
     ----------
     classes_ : (C,)
+    coef_, intercept_ : (K, d) and (K,)
+        Of the last stage, in the units of the columns: a row of scores per class, or one for two classes and "log".
     plan_, stage_costs_, order_, ridges_, certificate_, n_features_in_, feature_names_in_
         As in :class:`GroupPursuitRegressor`.
 
@@ -160,51 +181,13 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     (0.956, 0.986)
     """
 
-    def __init__(
-        self,
-        costs: Any = None,
-        *,
-        selection: str = "omp",
-        whiten: str | bool = "data",
-        cost_aware: bool = True,
-        schedule: str = "greedy",
-        c_min: float | str = "auto",
-        loss: str | Loss = "log",
-        ridge: float | str = "auto",
-        norm_bound: float | None = None,
-        fit_intercept: bool = True,
-        validation_fraction: float = 0.2,
-        tol: float = 1e-8,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        super().__init__(
-            costs,
-            selection=selection,
-            whiten=whiten,
-            cost_aware=cost_aware,
-            schedule=schedule,
-            c_min=c_min,
-            loss=loss,
-            ridge=ridge,
-            norm_bound=norm_bound,
-            fit_intercept=fit_intercept,
-            validation_fraction=validation_fraction,
-            tol=tol,
-            budget=budget,
-            meter=meter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+    _default_loss = "log"
 
     def _loss(self) -> Loss:
-        if self.loss == "log":
+        given = self._loss_given
+        if given == "log":
             return training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
-        loss = training_loss("least_squares" if self.loss == "squared" else self.loss)
+        loss = training_loss("least_squares" if given == "squared" else given)
         if not LINKS[loss.link].classifies:
             raise ValueError(f"the loss {loss.name!r} is for regressors; use GroupPursuitRegressor")
         if LINKS[loss.link].binary and len(self.classes_) > 2:
@@ -246,6 +229,16 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             return np.asarray(np.eye(len(self.classes_))[at])
         return np.asarray(at)
 
+    @property
+    def coef_(self) -> Array:
+        """Weights of the last stage."""
+        return _last_weights(self.plan_)[0].T
+
+    @property
+    def intercept_(self) -> Array:
+        """What the last stage says where all columns are 0."""
+        return _last_weights(self.plan_)[1]
+
     def _n_outputs(self, targets: NDArray[Any]) -> int:
         return LINKS[self._loss().link].n_outputs(len(self.classes_))
 
@@ -260,3 +253,14 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = True
         return tags
+
+
+def _last_weights(plan: Plan) -> tuple[Array, Array]:
+    """(d, K) weights and (K,) intercept of the last stage, for columns as they are."""
+    weights, intercept = np.zeros((plan.n_features, plan.base.size)), np.array(plan.base)
+    for block in plan.blocks:  # one, or none where nothing is bought
+        assert isinstance(block, LinearBlock)
+        table, centres = block.coefficients[-1], block.centres
+        weights[block._columns] = table
+        intercept = block.intercepts[-1] - (0.0 if centres is None else centres @ table)
+    return weights, intercept

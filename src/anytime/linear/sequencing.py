@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # s
 from anytime.costs import BoundCosts
 from anytime.greedy import GroupPrices, Measured, Selection, doubling, greedy, measure, rates_of
 from anytime.greedy.selection import GainOracle, checked_gains, room_budgets, room_within
-from anytime.linear.lasso import group_lasso_path
+from anytime.linear.lasso import LassoPath, group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
 from anytime.linear.subsets import best_subsets
@@ -27,7 +27,9 @@ __all__ = [
     "Sequenced",
     "choose_sequence",
     "few_sets",
+    "measurable",
     "measured_run",
+    "points_of",
     "replay",
     "sequence_from_moments",
 ]
@@ -84,6 +86,7 @@ class Recipe:
     schedule: Literal["greedy", "doubling"] = "greedy"
     c_min: float | Literal["auto"] = "auto"
     budget: float | None = None  # the one that an exhaustive search is for
+    refit: bool = True  # False: the weights of the lasso itself
 
     @property
     def criterion(self) -> Criterion:
@@ -104,6 +107,7 @@ class Sequenced:
     selection : Selection
         Costs in ticks.
     path : Path
+        Of the lasso without refits: a stage per purchase, or several of them where groups came together.
     problem : GroupedProblem
         What was maximised.
     ridge : float
@@ -184,9 +188,11 @@ def sequence_from_moments(
     oracle, prices = PursuitOracle(problem, recipe.criterion), arrangement.prices()
     residual = None
     if recipe.selection == "lasso":
-        lasso = group_lasso_path(S, V, start, lasso_weights(arrangement, recipe))
+        lasso = group_lasso_path(S, V, start, lasso_weights(arrangement, recipe), whole=not recipe.refit)
         residual = float(lasso.violation.max())
         selection = replay(oracle, prices, lasso.order)
+        if not recipe.refit:
+            return Sequenced(selection, points_of(lasso, start), problem, 0.0, residual)
     elif recipe.selection == "exhaustive":
         selection = replay(oracle, prices, _best_first(problem, arrangement, recipe))
     elif recipe.selection == "mp":
@@ -197,6 +203,26 @@ def sequence_from_moments(
         with threadpool_limits(1 if len(S) <= _SMALL else None, user_api="blas"):
             selection = choose_sequence(oracle, prices, recipe)
     return Sequenced(selection, least_norm(oracle, S), problem, ridge, residual)
+
+
+def points_of(lasso: LassoPath, start: NDArray[np.int64]) -> Path:
+    """The least penalised point of a lasso path for every set of groups that have entered by then.
+
+    What has once been in use is paid for, and stays a column of the path when its weights are zero again. Groups that are never
+    in use are not bought; if none is, the first is, for a plan has a stage.
+    """
+    first = np.where(lasso.active.any(axis=0), lasso.active.argmax(axis=0), len(lasso.lambdas))
+    order = lasso.order[np.argsort(first[lasso.order], kind="stable")]
+    entered = (first[None, :] <= np.arange(len(lasso.lambdas))[:, None]).sum(axis=1)
+    last = np.flatnonzero(np.diff(entered, append=-1) != 0)  # of all points with as many groups
+    last = last[entered[last] > 0]
+    counts = entered[last]
+    if not last.size:
+        last, counts = np.array([len(lasso.lambdas) - 1]), np.array([1])
+    columns = np.concatenate([np.arange(start[g], start[g + 1]) for g in order[: counts[-1]]]).astype(np.intp)
+    ends = np.cumsum(np.diff(start)[order])[counts - 1].astype(np.intp)
+    tables = [lasso.coefficients[i][columns[:end]] for i, end in zip(last, ends, strict=True)]
+    return Path(columns, ends, tables)
 
 
 def lasso_weights(arrangement: Arrangement, recipe: Recipe) -> Array:
@@ -227,15 +253,22 @@ def few_sets(arrangement: Arrangement) -> bool:
     return n_groups <= MOST_GROUPS and 2**n_groups * n_columns**2 <= _MOST_WORK
 
 
-def measured_run(problem: GroupedProblem, selection: Selection, arrangement: Arrangement) -> Measured | None:
-    """Constants of a run (costs in ticks), with prices in units; None where there are too many columns to look."""
-    n_orders = int(min(_MOST_ORDERS, _MOST_STEPS / max(arrangement.columns.size, 1) ** 3))
-    oracle, prices, table = PursuitOracle(problem, "forward"), arrangement.prices(), None
-    if arrangement.groups.size <= _MOST_COMPARED and few_sets(arrangement):
-        table = all_sets(problem, arrangement)[1]
-    elif not n_orders:
-        return None
-    found = measure(oracle, selection, prices, table=table, n_orders=n_orders)
+def measurable(arrangement: Arrangement) -> bool:
+    """Whether looking at many sets of groups takes a moment only: at all of them, or along a random order."""
+    return few_sets(arrangement) or arrangement.columns.size**3 <= _MOST_STEPS
+
+
+def measured_run(problem: GroupedProblem, selection: Selection, arrangement: Arrangement) -> Measured:
+    """Constants of a run (costs in ticks), with prices in units."""
+    all_pairs = arrangement.groups.size <= _MOST_COMPARED and few_sets(arrangement)
+    n_columns = max(arrangement.columns.size, 1)
+    found = measure(
+        PursuitOracle(problem, "forward"),
+        selection,
+        arrangement.prices(),
+        table=all_sets(problem, arrangement)[1] if all_pairs else None,
+        n_orders=int(np.clip(_MOST_STEPS / n_columns**3, 1, _MOST_ORDERS)),
+    )
     costs = arrangement.costs.costs
     one = costs.amount(1)
     return replace(
