@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag, eigh, sqrtm
 
 from anytime.greedy import (
+    FlatPrices,
+    SetFunction,
     curvature_constants,
     doubling,
     elementwise_ratio,
     greediness,
     greediness_slack,
     greedy,
+    measure,
     regularised_gamma,
     spectral_gamma,
     submodularity_ratio,
@@ -116,6 +119,10 @@ def test_a_sample_errs_on_one_side_only(table, n_samples, seed):
     assert submodularity_ratio(F, n, **sample) >= submodularity_ratio(table) - 1e-12
     assert elementwise_ratio(F, n, **sample) >= elementwise_ratio(table) - 1e-12
     assert submodularity_slack(F, n, **sample) <= submodularity_slack(table) + 1e-12
+    along = TableOracle(table)  # led along random orders
+    assert submodularity_ratio(along, **sample) >= submodularity_ratio(table) - 1e-12
+    assert elementwise_ratio(along, **sample) >= elementwise_ratio(table) - 1e-12
+    assert submodularity_slack(along, **sample) <= submodularity_slack(table) + 1e-12
 
 
 def test_a_large_sample_of_a_small_function_finds_the_worst():
@@ -123,6 +130,8 @@ def test_a_large_sample_of_a_small_function_finds_the_worst():
     sample = {"method": "sampled", "n_samples": 2000, "random_state": 0}
     for ratio in (submodularity_ratio, elementwise_ratio, submodularity_slack):
         assert ratio(as_function(table), 3, **sample) == pytest.approx(ratio(table))
+        assert ratio(TableOracle(table), **sample) == pytest.approx(ratio(table))
+        assert ratio(SetFunction(as_function(table), 3), 3) == ratio(table)
         assert 0.0 < ratio(table) < 1.0
 
 
@@ -191,6 +200,9 @@ def test_doubling_gives_greediness_away():
     run = doubling(TableOracle(table), costs, c_min=1.5)
     assert run.order.tolist() == [1, 0, 2]
     np.testing.assert_allclose(greediness(TableOracle(table), run.order, costs), [2 / 15, 0.1, 1.0])
+    measured = measure(TableOracle(table), run, FlatPrices(costs), table=table)
+    assert (measured.alpha, measured.beta) == pytest.approx((0.1, 27.0))
+    assert (measured.doubling_alpha, measured.doubling_beta) == (1.0, 0.0)  # of what it was allowed to take
 
 
 def test_free_elements_are_beyond_all_price_in_greediness_too():
@@ -332,6 +344,7 @@ def test_a_matrix_without_varying_columns_has_gamma_1():
         (lambda: elementwise_ratio([0.0, 1.0], 2), "2\\*\\*n entries"),
         (lambda: elementwise_ratio(len, 3, method="random"), "method is 'random'"),
         (lambda: elementwise_ratio([0.0, 1.0], method="sampled"), "use method='exact'"),
+        (lambda: elementwise_ratio(TableOracle(np.zeros(4))), "an oracle is led along orders only"),
         (lambda: greediness(len, [0, 0], [1.0, 1.0]), "names 0"),
         (lambda: greediness(len, [2], [1.0, 1.0]), "names 2"),
         (lambda: greediness_slack(len, [0], [1.0], per="step"), "per is 'step'"),
