@@ -139,6 +139,18 @@ def test_a_direction_of_nothing_gains_nothing(name: str):
     assert line_search(TRAINING_LOSSES[name], scores, np.zeros_like(h), y, weight) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("name", ["logistic", "poisson", "multinomial", "hinge", "absolute"])
+@given(seed=SEEDS)
+def test_short_directions_are_searched_as_well_as_long_ones(name: str, seed: int):
+    """Weak predictors fitted to a gradient become short as it does."""
+    loss = TRAINING_LOSSES[name]
+    scores, h, y, weight = problem(loss, seed)
+    alpha, gain = line_search(loss, scores, h, y, weight)
+    longer, same = line_search(loss, scores, 1e-6 * h, y, weight, largest=1e7)
+    assert 1e-6 * longer == pytest.approx(alpha, rel=1e-5, abs=1e-6)
+    assert same == pytest.approx(gain, rel=1e-6, abs=1e-12)
+
+
 @given(seed=SEEDS)
 def test_kinks_are_hit(seed: int):
     """The best shift of quantile loss puts one row on its target."""

@@ -28,8 +28,8 @@ def line_search(
     """The step ``a`` for which ``scores + a direction`` has the least mean loss, and how much less it is.
 
     In closed form where the loss has one for this direction; otherwise by secants that stay within a bracket, until the slope is
-    below ``1e-8 (1 + R)``, R the mean loss, and where the loss has kinks by tangents from both sides, until what they leave to be
-    gained is negligible.
+    below ``1e-8 (1 + R)``, R the mean loss, times the length of the direction if that is below 1; and where the loss has kinks
+    by tangents from both sides, until what they leave to be gained is negligible.
 
     Parameters
     ----------
@@ -68,8 +68,11 @@ def line_search(
     if step is None and loss.kinked:
         step = _least(value, slope, here, largest)
     elif step is None:
-        length = float(share @ (direction**2).sum(axis=1))
-        step = _crossing(slope, _FLAT * (1.0 + abs(here)), largest, (loss.smoothness or 1.0) * length)
+        square = float(share @ (direction**2).sum(axis=1))
+        flat = (
+            _FLAT * (1.0 + abs(here)) * min(1.0, square**0.5)
+        )  # a short direction is no reason to stand still
+        step = _crossing(slope, flat, largest, (loss.smoothness or 1.0) * square)
     step = float(np.clip(step, -largest, largest))
     gain = here - value(step)
     return (step, gain) if gain > 0 else (0.0, 0.0)
