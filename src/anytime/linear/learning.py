@@ -40,7 +40,7 @@ from anytime.linear.smooth import (
     RefitOracle,
     SmoothObjective,
 )
-from anytime.linear.tuning import RIDGES, OrderedRefits, by_ridge, order_ridge, tuned
+from anytime.linear.tuning import RIDGES, fitted_prefixes, order_ridge, tuned
 from anytime.losses import Loss, training_loss
 
 Array = NDArray[np.float64]
@@ -127,16 +127,11 @@ def learn_from_moments(
         held = arrange(held, arrangement.columns)
         found = tuned(source, held, arrangement.start, order, whitened, ridge, sequenced.path)
         ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
-        start = np.concatenate([[0], sequenced.path.ends[: ridges.size]])
-        columns = columns[: start[-1]]
+        ends = sequenced.path.ends[: ridges.size]
+        columns = columns[: ends[-1]]
         rising = np.sort(arrangement.columns[columns])
         units = arrange(everything(rising), np.searchsorted(rising, arrangement.columns[columns]))
-        mean, scale = units.mean, units.scale
-        refits = OrderedRefits(units, start, np.arange(ridges.size), whitened)
-        for value, stages in by_ridge(ridges):
-            for t, table in zip(stages, refits.tables(value, stages), strict=True):
-                tables[t] = table
-        tables = tables[: ridges.size]
+        mean, scale, tables = units.mean, units.scale, fitted_prefixes(units, ends, ridges, whitened)
     per = units.target_scale / scale[:, None]
     block = LinearBlock(
         arrangement.columns[columns],

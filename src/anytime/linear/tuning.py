@@ -17,7 +17,7 @@ from anytime.linear.pursuit import DEPENDENT, GroupedProblem, Path, PursuitOracl
 
 Array = NDArray[np.float64]
 
-__all__ = ["RIDGES", "OrderedRefits", "Tuned", "order_ridge", "tuned"]
+__all__ = ["RIDGES", "OrderedRefits", "Tuned", "fitted_prefixes", "order_ridge", "tuned"]
 
 RIDGES = (1e-5, 1e-3, 1e-2, 1e-1, 1.0)  # tried where the ridge is chosen on held-out rows
 _MOST_LOOKS = 40  # prefixes at which ridges are compared; those between take the choice of the next
@@ -179,10 +179,8 @@ def tuned(
     choices = np.array(sorted(tried))
     every = np.array([tried[choice] for choice in choices])
     last = min(int(every.min(axis=0).argmin()) + 1, looks.size - 1)  # the best may be between two looks
-    nearest = np.searchsorted(
-        looks, np.arange(looks[last] + 1)
-    )  # the next look that is not before the prefix
-    ridges = choices[every.argmin(axis=0)[nearest]]
+    next_look = np.searchsorted(looks, np.arange(looks[last] + 1))
+    ridges = choices[every.argmin(axis=0)[next_look]]
     found = np.empty((ridges.size + 1, held.power.size))
     found[0] = 0.5 * held.power
     for choice, stages in by_ridge(ridges):
@@ -204,3 +202,15 @@ def _losses_of_path(path: Path, stages: NDArray[np.intp], held: Standardised) ->
 def by_ridge(ridges: Array) -> list[tuple[float, NDArray[np.intp]]]:
     """Each ridge, and the prefixes that have it."""
     return [(float(ridge), np.flatnonzero(ridges == ridge)) for ridge in np.unique(ridges)]
+
+
+def fitted_prefixes(
+    moments: Standardised, ends: NDArray[np.intp], ridges: Array, whitened: bool
+) -> list[Array]:
+    """(ends[t], k) weights of every prefix of groups that stand in order, each with its own ridge."""
+    start = np.concatenate([[0], ends]).astype(np.int64)
+    refits = OrderedRefits(moments, start, np.arange(ridges.size), whitened)
+    tables: dict[int, Array] = {}
+    for ridge, stages in by_ridge(ridges):
+        tables.update(zip(stages.tolist(), refits.tables(ridge, stages), strict=True))
+    return [tables[t] for t in range(ridges.size)]
