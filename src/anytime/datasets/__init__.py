@@ -32,6 +32,7 @@ from anytime.datasets.other import (
     load_ptb,
     load_yahoo_costs,
 )
+from anytime.datasets.patches import Haar, haar_features, make_patches, random_haar
 from anytime.datasets.registry import describe, load, names
 
 __all__ = [
@@ -41,12 +42,14 @@ __all__ = [
     "DataNotFoundError",
     "Dataset",
     "DigitImages",
+    "Haar",
     "Optimum",
     "PricedDataset",
     "RankingChunk",
     "Text",
     "describe",
     "extract",
+    "haar_features",
     "image_extractors",
     "load",
     "load_digit_images",
@@ -55,11 +58,13 @@ __all__ = [
     "load_yahoo_costs",
     "make_agricultural",
     "make_grouped_synthetic",
+    "make_patches",
     "make_priced_classification",
     "make_priced_regression",
     "make_ranking",
     "names",
     "random_groups",
+    "random_haar",
     "ranking_chunks",
     "write_ranking",
 ]
