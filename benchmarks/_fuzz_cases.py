@@ -17,6 +17,7 @@ from sklearn.dummy import DummyClassifier
 
 from anytime import files
 from anytime.blocks import LinearBlock
+from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
 from anytime.plan import Plan
@@ -178,6 +179,17 @@ def sample_models() -> dict[str, Any]:
         replaces=np.array([True, True, False]),
         evaluation_costs=np.array([1.0, 2.0, 3.0]),
     )
+    bumps = Plan(
+        blocks=[
+            KernelBlock(
+                [2, 0], rng.normal(size=2), [1.0, 0.5], rng.normal(size=(3, 2)), rng.normal(size=(3, 1)), 1.5
+            ),
+            TreeBlock(small_trees(10, [1])),
+        ],
+        costs=bound,
+        base=np.zeros(1),
+        link="identity",
+    )
     labelled = fitted(
         AnytimeClassifier, forest, np.array(["yes", "n\u00f6", "17"], dtype=object), names, costs=named
     )
@@ -187,6 +199,7 @@ def sample_models() -> dict[str, Any]:
     limited = fitted(AnytimeRegressor, capped, costs=costs, meter="realised", budget=8, n_jobs=2)
     limited.columns_ = Columns(COLUMNS, {1: [0, 1, 2]}, arrays_hold_codes=False, missing_value=-1.0)
     return {
+        "bumps": fitted(AnytimeRegressor, bumps, costs=costs),
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
         "forest": labelled,
         "capped": limited,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, LinearBlock
+from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import read_costs, write_costs, write_number
@@ -42,30 +43,39 @@ _MOST_TICKS = 2**62  # of a whole plan: a row that pays for everything must not 
 _FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so many times what it stores:
 _WORK_RATIO = 4
 
-_LINEAR = {
-    "columns": ("<i4", 1),
-    "coefficients": ("<f8", 2),
-    "ends": ("<i8", 1),
-    "intercepts": ("<f8", 2),
-    "centres": ("<f8", 1),
+_ARRAYS = {  # of each kind of block
+    "linear": {
+        "columns": ("<i4", 1),
+        "coefficients": ("<f8", 2),
+        "ends": ("<i8", 1),
+        "intercepts": ("<f8", 2),
+        "centres": ("<f8", 1),
+    },
+    "kernel": {
+        "columns": ("<i4", 1),
+        "mean": ("<f8", 1),
+        "deviation": ("<f8", 1),
+        "centres": ("<f8", 2),
+        "weights": ("<f8", 2),
+    },
+    "trees": {
+        "tree_start": ("<i8", 1),
+        "stage_start": ("<i8", 1),
+        "feature": ("<i4", 1),
+        "threshold": ("<f8", 1),
+        "left": ("<i4", 1),
+        "right": ("<i4", 1),
+        "default_left": ("|u1", 1),
+        "missing": ("|u1", 1),
+        "category_set": ("<i4", 1),
+        "members_left": ("|u1", 1),
+        "category_start": ("<i8", 1),
+        "categories": ("<i4", 1),
+        "value": ("<f8", 2),
+        "tree_output": ("<i4", 1),
+    },
 }
-_OPTIONAL = ("ends", "intercepts", "centres")
-_TREES = {
-    "tree_start": ("<i8", 1),
-    "stage_start": ("<i8", 1),
-    "feature": ("<i4", 1),
-    "threshold": ("<f8", 1),
-    "left": ("<i4", 1),
-    "right": ("<i4", 1),
-    "default_left": ("|u1", 1),
-    "missing": ("|u1", 1),
-    "category_set": ("<i4", 1),
-    "members_left": ("|u1", 1),
-    "category_start": ("<i8", 1),
-    "categories": ("<i4", 1),
-    "value": ("<f8", 2),
-    "tree_output": ("<i4", 1),
-}
+_OPTIONAL = {"linear": ("ends", "intercepts", "centres"), "kernel": (), "trees": ()}
 
 
 # ---------------------------------------------------------------------- writing
@@ -99,7 +109,7 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if type(block) not in (TreeBlock, LinearBlock):
+    if type(block) not in (TreeBlock, LinearBlock, KernelBlock):
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
@@ -172,8 +182,10 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     """Kind and number of stages of every block, without building any."""
     out = []
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
-        kind = block.text("kind", ("linear", "trees"))
-        if kind == "linear":
+        kind = block.text("kind", _ARRAYS)
+        if kind == "kernel":
+            out.append((kind, 1))
+        elif kind == "linear":
             ends = arrays.get(f"plan.blocks.{b}.ends")
             out.append((kind, 1 if ends is None else ends.size))
         else:
@@ -222,17 +234,18 @@ def _read_bound_costs(
 
 
 def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int, most_width: int) -> Block:
-    kind = fields.text("kind", ("linear", "trees"))
-    spec = _LINEAR if kind == "linear" else _TREES
+    kind = fields.text("kind", _ARRAYS)
     own = {
         name: arrays.take(f"{prefix}.{name}", *expected)
-        for name, expected in spec.items()
-        if name not in _OPTIONAL or f"{prefix}.{name}" in arrays
+        for name, expected in _ARRAYS[kind].items()
+        if name not in _OPTIONAL[kind] or f"{prefix}.{name}" in arrays
     }
+    if "columns" in own and own["columns"].size and own["columns"].max() >= n_features:
+        bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")
     block: Block
-    if kind == "linear":
-        if own["columns"].size and own["columns"].max() >= n_features:
-            bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")
+    if kind == "kernel":
+        block = KernelBlock.from_state({"spread": fields.number("spread", 0)}, own)
+    elif kind == "linear":
         if "ends" in own and own["ends"].size > MOST_STAGES:
             bad(
                 f"array '{prefix}.ends'", f"{own['ends'].size} stages, but at most {MOST_STAGES} are possible"

@@ -1,0 +1,227 @@
+"""What a step of boosting can choose from: a dictionary of given outputs, or one fitted predictor per learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.boosting.filters import Filters
+from anytime.boosting.learners import Learner, Table, Task, Weak, conditional_price
+from anytime.costs import BoundCosts
+from anytime.losses import LINKS
+from anytime.plan import Array
+from anytime.rules import Rule
+
+__all__ = ["Candidate", "Candidates", "Dictionary", "Projected", "reseeded"]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One possible next step.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the candidates: of equals the lower one wins.
+    outputs : (n, K)
+        On the training rows; 0 where its filter does not let a row pass.
+    cost : float
+        What it would cost now, per row.
+    weak : Weak or None
+        What was fitted, where something was.
+    rule : Rule or None
+        Its filter.
+    passing : (n,) bool or None
+        The rows that the filter lets pass.
+    """
+
+    number: int
+    outputs: Array
+    cost: float
+    weak: Weak | None = None
+    rule: Rule | None = None
+    passing: NDArray[np.bool_] | None = None
+
+    def without_outputs(self) -> Candidate:
+        """The same, without anything that is as long as the training rows."""
+        weak = None if self.weak is None else self.weak.without_outputs()
+        return replace(self, outputs=self.outputs[:0], weak=weak, passing=None)
+
+
+class Candidates(Protocol):
+    """Where candidates come from."""
+
+    def offer(self, scores: Array, target: Array, rows: NDArray[np.intp] | None) -> list[Candidate]:
+        """Candidates at ``scores``, fitted to ``target`` (n, K) on ``rows``."""
+
+    def take(self, candidate: Candidate) -> None:
+        """Buy what the candidate uses."""
+
+    def again(self, candidate: Candidate, scores: Array) -> Candidate:
+        """A candidate that was taken at ``scores``, with the outputs that it has lost since."""
+
+
+class Dictionary:
+    """Finitely many predictors that are known beforehand, with fixed costs.
+
+    Parameters
+    ----------
+    outputs : (m, n) or (m, n, K)
+    costs : (m,)
+        All positive.
+    once : bool, default=False
+        An element can be taken only once: with refitted weights a second time gains nothing.
+    """
+
+    def __init__(self, outputs: ArrayLike, costs: ArrayLike, *, once: bool = False) -> None:
+        values = np.asarray(outputs, dtype=np.float64)
+        self.outputs = values[:, :, None] if values.ndim == 2 else values
+        self.costs = np.asarray(costs, dtype=np.float64)
+        if self.outputs.ndim != 3 or self.costs.shape != self.outputs.shape[:1]:
+            raise ValueError(
+                f"a dictionary of shape {values.shape} needs one cost per element, but costs are {self.costs.shape}"
+            )
+        if not np.isfinite(self.outputs).all():
+            raise ValueError("outputs of a dictionary must be finite")
+        if not ((self.costs > 0) & np.isfinite(self.costs)).all():
+            raise ValueError("costs of a dictionary must be positive: what costs nothing has no rate")
+        self.once = once
+        self.taken = np.zeros(len(self.costs), dtype=bool)
+
+    def offer(self, scores: Array, target: Array, rows: NDArray[np.intp] | None) -> list[Candidate]:
+        """All elements that can still be taken."""
+        left = np.flatnonzero(~self.taken) if self.once else range(len(self.costs))
+        return [Candidate(int(j), self.outputs[j], float(self.costs[j])) for j in left]
+
+    def take(self, candidate: Candidate) -> None:
+        """Mark an element as taken."""
+        self.taken[candidate.number] = True
+
+    def again(self, candidate: Candidate, scores: Array) -> Candidate:
+        """The element of that number."""
+        return replace(candidate, outputs=self.outputs[candidate.number])
+
+
+class Projected:
+    """One predictor per learner, fitted to the gradient; features are paid once per row.
+
+    Parameters
+    ----------
+    learners : sequence of Learner
+    table : Table
+    weight : (n,)
+    costs : BoundCosts
+    step_cost : float
+        Cost of a step that buys nothing and evaluates for free; positive, so that there is a rate.
+    filters : callable, default=None
+        From scores and link to the filters to try.
+    link : str, default="identity"
+    random : RandomState, default=None
+        One number is drawn from it, on which with the number of steps all else depends.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Learner],
+        table: Table,
+        weight: Array,
+        costs: BoundCosts,
+        *,
+        step_cost: float,
+        filters: Filters | None = None,
+        link: str = "identity",
+        random: np.random.RandomState | None = None,
+    ) -> None:
+        if not learners:
+            raise ValueError("there must be at least one learner")
+        if not step_cost > 0:
+            raise ValueError(f"step_cost must be positive, not {step_cost}: what costs nothing has no rate")
+        self.learners, self.table, self.weight, self.costs = list(learners), table, weight, costs
+        self.step_cost, self.filters, self.link = step_cost, filters, LINKS[link]
+        # one ledger for all rows; with filters each row has its own
+        self.bought = np.zeros((1 if filters is None else len(table), costs.n_groups), dtype=bool)
+        self._random, self._n_taken, self._n_offered = reseeded(random), 0, 0
+
+    def offer(self, scores: Array, target: Array, rows: NDArray[np.intp] | None) -> list[Candidate]:
+        """Fit every learner, on the rows that each filter lets pass."""
+        random = self._random(self._n_taken, self._n_offered)
+        self._n_offered += 1
+        rules = [None] if self.filters is None else list(self.filters(scores, self.link))
+        found = []
+        for r, rule in enumerate(rules):
+            passing = None if rule is None else rule.holds(self.table.X, scores, self.link)
+            learn_from = rows
+            if passing is not None:
+                learn_from = np.flatnonzero(passing) if rows is None else rows[passing[rows]]
+                if not learn_from.size:
+                    continue
+            ledger = self.bought if passing is None else self.bought[passing]
+            task = Task(
+                self.table,
+                target,
+                self.weight,
+                learn_from,
+                self.costs,
+                np.logical_and.reduce(ledger, axis=0),
+                self.step_cost,
+                random,
+            )
+            for j, learner in enumerate(self.learners):
+                weak = learner.fit(task)
+                if weak is None or not np.any(weak.outputs[task.learned_from]):
+                    continue
+                number, cost = r * len(self.learners) + j, self._cost(weak, rule, passing)
+                found.append(Candidate(number, _where(passing, weak.outputs), cost, weak, rule, passing))
+        return found
+
+    def _cost(self, weak: Weak, rule: Rule | None, passing: NDArray[np.bool_] | None) -> float:
+        """Mean over all rows of what those that pass have to pay: ``E[φ(x) τ_x(h)]``; the filter's columns are paid by all."""
+        evaluation = weak.cost + self.step_cost
+        if len(self.bought) == 1:
+            return evaluation + conditional_price(self.costs, weak.columns, self.bought[0])
+        share = self.weight / self.weight.sum()
+        groups, needed = self._needs(weak, rule, passing)
+        unpaid = share @ (needed & ~self.bought[:, groups])
+        working = 1.0 if passing is None else float(share @ passing)
+        return float(evaluation * working + self.costs.costs.amounts(self.costs.prices[groups]) @ unpaid)
+
+    def _needs(
+        self, weak: Weak, rule: Rule | None, passing: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """The groups that a step reads, and which row needs which of them: (n, g), or (1, g) where all rows do."""
+        of_all, of_passing = (
+            self.costs.closure(self.costs.groups_of(columns))
+            for columns in (np.empty(0, dtype=np.intp) if rule is None else rule.columns(), weak.columns)
+        )
+        groups = np.flatnonzero(of_all | of_passing)
+        works = np.ones((1, 1), dtype=bool) if passing is None else passing[:, None]
+        return groups, of_all[groups] | (works & of_passing[groups])
+
+    def take(self, candidate: Candidate) -> None:
+        """Enter what the candidate uses into the ledger of the rows that it works on."""
+        assert candidate.weak is not None
+        groups, needed = self._needs(candidate.weak, candidate.rule, candidate.passing)
+        self.bought[:, groups] |= needed
+        self._n_taken, self._n_offered = self._n_taken + 1, 0
+
+    def again(self, candidate: Candidate, scores: Array) -> Candidate:
+        """The candidate with what it gives on the training rows."""
+        assert candidate.weak is not None
+        rule = candidate.rule
+        passing = None if rule is None else rule.holds(self.table.X, scores, self.link)
+        outputs = _where(passing, candidate.weak.on(self.table.X))
+        return replace(candidate, outputs=outputs, passing=passing)
+
+
+def _where(passing: NDArray[np.bool_] | None, outputs: Array) -> Array:
+    return outputs if passing is None else np.where(passing[:, None], outputs, 0.0)
+
+
+def reseeded(random: np.random.RandomState | None) -> Callable[..., np.random.RandomState]:
+    """Random numbers that depend on a place alone, ``(step, attempt)``, so that a run can be taken up at any step."""
+    seed = 0 if random is None else int(random.randint(2**31 - 1))
+    return lambda *place: np.random.RandomState([seed, *place])

@@ -1,0 +1,104 @@
+"""What boosting lowers: a mean loss over training rows, as a functional of the scores on those rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.losses import Loss, line_search, ndcg_shortfall
+from anytime.plan import Array
+
+__all__ = ["Objective", "Rows"]
+
+Rows = NDArray[np.intp] | slice
+
+
+class Objective:
+    """The mean loss over the training rows: a functional with values and gradients on those rows.
+
+    Parameters
+    ----------
+    loss : Loss
+    y : (n,) or (n, K)
+    weight : (n,), default=None
+        Scaled to sum to 1.
+
+    Attributes
+    ----------
+    total : float
+        What the weights summed to.
+    """
+
+    def __init__(self, loss: Loss, y: NDArray[Any], weight: ArrayLike | None = None) -> None:
+        given = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+        if (
+            given.shape != (len(y),)
+            or not np.isfinite(given).all()
+            or (given < 0).any()
+            or not given.sum() > 0
+        ):
+            raise ValueError(f"weights must be {len(y)} finite numbers, none of them negative and not all 0")
+        self.loss, self.y, self.total = loss, y, float(given.sum())
+        self.weight = given / self.total
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def shares(self, rows: Rows) -> Array:
+        """Weights of some rows, which sum to 1."""
+        weight = self.weight[rows]
+        return weight if isinstance(rows, slice) else np.asarray(weight / weight.sum())
+
+    def value(self, scores: Array, rows: Rows = slice(None)) -> float:
+        """Mean loss of scores (n, K) of all rows, over some of them."""
+        return self.value_of(scores[rows], rows)
+
+    def value_of(self, scores: Array, rows: Rows) -> float:
+        """Mean loss of scores (m, K) of some rows."""
+        return float(self.shares(rows) @ self.loss.per_row(scores, self.y[rows]))
+
+    def judged(self, scores: Array, rows: Rows = slice(None)) -> float:
+        """What held-out rows are judged by: the mean loss; for rankings, how far NDCG falls short of 1."""
+        if self.loss.ranks:
+            return ndcg_shortfall(scores[rows], self.y[rows])
+        return self.value(scores, rows)
+
+    def residual(self, scores: Array) -> Array:
+        """(n, K) the negative gradient."""
+        return np.negative(self.loss.required_gradient()(scores, self.y))
+
+    def inner(self, f: Array, g: Array, rows: Rows = slice(None)) -> float:
+        """Inner product of two functions given by their values on the rows."""
+        return float(self.shares(rows) @ np.einsum("nk,nk->n", f[rows], g[rows]))
+
+    def search(
+        self, scores: Array, direction: Array, largest: float, rows: Rows = slice(None)
+    ) -> tuple[float, float]:
+        """The step along ``direction`` with the least mean loss over some rows, and how much less it is."""
+        return line_search(
+            self.loss, scores[rows], direction[rows], self.y[rows], self.weight[rows], largest=largest
+        )
+
+    @cached_property
+    def units(self) -> NDArray[np.intp]:
+        """(n,) the unit of each row: rows that are judged together, such as those of a query, may not be torn apart."""
+        if not self.loss.ranks:
+            return np.arange(len(self))
+        return np.unique(self.y[:, 1], return_inverse=True)[1].reshape(-1)
+
+    def folds(self, n_folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
+        """(n,) a fold for each row: as many units in each, up to one."""
+        n_units = int(self.units.max()) + 1
+        if not 2 <= n_folds <= n_units:
+            raise ValueError(f"there must be 2 to {n_units} folds (rows, or queries), not {n_folds}")
+        return np.asarray((random.permutation(n_units) % n_folds)[self.units])
+
+    def split(self, share: float, random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows drawn at random, a ``share`` of all units aside: the others, and those aside."""
+        n_units = int(self.units.max()) + 1
+        aside = np.zeros(n_units, dtype=bool)
+        aside[random.permutation(n_units)[: min(max(round(share * n_units), 1), n_units - 1)]] = True
+        return np.flatnonzero(~aside[self.units]), np.flatnonzero(aside[self.units])
