@@ -44,7 +44,7 @@ __all__ = [
 # ---------------------------------------------------------------------- logarithmic
 
 
-def _half_and_half(scores: Array) -> Array:
+def _variance(scores: Array) -> Array:
     """``p (1 - p)`` of chances on a logistic scale."""
     chances = expit(scores)
     return np.asarray(chances * (1.0 - chances))
@@ -59,7 +59,7 @@ LOGISTIC = Loss(
     "logistic",
     lambda scores, y: np.logaddexp(0.0, -(signs(y) * scores)[:, 0]),
     gradient=lambda scores, y: expit(scores) - positive(y)[:, None],
-    hessian=lambda scores, y: _half_and_half(scores),
+    hessian=lambda scores, y: _variance(scores),
     smoothness=0.25,
     link="logistic",
     constant=lambda y, _, weight: logit(inside(share_of_positives(y, weight), weight)),
@@ -79,7 +79,7 @@ ONE_VS_ALL = Loss(
     "one_vs_all",
     lambda scores, y: np.logaddexp(0.0, scores).sum(axis=1) - of_truth(scores, y),
     gradient=lambda scores, y: less_truth(expit(scores), y),
-    hessian=lambda scores, y: _half_and_half(scores),
+    hessian=lambda scores, y: _variance(scores),
     smoothness=0.25,
     link="one_vs_all",
     constant=lambda y, k, weight: logit(inside(shares(y, k, weight), weight)),
