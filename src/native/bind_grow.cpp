@@ -272,10 +272,6 @@ void bind_steps(nb::module_& m) {
         if (weight) check_length(weight->size(), n, "weight");
         if (y.dtype() != nb::dtype<double>()) throw std::invalid_argument("y must be of float64");
         const auto* labels = static_cast<const double*>(y.data());
-        for (size_t i = 0; loss == StepLoss::kSoftmax && i < n; ++i) {
-          if (!(labels[i] >= 0.0 && labels[i] < static_cast<double>(k)))
-            throw std::invalid_argument("y holds a class that has no score");
-        }
         float *gradient, *hessian;
         nb::object first = new_array<float>({k, n}, &gradient), second = new_array<float>({k, n}, &hessian);
         {
@@ -294,14 +290,10 @@ void bind_steps(nb::module_& m) {
         check_length(leaf.size(), scores.shape(0), "leaf");
         check_length(values.shape(1), output < 0 ? scores.shape(1) : 1, "a row of values");
         if (output >= static_cast<int32_t>(scores.shape(1))) throw std::invalid_argument("no such output");
-        const auto n_leaves = static_cast<int64_t>(values.shape(0));
         const nb::gil_scoped_release unlocked;
-        for (const int32_t l : span_of(leaf)) {
-          if (l < 0 || l >= n_leaves) throw std::invalid_argument("leaf holds a number that is no leaf");
-        }
         update_scores(scores.data(), static_cast<int64_t>(scores.shape(0)),
-                      static_cast<int32_t>(scores.shape(1)), leaf.data(), values.data(), rate, output,
-                      threads);
+                      static_cast<int32_t>(scores.shape(1)), leaf.data(),
+                      static_cast<int64_t>(values.shape(0)), values.data(), rate, output, threads);
       },
       "scores"_a.noconvert(), "leaf"_a.noconvert(), "values"_a.noconvert(), "rate"_a, "output"_a, "threads"_a,
       "scores[:, output] += rate * values[leaf], in place; every output when output is -1.");

@@ -70,13 +70,20 @@ class Bins {
   int32_t slot_size(int32_t slot) const noexcept { return slot_size_[static_cast<size_t>(slot)]; }
   const BinPlace& place(int32_t column) const noexcept { return places_[static_cast<size_t>(column)]; }
   // Whether a slot takes 16 bits instead of 8.
-  bool wide() const noexcept { return !wide_.empty(); }
-  const uint8_t* narrow_rows() const noexcept { return narrow_.data(); }
-  const uint16_t* wide_rows() const noexcept { return wide_.data(); }
-
+  bool wide() const noexcept { return wide_; }
+  // All slots of a row side by side, row by row; only if not wide.
+  const uint8_t* rows() const noexcept { return rows_.data(); }
+  // All rows of a slot; uint16_t if wide, else uint8_t.
+  template <class Value>
+  const Value* column(int32_t slot) const noexcept {
+    const auto first = static_cast<size_t>(slot) * static_cast<size_t>(n_rows_);
+    if constexpr (sizeof(Value) == 1)
+      return narrow_.data() + first;
+    else
+      return wide_columns_.data() + first;
+  }
   int32_t value(int64_t row, int32_t slot) const noexcept {
-    const auto at = static_cast<size_t>(row) * slot_size_.size() + static_cast<size_t>(slot);
-    return wide() ? wide_[at] : narrow_[at];
+    return wide_ ? column<uint16_t>(slot)[row] : column<uint8_t>(slot)[row];
   }
   // The bin of a column, given the value of its slot.
   int32_t bin(int32_t column, int32_t value) const noexcept {
@@ -98,14 +105,16 @@ class Bins {
  private:
   void place_columns(const double* x, int threads);
   template <class Value>
-  void fill(const double* x, int threads, std::vector<Value>& rows);
+  void fill(const double* x, int threads, std::vector<Value>& columns);
 
   std::shared_ptr<const Cuts> cuts_;
   int64_t n_rows_;
   std::vector<BinPlace> places_;
   std::vector<int32_t> slot_size_;
-  std::vector<uint8_t> narrow_;
-  std::vector<uint16_t> wide_;
+  bool wide_ = false;
+  // Kept twice: summing wants rows, sending rows left or right wants columns.
+  std::vector<uint8_t> rows_, narrow_;
+  std::vector<uint16_t> wide_columns_;
 };
 
 }  // namespace anytime

@@ -8,7 +8,7 @@
 namespace anytime {
 namespace {
 
-constexpr double kSparse = 0.8;       // a column with at least this share in one bin may join a bundle
+constexpr double kSparse = 0.5;       // a column with at least this share in one bin may join a bundle
 constexpr int32_t kSlotValues = 256;  // of a slot of 8 bits
 constexpr size_t kBundlesTried = 64;  // per column, so that very wide data stay quick
 constexpr int64_t kRowsTogether = 64;
@@ -44,7 +44,8 @@ Bins::Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, in
     places_[static_cast<size_t>(j)].slot = j;
     slot_size_.push_back((*cuts_)[j].n_bins());
   }
-  fill(x, threads, wide_);
+  wide_ = true;
+  fill(x, threads, wide_columns_);
 }
 
 void Bins::place_columns(const double* x, int threads) {
@@ -118,23 +119,28 @@ void Bins::place_columns(const double* x, int threads) {
 }
 
 template <class Value>
-void Bins::fill(const double* x, int threads, std::vector<Value>& rows) {
-  const int64_t stride = n_slots(), blocks = (n_rows_ + kRowsTogether - 1) / kRowsTogether;
-  rows.resize(static_cast<size_t>(n_rows_ * stride));  // zero: all columns of a bundle at their common bins
+void Bins::fill(const double* x, int threads, std::vector<Value>& columns) {
+  const auto n = static_cast<size_t>(n_rows_), stride = static_cast<size_t>(n_slots());
+  columns.resize(n * stride);  // zero: all columns of a bundle at their common bins
+  if (!wide_) rows_.resize(n * stride);
   Team team(threads);
-  team.share(blocks, 16, [&](int64_t first, int64_t last) noexcept {
+  team.share((n_rows_ + kRowsTogether - 1) / kRowsTogether, 16, [&](int64_t first, int64_t last) noexcept {
     uint16_t bins[kRowsTogether];
     for (int64_t block = first; block < last; ++block) {
-      const int64_t row = block * kRowsTogether, n = std::min(kRowsTogether, n_rows_ - row);
+      const int64_t row = block * kRowsTogether, count = std::min(kRowsTogether, n_rows_ - row);
       for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
-        cuts_->find(j, x + row * cuts_->n_columns() + j, cuts_->n_columns(), n, bins);
-        const BinPlace& at = place(j);
-        Value* out = rows.data() + row * stride + at.slot;
-        if (at.first < 0) {
-          for (int64_t i = 0; i < n; ++i) out[i * stride] = static_cast<Value>(bins[i]);
-          continue;
-        }
-        for (int64_t i = 0; i < n; ++i) out[i * stride] += static_cast<Value>(slot_value(j, bins[i]));
+        cuts_->find(j, x + row * cuts_->n_columns() + j, cuts_->n_columns(), count, bins);
+        Value* out = columns.data() + static_cast<size_t>(place(j).slot) * n + row;
+        if (place(j).first < 0)
+          std::copy_n(bins, count, out);
+        else
+          for (int64_t i = 0; i < count; ++i) out[i] += static_cast<Value>(slot_value(j, bins[i]));
+      }
+      for (size_t slot = 0; slot < stride && !wide_; ++slot) {
+        const Value* from = columns.data() + slot * n + row;
+        uint8_t* to = rows_.data() + static_cast<size_t>(row) * stride + slot;
+        for (int64_t i = 0; i < count; ++i)
+          to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(from[i]);
       }
     }
   });

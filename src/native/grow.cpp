@@ -13,7 +13,7 @@
 namespace anytime {
 namespace {
 
-constexpr int64_t kRowsPerThread = 8192;
+constexpr int64_t kRowsPerThread = 8192, kNumbersPerThread = 16384;
 constexpr size_t kHistogramBytes = size_t{256} << 20;  // kept for subtraction
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
@@ -70,6 +70,15 @@ class Purse {
   int64_t ticks_ = 0;
 };
 
+// Rows to learn from.
+struct RowList {
+  std::unique_ptr<int32_t[]> rows;
+  size_t size = 0;
+  bool all = false;  // all rows, in their order
+
+  std::span<const int32_t> span() const noexcept { return {rows.get(), size}; }
+};
+
 struct Leaf {
   int32_t node = 0;
   int64_t begin = 0, end = 0;  // of the row list
@@ -79,22 +88,23 @@ struct Leaf {
   std::vector<Split> splits{};       // best of each column that may split here; empty: none can
   int32_t best = -1;                 // position among the columns
   double score = kNever;
+  double floor = 0.0;  // gains up to this may be rounding
 
   int64_t n_rows() const noexcept { return end - begin; }
 };
 
 class Grower {
  public:
-  Grower(const Bins& bins, const GrowTargets& targets, std::vector<int32_t> rows,
-         std::vector<int32_t> columns, const GrowPrices& prices, const GrowOptions& options, Team& team)
+  Grower(const Bins& bins, const GrowTargets& targets, RowList rows, std::vector<int32_t> columns,
+         const GrowPrices& prices, const GrowOptions& options, Team& team)
       : bins_(bins),
         options_(options),
         team_(team),
         list_(std::move(rows)),
-        moved_(list_.size()),
+        moved_(std::make_unique_for_overwrite<int32_t[]>(list_.size)),
         columns_(std::move(columns)),
-        rows_(targets, bins.n_rows(), list_, !targets.newton && options.l2 == 0.0, team),
-        scale_(options.mean_scale ? 1.0 / static_cast<double>(list_.size()) : 0.5),
+        rows_(targets, bins.n_rows(), list_.span(), list_.all, !targets.newton && options.l2 == 0.0, team),
+        scale_(options.mean_scale ? 1.0 / static_cast<double>(list_.size) : 0.5),
         plan_(bins, rows_, wanted_slots()),
         purse_(prices, options.penalty, bins.cuts().n_columns()) {
     int64_t most_bins = 2;
@@ -104,7 +114,7 @@ class Grower {
       if (!bins.wide()) continue;
       column_sums_.emplace_back(static_cast<size_t>(most_bins) * width());
       touched_.emplace_back(
-          static_cast<size_t>(std::min<int64_t>(most_bins, static_cast<int64_t>(list_.size()))));
+          static_cast<size_t>(std::min<int64_t>(most_bins, static_cast<int64_t>(list_.size))));
     }
     side_.resize(bins.wide() ? size_t{65536} : size_t{256});
   }
@@ -114,7 +124,7 @@ class Grower {
  private:
   size_t width() const noexcept { return static_cast<size_t>(rows_.channels().width); }
   std::span<const int32_t> rows_of(const Leaf& leaf) const noexcept {
-    return std::span(list_).subspan(static_cast<size_t>(leaf.begin), static_cast<size_t>(leaf.n_rows()));
+    return list_.span().subspan(static_cast<size_t>(leaf.begin), static_cast<size_t>(leaf.n_rows()));
   }
   std::vector<uint8_t> wanted_slots() const {
     std::vector<uint8_t> wanted(static_cast<size_t>(bins_.n_slots()));
@@ -127,11 +137,14 @@ class Grower {
   }
 
   std::vector<int64_t> sum_rows(std::span<const int32_t> rows) const;
+  std::vector<int64_t> root_total(const Leaf& root);
   void split(size_t at);
   int64_t partition(const Leaf& leaf, int32_t slot);
   std::vector<int64_t> left_total(const Leaf& parent, const Leaf& left, int32_t slot) const;
   void open_children(Leaf& parent, Leaf& left, Leaf& right);
-  void search(Leaf& leaf, const std::vector<Split>& above);
+  void build(Leaf& leaf, int64_t* larger);
+  void shelve(std::vector<int64_t>& histogram);
+  void search(std::span<Leaf* const> leaves, const std::vector<Split>& above);
   void collect(const Leaf& leaf, int32_t column, size_t part) noexcept;
   void collect_wide(const Leaf& leaf, int32_t column, size_t part) noexcept;
   void rate(Leaf& leaf) const noexcept;
@@ -140,8 +153,8 @@ class Grower {
   const Bins& bins_;
   const GrowOptions& options_;
   Team& team_;
-  std::vector<int32_t> list_;   // rows, those of a leaf together
-  std::vector<int32_t> moved_;  // scratch of partition
+  RowList list_;                      // those of a leaf together
+  std::unique_ptr<int32_t[]> moved_;  // scratch of partition
   std::vector<int32_t> columns_;
   GrowRows rows_;
   double scale_;
@@ -150,10 +163,10 @@ class Grower {
   std::vector<SplitSearch> searches_;              // one per thread
   std::vector<std::vector<int64_t>> column_sums_;  // one per thread, all zero between uses
   std::vector<std::vector<int32_t>> touched_;      // one per thread
-  std::vector<int64_t> scratch_;
-  std::vector<uint8_t> side_;  // by slot value: 1 goes left
+  std::vector<uint8_t> side_;                      // by slot value: 1 goes left
   std::vector<Leaf> leaves_;
-  size_t histograms_ = 0;  // bytes kept
+  std::vector<std::vector<int64_t>> shelf_;  // histograms to use again
+  size_t kept_ = 0;                          // histograms of leaves
   GrownTree tree_;
 };
 
@@ -161,13 +174,15 @@ GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
   tree_.cuts = bins_.shared_cuts();
   tree_.n_outputs = rows_.channels().n_outputs;
   tree_.nodes.emplace_back();
-  Leaf root{.end = static_cast<int64_t>(list_.size()), .total = sum_rows(list_)};
+  Leaf root{.end = static_cast<int64_t>(list_.size)};
   if (may_split(root) && options_.max_leaves != 1) {
-    if (!bins_.wide()) {
-      root.histogram.resize(plan_.size());
-      plan_.build(rows_of(root), root.histogram.data(), team_, scratch_);
-    }
-    search(root, {});
+    if (!bins_.wide()) build(root, nullptr);
+    root.total = root_total(root);
+    Leaf* const open[] = {&root};
+    search(open, {});
+    kept_ = !root.histogram.empty();
+  } else {
+    root.total = sum_rows(list_.span());
   }
   leaves_.push_back(std::move(root));
   while (options_.max_leaves == 0 || static_cast<int64_t>(leaves_.size()) < options_.max_leaves) {
@@ -212,6 +227,11 @@ std::vector<int64_t> Grower::sum_rows(std::span<const int32_t> rows) const {
   return parts[0];
 }
 
+std::vector<int64_t> Grower::root_total(const Leaf& root) {
+  std::fill(side_.begin(), side_.end(), uint8_t{1});
+  return left_total(root, root, bins_.place(columns_.front()).slot);
+}
+
 void Grower::split(size_t at) {
   Leaf parent = std::move(leaves_[at]);
   const int32_t column = columns_[static_cast<size_t>(parent.best)];
@@ -238,9 +258,11 @@ void Grower::split(size_t at) {
   right.total = parent.total;
   for (size_t c = 0; c < width(); ++c) right.total[c] -= left.total[c];
   const bool bought = purse_.buy(column);
+  kept_ -= !parent.histogram.empty();
   if (options_.max_leaves == 0 || static_cast<int64_t>(leaves_.size()) + 1 < options_.max_leaves) {
     open_children(parent, left, right);
   }
+  shelve(parent.histogram);
   leaves_[at] = std::move(left);
   leaves_.push_back(std::move(right));
   if (!bought) return;
@@ -252,16 +274,15 @@ int64_t Grower::partition(const Leaf& leaf, int32_t slot) {
   const int64_t n = leaf.n_rows();
   const size_t parts = n < 2 * kRowsPerThread ? 1 : team_.size();
   std::vector<int64_t> begin(parts), lefts(parts);
-  int32_t* list = list_.data() + leaf.begin;
-  int32_t* moved = moved_.data() + leaf.begin;
-  const auto stride = static_cast<size_t>(bins_.n_slots());
+  int32_t* list = list_.rows.get() + leaf.begin;
+  int32_t* moved = moved_.get() + leaf.begin;
   const auto sort_part = [&](size_t part, const auto* values) noexcept {
     const int64_t first = n * static_cast<int64_t>(part) / static_cast<int64_t>(parts);
     const int64_t last = n * (static_cast<int64_t>(part) + 1) / static_cast<int64_t>(parts);
     int64_t to_left = first, to_right = first;
     for (int64_t i = first; i < last; ++i) {
       const int32_t row = list[i];
-      const bool left = side_[values[static_cast<size_t>(row) * stride + static_cast<size_t>(slot)]] != 0;
+      const bool left = side_[values[row]] != 0;
       list[to_left] = row;
       moved[to_right] = row;
       to_left += left;
@@ -272,9 +293,9 @@ int64_t Grower::partition(const Leaf& leaf, int32_t slot) {
   };
   const auto work = [&](size_t part) noexcept {
     if (bins_.wide())
-      sort_part(part, bins_.wide_rows());
+      sort_part(part, bins_.column<uint16_t>(slot));
     else
-      sort_part(part, bins_.narrow_rows());
+      sort_part(part, bins_.column<uint8_t>(slot));
   };
   if (parts == 1)
     work(0);
@@ -309,40 +330,53 @@ void Grower::open_children(Leaf& parent, Leaf& left, Leaf& right) {
   Leaf& small = left.n_rows() <= right.n_rows() ? left : right;
   Leaf& large = left.n_rows() <= right.n_rows() ? right : left;
   if (!bins_.wide()) {
-    const size_t bytes = plan_.size() * sizeof(int64_t);
     const bool subtract = !parent.histogram.empty() && may_split(large);
-    if (!parent.histogram.empty()) histograms_ -= std::min(histograms_, bytes);
-    if (subtract || may_split(small)) {
-      small.histogram.resize(plan_.size());
-      plan_.build(rows_of(small), small.histogram.data(), team_, scratch_);
-    }
-    if (subtract) {
-      large.histogram = std::move(parent.histogram);
-      plan_.subtract(large.histogram.data(), small.histogram.data());
-    } else if (may_split(large)) {
-      large.histogram.resize(plan_.size());
-      plan_.build(rows_of(large), large.histogram.data(), team_, scratch_);
-    }
+    if (subtract) large.histogram = std::move(parent.histogram);
+    if (subtract || may_split(small)) build(small, subtract ? large.histogram.data() : nullptr);
+    if (!subtract && may_split(large)) build(large, nullptr);
   }
+  std::vector<Leaf*> open;
   for (Leaf* child : {&small, &large}) {
-    if (may_split(*child)) search(*child, parent.splits);
-    if (child->best < 0 || histograms_ + plan_.size() * sizeof(int64_t) > kHistogramBytes) {
-      std::vector<int64_t>().swap(child->histogram);
-    } else {
-      histograms_ += child->histogram.size() * sizeof(int64_t);
-    }
+    if (may_split(*child)) open.push_back(child);
+  }
+  search(open, parent.splits);
+  for (Leaf* child : {&small, &large}) {
+    if (child->best < 0 || kept_ >= kHistogramBytes / (plan_.size() * sizeof(int64_t) + 1))
+      shelve(child->histogram);
+    kept_ += !child->histogram.empty();
   }
 }
 
-// The best split of every column; `above`, those of the parent, say which columns cannot split any more.
-void Grower::search(Leaf& leaf, const std::vector<Split>& above) {
-  leaf.splits.resize(columns_.size());
-  const NodeSums node{.total = leaf.total.data(), .floor = searches_[0].floor(leaf.total.data())};
-  const bool together = bins_.wide()
-                            ? leaf.n_rows() * static_cast<int64_t>(columns_.size()) > 4 * kRowsPerThread
-                            : plan_.size() > 4096;
-  team_.each(static_cast<int64_t>(columns_.size()), together, [&](int64_t j, size_t part) noexcept {
-    const auto at = static_cast<size_t>(j);
+void Grower::build(Leaf& leaf, int64_t* larger) {
+  if (shelf_.empty()) {
+    leaf.histogram.resize(plan_.size());
+  } else {
+    leaf.histogram = std::move(shelf_.back());
+    shelf_.pop_back();
+  }
+  plan_.build(rows_of(leaf), leaf.histogram.data(), larger, team_);
+}
+
+// Keeps the memory of a histogram that is not needed any more for the next one.
+void Grower::shelve(std::vector<int64_t>& histogram) {
+  if (!histogram.empty()) shelf_.push_back(std::move(histogram));
+  histogram.clear();
+}
+
+// The best split of every column in the leaves; `above`, those of the parent, say which columns cannot split
+// any more.
+void Grower::search(std::span<Leaf* const> leaves, const std::vector<Split>& above) {
+  int64_t work = 0;
+  for (Leaf* leaf : leaves) {
+    leaf->splits.resize(columns_.size());
+    leaf->floor = searches_[0].floor(leaf->total.data());
+    work += bins_.wide() ? leaf->n_rows() * static_cast<int64_t>(columns_.size())
+                         : static_cast<int64_t>(plan_.size());
+  }
+  const auto n = static_cast<int64_t>(columns_.size()), tasks = n * static_cast<int64_t>(leaves.size());
+  team_.each(tasks, work > kNumbersPerThread, [&](int64_t task, size_t part) noexcept {
+    Leaf& leaf = *leaves[static_cast<size_t>(task / n)];
+    const auto at = static_cast<size_t>(task % n);
     if (!above.empty() && !above[at].possible) return;
     const int32_t column = columns_[at];
     searches_[part].clear();
@@ -350,9 +384,10 @@ void Grower::search(Leaf& leaf, const std::vector<Split>& above) {
       collect_wide(leaf, column, part);
     else
       collect(leaf, column, part);
-    leaf.splits[at] = searches_[part].best(bins_.cuts()[column], node);
+    leaf.splits[at] =
+        searches_[part].best(bins_.cuts()[column], {.total = leaf.total.data(), .floor = leaf.floor});
   });
-  rate(leaf);
+  for (Leaf* leaf : leaves) rate(*leaf);
 }
 
 // The sums of a column's bins, out of the leaf's histogram.
@@ -373,7 +408,8 @@ void Grower::collect(const Leaf& leaf, int32_t column, size_t part) noexcept {
       search.add(bin, from);
   };
   if (place.first < 0) {
-    for (int32_t bin = 0; bin < binned.n_bins(); ++bin) take(bin, sums + static_cast<size_t>(bin) * width());
+    search.add_all(sums, binned.n_values);
+    take(binned.missing(), sums + static_cast<size_t>(binned.missing()) * width());
     return;
   }
   int64_t* rest = search.spare();  // the common bin has what the others of the column have not
@@ -392,11 +428,10 @@ void Grower::collect_wide(const Leaf& leaf, int32_t column, size_t part) noexcep
   const Channels& channels = rows_.channels();
   std::vector<int64_t>& sums = column_sums_[part];
   std::vector<int32_t>& touched = touched_[part];
-  const auto stride = static_cast<size_t>(bins_.n_slots());
-  const uint16_t* values = bins_.wide_rows() + bins_.place(column).slot;
+  const uint16_t* values = bins_.column<uint16_t>(bins_.place(column).slot);
   size_t n = 0;
   for (const int32_t row : rows_of(leaf)) {
-    const uint16_t bin = values[static_cast<size_t>(row) * stride];
+    const uint16_t bin = values[row];
     int64_t* to = sums.data() + bin * width();
     if (channels.count(to) == 0) touched[n++] = bin;
     rows_.add_to(to, row);
@@ -437,26 +472,27 @@ void Grower::answer(const Leaf& leaf, double* value) const noexcept {
   for (int32_t k = 0; k < channels.n_outputs; ++k) value[k] = k == winner ? 1.0 : 0.0;
 }
 
-std::vector<int32_t> checked_rows(const Bins& bins, const std::optional<std::span<const int64_t>>& rows) {
-  std::vector<int32_t> list;
-  if (bins.n_rows() > std::numeric_limits<int32_t>::max())
-    throw std::invalid_argument("at most 2**31 - 1 rows");
+RowList checked_rows(const Bins& bins, const std::optional<std::span<const int64_t>>& rows, Team& team) {
+  const size_t n = rows ? rows->size() : static_cast<size_t>(bins.n_rows());
+  constexpr auto kMost = static_cast<size_t>(std::numeric_limits<int32_t>::max());
+  if (n == 0) throw std::invalid_argument("there are no rows to grow a tree on");
+  if (n > kMost || static_cast<size_t>(bins.n_rows()) > kMost)
+    throw std::invalid_argument("a tree is grown on at most 2**31 - 1 rows");
+  RowList list{.rows = std::make_unique_for_overwrite<int32_t[]>(n), .size = n, .all = !rows};
   if (!rows) {
-    list.resize(static_cast<size_t>(bins.n_rows()));
-    for (size_t i = 0; i < list.size(); ++i) list[i] = static_cast<int32_t>(i);
-  } else {
-    if (rows->size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()))
-      throw std::invalid_argument("at most 2**31 - 1 rows");
-    list.reserve(rows->size());
-    for (const int64_t row : *rows) {
-      if (row < 0 || row >= bins.n_rows()) {
-        throw std::invalid_argument("rows names row " + std::to_string(row) + "; the data have " +
-                                    std::to_string(bins.n_rows()));
-      }
-      list.push_back(static_cast<int32_t>(row));
-    }
+    team.share(static_cast<int64_t>(n), kRowsPerThread, [&](int64_t first, int64_t last) noexcept {
+      for (int64_t i = first; i < last; ++i) list.rows[static_cast<size_t>(i)] = static_cast<int32_t>(i);
+    });
+    return list;
   }
-  if (list.empty()) throw std::invalid_argument("there are no rows to grow a tree on");
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t row = (*rows)[i];
+    if (row < 0 || row >= bins.n_rows()) {
+      throw std::invalid_argument("rows names row " + std::to_string(row) + "; the data have " +
+                                  std::to_string(bins.n_rows()));
+    }
+    list.rows[i] = static_cast<int32_t>(row);
+  }
   return list;
 }
 
@@ -495,7 +531,8 @@ GrownTree grow(const Bins& bins, const GrowTargets& targets, std::optional<std::
   }
   Team team(options.threads);
   GrownTree tree =
-      Grower(bins, targets, checked_rows(bins, rows), std::move(allowed), prices, options, team).grow(leaf);
+      Grower(bins, targets, checked_rows(bins, rows, team), std::move(allowed), prices, options, team)
+          .grow(leaf);
   if (rows) tree.find_leaves(bins, options.threads, leaf);
   return tree;
 }

@@ -6,84 +6,99 @@
 namespace anytime {
 namespace {
 
-using Pair = int64_t __attribute__((vector_size(16), may_alias));
-
-constexpr int64_t kRowsPerThread = 4096;
+constexpr int64_t kRowsPerThread = 4096, kNumbersPerThread = 8192;
 constexpr size_t kAhead = 16;  // rows that are fetched before they are needed
+// Entries from one slot to the next. Not 256: sums of like bins would then stand 4096 bytes apart, where
+// processors take a load for one that waits for a store.
+constexpr size_t kStep = 257;
 
 }  // namespace
 
 HistogramPlan::HistogramPlan(const Bins& bins, const GrowRows& rows, const std::vector<uint8_t>& slots)
     : bins_(bins), rows_(rows), width_(rows.channels().width), first_(slots.size(), -1) {
-  int64_t entries = 0;
+  int64_t needed = 0;
   for (int32_t slot = 0; slot < bins.n_slots(); ++slot) {
     if (slots[static_cast<size_t>(slot)] == 0) continue;
     slots_.push_back(slot);
+    needed += bins.slot_size(slot) | 1;
+  }
+  const auto evenly = static_cast<int64_t>(slots_.size() * kStep);
+  even_ = width_ == 2 && slots_.size() == slots.size() && evenly <= 2 * needed;
+  int64_t entries = 0;
+  for (const int32_t slot : slots_) {
     first_[static_cast<size_t>(slot)] = entries;
-    entries += bins.slot_size(slot);
+    entries += even_ ? static_cast<int64_t>(kStep) : bins.slot_size(slot) | 1;
   }
   size_ = static_cast<size_t>(entries * width_);
 }
 
-void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, Team& team,
-                          std::vector<int64_t>& scratch) const {
+void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team) {
   const size_t parts = rows.size() < 2 * kRowsPerThread ? 1 : team.size();
-  if (parts == 1) {
-    std::memset(histogram, 0, size_ * sizeof(int64_t));
-    add(rows, histogram);
-    return;
-  }
-  if (scratch.size() < size_ * (parts - 1)) scratch.resize(size_ * (parts - 1));
-  team.run([&](size_t part) noexcept {
-    int64_t* own = part == 0 ? histogram : scratch.data() + (part - 1) * size_;
+  others_.resize(std::max(others_.size(), size_ * (parts - 1)));
+  const auto sum_part = [&](size_t part) noexcept {
+    int64_t* own = part == 0 ? histogram : others_.data() + (part - 1) * size_;
     std::memset(own, 0, size_ * sizeof(int64_t));
     const size_t first = rows.size() * part / parts, last = rows.size() * (part + 1) / parts;
     add(rows.subspan(first, last - first), own);
+  };
+  if (parts == 1)
+    sum_part(0);
+  else
+    team.run(sum_part);
+  if (parts == 1 && larger == nullptr) return;
+  team.share(static_cast<int64_t>(size_), kNumbersPerThread, [&](int64_t first, int64_t last) noexcept {
+    for (size_t part = 1; part < parts; ++part) {
+      const int64_t* other = others_.data() + (part - 1) * size_;
+      for (int64_t i = first; i < last; ++i) histogram[i] += other[i];
+    }
+    for (int64_t i = first; larger != nullptr && i < last; ++i) larger[i] -= histogram[i];
   });
-  for (size_t part = 1; part < parts; ++part) {
-    const int64_t* other = scratch.data() + (part - 1) * size_;
-    for (size_t i = 0; i < size_; ++i) histogram[i] += other[i];
-  }
-}
-
-void HistogramPlan::subtract(int64_t* larger, const int64_t* smaller) const noexcept {
-  for (size_t i = 0; i < size_; ++i) larger[i] -= smaller[i];
 }
 
 // One weight and one output: an entry is a pair, and so is what a row adds.
-template <class Next>
-void HistogramPlan::add_pairs(std::span<const int32_t> rows, int64_t* histogram, Next next) const noexcept {
+template <class AddRow>
+void HistogramPlan::add_pairs(std::span<const int32_t> rows, AddRow add_row) const noexcept {
   const int bits = rows_.channels().count_bits;
   const auto stride = static_cast<size_t>(bins_.n_slots());
-  const uint8_t* values = bins_.narrow_rows();
-  auto* pairs = reinterpret_cast<Pair*>(histogram);
+  const uint8_t* values = bins_.rows();
   const size_t n = rows.size();
   for (size_t i = 0; i < n; ++i) {
     const auto ahead = static_cast<size_t>(rows[std::min(i + kAhead, n - 1)]);
     __builtin_prefetch(values + ahead * stride);
     __builtin_prefetch(values + ahead * stride + stride - 1);
     __builtin_prefetch(rows_[static_cast<int64_t>(ahead)]);
-    const int64_t row = rows[i];
-    const int32_t* part = rows_[row];
-    const Pair more = {(int64_t{part[0]} << bits) + 1, part[1]};
-    next(values + static_cast<size_t>(row) * stride, pairs, more);
+    const int32_t* part = rows_[rows[i]];
+    add_row(values + static_cast<size_t>(rows[i]) * stride, Pair{(int64_t{part[0]} << bits) + 1, part[1]});
   }
 }
 
-void HistogramPlan::add(std::span<const int32_t> rows, int64_t* histogram) const noexcept {
+void HistogramPlan::add_single(std::span<const int32_t> rows, Pair* pairs) const noexcept {
+  const size_t n = slots_.size(), fours = n - n % 4;
   const int32_t* slots = slots_.data();
   const int64_t* firsts = first_.data();
-  const size_t n = slots_.size();
-  if (width_ == 2) {
-    if (n == first_.size()) {
-      return add_pairs(rows, histogram, [=](const uint8_t* row, Pair* pairs, Pair more) {
-        for (size_t s = 0; s < n; ++s) pairs[firsts[s] + row[s]] += more;
-      });
-    }
-    return add_pairs(rows, histogram, [=](const uint8_t* row, Pair* pairs, Pair more) {
+  if (!even_) {
+    return add_pairs(rows, [=](const uint8_t* row, Pair more) {
       for (size_t s = 0; s < n; ++s) pairs[firsts[slots[s]] + row[slots[s]]] += more;
     });
   }
+  add_pairs(rows, [=](const uint8_t* row, Pair more) {
+    Pair* to = pairs;
+    size_t s = 0;
+    for (; s < fours; s += 4, to += 4 * kStep) {
+      to[row[s]] += more;
+      to[kStep + row[s + 1]] += more;
+      to[2 * kStep + row[s + 2]] += more;
+      to[3 * kStep + row[s + 3]] += more;
+    }
+    for (; s < n; ++s, to += kStep) to[row[s]] += more;
+  });
+}
+
+void HistogramPlan::add(std::span<const int32_t> rows, int64_t* histogram) const noexcept {
+  if (width_ == 2) return add_single(rows, reinterpret_cast<Pair*>(histogram));
+  const int32_t* slots = slots_.data();
+  const int64_t* firsts = first_.data();
+  const size_t n = slots_.size();
   const auto stride = static_cast<size_t>(bins_.n_slots());
   const size_t half = static_cast<size_t>(width_) / 2;
   const int bits = rows_.channels().count_bits;
@@ -91,7 +106,7 @@ void HistogramPlan::add(std::span<const int32_t> rows, int64_t* histogram) const
   Pair more[kMostPairs];
   for (const int32_t row : rows) {
     const int32_t* part = rows_[row];
-    const uint8_t* values = bins_.narrow_rows() + static_cast<size_t>(row) * stride;
+    const uint8_t* values = bins_.rows() + static_cast<size_t>(row) * stride;
     for (size_t begin = 0; begin < half; begin += kMostPairs) {
       const size_t count = std::min(kMostPairs, half - begin);
       for (size_t c = 0; c < count; ++c) more[c] = Pair{part[2 * (begin + c)], part[2 * (begin + c) + 1]};

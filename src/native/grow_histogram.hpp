@@ -9,6 +9,8 @@
 
 namespace anytime {
 
+using Pair = int64_t __attribute__((vector_size(16), may_alias));
+
 // Which slots of a row are summed, and where: slot s has its sums from entry first(s) on. Only for 8-bit
 // slots.
 class HistogramPlan {
@@ -21,23 +23,23 @@ class HistogramPlan {
   const int64_t* sums(const int64_t* histogram, int32_t slot) const noexcept {
     return histogram + first_[static_cast<size_t>(slot)] * width_;
   }
-  // Overwrites `histogram` with the sums over the rows.
-  void build(std::span<const int32_t> rows, int64_t* histogram, Team& team,
-             std::vector<int64_t>& scratch) const;
-  // larger -= smaller.
-  void subtract(int64_t* larger, const int64_t* smaller) const noexcept;
+  // Overwrites `histogram` with the sums over the rows, and takes them off `larger` unless that is null.
+  void build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team);
 
  private:
   void add(std::span<const int32_t> rows, int64_t* histogram) const noexcept;
-  template <class Next>
-  void add_pairs(std::span<const int32_t> rows, int64_t* histogram, Next next) const noexcept;
+  void add_single(std::span<const int32_t> rows, Pair* pairs) const noexcept;
+  template <class AddRow>
+  void add_pairs(std::span<const int32_t> rows, AddRow add_row) const noexcept;
 
   const Bins& bins_;
   const GrowRows& rows_;
   int32_t width_;
   std::vector<int32_t> slots_;  // summed ones, ascending
   std::vector<int64_t> first_;  // by slot
+  bool even_ = false;           // every slot is summed, and all have the same room
   size_t size_ = 0;
+  std::vector<int64_t> others_;  // histograms of all threads but the first
 };
 
 }  // namespace anytime

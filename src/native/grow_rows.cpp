@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -10,60 +11,88 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;  // rows; sums over chunks do not depend on the number of threads
+constexpr int64_t kBlock = 256;      // rows read together
 constexpr double kLargest = 2147483647.0;
 
-// Sum of one chunk after the other, the same for any number of threads: sums(first, last, out) fills `width`
-// numbers.
-template <class Sums>
-std::vector<double> chunk_sums(int64_t n, size_t width, Team& team, Sums&& sums) {
-  const int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<double> parts(static_cast<size_t>(chunks) * width);
-  team.each(chunks, true, [&](int64_t chunk, size_t) noexcept {
-    sums(chunk * kChunk, std::min(n, (chunk + 1) * kChunk),
-         parts.data() + static_cast<size_t>(chunk) * width);
-  });
-  std::vector<double> total(width);
-  for (size_t i = 0; i < parts.size(); ++i) total[i % width] += parts[i];
-  return total;
+// Nearest whole numbers, ties to even; the sum with 1.5 * 2^52 has no room for a fraction, and vectors can do
+// it.
+void round_all(const double (&numbers)[kBlock], double factor, int32_t (&out)[kBlock]) noexcept {
+  constexpr double kRounder = 6755399441055744.0;
+  for (int64_t i = 0; i < kBlock; ++i) {
+    out[i] = static_cast<int32_t>(std::bit_cast<int64_t>(numbers[i] * factor + kRounder));
+  }
 }
 
-// A row's numbers as the channels have them.
+// The rows' numbers as the channels have them, a block of rows at a time.
 class Reader {
  public:
-  Reader(const GrowTargets& targets, const Channels& channels) : targets_(targets), channels_(channels) {}
+  // `consecutive`: any rows read together follow each other.
+  Reader(const GrowTargets& targets, const Channels& channels, bool consecutive)
+      : targets_(targets), channels_(channels), consecutive_(consecutive) {}
 
-  double weight(int64_t row, int32_t k) const noexcept {
-    return targets_.weight ? targets_.weight[row * channels_.n_weights + k] : 1.0;
-  }
-  double output(int64_t row, int32_t k) const noexcept {
-    const double given = targets_.target[row * channels_.n_outputs + k];
-    if (targets_.newton) return -given;
-    return (given - channels_.centre[static_cast<size_t>(k)]) * weight(row, channels_.n_weights == 1 ? 0 : k);
+  // `out[i]` is channel c of row rows[i], i < n <= kBlock.
+  void read(int32_t c, const int32_t* rows, int64_t n, double* out) const noexcept {
+    if (c < channels_.n_weights) return weights(c, rows, n, out);
+    const int32_t k = c - channels_.n_weights;
+    copy(targets_.target, channels_.n_outputs, k, rows, n, out);
+    if (targets_.newton) {
+      for (int64_t i = 0; i < n; ++i) out[i] = -out[i];
+      return;
+    }
+    const double centre = channels_.centre[static_cast<size_t>(k)];
+    for (int64_t i = 0; i < n; ++i) out[i] -= centre;
+    if (!targets_.weight) return;
+    double weight[kBlock];
+    weights(channels_.n_weights == 1 ? 0 : k, rows, n, weight);
+    for (int64_t i = 0; i < n; ++i) out[i] *= weight[i];
   }
 
  private:
+  void weights(int32_t c, const int32_t* rows, int64_t n, double* out) const noexcept {
+    if (targets_.weight) return copy(targets_.weight, channels_.n_weights, c, rows, n, out);
+    std::fill_n(out, n, 1.0);
+  }
+
+  void copy(const Numbers& from, int64_t width, int32_t c, const int32_t* rows, int64_t n,
+            double* out) const noexcept {
+    const auto take = [&](const auto* numbers) {
+      if (width == 1 && consecutive_) {
+        std::copy_n(numbers + rows[0], n, out);
+        return;
+      }
+      for (int64_t i = 0; i < n; ++i) out[i] = numbers[rows[i] * width + c];
+    };
+    if (from.wide != nullptr)
+      take(from.wide);
+    else
+      take(from.narrow);
+  }
+
   const GrowTargets& targets_;
   const Channels& channels_;
+  bool consecutive_;
 };
 
 // First row with a number that cannot be used.
 [[noreturn]] void complain(const GrowTargets& targets, const Channels& channels,
                            std::span<const int32_t> rows) {
-  const Reader read(targets, channels);
+  const Reader reader(targets, channels, false);
+  const auto fail = [&](const char* what, int32_t row, double value, const char* why) {
+    throw std::invalid_argument(std::string(what) + " of row " + std::to_string(row) + " is " +
+                                std::to_string(value) + why);
+  };
   for (const int32_t row : rows) {
-    for (int32_t k = 0; k < channels.n_weights; ++k) {
-      const double w = read.weight(row, k);
-      if (std::isfinite(w) && w >= 0.0) continue;
-      throw std::invalid_argument(std::string(targets.newton ? "hessian" : "weight") + " of row " +
-                                  std::to_string(row) + " is " + std::to_string(w) +
-                                  "; it must be finite and not negative");
-    }
-    for (int32_t k = 0; k < channels.n_outputs; ++k) {
-      const double t = targets.target[row * channels.n_outputs + k];
-      if (std::isfinite(t) && std::isfinite(read.output(row, k))) continue;
-      throw std::invalid_argument(std::string(targets.newton ? "gradient" : "target") + " of row " +
-                                  std::to_string(row) + " is " + std::to_string(t) +
-                                  ", or too large once weighted; it must be finite");
+    for (int32_t c = 0; c < channels.n_weights + channels.n_outputs; ++c) {
+      double value;
+      reader.read(c, &row, 1, &value);
+      if (c < channels.n_weights) {
+        if (std::isfinite(value) && value >= 0.0) continue;
+        fail(targets.newton ? "hessian" : "weight", row, value, "; it must be finite and not negative");
+      }
+      if (std::isfinite(value)) continue;
+      fail(targets.newton ? "gradient" : "target", row,
+           targets.target[row * channels.n_outputs + c - channels.n_weights],
+           ", or too large once weighted; it must be finite");
     }
   }
   throw std::invalid_argument("targets and weights add up to more than 1.8e308; use a smaller unit");
@@ -85,8 +114,9 @@ struct GrowRows::Survey {
   std::vector<double> largest, sum;  // absolute, per channel
 };
 
-GrowRows::GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool centred,
-                   Team& team) {
+GrowRows::GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool all,
+                   bool centred, Team& team)
+    : all_(all) {
   channels_.n_outputs = targets.n_outputs;
   channels_.n_weights = targets.weight_per_output ? targets.n_outputs : 1;
   const int32_t used = channels_.n_weights + channels_.n_outputs;
@@ -94,7 +124,7 @@ GrowRows::GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const i
   channels_.unit.assign(static_cast<size_t>(channels_.width), 1.0);
   channels_.centre.assign(static_cast<size_t>(targets.n_outputs), 0.0);
   survey(targets, rows, centred, team);
-  parts_.resize(static_cast<size_t>(n_rows * channels_.width));
+  parts_ = std::make_unique_for_overwrite<int32_t[]>(static_cast<size_t>(n_rows * channels_.width));
   round(targets, rows, team);
 }
 
@@ -136,36 +166,46 @@ void GrowRows::centre(const GrowTargets& targets, std::span<const int32_t> rows,
   }
 }
 
+// The largest number and the sum of every channel. Chunks of rows are summed apart and their sums in order,
+// so that any number of threads finds the same.
 void GrowRows::survey(const GrowTargets& targets, std::span<const int32_t> rows, bool centred, Team& team) {
-  const auto n = static_cast<int64_t>(rows.size());
-  const auto n_weights = static_cast<size_t>(channels_.n_weights),
-             n_outputs = static_cast<size_t>(channels_.n_outputs);
-  const size_t used = n_weights + n_outputs;
-  const Reader read(targets, channels_);
   if (centred) centre(targets, rows, team);
-  // Sums, then largest: a negative weight makes its sum -inf, which is as bad as NaN.
-  const int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<double> largest(static_cast<size_t>(chunks) * used);
-  const auto sums = chunk_sums(n, used, team, [&](int64_t first, int64_t last, double* out) {
-    double* top = largest.data() + static_cast<size_t>(first / kChunk) * used;
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t row = rows[static_cast<size_t>(i)];
-      for (size_t k = 0; k < n_weights; ++k) {
-        const double w = read.weight(row, static_cast<int32_t>(k));
-        out[k] += w >= 0.0 ? w : -HUGE_VAL;
-        top[k] = std::max(top[k], w);
+  const auto n = static_cast<int64_t>(rows.size()), chunks = (n + kChunk - 1) / kChunk;
+  const auto used = static_cast<size_t>(channels_.n_weights + channels_.n_outputs);
+  const Reader reader(targets, channels_, all_);
+  std::vector<double> largest(static_cast<size_t>(chunks) * used), sums(largest.size());
+  team.each(chunks, true, [&](int64_t chunk, size_t) noexcept {
+    double numbers[kBlock];
+    for (int32_t c = 0; c < static_cast<int32_t>(used); ++c) {
+      constexpr int64_t kLanes = 4;
+      double top[kLanes] = {}, low[kLanes] = {}, sum[kLanes] = {};
+      for (int64_t first = chunk * kChunk; first < std::min(n, (chunk + 1) * kChunk); first += kBlock) {
+        const int64_t count = std::min(kBlock, n - first);
+        reader.read(c, rows.data() + first, count, numbers);
+        std::fill(numbers + count, numbers + kBlock, 0.0);
+        for (int64_t i = 0; i < kBlock; i += kLanes) {
+          for (int64_t lane = 0; lane < kLanes; ++lane) {
+            const double number = numbers[i + lane];
+            top[lane] = top[lane] > number ? top[lane] : number;
+            low[lane] = low[lane] < number ? low[lane] : number;
+            sum[lane] += std::abs(number);
+          }
+        }
       }
-      for (size_t k = 0; k < n_outputs; ++k) {
-        const double t = std::abs(read.output(row, static_cast<int32_t>(k)));
-        out[n_weights + k] += t;
-        top[n_weights + k] = std::max(top[n_weights + k], t);
+      const size_t at = static_cast<size_t>(chunk) * used + static_cast<size_t>(c);
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        largest[at] = std::max({largest[at], top[lane], -low[lane]});
+        sums[at] += sum[lane];
+        if (c < channels_.n_weights && low[lane] < 0.0) sums[at] = HUGE_VAL;  // as bad as not finite
       }
     }
   });
-  Survey seen{.largest = std::vector<double>(used), .sum = sums};
-  for (size_t i = 0; i < largest.size(); ++i)
+  Survey seen{.largest = std::vector<double>(used), .sum = std::vector<double>(used)};
+  for (size_t i = 0; i < largest.size(); ++i) {
     seen.largest[i % used] = std::max(seen.largest[i % used], largest[i]);
-  for (const double sum : sums) {
+    seen.sum[i % used] += sums[i];
+  }
+  for (const double sum : seen.sum) {
     if (!std::isfinite(sum)) complain(targets, channels_, rows);
   }
   choose_units(seen, n);
@@ -179,19 +219,22 @@ void GrowRows::choose_units(const Survey& seen, int64_t n) {
 }
 
 void GrowRows::round(const GrowTargets& targets, std::span<const int32_t> rows, Team& team) {
-  const Reader read(targets, channels_);
-  const int32_t n_weights = channels_.n_weights, n_outputs = channels_.n_outputs;
-  std::vector<double> per_unit;
-  for (const double unit : channels_.unit) per_unit.push_back(1.0 / unit);  // exact: powers of two
-  team.share(static_cast<int64_t>(rows.size()), kChunk / 4, [&](int64_t first, int64_t last) noexcept {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t row = rows[static_cast<size_t>(i)];
-      int32_t* part = parts_.data() + row * channels_.width;
-      const auto put = [&](int32_t channel, double value) {
-        part[channel] = static_cast<int32_t>(std::lrint(value * per_unit[static_cast<size_t>(channel)]));
-      };
-      for (int32_t k = 0; k < n_weights; ++k) put(k, read.weight(row, k));
-      for (int32_t k = 0; k < n_outputs; ++k) put(n_weights + k, read.output(row, k));
+  const Reader reader(targets, channels_, all_);
+  const int32_t used = channels_.n_weights + channels_.n_outputs, width = channels_.width;
+  team.share(static_cast<int64_t>(rows.size()), kChunk / 4, [&](int64_t begin, int64_t end) noexcept {
+    double numbers[kBlock];
+    int32_t whole[kBlock];
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const int64_t count = std::min(kBlock, end - first);
+      const int32_t* block = rows.data() + first;
+      for (int32_t c = 0; c < used; ++c) {
+        reader.read(c, block, count, numbers);
+        round_all(numbers, 1.0 / channels_.unit[static_cast<size_t>(c)], whole);
+        for (int64_t i = 0; i < count; ++i)
+          parts_[static_cast<size_t>(block[i] * int64_t{width} + c)] = whole[i];
+      }
+      for (int64_t i = 0; used < width && i < count; ++i)
+        parts_[static_cast<size_t>(block[i] * int64_t{width} + used)] = 0;
     }
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,13 +39,13 @@ struct Channels {
 
 class GrowRows {
  public:
-  // Checks the numbers of `rows` (ascending or not, in range); other rows are not read.
-  GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool centred,
+  // Checks the numbers of `rows` (in range; `all`: 0, 1, .., n_rows - 1); other rows are not read.
+  GrowRows(const GrowTargets& targets, int64_t n_rows, std::span<const int32_t> rows, bool all, bool centred,
            Team& team);
 
   const Channels& channels() const noexcept { return channels_; }
   // `width` numbers.
-  const int32_t* operator[](int64_t row) const noexcept { return parts_.data() + row * channels_.width; }
+  const int32_t* operator[](int64_t row) const noexcept { return parts_.get() + row * channels_.width; }
   // The row's part of a sum.
   void add_to(int64_t* sums, int64_t row) const noexcept {
     const int32_t* part = (*this)[row];
@@ -60,7 +61,8 @@ class GrowRows {
   void round(const GrowTargets& targets, std::span<const int32_t> rows, Team& team);
 
   Channels channels_;
-  std::vector<int32_t> parts_;
+  bool all_;
+  std::unique_ptr<int32_t[]> parts_;
 };
 
 }  // namespace anytime

@@ -30,12 +30,33 @@ SplitSearch::SplitSearch(const Channels& channels, const GrowOptions& options, d
   left_.resize(width);
   left_weight_.resize(n);
   left_output_.resize(n);
+  left_packed_.resize(n);
   gain_.resize(n);
 }
 
 void SplitSearch::clear() noexcept {
   n_ = 0;
   std::fill(missing_.begin(), missing_.end(), 0);
+}
+
+void SplitSearch::add_all(const int64_t* sums, int32_t n_values) noexcept {
+  if (channels_.width == 2) {
+    const int64_t mask = (int64_t{1} << channels_.count_bits) - 1;
+    size_t n = 0;
+    for (int32_t bin = 0; bin < n_values; ++bin) {
+      const int64_t packed = sums[2 * bin], output = sums[2 * bin + 1];
+      bin_[n] = bin;
+      sums_[2 * n] = packed;
+      sums_[2 * n + 1] = output;
+      n += (packed & mask) != 0;
+    }
+    n_ = static_cast<int64_t>(n);
+    return;
+  }
+  for (int32_t bin = 0; bin < n_values; ++bin) {
+    const int64_t* from = sums + int64_t{bin} * channels_.width;
+    if (channels_.count(from) != 0) add(bin, from);
+  }
 }
 
 void SplitSearch::add(int32_t bin, const int64_t* sums) noexcept {
@@ -183,44 +204,46 @@ SplitSearch::Cut SplitSearch::best_cut(const NodeSums& node, const int64_t* extr
   return best;
 }
 
-// The same for one output: sums first, then gains, which the compiler can do several at a time.
+// The same for one output, in units of the channels: sums first, then gains, which vectors can do, then the
+// best.
 SplitSearch::Cut SplitSearch::best_cut_single(const NodeSums& node, const int64_t* extra,
                                               int64_t last) noexcept {
   Cut best{.gain = node.floor};
   const int bits = channels_.count_bits;
   const int64_t mask = (int64_t{1} << bits) - 1;
   int64_t packed = extra != nullptr ? extra[0] : 0, output = extra != nullptr ? extra[1] : 0;
-  const int64_t total_packed = node.total[0], total_output = node.total[1];
-  const double unit = channels_.unit[0], least = options_.min_weight;
-  const double h = static_cast<double>(total_packed >> bits) * unit;
-  int64_t begin = -1, end = 0;
+  double *hl = left_weight_.data(), *gl = left_output_.data(), *gains = gain_.data();
   for (int64_t i = 0; i < last; ++i) {
     packed += sums_[static_cast<size_t>(2 * i)];
     output += sums_[static_cast<size_t>(2 * i + 1)];
-    const double here = static_cast<double>(packed >> bits) * unit;
-    left_weight_[static_cast<size_t>(i)] = here;
-    left_output_[static_cast<size_t>(i)] = static_cast<double>(output) * channels_.unit[1];
-    const int64_t count = packed & mask, right = (total_packed & mask) - count;
-    if (begin < 0 && count >= options_.min_rows && here >= least && here > 0.0) begin = i;
-    if (right < options_.min_rows || h - here < least || h - here <= 0.0) break;
-    end = i + 1;
+    left_packed_[static_cast<size_t>(i)] = packed;
+    hl[i] = static_cast<double>(packed >> bits);
+    gl[i] = static_cast<double>(output);
   }
-  if (begin < 0 || begin >= end) return best;
+  // Both sides are large enough in one stretch.
+  const double h = static_cast<double>(node.total[0] >> bits), g = static_cast<double>(node.total[1]);
+  const double least = options_.min_weight / channels_.unit[0];
+  const auto large = [&](int64_t count, double weight) {
+    return count >= options_.min_rows && weight >= least && weight > 0.0;
+  };
+  const auto count = [&](int64_t i) { return left_packed_[static_cast<size_t>(i)] & mask; };
+  const int64_t rows = node.total[0] & mask;
+  int64_t begin = 0, end = last;
+  while (begin < end && !large(count(begin), hl[begin])) ++begin;
+  while (begin < end && !large(rows - count(end - 1), h - hl[end - 1])) --end;
+  if (begin == end) return best;
   best.possible = true;
-  const double g = static_cast<double>(total_output) * channels_.unit[1];
-  const double l2 = options_.l2, parent = g * g / (h + l2);
-  const double* hl = left_weight_.data();
-  const double* gl = left_output_.data();
-  double* gains = gain_.data();
+  const double l2 = options_.l2 / channels_.unit[0], parent = g * g / (h + l2);
+  const double factor = scale_ * channels_.unit[1] * channels_.unit[1] / channels_.unit[0];
   if (l2 == 0.0) {
     for (int64_t i = begin; i < end; ++i) {
       const double away = gl[i] * h - g * hl[i];
-      gains[i] = scale_ * (away * away / (hl[i] * (h - hl[i]) * h));
+      gains[i] = factor * (away * away / (hl[i] * (h - hl[i]) * h));
     }
   } else {
     for (int64_t i = begin; i < end; ++i) {
       const double gr = g - gl[i];
-      gains[i] = scale_ * (gl[i] * gl[i] / (hl[i] + l2) + gr * gr / (h - hl[i] + l2) - parent);
+      gains[i] = factor * (gl[i] * gl[i] / (hl[i] + l2) + gr * gr / (h - hl[i] + l2) - parent);
     }
   }
   for (int64_t i = begin; i < end; ++i) {

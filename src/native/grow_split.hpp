@@ -23,6 +23,8 @@ class SplitSearch {
 
   void clear() noexcept;
   void add(int32_t bin, const int64_t* sums) noexcept;
+  // Bins 0 to n_values - 1, empty ones skipped; after clear() only.
+  void add_all(const int64_t* sums, int32_t n_values) noexcept;
   // Sums of the rows whose value is missing.
   int64_t* missing() noexcept { return missing_.data(); }
   // Room for one sum.
@@ -54,6 +56,7 @@ class SplitSearch {
   std::vector<int32_t> bin_;
   std::vector<int64_t> sums_;
   std::vector<int64_t> missing_, left_;
+  std::vector<int64_t> left_packed_;
   std::vector<double> left_weight_, left_output_, gain_;
 };
 

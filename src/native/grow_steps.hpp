@@ -15,8 +15,9 @@ enum class StepLoss { kSquared, kLogistic, kSoftmax };
 void loss_derivatives(StepLoss loss, const double* scores, int64_t n, int32_t n_outputs, const double* labels,
                       const double* weight, float* gradient, float* hessian, int threads);
 
-// scores[i, output] += rate * values[leaf[i]]; all outputs at once when output is -1.
-void update_scores(double* scores, int64_t n, int32_t n_outputs, const int32_t* leaf, const double* values,
-                   double rate, int32_t output, int threads);
+// scores[i, output] += rate * values[leaf[i]]; all outputs at once when output is -1. Throws
+// std::invalid_argument, and changes nothing, if a number is none of the n_leaves leaves.
+void update_scores(double* scores, int64_t n, int32_t n_outputs, const int32_t* leaf, int64_t n_leaves,
+                   const double* values, double rate, int32_t output, int threads);
 
 }  // namespace anytime
