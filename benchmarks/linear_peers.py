@@ -2,8 +2,8 @@
 
 5,000 rows of 2,000 columns in 200 groups of 10 whose prices have nothing to do with their value. The peers (skglm, celer,
 adelie) solve the cost-weighted group lasso at 50 penalties, to their own default tolerances; adelie's is loose, so it also
-runs with a tighter one. They live in an environment of their own, made on first use; they get the same arrays, and each is
-timed in its first call, in which some compile, and in its second.
+runs with a tighter one. They live in an environment of their own, made on first use; they get the same arrays. Everything,
+ours included, is timed in its first call, which has to get its memory and in which some compile, and in its second.
 
 At a budget a method answers with one of the models it can afford: the one that fits its training rows best, as bought, or
 the one that is best on a thousand rows set aside, which spares everybody the useless groups at the end.
@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,19 @@ MODULES = ("skglm", "celer", "adelie")
 N_GROUPS, SIZE, N_USEFUL = 200, 10, 40
 N_LAMBDAS, SMALLEST = 50, 1e-2
 RIDGE = 1e-5
+GRAM = "X.T @ X"
 OURS = ("OMP", "FR", "OMP, ridge chosen", "FR, ridge chosen")
 GRIDS = {  # of budgets, as shares of the price of everything
     "finer where it is cheap": np.geomspace(0.005, 1.0, 24),
     "even": np.linspace(0.05, 1.0, 20),
 }
 N_ASIDE = 1000
+N_OWN = 2  # ours are short, and timed so often in each turn
+
+
+def clock_for(threads: int) -> Callable[[], float]:
+    """Of the processor where one thread works, so that others on the machine do not count."""
+    return time.process_time if threads == 1 else time.perf_counter
 
 
 # ---------------------------------------------------------------------- run by the peers' own interpreter
@@ -86,11 +95,11 @@ def run_peer(name: str, folder: Path) -> None:
         "adelie": adelie_path,
         "adelie, tight": lambda *problem: adelie_path(*problem, tol=1e-11),
     }[name]
-    seconds = []
+    seconds, clock = [], clock_for(int(os.environ["OMP_NUM_THREADS"]))
     for _ in range(2):
-        began = time.perf_counter()
+        began = clock()
         coefficients = path(X, y, weights, lambdas)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     np.save(folder / f"{name}.npy", coefficients)
     print(json.dumps(seconds))
 
@@ -245,119 +254,182 @@ def main() -> None:
         measure(python, Path(scratch), options)
 
 
-def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
-    from threadpoolctl import threadpool_limits
+@dataclass(frozen=True)
+class Problem:
+    """The rows to learn from, and those that only judge."""
 
-    import anytime as at
-    from anytime.linear.lasso import group_lasso_path
-    from common import median, write
+    X: Any
+    y: Any
+    set_aside: tuple[Any, Any]
+    held_out: tuple[Any, Any]
+    prices: Any
+    costs: Any
 
-    rows = options.rows
-    everything, targets, prices = make_data(rows, options.noise)
-    X, y = everything[:rows], targets[:rows]
-    set_aside = everything[rows : rows + N_ASIDE], targets[rows : rows + N_ASIDE]
-    held_out = everything[rows + N_ASIDE :], targets[rows + N_ASIDE :]
-    names = [f"group {g}" for g in range(N_GROUPS)]
-    costs = at.FeatureCosts(
-        dict(zip(names, prices.tolist(), strict=True)),
-        groups={name: [*range(g * SIZE, (g + 1) * SIZE)] for g, name in enumerate(names)},
-    )
-    start, relative = np.arange(0, N_GROUPS * SIZE + 1, SIZE), prices / prices.mean()
+    @classmethod
+    def of(cls, rows: int, noise: float) -> Problem:
+        """Data made for these sizes."""
+        import anytime as at
 
-    def moments() -> Any:
-        return X.T @ X / rows
-
-    def pursuit(selection: str, ridge: float | str = RIDGE) -> Any:
-        return at.GroupPursuitRegressor(costs=costs, selection=selection, ridge=ridge, random_state=0).fit(
-            X, y
+        X, y, prices = make_data(rows, noise)
+        learn, aside, held = slice(rows), slice(rows, rows + N_ASIDE), slice(rows + N_ASIDE, None)
+        names = [f"group {g}" for g in range(N_GROUPS)]
+        costs = at.FeatureCosts(
+            dict(zip(names, prices.tolist(), strict=True)),
+            groups={name: [*range(g * SIZE, (g + 1) * SIZE)] for g, name in enumerate(names)},
         )
+        return cls(X[learn], y[learn], (X[aside], y[aside]), (X[held], y[held]), prices, costs)
 
-    def own_path() -> Any:  # as the peers do: columns as they are, from the rows, to the last penalty
+    def covariance(self) -> Any:
+        """``X'X / n``."""
+        return self.X.T @ self.X / len(self.X)
+
+    def correlation(self) -> Any:
+        """``X'y / n``."""
+        return self.X.T @ self.y / len(self.X)
+
+    def weights(self) -> Any:
+        """What the group lasso charges each group."""
+        return self.prices / self.prices.mean()
+
+    def pursuit(self, selection: str, ridge: float | str = RIDGE) -> Any:
+        """A sequence of ours, learned from the rows."""
+        import anytime as at
+
+        model = at.GroupPursuitRegressor(costs=self.costs, selection=selection, ridge=ridge, random_state=0)
+        return model.fit(self.X, self.y)
+
+    def own_path(self) -> Any:
+        """As the peers do: columns as they are, from the rows, to the last penalty."""
+        from anytime.linear.lasso import group_lasso_path
+
         return group_lasso_path(
-            moments(),
-            X.T @ y / rows,
-            start,
-            relative,
+            self.covariance(),
+            self.correlation(),
+            np.arange(0, N_GROUPS * SIZE + 1, SIZE),
+            self.weights(),
             n_lambdas=N_LAMBDAS,
             smallest=SMALLEST,
             whiten=False,
             whole=True,
         )
 
-    with threadpool_limits(options.threads):
-        path = own_path()
-        for name, values in {"X": X, "y": y, "weights": relative, "lambdas": path.lambdas}.items():
-            np.save(folder / f"{name}.npy", values)
-        tasks = {
-            "X.T @ X": moments,
-            "OMP": lambda: pursuit("omp"),
-            "FR": lambda: pursuit("forward"),
-            "OMP, ridge chosen": lambda: pursuit("omp", "auto"),
-            "FR, ridge chosen": lambda: pursuit("forward", "auto"),
-            "group lasso path of anytime": own_path,
+    def tasks(self) -> dict[str, Callable[[], Any]]:
+        """What is timed of ours, by name."""
+        return {
+            GRAM: self.covariance,
+            "OMP": lambda: self.pursuit("omp"),
+            "FR": lambda: self.pursuit("forward"),
+            "OMP, ridge chosen": lambda: self.pursuit("omp", "auto"),
+            "FR, ridge chosen": lambda: self.pursuit("forward", "auto"),
+            "group lasso path of anytime": self.own_path,
         }
-        seconds: dict[str, list[float]] = {name: [] for name in tasks}
-        peers: dict[str, list[list[float]]] = {name: [] for name in PEERS}
-        problems: dict[str, str] = {}
-        for task in tasks.values():
-            task()
-        for _ in range(options.repeats):  # in turns, so that a noisy moment hits all
-            for name, task in tasks.items():
-                began = time.perf_counter()
-                task()
-                seconds[name].append(time.perf_counter() - began)
-            for name in PEERS:
-                found = timed_peer(python, name, folder, options.threads)
-                if isinstance(found, str):
-                    problems[name] = found
-                else:
-                    peers[name].append(found)
-        models = {name: tasks[name]() for name in OURS}
 
-    S, v = moments(), X.T @ y / rows
-    paths = {name: prefixes(model) for name, model in models.items()}
-    solved = {name: np.load(folder / f"{name}.npy") for name in PEERS if peers[name]}
-    for name, coefficients in solved.items():
-        paths[name] = coefficients
-        paths[f"{name}, refitted"] = refitted(S, v, coefficients)
+
+@dataclass
+class Times:
+    """Seconds of the first and second of two calls in a row, in each turn; what went wrong with peers.
+
+    The first call also waits for memory, which takes longer than some of the work, and compiles with some of the peers.
+    """
+
+    ours: dict[str, list[list[float]]]
+    peers: dict[str, list[list[float]]]
+    problems: dict[str, str]
+
+    @classmethod
+    def taken(cls, problem: Problem, python: Path, folder: Path, repeats: int, threads: int) -> Times:
+        """In turns, so that a noisy moment hits all."""
+        tasks, clock = problem.tasks(), clock_for(threads)
+        times = cls({name: [] for name in tasks}, {name: [] for name in PEERS}, {})
+        for _ in range(repeats):
+            for name, task in [*tasks.items()] * N_OWN:
+                began = clock()
+                task()
+                between = clock()
+                task()
+                times.ours[name].append([between - began, clock() - between])
+            for name in PEERS:
+                found = timed_peer(python, name, folder, threads)
+                if isinstance(found, str):
+                    times.problems[name] = found
+                else:
+                    times.peers[name].append(found)
+        times.peers = {name: calls for name, calls in times.peers.items() if calls}
+        return times
+
+    def report(self) -> dict[str, Any]:
+        """Medians, and what they are beside each other."""
+        from common import median
+
+        first, second = (
+            {name: median([call[at] for call in calls]) for name, calls in (self.ours | self.peers).items()}
+            for at in (0, 1)
+        )
+        return {
+            "seconds, medians": {
+                f"{name}, {call} call": round(seconds[name], 4)
+                for call, seconds in (("first", first), ("second", second))
+                for name in seconds
+            },
+            "times of X.T @ X": {name: round(second[name] / second[GRAM], 2) for name in OURS},
+            "times of X.T @ X, first call": {name: round(first[name] / first[GRAM], 2) for name in OURS},
+            "speed-up over the second call": {
+                f"{mine} over {name}": round(second[name] / second[mine], 2)
+                for mine in OURS
+                for name in self.peers
+            },
+        }
+
+
+def quality_curves(problem: Problem, paths: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Held-out R² at each budget, by grid of budgets and way to choose among the models it pays, then by method."""
+    S, v, prices = problem.covariance(), problem.correlation(), problem.prices
     curves: dict[str, dict[str, list[float]]] = {}
     for name, coefficients in paths.items():
         spent = coefficients.reshape(len(coefficients), N_GROUPS, SIZE).any(axis=2) @ prices
         fit = 2 * coefficients @ v - np.einsum("li,ij,lj->l", coefficients, S, coefficients, optimize=True)
-        aside, held = (np.array([r2(t, Z @ w) for w in coefficients]) for Z, t in (set_aside, held_out))
+        aside, held = (
+            np.array([r2(t, Z @ w) for w in coefficients]) for Z, t in (problem.set_aside, problem.held_out)
+        )
         for grid, shares in GRIDS.items():
             for way, quality in (("best fit to the training rows", fit), ("best on rows set aside", aside)):
                 found = best_affordable(spent, quality, held, shares * prices.sum())
                 curves.setdefault(f"budgets {grid}, {way}", {})[name] = found
-    gram = median(seconds["X.T @ X"])
+    return curves
+
+
+def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
+    from threadpoolctl import threadpool_limits
+
+    from common import write
+
+    problem = Problem.of(options.rows, options.noise)
+    with threadpool_limits(options.threads):
+        path = problem.own_path()
+        given = {"X": problem.X, "y": problem.y, "weights": problem.weights(), "lambdas": path.lambdas}
+        for name, values in given.items():
+            np.save(folder / f"{name}.npy", values)
+        times = Times.taken(problem, python, folder, options.repeats, options.threads)
+        tasks = problem.tasks()
+        paths = {name: prefixes(tasks[name]()) for name in OURS}
+    S, v = problem.covariance(), problem.correlation()
+    solved = {name: np.load(folder / f"{name}.npy") for name in times.peers}
+    for name, coefficients in solved.items():
+        paths[name] = coefficients
+        paths[f"{name}, refitted"] = refitted(S, v, coefficients)
+    curves = quality_curves(problem, paths)
     write(
         "linear_peers",
         {
-            "data": f"{rows} rows, {N_GROUPS} groups of {SIZE}, prices 1 to 20, noise {options.noise} of the signal",
+            "data": f"{options.rows} rows, {N_GROUPS} groups of {SIZE}, prices 1 to 20, noise {options.noise} of the signal",
             "paths": f"{N_LAMBDAS} penalties down to {SMALLEST:g} of the first",
             "threads": options.threads,
+            "clock": "of the processor" if options.threads == 1 else "on the wall",
             "peers": peer_versions(python),
-            "seconds, medians": {name: round(median(times), 4) for name, times in seconds.items()}
-            | {
-                f"{name}, first call": round(median([t[0] for t in times]), 4)
-                for name, times in peers.items()
-                if times
-            }
-            | {
-                f"{name}, second call": round(median([t[1] for t in times]), 4)
-                for name, times in peers.items()
-                if times
-            },
-            "times of X.T @ X": {name: round(median(seconds[name]) / gram, 2) for name in OURS},
-            "speed-up over the second call": {
-                f"{mine} over {name}": round(median([t[1] for t in times]) / median(seconds[mine]), 2)
-                for mine in OURS
-                for name, times in peers.items()
-                if times
-            },
+            **times.report(),
             "largest violation of an optimality condition": {
-                name: float(f"{violation(coefficients, path.lambdas, relative, S, v):.2g}")
-                for name, coefficients in {**solved, "anytime": path.coefficients[:, :, 0]}.items()
+                name: float(f"{violation(found, path.lambdas, problem.weights(), S, v):.2g}")
+                for name, found in {**solved, "anytime": path.coefficients[:, :, 0]}.items()
             },
             "budgets at which held-out R2 is equal or better": {
                 key: compare(by) for key, by in curves.items()
@@ -366,7 +438,7 @@ def measure(python: Path, folder: Path, options: argparse.Namespace) -> None:
                 grid: " ".join(f"{share:.4f}" for share in shares) for grid, shares in GRIDS.items()
             },
             "held-out R2": {key: rounded(by) for key, by in curves.items()},
-            "problems": problems,
+            "problems": times.problems,
         },
     )
 
