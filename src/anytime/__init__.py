@@ -14,8 +14,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anytime import curves, datasets, greedy, linear, losses, runtime, testing, trees
+    from anytime import boosting, curves, datasets, greedy, linear, losses, runtime, testing, trees
     from anytime._native import StopFlag
+    from anytime.boosting import (
+        GradientBoostingClassifier,
+        GradientBoostingRegressor,
+        SpeedBoostClassifier,
+        SpeedBoostRanker,
+        SpeedBoostRegressor,
+    )
     from anytime.costs import FeatureCosts
     from anytime.curves import (
         AnytimeCurve,
@@ -46,13 +53,19 @@ __all__ = [
     "Extractor",
     "FeatureCosts",
     "Features",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
     "GroupPursuitClassifier",
     "GroupPursuitRegressor",
     "Plan",
     "Session",
+    "SpeedBoostClassifier",
+    "SpeedBoostRanker",
+    "SpeedBoostRegressor",
     "Stage",
     "StopFlag",
     "Trace",
+    "boosting",
     "budget_scorer",
     "compare",
     "curve",
@@ -71,9 +84,16 @@ __all__ = [
     "trees",
 ]
 
-_ROOMS = ["curves", "datasets", "greedy", "linear", "losses", "runtime", "testing", "trees"]
+_ROOMS = ["boosting", "curves", "datasets", "greedy", "linear", "losses", "runtime", "testing", "trees"]
 _HOMES = {
     "_native": ["StopFlag"],
+    "boosting": [
+        "GradientBoostingClassifier",
+        "GradientBoostingRegressor",
+        "SpeedBoostClassifier",
+        "SpeedBoostRanker",
+        "SpeedBoostRegressor",
+    ],
     "costs": ["FeatureCosts"],
     "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
     "estimator": ["budget_scorer"],

@@ -28,7 +28,7 @@ from anytime.plan import Answer, Array, Plan
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "budget_scorer"]
+__all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budget_scorer"]
 
 Budget = float | ArrayLike | None
 
@@ -402,12 +402,20 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         return np.asarray(self.classes_[leading])
 
 
-class RegressorFace(RegressorMixin):  # type: ignore[misc]
-    """``predict`` and ``score`` of anytime regressors."""
+class ValueFace:
+    """``predict`` of models whose answers are numbers."""
 
     def predict(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
         """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
         return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
+
+    def _decide(self: Any, scores: Array) -> Array:
+        values = LINKS[self.plan_.link].transform(scores)
+        return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
+
+
+class RegressorFace(ValueFace, RegressorMixin):  # type: ignore[misc]
+    """``predict`` and ``score`` of anytime regressors."""
 
     def score(
         self: Any,
@@ -420,10 +428,6 @@ class RegressorFace(RegressorMixin):  # type: ignore[misc]
         """Coefficient of determination within the bounds."""
         return float(r2_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
 
-    def _decide(self: Any, scores: Array) -> Array:
-        values = LINKS[self.plan_.link].transform(scores)
-        return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
-
 
 class _OneRow:
     """Everything ``predict_one`` needs, looked up once. Plans other than a plain forest or refits take the general path."""
@@ -432,12 +436,15 @@ class _OneRow:
         check_is_fitted(model, "plan_")
         plan = model.plan_
         self.model, self.plan, self.meter = model, plan, model.meter
-        block = plan.blocks[0] if len(plan.blocks) == 1 else None
         special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0)
-        plain = block is not None and not special and model._reads_rows_as_they_are
-        self.forest = block.forest if plain and block is not None and plan.replaces is None else None
-        refits = plan.replaces is not None and bool(plan.replaces.all())
-        self.refits = block if plain and block is not None and block.forest is None and refits else None
+        plain = not special and model._reads_rows_as_they_are
+        alone = plain and len(plan.blocks) == 1 and plan.replaces is None
+        self.forest = plan.blocks[0].forest if alone else None
+        # every stage replaces the one before, so only the last that is affordable is computed
+        forests_stand_alone = all(block.forest is None or block.n_stages == 1 for block in plan.blocks)
+        self.refits = (
+            plain and plan.replaces is not None and bool(plan.replaces.all()) and forests_stand_alone
+        )
         self.unit = self.forest.unit if self.forest is not None else 1.0
         self.costs: list[float] = plan.stage_costs.tolist()
         self.affordable = bisect_right(self.costs, plan.limit)
@@ -454,7 +461,7 @@ class _OneRow:
         if budget is not None and not budget >= 0:
             raise ValueError(f"budget must be a number that is not negative, not {budget}")
         forest = self.forest
-        if forest is None and self.refits is None:
+        if forest is None and not self.refits:
             return self._general(x, budget, due)
         until = self.affordable
         if budget is not None:
@@ -483,16 +490,23 @@ class _OneRow:
         return scores if self.transform is None else self.transform(scores[None, :])[0]
 
     def _refitted(self, x: NDArray[np.float64], until: int, due: float) -> Any:
-        """Every stage replaces the one before, so only the last that is affordable is computed."""
-        assert self.refits is not None
         in_time = until and (due == np.inf or time.monotonic() < due)
-        scores = self.refits.outputs(until - 1, x[None, :]) if in_time else self.base[None, :]
+        scores = self._stage_alone(x, until - 1, due) if in_time else self.base[None, :]
         if self.classes is not None and scores.size == 1:
             return self.classes[scores.item() > 0]
         if self.classes is not None:
             return self.classes[int(scores.argmax())]
         values = scores if self.transform is None else self.transform(scores)
         return values.item() if values.size == 1 else values[0]
+
+    def _stage_alone(self, x: NDArray[np.float64], stage: int, due: float) -> Array:
+        b, within = self.plan.locate(stage)
+        forest = self.plan.blocks[b].forest
+        if forest is None:
+            return self.plan.blocks[b].outputs(within, x[None, :])
+        sums = np.empty(self.base.size, dtype=np.int64)
+        done = forest.run_one(x, 1, due, sums)
+        return np.asarray(sums[None, :] * forest.unit if done else self.base[None, :])
 
     def _general(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
         model = self.model

@@ -138,12 +138,13 @@ class Weak:
 
     def on(self, X: Array) -> Array:
         """(m, K) outputs on any rows."""
-        part = self.part
+        X, part = np.ascontiguousarray(X), self.part
         if isinstance(part, Block):
             return part.outputs(0, X)
         # a native forest rounds its leaves to the unit of its sums; numbers of nodes are whole
-        numbered = replace(part, value=np.arange(len(part.value), dtype=np.float64)[:, None], n_outputs=1)
-        return np.asarray(part.value[TreeBlock(numbered).outputs(0, X)[:, 0].astype(np.intp)])
+        numbers = np.arange(len(part.value), dtype=np.float64)[:, None]
+        nodes = TreeBlock(replace(part, value=numbers, n_outputs=1)).outputs(0, X)[:, 0]
+        return np.asarray(part.value[nodes.astype(np.intp)])
 
     def without_outputs(self) -> Weak:
         """The same, without what it gives on the training rows: they take much memory."""

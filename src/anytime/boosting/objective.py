@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.losses import Loss, line_search, ndcg_shortfall
+from anytime.losses import LINKS, Loss, line_search, ndcg_shortfall
 from anytime.plan import Array
 
 __all__ = ["Objective", "Rows"]
@@ -61,10 +61,20 @@ class Objective:
         return float(self.shares(rows) @ self.loss.per_row(scores, self.y[rows]))
 
     def judged(self, scores: Array, rows: Rows = slice(None)) -> float:
-        """What held-out rows are judged by: the mean loss; for rankings, how far NDCG falls short of 1."""
+        """What held-out rows are judged by.
+
+        The mean loss; for classes the squared error of their probabilities, which, unlike the logarithm, does not end training
+        because of a few rows that are sure and wrong; for rankings, how far NDCG falls short of 1.
+        """
         if self.loss.ranks:
             return ndcg_shortfall(scores[rows], self.y[rows])
-        return self.value(scores, rows)
+        link = LINKS[self.loss.link]
+        if not link.classifies:
+            return self.value(scores, rows)
+        chances = link.transform(scores[rows])
+        truth = np.asarray(self.y[rows], dtype=np.intp)
+        squares = np.einsum("nk,nk->n", chances, chances) + 1.0 - 2.0 * chances[np.arange(len(truth)), truth]
+        return float(self.shares(rows) @ squares)
 
     def residual(self, scores: Array) -> Array:
         """(n, K) the negative gradient."""

@@ -28,8 +28,14 @@ __all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
 ESTIMATORS = {
     "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
     "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
+    "CascadeClassifier": "anytime.boosting.cascade:CascadeClassifier",
+    "GradientBoostingClassifier": "anytime.boosting.gradient_boosting:GradientBoostingClassifier",
+    "GradientBoostingRegressor": "anytime.boosting.gradient_boosting:GradientBoostingRegressor",
     "GroupPursuitClassifier": "anytime.linear.models:GroupPursuitClassifier",
     "GroupPursuitRegressor": "anytime.linear.models:GroupPursuitRegressor",
+    "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
+    "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
+    "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",
 }
 
 _LONGEST_REPR = 2000

@@ -9,7 +9,7 @@ direction.
 from anytime.losses.catalogue import LOSSES, TRAINING_LOSSES, loss_for, training_loss
 from anytime.losses.links import LINKS, Link
 from anytime.losses.loss import Loss, Target, regularised
-from anytime.losses.ranking import lambdarank
+from anytime.losses.ranking import lambdarank, ndcg_shortfall
 from anytime.losses.regression import huber, quantile
 from anytime.losses.search import line_search
 
@@ -24,6 +24,7 @@ __all__ = [
     "lambdarank",
     "line_search",
     "loss_for",
+    "ndcg_shortfall",
     "quantile",
     "regularised",
     "training_loss",

@@ -17,7 +17,7 @@ from scipy.special import expit
 from anytime.losses.loss import Loss
 from anytime.losses.targets import Array, Target
 
-__all__ = ["PAIRWISE_HINGE", "PAIRWISE_LOGISTIC", "Pairs", "lambdarank"]
+__all__ = ["PAIRWISE_HINGE", "PAIRWISE_LOGISTIC", "Pairs", "lambdarank", "ndcg_shortfall"]
 
 Rows = NDArray[np.intp]
 _BLOCK = 1 << 18  # pairs looked at together: few enough for the cache
@@ -162,3 +162,28 @@ def _discounts(scores: Array, query: Rows, k: int | None) -> Array:
     rank = np.empty(order.size)
     rank[order] = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size)) + 1
     return np.where(rank <= (k or np.inf), 1.0 / np.log2(rank + 1.0), 0.0)
+
+
+def ndcg_shortfall(scores: Array, y: Target, k: int | None = 10) -> float:
+    """How far NDCG at ``k`` falls short of 1, mean over the queries that have something to find.
+
+    Rows of equal score share the discounts of their ranks, so that a constant answer is judged by chance.
+
+    Examples
+    --------
+    >>> grades = np.array([[3, 7], [2, 7], [0, 7]])
+    >>> round(ndcg_shortfall(np.array([[0.1], [0.9], [0.5]]), grades), 4)
+    0.2691
+    """
+    gain = np.exp2(np.asarray(y[:, 0], dtype=np.float64)) - 1.0
+    query = np.unique(y[:, 1], return_inverse=True)[1]
+    reached = np.bincount(query, gain * _shared(_discounts(scores[:, 0], query, k), scores[:, 0], query))
+    ideal = np.bincount(query, gain * _discounts(gain, query, k))
+    matters = ideal > 0
+    return float(1.0 - np.mean(reached[matters] / ideal[matters])) if matters.any() else 0.0
+
+
+def _shared(discounts: Array, scores: Array, query: Rows) -> Array:
+    """(n,) discounts, each the mean over the rows of its query with the same score."""
+    tied = np.unique(np.column_stack([query, scores]), axis=0, return_inverse=True)[1].ravel()
+    return np.asarray((np.bincount(tied, discounts) / np.bincount(tied))[tied])

@@ -12,6 +12,8 @@ from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.importers import Imported
 from anytime.trees.names import check_names
 
+__all__ = ["add_base", "as_replacing_stage"]
+
 
 def as_replacing_stage(
     imported: Imported, columns: Sequence[str | int] | None, n_features: int, names: Sequence[str] | None
@@ -29,7 +31,7 @@ def as_replacing_stage(
     trees = imported.trees
     value = trees.value / trees.n_trees if imported.combine == "mean" else trees.value.copy()
     if imported.combine == "sum":
-        _add_base(trees, value, imported.base)
+        add_base(trees, value, imported.base)
     feature = trees.feature.copy()
     read = names
     if columns is not None:
@@ -51,8 +53,8 @@ def as_replacing_stage(
     return replace(trees, value=value, feature=feature, stage_start=whole, n_features=n_features)
 
 
-def _add_base(trees: TreeArrays, value: NDArray[np.float64], base: NDArray[np.float64]) -> None:
-    """Add the base to the leaves of one tree per output, so that every row gets it exactly once."""
+def add_base(trees: TreeArrays, value: NDArray[np.float64], base: NDArray[np.float64]) -> None:
+    """Add the base to ``value``, the leaves of one tree per output, so that every row gets it exactly once."""
     if value.shape[1] == base.size and (base.size > 1 or trees.n_trees):
         value[: trees.tree_start[1]] += base
         return

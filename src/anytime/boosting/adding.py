@@ -1,0 +1,194 @@
+"""Stages that add up: the SpeedBoost family of the papers, followed on held-out rows and turned into a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.boosting.boosted import Training
+from anytime.boosting.candidates import Projected
+from anytime.boosting.cross_fitting import CrossFitted
+from anytime.boosting.filters import Filters
+from anytime.boosting.learners import Learner, Table, TreeLearner, blocks_of, scaled
+from anytime.boosting.objective import Objective
+from anytime.boosting.trainer import Rules, Step, Trainer
+from anytime.plan import Array, Plan
+
+__all__ = ["Adding", "competing_trees"]
+
+_LEAVES = (4, 16)
+_PENALTIES = (0.0, 0.03, 0.3)
+_FREE_STEP = (
+    1e-3  # of the cheapest group: what a step that buys nothing is taken to cost, so that it has a rate
+)
+
+
+def competing_trees(
+    *,
+    max_depth: int | None,
+    min_rows: int,
+    l2: float,
+    tree_cost: float,
+    n_threads: int,
+    leaves: Sequence[int] = _LEAVES,
+    penalties: Sequence[float] = _PENALTIES,
+) -> list[TreeLearner]:
+    """Trees of several sizes, each at several prices of first use: candidates at many price points."""
+    return [
+        TreeLearner(
+            max_leaves=size,
+            max_depth=max_depth,
+            penalty=penalty,
+            scale="relative",
+            min_rows=min_rows,
+            l2=l2,
+            tree_cost=tree_cost,
+            n_threads=n_threads,
+        )
+        for size in leaves
+        for penalty in penalties
+    ]
+
+
+class Adding:
+    """A boosting run that can be continued, and the plan of what it has done so far.
+
+    Parameters
+    ----------
+    training : Training
+    rules : Rules
+    learners : sequence of Learner
+    filters : callable or None
+    folds : int or None
+        Learn from gradients at cross-fitted scores, with so many folds.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        rules: Rules,
+        learners: Sequence[Learner],
+        *,
+        filters: Filters | None = None,
+        folds: int | None = None,
+    ) -> None:
+        self.training, self.rules = training, rules
+        objective, rows = training.objective, training.train
+        weight = objective.weight[rows]
+        table = training.table
+        if training.held.size:
+            table = Table(
+                table.X[rows],
+                categorical=table.categorical,
+                max_bins=table.max_bins,
+                n_threads=table.n_threads,
+            )
+        seen = Objective(objective.loss, objective.y[rows], weight)
+        candidates = Projected(
+            learners,
+            table,
+            seen.weight,
+            training.costs,
+            step_cost=_FREE_STEP * _cheapest(training),
+            filters=filters,
+            link=training.loss.link,
+            random=training.random,
+        )
+        self.trainer: Trainer = (
+            Trainer(seen, candidates, rules, training.base, training.random)
+            if folds is None
+            else CrossFitted(seen, candidates, rules, training.base, training.random, n_folds=folds)
+        )
+        self._held = _HeldOut(training, rules.reweight == "all") if training.held.size else None
+
+    def run(self, n_stages: int, patience: int) -> None:
+        """Go on until there are so many stages, none helps, time is up, or held-out rows gain nothing in ``patience`` stages."""
+        steps, clock = self.trainer.steps, self.training.clock
+        while len(steps) < n_stages and not clock.over:
+            step = self.trainer.step()
+            if step is None:
+                break
+            if self._held is not None:
+                self._held.follow(step)
+                if self._held.idle >= patience:
+                    break
+            clock.tell(
+                f"stage {len(steps)} of {n_stages}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}"
+            )
+
+    @property
+    def plan(self) -> Plan:
+        """The stages up to the one that held-out rows like best."""
+        training, steps, quality = self.training, self.trainer.steps, None
+        if self._held is not None and steps:
+            best = max(self._held.best, 1)
+            steps, quality = steps[:best], -np.array(self._held.losses[: best + 1])
+        weak = [step.candidate.weak for step in steps]
+        parts = [w.part for w in weak if w is not None]
+        weights = None
+        if self.rules.reweight == "all":
+            weights = [step.weights for step in steps]
+        else:
+            parts = [scaled(part, float(step.weights[0])) for part, step in zip(parts, steps, strict=True)]
+        evaluation = np.array([w.cost for w in weak if w is not None])
+        return Plan(
+            blocks=blocks_of(parts),
+            costs=training.costs,
+            base=training.base,
+            link=training.loss.link,
+            weights=weights,
+            evaluation_costs=evaluation if evaluation.any() else None,
+            passes={
+                s: step.candidate.rule for s, step in enumerate(steps) if step.candidate.rule is not None
+            },
+            quality=quality,
+        )
+
+
+def _cheapest(training: Training) -> float:
+    amounts = training.costs.costs.amounts(training.costs.prices)
+    return float(amounts[amounts > 0].min(initial=np.inf)) if (amounts > 0).any() else 1.0
+
+
+class _HeldOut:
+    """The loss on held-out rows after each step."""
+
+    def __init__(self, training: Training, keeps_outputs: bool) -> None:
+        rows, objective = training.held, training.objective
+        self.X, self.y, self.weight = training.table.X[rows], objective.y[rows], objective.weight[rows]
+        self.loss, self.link = objective.loss, training.loss.link
+        self.start = np.tile(training.base, (rows.size, 1))
+        self.scores = self.start
+        self.outputs: list[Array] | None = [] if keeps_outputs else None
+        self.losses = [self.loss(self.scores, self.y, self.weight)]
+
+    def follow(self, step: Step) -> None:
+        """Take a step here too."""
+        assert step.candidate.weak is not None
+        outputs = step.candidate.weak.on(self.X)
+        if step.candidate.rule is not None:
+            outputs = np.where(self._passing(step)[:, None], outputs, 0.0)
+        if self.outputs is None:
+            self.scores = self.scores + step.weights[0] * outputs
+        else:
+            self.outputs.append(outputs)
+            self.scores = self.start + np.tensordot(step.weights, np.stack(self.outputs), axes=1)
+        self.losses.append(self.loss(self.scores, self.y, self.weight))
+
+    def _passing(self, step: Step) -> NDArray[np.bool_]:
+        from anytime.losses import LINKS
+
+        assert step.candidate.rule is not None
+        return step.candidate.rule.holds(self.X, self.scores, LINKS[self.link])
+
+    @property
+    def best(self) -> int:
+        """Number of steps with the least loss."""
+        return int(np.argmin(self.losses))
+
+    @property
+    def idle(self) -> int:
+        """Steps since then."""
+        return len(self.losses) - 1 - self.best

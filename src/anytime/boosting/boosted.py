@@ -1,0 +1,308 @@
+"""What all boosted models share: reading tables, targets and weights, and turning what was learned into a plan."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import time
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+
+from anytime.boosting.learners import Table
+from anytime.boosting.objective import Objective
+from anytime.costs import BoundCosts
+from anytime.estimator import ClassifierFace
+from anytime.losses import LINKS, Loss, training_loss
+from anytime.plan import Array
+from anytime.trees.importers.columns import Columns
+from anytime.trees.reading import ColumnModel
+from anytime.trees.rows import checked_weights, has_categories, split_rows
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["BoostedModel", "Clock", "Training", "positive_integer"]
+
+positive_integer = Interval(Integral, 1, None, closed="left")
+JOBS = [Interval(Integral, None, -1, closed="right"), positive_integer, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """Everything a learner needs to know of the data.
+
+    Attributes
+    ----------
+    table : Table
+    objective : Objective
+    base : (K,)
+        The best constant scores.
+    costs : BoundCosts
+    train, held : (m,) int
+        Rows to learn from and to judge on.
+    query : (n,) int or None
+        Rows of a query stay together.
+    random : RandomState
+    clock : Clock
+    """
+
+    table: Table
+    objective: Objective
+    base: Array
+    costs: BoundCosts
+    train: NDArray[np.intp]
+    held: NDArray[np.intp]
+    query: NDArray[np.intp] | None
+    random: np.random.RandomState
+    clock: Clock
+
+    @property
+    def loss(self) -> Loss:
+        """What is learned by."""
+        return self.objective.loss
+
+    def folds(self, most: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Up to so many splits into rows to learn from and rows to judge on, in which every row is judged once."""
+        unit = np.arange(len(self.table)) if self.query is None else self.query
+        n_units = int(unit.max()) + 1
+        n_folds = min(most, n_units)
+        fold = (self.random.permutation(n_units) % n_folds)[unit]
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+class Clock:
+    """Progress told on stderr, and the end of the time that training may take.
+
+    Parameters
+    ----------
+    seconds : float or None
+    verbose : int
+    """
+
+    def __init__(self, seconds: float | None, verbose: int) -> None:
+        self.began = time.monotonic()
+        self.due = np.inf if seconds is None else self.began + seconds
+        self.verbose = verbose
+
+    @property
+    def over(self) -> bool:
+        """Whether time is up."""
+        return time.monotonic() >= self.due
+
+    def tell(self, message: str) -> None:
+        """A line of progress, where wanted."""
+        if self.verbose:
+            print(f"[{time.monotonic() - self.began:7.1f} s] {message}", file=sys.stderr)
+
+
+class BoostedModel(ColumnModel):
+    """What all boosted models share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "loss": [str, Loss],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_leaves": [Interval(Integral, 2, None, closed="left"), None],
+        "max_depth": [positive_integer, None],
+        "min_rows": [positive_integer],
+        "l2": [Interval(Real, 0, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, 255, closed="both")],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "tree_cost": [Interval(Real, 0, None, closed="left")],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "meter": [StrOptions({"model", "realised"})],
+        "random_state": ["random_state"],
+        "n_jobs": JOBS,
+        "verbose": ["verbose"],
+    }
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from rows. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Numbers, NaN where one is missing; columns of a table may be categories.
+        y : (n,), or (n, k) for a regressor with several targets
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None = None) -> Self:
+        self._validate_params()
+        trained = copy.copy(self)
+        trained._learn(trained._training(X, y, sample_weight, qid))
+        self.__dict__ = trained.__dict__
+        return self
+
+    def _learn(self, training: Training) -> None:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ reading the data
+
+    def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None) -> Training:
+        X, y = self._read_rows(X, y)
+        weight = None if sample_weight is None else checked_weights(sample_weight, X)
+        targets = self._targets(y)
+        query = None if qid is None else np.unique(column_or_1d(qid), return_inverse=True)[1]
+        check_consistent_length(X, targets, query)
+        if weight is not None and not weight.all():
+            present = np.flatnonzero(weight)
+            X, targets, weight = X[present], targets[present], weight[present]
+            query = None if query is None else query[present]
+            self._check_targets(targets)
+        costs = self._bound_costs()
+        loss = self._loss(targets)
+        random = check_random_state(self.random_state)
+        if loss.ranks:
+            queries = np.zeros(len(targets)) if query is None else query
+            targets = np.column_stack([targets, queries])
+        objective = Objective(loss, targets, weight)
+        table = Table(
+            X,
+            categorical=sorted(self.columns_.categories),
+            max_bins=self.max_bins,
+            n_threads=self._threads(),
+        )
+        train, held = self._split(X, targets, query, random)
+        return Training(
+            table=table,
+            objective=objective,
+            base=loss.base(targets, sample_weight=objective.weight),
+            costs=costs,
+            train=train,
+            held=held,
+            query=query,
+            random=random,
+            clock=Clock(getattr(self, "time_budget", None), int(getattr(self, "verbose", 0))),
+        )
+
+    def _split(
+        self,
+        X: Array,
+        targets: NDArray[Any],
+        query: NDArray[np.intp] | None,
+        random: np.random.RandomState,
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to learn from and to judge on; whole queries where there are some."""
+        fraction = getattr(self, "validation_fraction", None)
+        if query is not None:
+            drawn = random.permutation(int(query.max()) + 1)
+            aside = np.isin(query, drawn[: int((fraction or 0.0) * drawn.size)])
+            return np.flatnonzero(~aside), np.flatnonzero(aside)
+        strata = targets if isinstance(self, ClassifierFace) else np.zeros(len(X), dtype=np.intp)
+        train, held = split_rows(X, strata, fraction, random)
+        if held.size < 2:  # nothing can be decided on so few
+            return np.arange(len(X)), held[:0]
+        return train, held
+
+    def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
+        """Numbers as trees compare them; sets what is known of the columns."""
+        if has_categories(X):
+            validate_data(self, X, skip_check_array=True)
+            check_consistent_length(X, y)
+            names = list(self.feature_names_in_)
+            self.columns_ = Columns(len(names), categories=_categories_of(X))
+            numbers = self.columns_.encode(X)
+        else:
+            numbers, y = validate_data(
+                self,
+                X,
+                y,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite=False,
+                multi_output=True,
+                ensure_min_samples=2,
+            )
+            self.columns_ = Columns(numbers.shape[1])
+        return np.ascontiguousarray(self._with_codes(numbers)), y
+
+    def _with_codes(self, numbers: Array) -> Array:
+        """Take note of columns that the user calls categorical."""
+        named = self.categorical_features
+        if named is None or (isinstance(named, str) and named == "from_dtype"):
+            return numbers
+        names = list(getattr(self, "feature_names_in_", []))
+        for entry in np.asarray(named).tolist():
+            if isinstance(entry, str) and entry not in names:
+                raise ValueError(f"categorical_features names {entry!r}, which X does not have")
+            column = names.index(entry) if isinstance(entry, str) else int(entry)
+            if not 0 <= column < numbers.shape[1]:
+                raise ValueError(
+                    f"categorical_features names column {column}, but X has {numbers.shape[1]} columns"
+                )
+            values = numbers[:, column]
+            whole = np.isnan(values) | ((values >= 0) & (values <= 2**24) & (values == np.floor(values)))
+            if not whole.all():
+                raise ValueError(
+                    f"column {entry!r} is called categorical but holds {values[~whole][0]:g}; categories in an array are "
+                    "whole numbers from 0 on"
+                )
+            self.columns_.categories.setdefault(column, list(range(int(np.nanmax(values, initial=0.0)) + 1)))
+        return numbers
+
+    # ------------------------------------------------------------------ targets
+
+    def _targets(self, y: Any) -> NDArray[Any]:
+        if isinstance(self, ClassifierFace):
+            y = column_or_1d(y, warn=True)
+            check_classification_targets(y)
+            self.classes_, numbers = np.unique(y, return_inverse=True)
+            self._check_targets(numbers)
+            return np.asarray(numbers, dtype=np.intp)
+        targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return np.asarray(
+            targets if targets.ndim == 2 and targets.shape[1] > 1 else column_or_1d(targets, warn=True)
+        )
+
+    def _check_targets(self, targets: NDArray[Any]) -> None:
+        if isinstance(self, ClassifierFace) and np.unique(targets).size < 2:
+            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+
+    def _loss(self, targets: NDArray[Any]) -> Loss:
+        named = self.loss
+        if isinstance(named, str) and named == "auto":
+            named = "squared"
+            if isinstance(self, ClassifierFace):
+                named = "logistic" if len(self.classes_) == 2 else "multinomial"
+        loss = training_loss(named)
+        if LINKS[loss.link].classifies != isinstance(self, ClassifierFace):
+            kind = "a classifier" if isinstance(self, ClassifierFace) else "a regressor"
+            raise ValueError(f"the loss {loss.name!r} is not one for {kind}")
+        if isinstance(self, ClassifierFace) and loss.link == "logistic" and len(self.classes_) > 2:
+            raise ValueError(f"the loss {loss.name!r} is for 2 classes, but y has {len(self.classes_)}")
+        return loss
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if not isinstance(self, ClassifierFace):
+            tags.target_tags.multi_output = True
+        return tags
+
+
+def _categories_of(table: Any) -> dict[int, list[Any]]:
+    """The categories of the columns of a table that are not numbers."""
+    found: dict[int, list[Any]] = {}
+    for column, name in enumerate(table.columns):
+        values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
+        dtype = values.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            continue
+        if hasattr(values, "cat") and hasattr(values.cat, "categories"):
+            found[column] = list(values.cat.categories)
+        else:
+            present = values[values.notna()] if hasattr(values, "notna") else values
+            found[column] = sorted(set(np.asarray(present).tolist()), key=lambda v: (str(type(v)), v))
+    return found
