@@ -178,6 +178,30 @@ class Forest:
         A row that cannot pay stays at its last complete stage. The groups that an abandoned stage bought stay paid, its
         evaluation does not.
         """
+    def run_filtered(
+        self,
+        X: NDArray[np.float64],
+        acc: NDArray[np.int64],
+        done: NDArray[np.int32],
+        until: NDArray[np.int32],
+        threshold: NDArray[np.float64],
+        below: NDArray[np.bool_],
+        start: NDArray[np.float64],
+        rest: NDArray[np.float64],
+        worked: NDArray[np.int32],
+        updates: NDArray[np.int64],
+        ledger: Ledger | None,
+        evaluation: NDArray[np.int64],
+        budget: NDArray[np.int64],
+        deadline: float = ...,
+        stop: _Stop | None = None,
+    ) -> bool:
+        """Like ``run``, and with a ledger like ``run_metered``, but a stage works only on rows whose margin passes.
+
+        A threshold of NaN is open to all. Scores are ``start + (rest + acc * unit)``. Counts up the stages that have worked
+        on each row, and the rows that each stage has worked on.
+        """
+
     def need(self, x: NDArray[np.float64], stage: int, available: NDArray[np.bool_], table: CostTable) -> int:
         """First group that the row's path through the stage tests and that is not available, else -1."""
     def stage_columns(self, stage: int) -> NDArray[np.int32]:

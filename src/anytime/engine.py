@@ -49,6 +49,8 @@ class Run:
     finished : (n,) bool
         Rows that a stopping rule has released: they need no further stage.
     ledger : Ledger or None
+    updates : (S,) int64
+        Rows that each stage has worked on.
     """
 
     def __init__(self, plan: Plan, X: Array, *, metered: bool = False, threads: int = 1) -> None:
@@ -69,6 +71,7 @@ class Run:
             n, dtype=bool
         )  # rows that could not pay for the stopping rule of their last stage
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
+        self.updates = np.zeros(plan.n_stages, dtype=np.int64)
 
     # ------------------------------------------------------------------ going on
 
@@ -114,13 +117,13 @@ class Run:
         return True
 
     def is_native(self, b: int) -> bool:
-        """Whether block ``b`` is a forest without rules, replacing stages or a table, to be run in one native call."""
+        """Whether block ``b`` is a forest, without rules but filters on margins, to be run in one native call."""
         plan, first, last = self.plan, *self.plan.block_start[b : b + 2]
         if plan.blocks[b].forest is None or plan.weights is not None:
             return False
         if plan.replaces is not None and np.any(plan.replaces[first:last]):
             return False
-        return not any(first <= s < last for rules in (plan.passes, plan.stops) for s in rules)
+        return not plan.has_rules(b) or (plan.combine == "sum" and plan.margin_filters[b] is not None)
 
     def run_natively(
         self, b: int, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
@@ -133,11 +136,16 @@ class Run:
             self.done >= first, np.minimum(np.maximum(limit - first, reached), last - first), reached
         )
         before = reached.copy()
-        sums = self._tree_sums(b)
-        over = self._run_forest(b, sums, reached, may, cap, deadline, stop)
-        moved = reached - before
-        self.done += moved
-        self._applied += moved
+        if self.plan.has_rules(b):
+            over = self._run_filtered(b, reached, may, cap, deadline, stop)
+        else:
+            over = self._run_forest(b, self._tree_sums(b), reached, may, cap, deadline, stop)
+            self._applied += reached - before
+            # a stage has worked on all rows that were not beyond it and now are
+            size = last - first + 1
+            entered = np.bincount(before, minlength=size) - np.bincount(reached, minlength=size)
+            self.updates[first:last] += np.cumsum(entered)[:-1]
+        self.done += reached - before
         if over and self.ledger is not None:  # not interrupted, so whoever is behind ran out of money
             self._halt(np.flatnonzero(reached < may), limit, cap)
         return over
@@ -159,6 +167,41 @@ class Run:
         first, last = self.plan.block_start[b : b + 2]
         price = self.plan.evaluation_ticks[first:last]
         return forest.run_metered(self.X, sums, reached, may, self.ledger, price, cap, deadline, stop)
+
+    def _run_filtered(
+        self,
+        b: int,
+        reached: NDArray[np.int32],
+        may: NDArray[np.int32],
+        cap: NDArray[np.int64],
+        deadline: float,
+        stop: Stop | None,
+    ) -> bool:
+        plan = self.plan
+        forest, filters = plan.blocks[b].forest, plan.margin_filters[b]
+        assert forest is not None
+        assert filters is not None
+        first, last = plan.block_start[b : b + 2]
+        start, rest = self._base(slice(None)), self._sum.copy()
+        for earlier in sorted(self._trees):  # as in ``scores``: to the same bits
+            if earlier < b:
+                rest += self._trees[earlier] * self._unit(earlier)
+        return forest.run_filtered(
+            self.X,
+            self._tree_sums(b),
+            reached,
+            may,
+            *filters,
+            start,
+            rest,
+            self._applied,
+            self.updates[first:last],
+            self.ledger,
+            plan.evaluation_ticks[first:last],
+            cap,
+            deadline,
+            stop,
+        )
 
     def _tree_sums(self, b: int) -> NDArray[np.int64]:
         if b not in self._trees:
@@ -253,6 +296,7 @@ class Run:
             total = self._sum if forest is None else self._tree_sums(forest)
             total[rows] += outputs
         self._applied[rows] += 1
+        self.updates[s] += rows.size
         self.done[rows] = s + 1
 
     # ------------------------------------------------------------------ money and gates
@@ -307,11 +351,15 @@ class Run:
         total = self._sum[rows].copy()
         for b in sorted(self._trees):  # not as they came: who jumps over a block must add in the same order
             total += self._trees[b][rows] * self._unit(b)
-        base = np.where(self._rebased[rows, None], 0.0, self.plan.base)
+        base = self._base(rows)
         if self.plan.combine == "sum":
             return np.asarray(base + total)
         count = self._applied[rows, None]
         return np.where(count > 0, total / np.maximum(count, 1), base)
+
+    def _base(self, rows: NDArray[np.intp] | slice) -> Array:
+        """(n, K) the scores to which stages add: none where one has replaced them."""
+        return np.where(self._rebased[rows, None], 0.0, self.plan.base)
 
     def _unit(self, b: int) -> float:
         forest = self.plan.blocks[b].forest

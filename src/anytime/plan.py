@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from anytime.blocks import Block
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS
-from anytime.rules import Rule
+from anytime.rules import MarginRule, Rule
 
 Array = NDArray[np.float64]
 
@@ -192,6 +193,27 @@ class Plan:
             replacing = np.where(self.replaces, np.arange(self.n_stages), 0)
             start[1:] = np.maximum.accumulate(replacing)
         return start
+
+    def has_rules(self, b: int) -> bool:
+        """Whether a stage of block ``b`` has a rule."""
+        first, last = self.block_start[b : b + 2]
+        return any(first <= s < last for rules in (self.passes, self.stops) for s in rules)
+
+    @cached_property
+    def margin_filters(self) -> list[tuple[Array, NDArray[np.bool_]] | None]:
+        """For each block thresholds (NaN: all pass) and whether margins below them pass; None where rules ask anything else."""
+        out: list[tuple[Array, NDArray[np.bool_]] | None] = []
+        for first, last in pairwise(self.block_start):
+            rules = {s - first: rule for s, rule in self.passes.items() if first <= s < last}
+            margins = {s: rule for s, rule in rules.items() if isinstance(rule, MarginRule)}
+            if len(margins) < len(rules) or any(first <= s < last for s in self.stops):
+                out.append(None)
+                continue
+            thresholds, below = np.full(last - first, np.nan), np.ones(last - first, dtype=bool)
+            for s, rule in margins.items():
+                thresholds[s], below[s] = rule.threshold, rule.below
+            out.append((thresholds, below))
+        return out
 
     # ------------------------------------------------------------------ cost
 

@@ -8,11 +8,8 @@
 #include "walk.hpp"
 
 namespace anytime {
-namespace {
 
-enum class Outcome { kDone, kBroke, kCut };
-
-void check(const Forest& forest, const Rows& rows, const Meter& meter) {
+void check_meter(const Forest& forest, const Rows& rows, const Meter& meter) {
   check_rows(forest, rows);
   if (meter.ledger->n_rows() != rows.n) {
     throw std::invalid_argument("ledger has " + std::to_string(meter.ledger->n_rows()) + " rows, X has " +
@@ -31,41 +28,38 @@ void check(const Forest& forest, const Rows& rows, const Meter& meter) {
   }
 }
 
-// One stage of one row; adds to `sums` only, so that an abandoned stage leaves no trace but the groups it
-// bought: those stay there for its next try, while its evaluation was never completed and is not paid.
 Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, int64_t row, int32_t stage,
                    std::vector<int64_t>& sums, Pacer& pacer) noexcept {
-  Ledger& ledger = *meter.ledger;
-  const CostTable& table = *ledger.table();
-  const int64_t budget = meter.budget[row];
-  const int64_t evaluation = meter.evaluation[static_cast<size_t>(stage)];
-  if (!ledger.try_charge(row, evaluation, budget)) return Outcome::kBroke;
+  Ledger* const ledger = meter.ledger;
+  const CostTable* const table = ledger ? ledger->table().get() : nullptr;
+  const int64_t budget = ledger ? meter.budget[row] : 0;
+  const int64_t evaluation = ledger ? meter.evaluation[static_cast<size_t>(stage)] : 0;
+  if (ledger && !ledger->try_charge(row, evaluation, budget)) return Outcome::kBroke;
   std::fill(sums.begin(), sums.end(), 0);
   for (int32_t t = forest.first_tree(stage); t < forest.first_tree(stage + 1); ++t) {
     int64_t visits = 1;
     const int64_t leaf =
         find_leaf(forest, forest.tree_start()[static_cast<size_t>(t)], x, [&](int32_t feature) {
           visits += 8;  // a plain step that looks up a ledger costs about as much as eight of the kernels'
-          const int32_t group = table.group_of(feature);
-          return ledger.has(row, group) || ledger.try_buy(row, group, budget);
+          if (!ledger) return true;
+          const int32_t group = table->group_of(feature);
+          return ledger->has(row, group) || ledger->try_buy(row, group, budget);
         });
     if (leaf < 0) {
-      ledger.refund(row, evaluation);
+      ledger->refund(row, evaluation);
       return Outcome::kBroke;
     }
     add_leaf(forest, t, leaf, sums.data());
     if (pacer.expired_after(visits) && t + 1 < forest.first_tree(stage + 1)) {
-      ledger.refund(row, evaluation);
+      if (ledger) ledger->refund(row, evaluation);
       return Outcome::kCut;
     }
   }
   return Outcome::kDone;
 }
 
-}  // namespace
-
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch) {
-  check(forest, rows, meter);
+  check_meter(forest, rows, meter);
   // The caller's arrays are read once: another thread may write to them meanwhile.
   std::vector<int32_t> done(rows.done, rows.done + rows.n), until(rows.until, rows.until + rows.n);
   check_rows(forest, {.n = rows.n, .done = done.data(), .until = until.data()});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "clock.hpp"
 #include "costs.hpp"
@@ -12,10 +13,21 @@
 namespace anytime {
 
 struct Meter {
-  Ledger* ledger = nullptr;
+  Ledger* ledger = nullptr;             // null: nothing is paid, and the others are not read
   std::span<const int64_t> evaluation;  // (n_stages): ticks charged when a row starts the stage
   const int64_t* budget = nullptr;      // (n): ticks a row may have paid in all
 };
+
+// Throws std::invalid_argument unless ledger, prices and rows fit the forest.
+void check_meter(const Forest& forest, const Rows& rows, const Meter& meter);
+
+enum class Outcome { kDone, kBroke, kCut };
+
+// One stage of one row; what it adds is left in `sums` only, so that an abandoned stage leaves no trace but
+// the groups it bought: those stay there for its next try, while its evaluation was never completed and is
+// not paid.
+Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, int64_t row, int32_t stage,
+                   std::vector<int64_t>& sums, Pacer& pacer) noexcept;
 
 // True unless the watch cut it short; a row whose budget is spent stays at its last complete stage.
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch);

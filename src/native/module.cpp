@@ -16,6 +16,7 @@
 #include "clock.hpp"
 #include "costs.hpp"
 #include "evaluate.hpp"
+#include "filter.hpp"
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
@@ -329,6 +330,31 @@ bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int
   return watched(deadline, stop, [&](const Watch& watch) { return run_metered(forest, rows, meter, watch); });
 }
 
+bool forest_run_filtered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc,
+                         Vector<int32_t> done, Vector<const int32_t> until, Vector<const double> threshold,
+                         Vector<const bool> below, Matrix<const double> start, Matrix<const double> rest,
+                         Vector<int32_t> worked, Vector<int64_t> updates, Ledger* ledger,
+                         Vector<const int64_t> evaluation, Vector<const int64_t> budget, double deadline,
+                         nb::object stop) {
+  const Rows rows = rows_of(forest, x, acc, done, until);
+  for (const auto& scores : {start, rest}) {
+    check_length(scores.shape(0), x.shape(0), "scores");
+    check_length(scores.shape(1), static_cast<size_t>(forest.n_outputs()), "a row of scores");
+  }
+  check_length(worked.size(), x.shape(0), "worked");
+  check_length(updates.size(), static_cast<size_t>(forest.n_stages()), "updates");
+  check_length(budget.size(), x.shape(0), "budget");
+  const Filter filter{.threshold = span_of(threshold),
+                      .below = {reinterpret_cast<const uint8_t*>(below.data()), below.size()},
+                      .start = start.data(),
+                      .rest = rest.data(),
+                      .worked = worked.data(),
+                      .updates = updates.data()};
+  const Meter meter{.ledger = ledger, .evaluation = span_of(evaluation), .budget = budget.data()};
+  return watched(deadline, stop,
+                 [&](const Watch& watch) { return run_filtered(forest, rows, filter, meter, watch); });
+}
+
 int64_t typical_visits(const Forest& forest, int32_t until) {
   return until < 0 || until > forest.n_stages() ? 0 : forest.layout().visits[static_cast<size_t>(until)];
 }
@@ -386,6 +412,14 @@ void bind_forest(nb::module_& m) {
            "Like run, but a row buys the groups its path tests; False when it was cut short.\n\n"
            "A row that cannot pay stays at its last complete stage. The groups that an abandoned stage\n"
            "bought stay paid, its evaluation does not.")
+      .def(
+          "run_filtered", &forest_run_filtered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
+          "until"_a.noconvert(), "threshold"_a.noconvert(), "below"_a.noconvert(), "start"_a.noconvert(),
+          "rest"_a.noconvert(), "worked"_a.noconvert(), "updates"_a.noconvert(), "ledger"_a.none(),
+          "evaluation"_a.noconvert(), "budget"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(),
+          "Like run, and with a ledger like run_metered, but a stage works only on rows whose margin passes.\n\n"
+          "A threshold of NaN is open to all. Scores are start + (rest + acc * unit). Counts up the stages\n"
+          "that have worked on each row, and the rows that each stage has worked on.")
       .def(
           "need",
           [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import anytime as at
-from anytime.costs import FeatureCosts
+from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -26,11 +26,16 @@ def spread(scores):
     return scores.max(axis=1) - scores.min(axis=1) if scores.shape[1] > 1 else np.abs(scores[:, 0])
 
 
-def random_rule(random: np.random.Generator, n_outputs: int) -> Rule:
+def random_rule(random: np.random.Generator, n_outputs: int, margins_only: bool) -> Rule:
     """A filter of any kind on scores, sometimes open to all."""
-    kinds = [
+    margins = [
         MarginRule(random.choice([0.2, 1.0, 4.0, 40.0, np.inf])),
         MarginRule(random.choice([0.1, 0.5]), below=False),
+    ]
+    if margins_only:
+        return margins[random.random() < 0.2]
+    kinds = [
+        *margins,
         EntropyRule(random.choice([0.0, 0.01, 0.3])),
         FunctionRule(function=spread, threshold=random.choice([1.0, 20.0]), below=True),
         OutsideRule(-1.0, 1.0) if n_outputs == 1 else MarginRule(2.0),
@@ -41,6 +46,7 @@ def random_rule(random: np.random.Generator, n_outputs: int) -> Rule:
 def filtered_trees(seed: int, n_outputs: int = 1, n_blocks: int = 2) -> tuple[Plan, np.ndarray]:
     """Blocks of trees, most stages with a filter, and rows for them."""
     random = np.random.default_rng(seed)
+    margins_only = bool(random.random() < 0.5)  # such blocks run natively
     shape = Shape(n_stages=8, n_features=N_FEATURES, n_outputs=n_outputs, shared=True)
     forests = [random_forest(random, shape) for _ in range(n_blocks)]
     n_stages = shape.n_stages * n_blocks
@@ -50,7 +56,9 @@ def filtered_trees(seed: int, n_outputs: int = 1, n_blocks: int = 2) -> tuple[Pl
         base=random.normal(size=n_outputs),
         link="logistic" if n_outputs == 1 else "softmax",
         evaluation_costs=random.choice([0.0, 0.5], size=n_stages),
-        passes={s: random_rule(random, n_outputs) for s in range(n_stages) if random.random() < 0.8},
+        passes={
+            s: random_rule(random, n_outputs, margins_only) for s in range(n_stages) if random.random() < 0.8
+        },
     )
     return plan, random_rows(random, forests[0], 40)
 
@@ -174,12 +182,99 @@ def test_sessions_jump_where_the_engine_asks(case):
         assert answer.cost == whole.cost[i]
 
 
+# ---------------------------------------------------------------------- the native path
+
+
+class Staged(Run):
+    """A run that asks every filter in Python, stage by stage."""
+
+    def is_native(self, b):
+        return False
+
+
+class StopsAfter:
+    """Says stop when asked for the n-th time."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def is_set(self):
+        self.left -= 1
+        return self.left < 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.booleans(), st.data())
+def test_native_filters_do_what_filters_in_python_do(case, metered, data):
+    """The same bits, payments and updates, within any limits, interrupted and resumed."""
+    plan, X = filtered_trees(*case)
+    native, staged = (kind(plan, X, metered=metered) for kind in (Run, Staged))
+    everything = int(plan.stage_ticks[-1])
+    for _ in range(data.draw(st.integers(1, 3))):
+        until = np.array(data.draw(st.lists(st.integers(0, plan.n_stages), min_size=40, max_size=40)))
+        budget = data.draw(st.integers(0, everything)) if metered else UNLIMITED
+        native.advance(until, budget=budget, stop=StopsAfter(data.draw(st.integers(0, 3))))
+        assert native.advance(until, budget=budget)
+        assert staged.advance(until, budget=budget)
+        assert_array_equal(native.done, staged.done)
+        assert native.scores().tobytes() == staged.scores().tobytes()
+        assert_array_equal(native.updates, staged.updates)
+        assert_array_equal(native._applied, staged._applied)
+        assert_array_equal(native._broke, staged._broke)
+        if metered:
+            assert_array_equal(native.ledger.paid, staged.ledger.paid)
+            assert_array_equal(native.ledger.bought, staged.ledger.bought)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("thresholds", {"threshold": np.zeros(2)}),
+        ("scores", {"rest": np.zeros((1, 1))}),
+        ("worked", {"worked": np.zeros(1, dtype=np.int32)}),
+        ("updates", {"updates": np.zeros(1, dtype=np.int64)}),
+        ("row 0: done 0 and until 99", {"until": np.full(40, 99, dtype=np.int32)}),
+    ],
+)
+def test_native_filters_check_what_they_are_given(name, wrong):
+    plan, X = filtered_trees(0)
+    given = {
+        "X": X,
+        "acc": np.zeros((40, 1), dtype=np.int64),
+        "done": np.zeros(40, dtype=np.int32),
+        "until": np.full(40, 8, dtype=np.int32),
+        "threshold": np.full(8, np.nan),
+        "below": np.ones(8, dtype=bool),
+        "start": np.zeros((40, 1)),
+        "rest": np.zeros((40, 1)),
+        "worked": np.zeros(40, dtype=np.int32),
+        "updates": np.zeros(8, dtype=np.int64),
+        "ledger": None,
+        "evaluation": np.zeros(8, dtype=np.int64),
+        "budget": np.zeros(40, dtype=np.int64),
+    }
+    assert plan.blocks[0].forest.run_filtered(**given)
+    given["done"][:] = 0
+    with pytest.raises(ValueError, match=name):
+        plan.blocks[0].forest.run_filtered(**given | wrong)
+
+
+def test_filters_on_margins_run_natively_and_others_do_not():
+    plan, X = filtered_trees(0)
+    shared = {"blocks": plan.blocks, "costs": plan.costs, "base": plan.base, "link": plan.link}
+    assert Run(Plan(**shared, passes={3: MarginRule(1.0)}), X).is_native(0)
+    assert not Run(Plan(**shared, passes={3: EntropyRule(0.1)}), X).is_native(0)
+    assert Run(Plan(**shared, passes={3: EntropyRule(0.1)}), X).is_native(1)
+    assert not Run(Plan(**shared, stops={3: MarginRule(1.0)}), X).is_native(0)
+    assert not Run(Plan(**shared, passes={3: MarginRule(1.0)}, combine="mean"), X).is_native(0)
+
+
 # ---------------------------------------------------------------------- two kinds of budget
 
 
 def test_curve_of_a_filtered_model_is_by_mean_realised_cost():
     """Spec 2.10: the axis of a batch budget is the mean cost per row, which filters lower; stage costs stay upper bounds."""
-    plan, X = filtered_trees(11)
+    plan, X = filtered_trees(12)
     model, y = model_of(plan), np.arange(len(X)) % 2
     answers = list(model.stages(X))
     realised = at.curve(model, X, y, meter="realised")
@@ -192,7 +287,7 @@ def test_curve_of_a_filtered_model_is_by_mean_realised_cost():
 
 def test_batch_budget_buys_more_than_the_same_budget_for_each_row():
     """Spec 2.10: a total, spent unevenly, takes the undecided rows further than its equal share would."""
-    plan, X = filtered_trees(11)
+    plan, X = filtered_trees(12)
     model = model_of(plan, meter="realised")
     share = 0.5 * float(model.answer(X).cost.mean())
     each = model.answer(X, budget=share)

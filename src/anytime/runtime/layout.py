@@ -40,6 +40,8 @@ class Layout:
         Whether every stage needs all that the stages before it need: where one cannot be had, the run ends.
     native : list of bool
         Whether a block is a plain forest, many stages of which run in one native call.
+    strides : list of bool
+        Whether many stages of a block run in one native call for rows of a matrix: plain forests, and filtered ones.
     """
 
     def __init__(self, model: AnytimeModel, features: Features | None) -> None:
@@ -57,7 +59,12 @@ class Layout:
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
-        self.native = [probe.is_native(b) for b in range(len(plan.blocks))]
+        self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
+        self.native = [native and not plan.has_rules(b) for b, native in enumerate(self.strides)]
+        if (
+            features is not None
+        ):  # what a filter keeps out must not be fetched, so such stages are taken one by one
+            self.strides = self.native
         # A stage that needs all that earlier ones need: without one of its groups, none after it can be had either.
         nested = all(np.isin(a, b).all() for a, b in pairwise(plan.stage_groups))
         replacing = plan.replaces is not None and bool(np.all(plan.replaces))

@@ -73,8 +73,6 @@ class Tile:
     ----------
     gone : (n,) bool
         Rows that have left.
-    updates : (S,) int
-        Rows that each stage has worked on.
     spent : int
         Ticks that all rows, also those that have left, have paid.
     bought : (G,) bool
@@ -102,12 +100,16 @@ class Tile:
         self.until = bounds.until
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self.gone = np.zeros(n, dtype=bool)
-        self.updates = np.zeros(layout.n_stages, dtype=np.int64)
         self.failures: dict[str, list[str]] = {}
         self.bought = np.zeros(len(layout.names), dtype=bool)
         self.queue = StageQueue()
         self._wait(np.arange(n))
         self.publish()
+
+    @property
+    def updates(self) -> NDArray[np.int64]:
+        """(S,) rows that each stage has worked on."""
+        return self.run.updates
 
     def publish(self) -> None:
         """Let readers see the present state."""
@@ -170,9 +172,9 @@ class Tile:
         return max(pace.total / pace.units, 1e-9) if pace.units else None
 
     def _stride(self, s: int, rows: Rows, work: Work) -> int:
-        """The stage to go to: many at once where a plain forest has all its features and is quick."""
+        """The stage to go to: many at once where a forest has all its features and is quick."""
         b = self.layout.block_of[s]
-        if not self.layout.native[b] or work.allowance is not None:
+        if not self.layout.strides[b] or work.allowance is not None:
             return s + 1
         end = min(self.plan.block_start[b + 1], self.until, work.bounds.until)
         if self.examples is not None:
@@ -186,14 +188,12 @@ class Tile:
         run, b, began = self.run, self.layout.block_of[s], self.clock()
         limit = run.done.copy()
         limit[rows] = end
-        if self.layout.native[b]:
+        if self.layout.strides[b]:
             run.run_natively(b, limit, self.cap, np.inf, None)
         else:
             run.do_stage(s, rows, limit, self.cap)
         pace = self.timings.stage(*self.plan.block_start[b : b + 2])
         self.timings.observe(pace, self.clock() - began, rows.size * (end - s))
-        reached = np.bincount(run.done[rows] - s, minlength=end - s + 1)
-        self.updates[s:end] += reached[::-1].cumsum()[::-1][1:]  # stage j has worked on all that got beyond j
         if self.examples is not None:
             for i in rows.tolist():
                 self.examples[i].release(end)
