@@ -1,0 +1,154 @@
+"""Boosting on gradients at held-out scores: early steps then do not use up the residual by fitting its noise.
+
+Stacked functional gradient descent (Grubb, *Anytime Prediction*, Algorithm 3.3, seed 003), where stacking protected learners that
+read earlier predictions. Here it protects the gradient, which is made of earlier predictions, and the choice by gain per cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.boosting.candidates import Candidate, Projected
+from anytime.boosting.learners import Weak
+from anytime.boosting.objective import Objective
+from anytime.boosting.trainer import Judged, Rules, Step, Trainer
+from anytime.plan import Array
+
+__all__ = ["CrossFitted", "CrossFittedStep"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CrossFittedStep(Step):
+    """A step, and what the copy without each fold took in its place.
+
+    Attributes
+    ----------
+    copies : tuple of Weak
+        One per fold, without outputs.
+    """
+
+    copies: tuple[Weak, ...]
+
+
+class CrossFitted(Trainer):
+    """A trainer with one copy of the scores per fold, trained on all other folds only.
+
+    The scores of a row in the copy without its fold are its *held-out scores*. At each step every learner is fitted to all rows,
+    for the predictor that is kept, and without each fold, for the copies. Choice and step are made on held-out scores with
+    held-out outputs, and are the same for all copies. It takes one more fit per fold, learner and step.
+
+    Parameters
+    ----------
+    objective, rules, base, random, steps
+        As for ``Trainer``. Nothing is refitted or held out besides (``reweight="last"``, no ``holdout``).
+    candidates : Projected
+        Without filters.
+    n_folds : int, default=5
+        Rows of a query are in the same fold.
+    gradient_at : {"held_out", "own"}, default="held_out"
+        The scores at which the gradient that is fitted to all rows is taken. "own": those of the predictor that is kept.
+
+    Attributes
+    ----------
+    scores : (n, K)
+        Of the predictor that is kept.
+    held_out : (n, K)
+    value : float
+        Of the objective at the held-out scores.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        candidates: Projected,
+        rules: Rules,
+        base: ArrayLike | None = None,
+        random: np.random.RandomState | None = None,
+        steps: Sequence[Step] = (),
+        *,
+        n_folds: int = 5,
+        gradient_at: Literal["held_out", "own"] = "held_out",
+    ) -> None:
+        if rules.reweight != "last" or rules.holdout is not None or candidates.filters is not None:
+            raise ValueError("cross-fitting needs reweight='last', no holdout and no filters")
+        super().__init__(objective, candidates, rules, base, random)
+        self.gradient_at = gradient_at
+        self.folds = objective.folds(n_folds, self._random())
+        self.copies = [self.scores] * n_folds
+        self.held_out = self.scores
+        self._table = candidates.table
+        self._offered: list[dict[int, Candidate]] = []
+        for step in steps:
+            self._repeat(step)
+
+    def _target(self) -> Array:
+        return self.objective.residual(self.held_out if self.gradient_at == "held_out" else self.scores)
+
+    def _judge(self, target: Array) -> list[Judged]:
+        """All candidates that every copy has too, by what they would do for the held-out scores."""
+        kept = self.candidates.offer(self.scores, target, None)
+        self._offered = [
+            {
+                c.number: c
+                for c in self.candidates.offer(copy, self.objective.residual(copy), self._without(k))
+            }
+            for k, copy in enumerate(self.copies)
+        ]
+        return [
+            self._judged(c, target) for c in kept if all(c.number in offered for offered in self._offered)
+        ]
+
+    def _judged(self, candidate: Candidate, target: Array) -> Judged:
+        objective, rules = self.objective, self.rules
+        h = self._held_out_of([offered[candidate.number].outputs for offered in self._offered])
+        step, improvement = objective.search(self.held_out, h, rules.largest)
+        if step < 0:  # what was fitted to the gradient points away from it where it was held out: noise
+            return Judged(candidate, 0.0)
+        if rules.selection == "inner":
+            norm = objective.inner(h, h) if rules.normalise else 1.0
+            improvement = objective.inner(target, h) ** 2 / norm if norm > 0 else 0.0
+        return Judged(candidate, improvement, step)
+
+    def _take(self, best: Judged, target: Array, judged: Sequence[Judged]) -> Step | None:
+        taken = super()._take(best, target, judged)
+        if taken is None:
+            return None
+        copies = [offered[best.candidate.number] for offered in self._offered]
+        before = self.value
+        self._move_copies([copy.outputs for copy in copies], taken.weights)
+        self._offered = []
+        known = {field.name: getattr(taken, field.name) for field in fields(taken)}
+        weak = tuple(copy.weak.without_outputs() for copy in copies if copy.weak is not None)
+        self.steps[-1] = CrossFittedStep(**known | {"gain": before - self.value}, copies=weak)
+        return self.steps[-1]
+
+    def _repeat(self, step: Step) -> None:
+        assert isinstance(step, CrossFittedStep), "steps of another kind of trainer"
+        super()._repeat(step)
+        self._move_copies([weak.on(self._table.X) for weak in step.copies], step.weights)
+
+    def _move(self, candidate: Candidate, weights: Array | None) -> Array:
+        value = self.value
+        weights = super()._move(candidate, weights)
+        self.value = value  # of the held-out scores, which move when all copies have
+        return weights
+
+    def _move_copies(self, outputs: Sequence[Array], weights: Array) -> None:
+        self.copies = [copy + weights[0] * h for copy, h in zip(self.copies, outputs, strict=True)]
+        self.held_out = self._held_out_of(self.copies)
+        self.value = self.objective.value(self.held_out)
+
+    def _without(self, fold: int) -> NDArray[np.intp]:
+        return np.flatnonzero(self.folds != fold)
+
+    def _held_out_of(self, copies: Sequence[Array]) -> Array:
+        """(n, K) each row's numbers from the copy without its fold."""
+        out = np.empty_like(copies[0])
+        for k, copy in enumerate(copies):
+            out[self.folds == k] = copy[self.folds == k]
+        return out
