@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anytime import boosting, curves, datasets, greedy, linear, losses, runtime, testing, trees
     from anytime._native import StopFlag
     from anytime.boosting import (
+        CascadeClassifier,
         GradientBoostingClassifier,
         GradientBoostingRegressor,
         SpeedBoostClassifier,
@@ -48,6 +49,7 @@ __all__ = [
     "AnytimeRegressor",
     "BadFileError",
     "BatchSession",
+    "CascadeClassifier",
     "Comparison",
     "ExtractionError",
     "Extractor",
@@ -88,6 +90,7 @@ _ROOMS = ["boosting", "curves", "datasets", "greedy", "linear", "losses", "runti
 _HOMES = {
     "_native": ["StopFlag"],
     "boosting": [
+        "CascadeClassifier",
         "GradientBoostingClassifier",
         "GradientBoostingRegressor",
         "SpeedBoostClassifier",

@@ -1,0 +1,321 @@
+"""A rejection cascade, read at any time: the classical way to spend little on rows that are easily ruled out.
+
+Each layer is a boosted classifier with a threshold of its own; what it rejects is negative for good, what it lets pass goes on to
+the next, dearer layer, which is trained on survivors alone (Viola and Jones; the comparator of Grubb, *Anytime Prediction*,
+section 6.5.2). A row that no layer has ruled out yet counts as positive, so before the first layer all rows do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from anytime.boosting.boosted import BoostedModel, Training, positive_integer
+from anytime.boosting.candidates import Projected
+from anytime.boosting.learners import Table, TreeLearner
+from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.estimator import ClassifierFace
+from anytime.losses import Loss, training_loss
+from anytime.plan import Array, Plan
+from anytime.rules import OutsideRule
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
+from anytime.trees.growing import join
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["CascadeClassifier"]
+
+Mask = NDArray[np.bool_]
+
+
+class CascadeClassifier(ClassifierFace, BoostedModel):
+    """A cascade of boosted classifiers that reject one after the other; the second of two classes is the one to detect.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    detection_rate : float, default=0.995
+        Share of the positives that each layer lets pass, at least, on held-out rows.
+    false_positive_rate : float, default=0.5
+        Share of the negatives that each layer lets pass, at most: a layer grows until it does. Where boosting ends before any
+        negative can be rejected at this detection rate, the rate is given up for that layer if held-out accuracy gains by it.
+    two_sided : bool, default=False
+        Let each layer also accept rows for good, no more than ``1 - detection_rate`` of its negatives among them.
+    n_layers : int, default=20
+        The most layers. Fewer where no negatives are left, or none can be told from the positives.
+    n_trees : int, default=50
+        The most trees of a layer.
+    max_depth : int or None, default=1
+        Of a tree. 1: stumps.
+    min_rows : int, default=1
+        In a leaf.
+    validation_fraction : float or None, default=0.3
+        Share of the rows that thresholds are set on; on all rows where it is None or there are too few.
+    max_bins : int, default=255
+        Bins per column.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        As in :class:`SpeedBoostClassifier`.
+    tree_cost : float, default=0.0
+        Cost of evaluating a tree, features apart.
+    time_budget : float, default=None
+        Seconds that training may take; then it ends with the layers done so far.
+    budget, meter, n_jobs
+        As in :class:`AnytimeClassifier`; ``n_jobs`` also for training. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Draws the held-out rows.
+    verbose : int, default=0
+        1: tell of every layer. Ctrl-C ends training with the layers done so far.
+
+    Attributes
+    ----------
+    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`; a stage is a layer.
+
+    Notes
+    -----
+    The score of a row is by how much the last layer that it has gone through puts it above that layer's threshold: positive for
+    survivors. Its size is not comparable between layers.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> cascade = at.CascadeClassifier(costs=costs, random_state=0).fit(X, y)
+    >>> bool(cascade.predict(X, budget=0).all())  # nothing is ruled out yet
+    True
+    >>> bool(cascade.score(X, y) > 0.9)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BoostedModel._parameter_constraints,
+        "detection_rate": [Interval(Real, 0, 1, closed="right")],
+        "false_positive_rate": [Interval(Real, 0, 1, closed="neither")],
+        "two_sided": ["boolean"],
+        "n_layers": [positive_integer],
+        "n_trees": [positive_integer],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        detection_rate: float = 0.995,
+        false_positive_rate: float = 0.5,
+        two_sided: bool = False,
+        n_layers: int = 20,
+        n_trees: int = 50,
+        max_depth: int | None = 1,
+        min_rows: int = 1,
+        validation_fraction: float | None = 0.3,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        tree_cost: float = 0.0,
+        time_budget: float | None = None,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.detection_rate = detection_rate
+        self.false_positive_rate = false_positive_rate
+        self.two_sided = two_sided
+        self.n_layers = n_layers
+        self.n_trees = n_trees
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.validation_fraction = validation_fraction
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.tree_cost = tree_cost
+        self.time_budget = time_budget
+        self.budget = budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_targets(self, targets: NDArray[Any]) -> None:
+        super()._check_targets(targets)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. y has {len(self.classes_)} classes, but a cascade "
+                "tells one class, the second, from one other"
+            )
+
+    def _loss(self, targets: NDArray[Any]) -> Loss:
+        return training_loss("exponential")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # ------------------------------------------------------------------ learning
+
+    def _learn(self, training: Training) -> None:
+        rows = _Survivors.of(training)
+        layers: list[_Layer] = []
+        quality = [rows.accuracy]
+        try:
+            while len(layers) < self.n_layers and rows.are_mixed and not training.clock.over:
+                layer = self._layer(training, rows)
+                if layer is None:
+                    break
+                layers.append(layer)
+                quality.append(rows.accuracy)
+                training.clock.tell(
+                    f"layer {len(layers)} of {layer.n_trees} trees; accuracy {rows.accuracy:.4f}"
+                )
+        except KeyboardInterrupt:
+            if not layers:
+                raise
+            warnings.warn(f"interrupted: the cascade has {len(layers)} layers", stacklevel=3)
+        n_trees = np.array([layer.n_trees for layer in layers], dtype=np.int64)
+        self.plan_ = Plan(
+            blocks=[TreeBlock(join([t for layer in layers for t in layer.trees], n_trees))] if layers else [],
+            costs=training.costs,
+            base=np.ones(1),
+            link="logistic",
+            replaces=np.ones(len(layers), dtype=bool),
+            stops={s: OutsideRule(0.0, layer.height) for s, layer in enumerate(layers)},
+            evaluation_costs=self.tree_cost * n_trees.astype(np.float64) if self.tree_cost else None,
+            quality=np.array(quality),
+        )
+
+    def _layer(self, training: Training, rows: _Survivors) -> _Layer | None:
+        """Boost on the survivors until enough negatives are rejected; None where none can be."""
+        trainer = self._trainer(training, rows)
+        scores = np.zeros(len(training.table))
+        judged = np.flatnonzero(rows.held & rows.alive)
+        positive, weight = rows.positive[judged], rows.weight[judged]
+        trees: list[TreeArrays] = []
+        low, high, passing = -np.inf, np.inf, 1.0
+        while len(trees) < self.n_trees and passing > self.false_positive_rate:
+            step = trainer.step()
+            if step is None:
+                break
+            weak, size = step.candidate.weak, float(step.weights[0])
+            assert weak is not None
+            assert isinstance(weak.part, TreeArrays)
+            trees.append(replace(weak.part, value=weak.part.value * size))
+            scores[rows.alive] += size * weak.on(training.table.X[rows.alive])[:, 0]
+            low = _threshold(scores[judged], positive, weight, self.detection_rate)
+            passing = float(np.average(scores[judged][~positive] > low, weights=weight[~positive]))
+        if trees and passing == 1.0:
+            low = -_threshold(-scores[judged], ~positive, weight, 1.0 - self.false_positive_rate)
+            right = np.average((scores[judged] > low) == positive, weights=weight)
+            if right <= np.average(positive, weights=weight):
+                return None
+        if not trees:
+            return None
+        if self.two_sided:
+            high = -_threshold(-scores[judged], ~positive, weight, self.detection_rate)
+            high = max(high, np.nextafter(low, np.inf))
+        rows.decide((scores <= low) | (scores >= high), scores > low)
+        first = replace(trees[0], value=trees[0].value - low)
+        return _Layer([first, *trees[1:]], float(high - low))
+
+    def _trainer(self, training: Training, rows: _Survivors) -> Trainer:
+        """AdaBoost on the survivors, both classes with the same weight."""
+        table, learned = training.table, np.flatnonzero(rows.train & rows.alive)
+        positive, weight = rows.positive[learned], rows.weight[learned]
+        weight = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
+        objective = Objective(training.loss, training.objective.y[learned], weight)
+        subset = Table(
+            table.X[learned],
+            categorical=table.categorical,
+            max_bins=table.max_bins,
+            n_threads=table.n_threads,
+        )
+        stump = TreeLearner(
+            max_depth=self.max_depth, min_rows=self.min_rows, leaf="vote", n_threads=self._threads()
+        )
+        candidates = Projected([stump], subset, objective.weight, training.costs, step_cost=1.0)
+        return Trainer(objective, candidates, Rules(cost_aware=False))
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """Trees whose sum is positive for rows that pass, and not below ``height`` for rows that are accepted."""
+
+    trees: list[TreeArrays]
+    height: float
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.trees)
+
+
+@dataclass(eq=False)
+class _Survivors:
+    """Rows that are still undecided, among those to learn from and those to set thresholds on.
+
+    Attributes
+    ----------
+    positive : (n,) bool
+    weight : (n,)
+    train, held : (n,) bool
+    alive : (n,) bool
+    answer : (n,) bool
+        What the cascade says now.
+    """
+
+    positive: Mask
+    weight: Array
+    train: Mask
+    held: Mask
+    alive: Mask
+    answer: Mask
+
+    @classmethod
+    def of(cls, training: Training) -> _Survivors:
+        positive = np.asarray(training.objective.y == 1)
+        train, held = np.zeros((2, positive.size), dtype=bool)
+        train[training.train] = True
+        held[training.held] = True
+        if not positive[held].any() or positive[held].all():  # too few to set anything on
+            train[:] = held[:] = True
+        everyone = np.ones(positive.size, dtype=bool)
+        return cls(positive, training.objective.weight, train, held, everyone, everyone.copy())
+
+    @property
+    def are_mixed(self) -> bool:
+        """Whether there are undecided rows of both classes, to learn from and to judge on."""
+        return all(
+            (kind & part & self.alive).any()
+            for kind in (self.positive, ~self.positive)
+            for part in (self.train, self.held)
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """On the held-out rows."""
+        right = self.answer == self.positive
+        return float(np.average(right[self.held], weights=self.weight[self.held]))
+
+    def decide(self, decided: Mask, positive: Mask) -> None:
+        """Some of the undecided rows are decided; of all of them it is known anew what the cascade says."""
+        self.answer = np.where(self.alive, positive, self.answer)
+        self.alive = self.alive & ~decided
+
+
+def _threshold(scores: Array, kept: Mask, weight: Array, rate: float) -> float:
+    """The highest threshold with at least ``rate`` of the weight of the ``kept`` above it, half-way down to the next score."""
+    order = np.argsort(scores[kept], kind="stable")
+    values, weight = scores[kept][order], weight[kept][order]
+    lost = np.cumsum(weight)
+    last = values[np.searchsorted(lost, (1.0 - rate) * lost[-1] * (1 + 1e-12), side="right")]
+    lower = scores[scores < last - 1e-9 * (1.0 + abs(last))]
+    return float((lower.max() + last) / 2 if lower.size else last - 1.0)
