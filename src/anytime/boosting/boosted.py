@@ -89,13 +89,18 @@ class Clock:
 
     def __init__(self, seconds: float | None, verbose: int) -> None:
         self.began = time.monotonic()
-        self.due = np.inf if seconds is None else self.began + seconds
+        self.seconds = np.inf if seconds is None else seconds
         self.verbose = verbose
 
     @property
     def over(self) -> bool:
         """Whether time is up."""
-        return time.monotonic() >= self.due
+        return time.monotonic() - self.began >= self.seconds
+
+    @property
+    def half_over(self) -> bool:
+        """Whether half of it is."""
+        return time.monotonic() - self.began >= self.seconds / 2
 
     def tell(self, message: str) -> None:
         """A line of progress, where wanted."""

@@ -37,6 +37,7 @@ _FOLDS = (
     (2_000, 5),
     (4_000, 3),
 )  # below so many rows all take their turn in being held out, in so many folds
+_FOLD_NUMBERS = 6_000_000  # rows times columns times outputs, in all folds: a wide table has fewer of them
 _WIDTH = 12  # candidates looked at per purchase: those of most split gain per price
 
 
@@ -154,11 +155,10 @@ class Renewal:
         self.quick_booster = Booster(replace(grower, n_threads=1), **_QUICK)
         self._known: dict[Groups, float] = {}
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
-        splits = (
-            training.folds(n_folds)
-            if n_folds or not training.held.size
-            else [(training.train, training.held)]
-        )
+        splits = [(training.train, training.held)]
+        if n_folds or not training.held.size:
+            numbers = training.table.X.size * training.base.size
+            splits = training.folds(n_folds or _FOLDS[-1][1])[: max(_FOLD_NUMBERS // numbers, 1)]
         self.full = Judge(training.table, training.objective, training.base, splits)
         self.small = self._on_fewer_rows()
 
@@ -227,7 +227,7 @@ class Renewal:
             free = [g for g in sorted(left) if self.price(owned | self.closures[g]) <= self.price(owned)]
             paid = {g: self._paid(owned, g) for g in left}
             ranked = sorted(left, key=lambda g: (-promising[g] / max(paid[g], 1e-300), g))
-            if self.training.clock.over:
+            if self.training.clock.half_over:  # the models need time, too
                 return [*order, *ranked]
             if free:
                 bought = free

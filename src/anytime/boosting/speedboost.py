@@ -150,17 +150,17 @@ class _SpeedBoost(BoostedModel):
                 last = owned == prefixes[-1]
                 if not last and renewal.price(owned) < self.spacing * spent:
                     continue
-                if models and training.clock.over:
-                    break
+                if training.clock.over and not last:
+                    continue
                 model = renewal.renewed(owned)
                 if model is None or model.loss > _HARMFUL * min(-q for q in quality):
                     continue  # what was bought before does better without it
-                training.clock.tell(
-                    f"model of {model.n_rounds} rounds at cost {renewal.price(owned):g}, held-out loss {model.loss:.5g}"
-                )
                 models.append(model)
                 quality.append(-model.loss)
                 spent = renewal.price(owned)
+                training.clock.tell(
+                    f"model of {model.n_rounds} rounds at cost {spent:g}, held-out {model.loss:.5g}"
+                )
         except KeyboardInterrupt:
             if not models:
                 raise
@@ -287,7 +287,8 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     tree_cost : float, default=0.0
         Cost of evaluating a tree, features apart.
     time_budget : float, default=None
-        Seconds that training may take; then it ends with the best model so far.
+        Seconds that training may take; then it ends with the stages there are. "renew": half at most go into the order, and
+        the model of everything is made in any case.
     warm_start : bool, default=False
         Not with "renew": ``fit`` again, on the same rows, goes on from the stages there are when ``n_stages`` has grown.
     budget, meter, n_jobs
