@@ -10,7 +10,7 @@ first where that makes the area under the curve of loss against the logarithm of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -299,6 +299,28 @@ class Renewal:
 
     # ------------------------------------------------------------------ the models
 
+    def spaced(self, order: Sequence[int], spacing: float) -> list[Groups]:
+        """The prefixes to make models for: each costs ``spacing`` times the one before; and the last."""
+        prefixes = self.prefixes(order)
+        chosen, spent = [], 0.0
+        for owned in prefixes:
+            if owned is prefixes[-1] or self.price(owned) >= spacing * spent:
+                chosen.append(owned)
+                spent = self.price(owned)
+        return chosen
+
+    def models(self, sets: Sequence[Groups]) -> Iterator[tuple[int, Renewed]]:
+        """Models for nested sets, with their places; the last first, then those that halve the gaps, until time is up."""
+        for at in _halving(len(sets)):
+            model = self.renewed(sets[at])
+            if model is not None:
+                self.training.clock.tell(
+                    f"model of {model.n_rounds} rounds at cost {self.price(sets[at]):g}, held-out {model.loss:.5g}"
+                )
+                yield at, model
+            if self.training.clock.over:
+                return
+
     def before(self) -> float:
         """Held-out loss of the constant answer, as the models are judged."""
         return float(self.full.losses(self.booster, self.columns(frozenset()))[0][0])
@@ -318,3 +340,15 @@ class Renewal:
         value = trees.value.copy()
         add_base(trees, value, self.training.base)
         return Renewed(replace(trees, value=value), len(final.rounds), float(losses.min()))
+
+
+def _halving(n: int) -> list[int]:
+    """0..n-1 with the last first, then the middle of every gap: whenever one stops, what is there is spread evenly."""
+    order, gaps = ([n - 1] if n else []), [(0, n - 1)]
+    while gaps:
+        first, last = gaps.pop(0)
+        if first < last:
+            middle = (first + last) // 2
+            order.append(middle)
+            gaps += [(first, middle), (middle + 1, last)]
+    return order

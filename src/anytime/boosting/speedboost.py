@@ -140,31 +140,20 @@ class _SpeedBoost(BoostedModel):
         )
         booster = Booster(grower, self.learning_rate, self.n_rounds, self.patience)
         renewal = Renewal(training, booster, cost_aware=self.cost_aware)
-        order = renewal.order()
-        models: list[Renewed] = []
-        quality = [-renewal.before()]
-        spent = 0.0
-        prefixes = renewal.prefixes(order)
+        found: dict[int, Renewed] = {}
         try:
-            for owned in prefixes:
-                last = owned == prefixes[-1]
-                if not last and renewal.price(owned) < self.spacing * spent:
-                    continue
-                if training.clock.over and not last:
-                    continue
-                model = renewal.renewed(owned)
-                if model is None or model.loss > _HARMFUL * min(-q for q in quality):
-                    continue  # what was bought before does better without it
-                models.append(model)
-                quality.append(-model.loss)
-                spent = renewal.price(owned)
-                training.clock.tell(
-                    f"model of {model.n_rounds} rounds at cost {spent:g}, held-out {model.loss:.5g}"
-                )
+            for place, model in renewal.models(renewal.spaced(renewal.order(), self.spacing)):
+                found[place] = model
         except KeyboardInterrupt:
-            if not models:
+            if not found:
                 raise
-            warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
+            warnings.warn(f"interrupted: the model has {len(found)} stages", stacklevel=4)
+        models: list[Renewed] = []
+        losses = [renewal.before()]
+        for _, model in sorted(found.items()):
+            if model.loss <= _HARMFUL * min(losses):  # else what was bought before does better without it
+                models.append(model)
+                losses.append(model.loss)
         n_trees = np.array([model.trees.n_trees for model in models])
         return Plan(
             blocks=[TreeBlock(model.trees) for model in models],
@@ -173,7 +162,7 @@ class _SpeedBoost(BoostedModel):
             link=training.loss.link,
             replaces=np.ones(len(models), dtype=bool),
             evaluation_costs=self.tree_cost * n_trees if self.tree_cost else None,
-            quality=np.array(quality),
+            quality=-np.array(losses),
         )
 
     # ------------------------------------------------------------------ stages that add
