@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit
 
 from anytime.losses.loss import Loss
+from anytime.losses.rows import log_sum_exp, row_sums, softmax, softplus
 from anytime.losses.targets import (
     Array,
     Target,
@@ -51,13 +52,13 @@ def _variance(scores: Array) -> Array:
 
 
 def _multinomial_bend(scores: Array, y: Target) -> Array:
-    chances = np.asarray(softmax(scores, axis=1))
+    chances = softmax(scores)
     return chances * (1.0 - chances)
 
 
 LOGISTIC = Loss(
     "logistic",
-    lambda scores, y: np.logaddexp(0.0, -(signs(y) * scores)[:, 0]),
+    lambda scores, y: softplus(-(signs(y) * scores)[:, 0]),
     gradient=lambda scores, y: expit(scores) - positive(y)[:, None],
     hessian=lambda scores, y: _variance(scores),
     smoothness=0.25,
@@ -67,8 +68,8 @@ LOGISTIC = Loss(
 
 MULTINOMIAL = Loss(
     "multinomial",
-    lambda scores, y: -of_truth(log_softmax(scores, axis=1), y),
-    gradient=lambda scores, y: less_truth(np.asarray(softmax(scores, axis=1)), y),
+    lambda scores, y: log_sum_exp(scores) - of_truth(scores, y),
+    gradient=lambda scores, y: less_truth(softmax(scores), y),
     hessian=_multinomial_bend,
     smoothness=0.5,
     link="softmax",
@@ -77,7 +78,7 @@ MULTINOMIAL = Loss(
 
 ONE_VS_ALL = Loss(
     "one_vs_all",
-    lambda scores, y: np.logaddexp(0.0, scores).sum(axis=1) - of_truth(scores, y),
+    lambda scores, y: row_sums(softplus(scores)) - of_truth(scores, y),
     gradient=lambda scores, y: less_truth(expit(scores), y),
     hessian=lambda scores, y: _variance(scores),
     smoothness=0.25,
@@ -128,7 +129,7 @@ def _leads(scores: Array, y: Target) -> Array:
 
 def _lead_gradient(scores: Array, y: Target) -> Array:
     lead = _leads(scores, y)
-    lead[np.arange(len(lead)), classes(y)] = -lead.sum(axis=1)
+    lead[np.arange(len(lead)), classes(y)] = -row_sums(lead)
     return lead
 
 
@@ -150,7 +151,7 @@ def _multiclass_step(scores: Array, direction: Array, y: Target, weight: Array) 
 
 MULTICLASS_EXPONENTIAL = Loss(
     "multiclass_exponential",
-    lambda scores, y: _leads(scores, y).sum(axis=1),
+    lambda scores, y: row_sums(_leads(scores, y)),
     gradient=_lead_gradient,
     hessian=lambda scores, y: np.abs(_lead_gradient(scores, y)),
     link="half_softmax",
@@ -225,7 +226,7 @@ def brier(link: str, to_chances: Callable[[Array], Array] = _identity) -> Loss:
     """Squared distance of chances from the truth: a single tree that is sure and wrong costs 1, not infinity."""
 
     def per_row(scores: Array, y: Target) -> Array:
-        return np.asarray(0.5 * (less_truth(to_chances(scores).copy(), y) ** 2).sum(axis=1))
+        return np.asarray(0.5 * row_sums(less_truth(to_chances(scores).copy(), y) ** 2))
 
     return Loss("Brier", per_row, link=link)
 

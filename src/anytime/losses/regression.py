@@ -6,19 +6,20 @@ import numpy as np
 
 from anytime.losses.links import Link
 from anytime.losses.loss import Loss
+from anytime.losses.rows import row_sums
 from anytime.losses.targets import Array, Target, columns, means
 
 __all__ = ["ABSOLUTE", "POISSON", "SQUARED", "huber", "quantile", "squared_after"]
 
 
 def _squared(scores: Array, y: Target) -> Array:
-    return np.asarray(0.5 * ((scores - columns(scores, y)) ** 2).sum(axis=1))
+    return np.asarray(0.5 * row_sums((scores - columns(scores, y)) ** 2))
 
 
 def _squared_step(scores: Array, direction: Array, y: Target, weight: Array) -> float | None:
     """``<y - f, h> / |h|²``."""
-    length = float(weight @ (direction**2).sum(axis=1))
-    pull = float(weight @ ((columns(scores, y) - scores) * direction).sum(axis=1))
+    length = float((weight @ direction**2).sum())
+    pull = float((weight @ ((columns(scores, y) - scores) * direction)).sum())
     return pull / length if length > 0 else None
 
 
@@ -55,7 +56,7 @@ def quantile(level: float) -> Loss:
 def _tilted(name: str, below: float, above: float) -> Loss:
     def per_row(scores: Array, y: Target) -> Array:
         over = scores - columns(scores, y)
-        return np.asarray(np.where(over >= 0, above * over, -below * over).sum(axis=1))
+        return row_sums(np.where(over >= 0, above * over, -below * over))
 
     def constant(y: Target, n_outputs: int, weight: Array) -> Array:
         targets = np.reshape(np.asarray(y, dtype=np.float64), (len(y), n_outputs))
@@ -82,7 +83,7 @@ def huber(delta: float = 1.0) -> Loss:
     def per_row(scores: Array, y: Target) -> Array:
         away = np.abs(scores - columns(scores, y))
         near = np.minimum(away, delta)
-        return np.asarray((near * (away - 0.5 * near)).sum(axis=1))
+        return row_sums(near * (away - 0.5 * near))
 
     return Loss(
         "huber",
@@ -94,7 +95,7 @@ def huber(delta: float = 1.0) -> Loss:
 
 
 def _poisson(scores: Array, y: Target) -> Array:
-    return np.asarray((np.exp(scores) - columns(scores, y) * scores).sum(axis=1))
+    return row_sums(np.exp(scores) - columns(scores, y) * scores)
 
 
 POISSON = Loss(

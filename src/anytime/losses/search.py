@@ -24,6 +24,7 @@ def line_search(
     weight: ArrayLike | None = None,
     *,
     largest: float = 10.0,
+    at_start: float | None = None,
 ) -> tuple[float, float]:
     """The step ``a`` for which ``scores + a direction`` has the least mean loss, and how much less it is.
 
@@ -41,6 +42,8 @@ def line_search(
     largest : float, default=10
         No step is longer, either way: classes that can be told apart perfectly would ask for an infinite one. The gain is that
         of the step as it is.
+    at_start : float, default=None
+        The mean loss of ``scores``, where it is known.
 
     Examples
     --------
@@ -61,14 +64,14 @@ def line_search(
     def slope(step: float) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
             pull = slope_of(scores + step * direction, y) * direction
-            return _known(float(share @ pull.sum(axis=1)), far=np.sign(step) * np.inf)
+            return _known(float((share @ pull).sum()), far=np.sign(step) * np.inf)
 
-    here = value(0.0)
+    here = value(0.0) if at_start is None else at_start
     step = None if loss.step is None else loss.step(scores, direction, y, share)
     if step is None and loss.kinked:
         step = _least(value, slope, here, largest)
     elif step is None:
-        square = float(share @ (direction**2).sum(axis=1))
+        square = float((share @ direction**2).sum())
         flat = (
             _FLAT * (1.0 + abs(here)) * min(1.0, square**0.5)
         )  # a short direction is no reason to stand still
