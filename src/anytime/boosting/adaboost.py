@@ -28,7 +28,12 @@ class EdgeSteps(Objective):
     """
 
     def search(
-        self, scores: Array, direction: Array, largest: float, rows: Rows = slice(None)
+        self,
+        scores: Array,
+        direction: Array,
+        largest: float,
+        rows: Rows = slice(None),
+        value: float | None = None,
     ) -> tuple[float, float]:
         """The step along votes, and how much the mean loss falls by it."""
         scores, direction = scores[rows], direction[rows]
@@ -40,7 +45,8 @@ class EdgeSteps(Objective):
         edge = float(share @ np.einsum("nk,nk->n", pull, direction)) / (vote * mass)
         with np.errstate(divide="ignore"):
             step = float(np.clip(np.arctanh(np.clip(edge, -1.0, 1.0)) / vote, -largest, largest))
-        gain = self.value_of(scores, rows) - self.value_of(scores + step * direction, rows)
+        before = self.value_of(scores, rows) if value is None else value
+        gain = before - self.value_of(scores + step * direction, rows)
         return (step, gain) if gain > 0 else (0.0, 0.0)
 
 

@@ -106,20 +106,20 @@ class CrossFitted(Trainer):
     def _judged(self, candidate: Candidate, target: Array) -> Judged:
         objective, rules = self.objective, self.rules
         h = self._held_out_of([offered[candidate.number].outputs for offered in self._offered])
-        step, improvement = objective.search(self.held_out, h, rules.largest)
+        step, improvement = objective.search(self.held_out, h, rules.largest, value=self.value)
         if step < 0:  # what was fitted to the gradient points away from it where it was held out: noise
             return Judged(candidate, 0.0)
         if rules.selection == "inner":
             norm = objective.inner(h, h) if rules.normalise else 1.0
             improvement = objective.inner(target, h) ** 2 / norm if norm > 0 else 0.0
-        return Judged(candidate, improvement, step)
+        return Judged(candidate, improvement, step, 0.0)  # the gain is known when all copies have moved
 
     def _take(self, best: Judged, target: Array, judged: Sequence[Judged]) -> Step | None:
+        copies = [offered[best.candidate.number] for offered in self._offered]
+        before = self.value
         taken = super()._take(best, target, judged)
         if taken is None:
             return None
-        copies = [offered[best.candidate.number] for offered in self._offered]
-        before = self.value
         self._move_copies([copy.outputs for copy in copies], taken.weights)
         self._offered = []
         known = {field.name: getattr(taken, field.name) for field in fields(taken)}
@@ -131,12 +131,6 @@ class CrossFitted(Trainer):
         assert isinstance(step, CrossFittedStep), "steps of another kind of trainer"
         super()._repeat(step)
         self._move_copies([weak.on(self._table.X) for weak in step.copies], step.weights)
-
-    def _move(self, candidate: Candidate, weights: Array | None) -> Array:
-        value = self.value
-        weights = super()._move(candidate, weights)
-        self.value = value  # of the held-out scores, which move when all copies have
-        return weights
 
     def _move_copies(self, outputs: Sequence[Array], weights: Array) -> None:
         self.copies = [copy + weights[0] * h for copy, h in zip(self.copies, outputs, strict=True)]

@@ -85,11 +85,20 @@ class Objective:
         return float(self.shares(rows) @ np.einsum("nk,nk->n", f[rows], g[rows]))
 
     def search(
-        self, scores: Array, direction: Array, largest: float, rows: Rows = slice(None)
+        self,
+        scores: Array,
+        direction: Array,
+        largest: float,
+        rows: Rows = slice(None),
+        value: float | None = None,
     ) -> tuple[float, float]:
-        """The step along ``direction`` with the least mean loss over some rows, and how much less it is."""
+        """The step along ``direction`` with the least mean loss over some rows, and how much less it is.
+
+        ``value`` is the mean loss of ``scores`` over those rows, where it is known.
+        """
+        weight = self.weight[rows]
         return line_search(
-            self.loss, scores[rows], direction[rows], self.y[rows], self.weight[rows], largest=largest
+            self.loss, scores[rows], direction[rows], self.y[rows], weight, largest=largest, at_start=value
         )
 
     @cached_property

@@ -136,11 +136,12 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A candidate, by how much it improves things, and the step along it where it is known already."""
+    """A candidate, by how much it improves things, and where it is known already the step along it and its gain on all rows."""
 
     candidate: Candidate
     improvement: float
     step: float | None = None
+    gain: float | None = None
 
 
 class Trainer:
@@ -261,8 +262,8 @@ class Trainer:
         if judge_on is ALL:
 
             def on_all(candidate: Candidate) -> Judged:
-                step, gain = objective.search(scores, candidate.outputs, largest)
-                return Judged(candidate, gain, step)
+                step, gain = objective.search(scores, candidate.outputs, largest, value=self.value)
+                return Judged(candidate, gain, step, gain)
 
             return on_all
         before = objective.value(scores, judge_on)
@@ -312,40 +313,39 @@ class Trainer:
 
     def _take(self, best: Judged, target: Array, judged: Sequence[Judged]) -> Step | None:
         """Take a candidate; None where on all rows there is nothing to gain by it."""
-        objective, h, before = self.objective, best.candidate.outputs, self.value
-        weights = None
+        objective, h, weights, gain = self.objective, best.candidate.outputs, None, None
         if self.reweighting is None:
-            step = objective.search(self.scores, h, self.rules.largest)[0] if best.step is None else best.step
+            step, gain = best.step, best.gain
+            if step is None:
+                step, gain = objective.search(self.scores, h, self.rules.largest, value=self.value)
             if step == 0:
                 return None
             weights = np.array([self.rules.learning_rate * step])
-        weights = self._move(best.candidate, weights)
+            if self.rules.learning_rate < 1:
+                gain = None
         norms = objective.inner(target, target) * objective.inner(h, h)
-        taken = Step(
-            candidate=best.candidate.without_outputs(),
-            weights=weights,
-            gain=before - self.value,
-            score=self._score(best),
-            edge=objective.inner(target, h) / float(np.sqrt(norms)) if norms > 0 else 0.0,
-            table=tuple((j.candidate.number, self._score(j), j.candidate.cost) for j in judged),
-        )
+        edge = objective.inner(target, h) / float(np.sqrt(norms)) if norms > 0 else 0.0
+        weights, gain = self._move(best.candidate, weights, gain)
+        table = tuple((j.candidate.number, self._score(j), j.candidate.cost) for j in judged)
+        taken = Step(best.candidate.without_outputs(), weights, gain, self._score(best), edge, table)
         self.steps.append(taken)
         return taken
 
     def _repeat(self, step: Step) -> None:
-        self._move(self.candidates.again(step.candidate, self.scores), step.weights)
+        self._move(self.candidates.again(step.candidate, self.scores), step.weights, step.gain)
         self.steps.append(step)
 
-    def _move(self, candidate: Candidate, weights: Array | None) -> Array:
-        """Add a candidate with these weights, or where all are refitted with the best ones; returns the weights."""
+    def _move(self, candidate: Candidate, weights: Array | None, gain: float | None) -> tuple[Array, float]:
+        """Add a candidate with these weights, or where all are refitted with the best ones; returns weights and gain."""
         if self.reweighting is not None:
-            self.reweighting.add(candidate.outputs, weights)
-            self.scores, self.value = self.reweighting.scores, self.reweighting.value
-            weights = self.reweighting.weights
+            gain = self.reweighting.add(candidate.outputs, weights)
+            weights, self.scores = self.reweighting.weights, self.reweighting.scores
         else:
             assert weights is not None
             self.scores = self.scores + weights[0] * candidate.outputs
-            self.value = self.objective.value(self.scores)
+            if gain is None:
+                gain = self.value - self.objective.value(self.scores)
+        self.value -= gain
         self.candidates.take(candidate)
         self.spent += candidate.cost
-        return weights
+        return weights, gain
