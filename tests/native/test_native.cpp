@@ -15,6 +15,7 @@
 #include "clock.hpp"
 #include "costs.hpp"
 #include "evaluate.hpp"
+#include "filter.hpp"
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
@@ -442,6 +443,60 @@ void test_metered_run() {
   }
 }
 
+// Row by row without a watch, stage by stage under one, and cut short in between: all as the plain walk of
+// the stages whose filter the row passes.
+void test_filtered_run() {
+  Random random(8);
+  for (const int outputs : {1, 3}) {
+    const Arrays arrays = random_arrays(random, {.stages = 12, .trees_per_stage = 2, .outputs = outputs});
+    const Forest forest(arrays.view());
+    const int64_t n = 60;
+    const auto x = random_rows(random, arrays, n);
+    const auto k = static_cast<size_t>(outputs), entries = static_cast<size_t>(n) * k;
+    std::vector<double> threshold(12), start(entries, 0.25), rest(entries);
+    std::vector<uint8_t> is_below(12);
+    for (double& v : threshold) v = below(random, 4) == 0 ? kNan : std::abs(normal(random)) * 3;
+    for (uint8_t& v : is_below) v = below(random, 4) != 0;
+    for (double& v : rest) v = normal(random);
+    for (const bool watched : {false, true}) {
+      State state(forest, n, 12);
+      std::vector<int32_t> worked(static_cast<size_t>(n));
+      std::vector<int64_t> updates(12);
+      const Filter filter{.threshold = threshold,
+                          .below = is_below,
+                          .start = start.data(),
+                          .rest = rest.data(),
+                          .worked = worked.data(),
+                          .updates = updates.data()};
+      CHECK(!run_filtered(forest, state.rows(x), filter, {}, Watch(0.0, nullptr)));
+      CHECK(run_filtered(forest, state.rows(x), filter, {}, watched ? kFar : Watch()));
+      for (size_t i = 0; i < state.done.size(); ++i) {
+        CHECK(state.done[i] == 12);
+        std::vector<int64_t> sums(k);
+        int32_t stages = 0;
+        for (int32_t s = 0; s < 12; ++s) {
+          std::vector<double> scores(k);
+          for (size_t j = 0; j < k; ++j) {
+            const double own = static_cast<double>(sums[j]) * forest.unit();
+            scores[j] = start[i * k + j] + (rest[i * k + j] + own);
+          }
+          std::sort(scores.begin(), scores.end());
+          const double margin = outputs == 1 ? std::abs(scores[0]) : scores[k - 1] - scores[k - 2];
+          const double theta = threshold[static_cast<size_t>(s)];
+          if (!std::isnan(theta) && (margin < theta) != (is_below[static_cast<size_t>(s)] != 0)) continue;
+          const auto more = plain(forest, x.data() + i * static_cast<size_t>(forest.n_features()), s, s + 1);
+          for (size_t j = 0; j < k; ++j) sums[j] += more[j];
+          --updates[static_cast<size_t>(s)];
+          ++stages;
+        }
+        CHECK(std::equal(sums.begin(), sums.end(), state.acc.begin() + static_cast<int64_t>(i * k)));
+        CHECK(worked[i] == stages);
+      }
+      CHECK(updates == std::vector<int64_t>(12));
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -453,6 +508,7 @@ int main() {
   test_doors();
   test_ledger();
   test_metered_run();
+  test_filtered_run();
   test_linear();
   std::puts("native tests passed");
 }
