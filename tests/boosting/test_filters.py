@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from anytime.boosting import SpeedBoostClassifier
 from anytime.boosting.candidates import Projected
 from anytime.boosting.filters import entropy_filters, function_filters, margin_filters
 from anytime.boosting.learners import Table, TreeLearner, blocks_of, scaled
 from anytime.boosting.trainer import Objective, Rules, Trainer
 from anytime.costs import FeatureCosts
+from anytime.curves import curve
+from anytime.datasets import make_patches
 from anytime.losses import LINKS, training_loss
 from anytime.plan import Plan
 from anytime.rules import EntropyRule, FunctionRule, MarginRule
@@ -139,3 +142,26 @@ def test_filters_that_nobody_needs_change_nothing():
     plain, filtered = trained(None, 15)[0], trained(lambda scores, link: [None], 15)[0]
     assert_array_equal(plain.scores, filtered.scores)
     assert_allclose(plain.spent, filtered.spent)
+
+
+@pytest.mark.slow
+def test_filters_reach_the_same_error_at_less_than_half_the_cost_of_a_batch():
+    """Section 6.2: on an imbalanced detection task; the mean number of features per patch is the cost of a batch."""
+    train, test = make_patches(5000, random_state=0), make_patches(20_000, random_state=1)
+    curves = []
+    for filters in (None, margin_filters()):
+        model = SpeedBoostClassifier(
+            method="proj",
+            loss="exponential",
+            learners=[TreeLearner(max_depth=1)],
+            learning_rate=0.3,
+            n_stages=120,
+            filters=filters,
+            validation_fraction=None,
+            random_state=0,
+        ).fit(train.X, train.y)
+        curves.append(curve(model, test.X, test.y, metric="error", meter="realised"))
+    plain, filtered = curves
+    error = plain.at(20.0)
+    assert error < 0.06
+    assert filtered.cost_to_reach(error) < 0.5 * plain.cost_to_reach(error)
