@@ -8,7 +8,7 @@ elsewhere drawn from 1, 5, 20 or a gamma distribution, anew for each split.
 Noise is two standard errors of a difference between two entries: over splits, with the correction of Nadeau and Bengio for
 overlapping training rows, but at least what the test rows alone give.
 
-    python benchmarks/budget_quality.py [--quick] [--data DIR] [--sets a,b] [--entries a,b] [--jobs 2]
+    python benchmarks/budget_quality.py [--quick] [--data DIR] [--sets a,b] [--entries a,b] [--splits 3] [--jobs 2]
 
 Results are written only when all sets and entries are run.
 """
@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the data sets")
     parser.add_argument("--sets", help="comma separated")
     parser.add_argument("--entries", help="comma separated")
+    parser.add_argument("--splits", type=int, default=99, help="of each set, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     options = parser.parse_args()
     if options.data is None:
@@ -199,22 +200,22 @@ def main() -> None:
     names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else SETS)
     entries = options.entries.split(",") if options.entries else list(ENTRIES)
 
-    jobs = [
-        (name, seed) for name in names for seed in range(min(SETS[name].seeds, 2 if options.quick else 99))
-    ]
+    splits = 2 if options.quick else options.splits
+    jobs = [(name, seed) for name in names for seed in range(min(SETS[name].seeds, splits))]
     with parallel_config("loky", n_jobs=options.jobs, inner_max_num_threads=1):
         done = Parallel()(delayed(judged)(*job, entries, options.data) for job in jobs)
     sets = {}
     for name in names:
-        splits = [found for (of, _), found in zip(jobs, done, strict=True) if of == name]
-        sets[name] = summed(splits, share=1 / 3)
+        of_set = [found for (of, _), found in zip(jobs, done, strict=True) if of == name]
+        sets[name] = summed(of_set, share=1 / 3)
     for name, found in sets.items():
         print(name, {entry: round(f["area"], 4) for entry, f in found.items()})
     complete = entries == list(ENTRIES)
     if complete:
         print(verdict(sets))
     if complete and not options.sets and not options.quick:
-        write("budget_quality", {"sets": sets, "verdict": verdict(sets)})
+        n_splits = {name: sum(of == name for of, _ in jobs) for name in names}
+        write("budget_quality", {"splits": n_splits, "sets": sets, "verdict": verdict(sets)})
 
 
 if __name__ == "__main__":

@@ -37,8 +37,14 @@ _FOLDS = (
     (2_000, 5),
     (4_000, 3),
 )  # below so many rows all take their turn in being held out, in so many folds
-_FOLD_NUMBERS = 6_000_000  # rows times columns times outputs, in all folds: a wide table has fewer of them
-_WIDTH = 12  # candidates looked at per purchase: those of most split gain per price
+_SEARCH_WORK = (
+    1e9  # groups x candidates x rows x columns x outputs x folds of a search: with more there are fewer folds
+)
+# With more groups left, not all are looked at, and several are bought at a time, for a share of what is spent together.
+_MANY = 40
+_CHANGE = 0.1
+_MOST_MODELS = 24  # of full strength
+_WIDTH = 12  # candidates looked at then: those of most split gain per price
 
 
 @dataclass(frozen=True)
@@ -149,16 +155,18 @@ class Renewal:
         self.closures = [frozenset(costs.table.closure(g)) for g in range(costs.n_groups)]
         self.groups = [g for g in range(costs.n_groups) if self.members[g].size]
         self._amounts = costs.costs.amounts(costs.prices)
-        grower = replace(
-            booster.grower, max_leaves=min(booster.grower.max_leaves or _QUICK_LEAVES, _QUICK_LEAVES)
-        )
-        self.quick_booster = Booster(replace(grower, n_threads=1), **_QUICK)
+        grower = booster.grower
+        leaves = min(grower.max_leaves or _QUICK_LEAVES, _QUICK_LEAVES)
+        # At so large a rate, leaves of little curvature would go astray without a ridge.
+        quick = replace(grower, max_leaves=leaves, l2=max(grower.l2, 1.0), n_threads=1)
+        self.quick_booster = Booster(quick, **_QUICK)
         self._known: dict[Groups, float] = {}
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
         splits = [(training.train, training.held)]
         if n_folds or not training.held.size:
-            numbers = training.table.X.size * training.base.size
-            splits = training.folds(n_folds or _FOLDS[-1][1])[: max(_FOLD_NUMBERS // numbers, 1)]
+            splits = training.folds(n_folds or _FOLDS[-1][1])
+            work = len(self.groups) * _WIDTH * training.table.X.size * training.base.size
+            splits = splits[: max(int(_SEARCH_WORK / work), 1)]
         self.full = Judge(training.table, training.objective, training.base, splits)
         self.small = self._on_fewer_rows()
 
@@ -232,8 +240,11 @@ class Renewal:
             if free:
                 bought = free
             else:
-                gains = self._gains(owned, ranked[:_WIDTH], loss)
-                bought = [self._best(gains, paid, self.price(owned))]
+                looked_at = ranked if len(left) <= _MANY else ranked[:_WIDTH]
+                gains = self._gains(owned, looked_at, loss)
+                if len(left) > _MANY and max(gains.values()) <= 0:
+                    return [*order, *ranked]
+                bought = self._bundle(gains, paid, self.price(owned))
             order += bought
             left -= set(bought)
             owned = owned | self.closed(bought)
@@ -252,13 +263,23 @@ class Renewal:
         )
         return {g: loss - found for g, found in zip(candidates, together, strict=True)}
 
+    def _bundle(self, gains: dict[int, float], paid: dict[int, float], spent: float) -> list[int]:
+        """The best group; where many are to be bought, also the next best that are small change by now."""
+        bought = [self._best(gains, paid, spent)]
+        if len(paid) <= _MANY:
+            return bought
+        change = _CHANGE * spent - paid[bought[0]]
+        for g in sorted(gains, key=lambda g: (-gains[g] / paid[g], g)):
+            if g != bought[0] and gains[g] > 0 and paid[g] <= change:
+                bought.append(g)
+                change -= paid[g]
+        return bought
+
     def _best(self, gains: dict[int, float], paid: dict[int, float], spent: float) -> int:
         """The group of most gain per price, or a cheaper one where buying it first makes the area smaller."""
 
         def rate(g: int) -> float:
-            return (
-                gains[g] / paid[g] if gains[g] > 0 else gains[g] * paid[g]
-            )  # harm is worse the more it costs
+            return gains[g] / paid[g] if gains[g] > 0 else gains[g] * paid[g]  # harm: worse if it costs more
 
         def saved(g: int, first: int) -> float:
             """Area over the logarithm of cost, of two purchases, that is saved if ``first`` comes before ``g``."""
@@ -300,9 +321,12 @@ class Renewal:
     # ------------------------------------------------------------------ the models
 
     def spaced(self, order: Sequence[int], spacing: float) -> list[Groups]:
-        """The prefixes to make models for: each costs ``spacing`` times the one before; and the last."""
+        """The prefixes to make models for: each costs ``spacing`` times the one before or more; and the last."""
         prefixes = self.prefixes(order)
         chosen, spent = [], 0.0
+        prices = [price for owned in prefixes if (price := self.price(owned)) > 0]
+        if prices:
+            spacing = max(spacing, (prices[-1] / prices[0]) ** (1 / _MOST_MODELS))
         for owned in prefixes:
             if owned is prefixes[-1] or self.price(owned) >= spacing * spent:
                 chosen.append(owned)

@@ -66,7 +66,7 @@ class _SpeedBoost(BoostedModel):
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_rows: int = 20,
-        l2: float = 0.0,
+        l2: float = 1.0,
         spacing: float = 1.2,
         cost_aware: bool = True,
         learners: Any = None,
@@ -238,7 +238,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     max_depth : int or None, default=None
     min_rows : int, default=20
         In a leaf.
-    l2 : float, default=0.0
+    l2 : float, default=1.0
         Added to the curvature of a leaf.
     spacing : float, default=1.2
         "renew": a new model only when what is bought costs so many times what it cost at the last; 1: after every purchase.
