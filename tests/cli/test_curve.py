@@ -23,6 +23,8 @@ def other(folder: Path) -> Path:
         "sick",
         "--costs",
         folder / "prices.yaml",
+        "--model",
+        "hist",
         "--mixed",
         "--trees",
         10,

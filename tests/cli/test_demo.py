@@ -37,8 +37,11 @@ def test_leaves_a_model_prices_a_plot_and_a_report(told: tuple[Path, str]) -> No
     assert names == {"digits.anytime", "costs.yaml", "curve.png", "report.html", "test.csv"}
     assert all(name in said for name in names)
     assert (folder / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert "usual" in (folder / "report.html").read_text()
+    report = (folder / "report.html").read_text()
+    assert "SpeedBoost" in report
+    assert "as usual" in report
     model = at.load(folder / "digits.anytime")
+    assert isinstance(model, at.SpeedBoostClassifier)
     assert at.FeatureCosts.read(folder / "costs.yaml") == model.costs_
 
 

@@ -166,7 +166,7 @@ def test_price_list_that_does_not_fit(folder: Path, tmp_path: Path) -> None:
         (["--nonsense"], "no such option: --nonsense"),
         (["fit"], "missing argument 'DATA'"),
         (["fit", "d.csv"], "missing option"),
-        (["fit", "d.csv", "-t", "y", "-o", "m", "--model", "svm"], "'svm' is not one of 'hist'"),
+        (["fit", "d.csv", "-t", "y", "-o", "m", "--model", "svm"], "'svm' is not one of 'speedboost'"),
         (["fit", "d.csv", "-t", "y", "-o", "m", "--holdout", "2"], "'--holdout'"),
         (["fit", "d.csv", "-t", "y", "-o", "m", "--trees", "many"], "'--trees'"),
         (["predict", "m", "d.csv", "--budget", "-1"], "'--budget'"),

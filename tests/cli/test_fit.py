@@ -20,13 +20,39 @@ def fit(data: Path, target: str, *options: object) -> tuple[at.AnytimeClassifier
 
 
 def test_summary_says_what_is_bought_and_what_it_is_good_for(folder: Path) -> None:
-    _, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml")
+    _, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--model", "hist")
     assert "240 rows, 5 columns: classification, 2 classes, one group per tree" in said
     assert "10 stages; accuracy on the 48 rows kept aside" in said
     lines = {line.split("  ")[0]: line.split() for line in said.splitlines() if line}
     assert lines["draw, blood"][2] == "7.1"  # what a group requires is bought with it
     assert lines["nothing"][1:4] == ["0", "0", "-"]
     assert "95% of the gain costs" in said
+
+
+def test_by_default_groups_are_bought_and_the_model_is_renewed(folder: Path) -> None:
+    model, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml")
+    assert isinstance(model, at.SpeedBoostClassifier)
+    assert model.n_rounds == 10  # --trees
+    assert model.plan_.replaces.all()
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert "one group per tree" not in said
+    costs = [float(line.split()[-3]) for line in said.splitlines() if line.startswith(tuple(model.order_))]
+    assert costs == pytest.approx(model.stage_costs_)
+    table = pd.read_csv(folder / "patients.csv")
+    X, y = table.drop(columns="sick"), table["sick"]
+    assert model.score(X, y) > model.score(X, y, budget=0) + 0.2
+
+
+def test_speedboost_of_the_papers_and_a_miser_by_their_parameters(folder: Path) -> None:
+    data, prices = folder / "patients.csv", ["--costs", folder / "prices.yaml"]
+    adding, _ = fit(data, "sick", *prices, "--set", "method=proj", "--set", "n_stages=7")
+    assert adding.method == "proj"
+    assert adding.plan_.replaces is None
+    assert 1 <= adding.n_stages_ <= 7
+    blind, _ = fit(data, "sick", *prices, "--model", "boosting")
+    miser, _ = fit(data, "sick", *prices, "--model", "boosting", "--set", "penalty=5")
+    assert blind.n_stages_ == 10  # --trees
+    assert miser.stage_costs_[-1] < blind.stage_costs_[-1]
 
 
 def test_with_prices_each_tree_keeps_to_one_group(folder: Path) -> None:
@@ -36,13 +62,16 @@ def test_with_prices_each_tree_keeps_to_one_group(folder: Path) -> None:
 
 
 def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
-    model, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--mixed")
+    model, said = fit(
+        folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--model", "hist", "--mixed"
+    )
     assert max(len(stage.groups) for stage in model.plan_) > 1
     assert "one group per tree" not in said
 
 
 def test_costly_first_answer_is_pointed_out(folder: Path, tmp_path: Path) -> None:
-    command = ["fit", folder / "patients.csv", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime"]
+    data, file = folder / "patients.csv", tmp_path / "m.anytime"
+    command = ["fit", data, "-t", "sick", "--model", "hist", "--trees", 5, "-o", file]
     assert "--one-group-per-tree makes cheaper ones possible" in run(*command).stderr
     assert run(*command, "--one-group-per-tree").stderr == ""
 
@@ -55,7 +84,7 @@ def test_a_tree_may_also_use_what_its_group_requires(folder: Path, tmp_path: Pat
     table = pd.read_csv(folder / "numbers.csv")
     table["y"] = table["age"] * table["ecg"]
     table.to_csv(tmp_path / "d.csv", index=False)
-    model, _ = fit(tmp_path / "d.csv", "y", "--costs", prices)
+    model, _ = fit(tmp_path / "d.csv", "y", "--costs", prices, "--model", "hist")
     assert ("a", "b") in {stage.groups for stage in model.plan_}
 
 
@@ -65,10 +94,21 @@ def test_without_prices_each_column_costs_1_and_is_called_by_its_name(folder: Pa
     assert "cost (columns)" in said
 
 
-@pytest.mark.parametrize("learner", ["hist", "forest", "extra", "boosting", "lightgbm", "xgboost"])
+LEARNERS = {
+    "speedboost": at.SpeedBoostRegressor,
+    "boosting": at.GradientBoostingRegressor,
+    "hist": at.AnytimeRegressor,
+    "forest": at.AnytimeRegressor,
+    "extra": at.AnytimeRegressor,
+    "lightgbm": at.AnytimeRegressor,
+    "xgboost": at.AnytimeRegressor,
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_every_learner_fits_numbers_and_classes(folder: Path, tmp_path: Path, learner: str) -> None:
     model, said = fit(folder / "numbers.csv", "age", "--model", learner)
-    assert isinstance(model, at.AnytimeRegressor)
+    assert isinstance(model, LEARNERS[learner])
     assert "regression" in said
     table = pd.read_csv(folder / "numbers.csv")
     table["age"] = np.where(table["age"] > 60, "old", np.where(table["age"] > 40, "middle", "young"))
@@ -91,7 +131,7 @@ def test_task_can_be_said(tmp_path: Path) -> None:
     pd.DataFrame({"x": np.arange(60.0), "y": np.resize([1, 2, 3], 60)}).to_csv(
         tmp_path / "d.csv", index=False
     )
-    assert isinstance(fit(tmp_path / "d.csv", "y", "--task", "regression")[0], at.AnytimeRegressor)
+    assert isinstance(fit(tmp_path / "d.csv", "y", "--task", "regression")[0], at.SpeedBoostRegressor)
 
 
 def test_budget_is_kept_with_the_model(folder: Path) -> None:
@@ -148,7 +188,7 @@ def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> N
         "fit", folder / "patients.csv", "-t", "sick", "--model", "forest", "-o", tmp_path / "m", code=2
     )
     assert "--model forest needs numbers, but sex, city hold words" in said
-    assert "hist, lightgbm, xgboost" in said
+    assert "speedboost, boosting, hist, lightgbm, xgboost" in said
 
 
 def test_forest_cannot_keep_trees_to_groups(folder: Path, tmp_path: Path) -> None:
@@ -197,19 +237,20 @@ def test_set_gives_parameters_to_a_linear_model(folder: Path, tmp_path: Path) ->
         ("hist", "max_leaf_nodes=2"),
         ("forest", "max_leaf_nodes=2"),
         ("extra", "max_leaf_nodes=2"),
-        ("boosting", "max_leaf_nodes=2"),
+        ("boosting", "max_leaves=2"),
         ("lightgbm", "num_leaves=2"),
         ("xgboost", "max_depth=1"),
     ],
 )
 def test_set_reaches_every_learner(folder: Path, learner: str, setting: str) -> None:
-    """A tree of two leaves looks at one column."""
+    """A tree of two leaves looks at one column, and there is a stage per tree."""
     model, _ = fit(folder / "numbers.csv", "age", "--model", learner, "--set", setting)
     assert {len(stage.groups) for stage in model.plan_} <= {0, 1}
 
 
 def test_set_reads_lists_and_nothing(folder: Path) -> None:
-    model, _ = fit(folder / "numbers.csv", "age", "--set", "monotonic_cst=[1, 0]", "--set", "max_depth=null")
+    settings = ["--set", "monotonic_cst=[1, 0]", "--set", "max_depth=null"]
+    model, _ = fit(folder / "numbers.csv", "age", "--model", "hist", *settings)
     assert model.plan_.n_stages == 10
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,10 +40,11 @@ _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amou
 class Learner(StrEnum):
     """What ``--model`` may be."""
 
+    speedboost = "speedboost"
+    boosting = "boosting"
     hist = "hist"
     forest = "forest"
     extra = "extra"
-    boosting = "boosting"
     lightgbm = "lightgbm"
     xgboost = "xgboost"
     linear = "linear"
@@ -57,12 +59,18 @@ class Task(StrEnum):
 
 
 _CONSTRAINABLE = (Learner.hist, Learner.lightgbm, Learner.xgboost)  # these can keep a tree to some columns
+_OURS = {  # models that are anytime from the start: their room and name
+    Learner.speedboost: ("boosting", "SpeedBoost"),
+    Learner.boosting: ("boosting", "GradientBoosting"),
+    Learner.linear: ("linear", "GroupPursuit"),
+}
+_ROUNDS = {Learner.speedboost: "n_rounds", Learner.boosting: "n_stages", Learner.hist: "max_iter"}
 _OPTIONS = {
     "costs": "costs",
     "budget": "budget",
     "random_state": "seed",
 }  # parameters that --set leaves alone
-_TAKES_WORDS = (Learner.hist, Learner.lightgbm, Learner.xgboost)
+_TAKES_WORDS = (Learner.speedboost, Learner.boosting, *_CONSTRAINABLE)
 
 
 def fit(
@@ -80,8 +88,13 @@ def fit(
         ),
     ] = None,
     model: Annotated[
-        Learner, typer.Option(help="What is trained: trees of some kind, or a linear model.")
-    ] = Learner.hist,
+        Learner,
+        typer.Option(
+            help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
+            "prices. linear: groups of columns by gain per price. Others are scikit-learn's, LightGBM's or XGBoost's trees, put "
+            "into a good order."
+        ),
+    ] = Learner.speedboost,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
     holdout: Annotated[
         float,
@@ -204,12 +217,11 @@ def make_estimator(
     """
     kind = "Classifier" if classify else "Regressor"
     parameters: dict[str, Any] = {"random_state": seed}
-    if model is Learner.linear:
-        from anytime import linear
-
-        return getattr(linear, f"GroupPursuit{kind}")(**parameters)
     if trees is not None:
-        parameters["max_iter" if model is Learner.hist else "n_estimators"] = trees
+        parameters[_ROUNDS.get(model, "n_estimators")] = trees
+    if model in _OURS:
+        room, name = _OURS[model]
+        return getattr(import_module(f"anytime.{room}"), name + kind)(**parameters)
     if model is Learner.lightgbm:
         import lightgbm
 
@@ -234,7 +246,6 @@ def make_estimator(
         Learner.hist: "HistGradientBoosting",
         Learner.forest: "RandomForest",
         Learner.extra: "ExtraTrees",
-        Learner.boosting: "GradientBoosting",
     }
     return getattr(sklearn.ensemble, names[model] + kind)(**parameters)
 
