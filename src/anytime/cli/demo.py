@@ -79,8 +79,8 @@ def _prepare(features: Features, output: Path, quick: bool) -> Digits:
     from anytime.datasets.images import load_digit_images
 
     with step("making the images"):
-        images, y, train, _, test = load_digit_images()
-    split = [rows[::3] if quick else rows for rows in (train, test)]
+        images, y, train, valid, test = load_digit_images()
+    split = [rows[::3] if quick else rows for rows in (np.concatenate([train, valid]), test)]
     _heading(1, "What do features cost on this machine?")
     _say(
         f"{sum(map(len, split)):,} grey images of digits, moved, turned and noisy, and {len(features.names)} ways to "
