@@ -1,5 +1,6 @@
 // The rows of a binned matrix: which columns share a slot, and filling the slots in.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "bins.hpp"
@@ -28,6 +29,56 @@ struct Bundle {
   Bits away;  // rows that are not all at their common bins
 };
 
+// For each of the columns, the rows where it is not at its common bin.
+std::vector<Bits> rows_away(const Cuts& cuts, const std::vector<int32_t>& columns, const double* x,
+                            int64_t n_rows, Team& team) {
+  const auto words = static_cast<size_t>((n_rows + kRowsTogether - 1) / kRowsTogether);
+  std::vector<Bits> away(columns.size(), Bits(words));
+  team.share(static_cast<int64_t>(words), 64, [&](int64_t first, int64_t last) noexcept {
+    uint16_t bins[kRowsTogether];
+    for (int64_t word = first; word < last; ++word) {
+      const int64_t row = word * kRowsTogether, n = std::min(kRowsTogether, n_rows - row);
+      for (size_t c = 0; c < columns.size(); ++c) {
+        cuts.find(columns[c], x + row * cuts.n_columns() + columns[c], cuts.n_columns(), n, bins);
+        uint64_t bits = 0;
+        for (int64_t i = 0; i < n; ++i) bits |= uint64_t{bins[i] != cuts[columns[c]].common} << i;
+        away[c][static_cast<size_t>(word)] = bits;
+      }
+    }
+  });
+  return away;
+}
+
+// Columns that exclude each other together: the fullest first, each to the first bundle that has room for it.
+std::vector<Bundle> bundled(const Cuts& cuts, const std::vector<int32_t>& columns, std::vector<Bits> away) {
+  std::vector<std::pair<int64_t, size_t>> order;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    int64_t count = 0;
+    for (const uint64_t bits : away[c]) count += std::popcount(bits);
+    order.emplace_back(-count, c);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Bundle> bundles;
+  for (const auto& [count, c] : order) {
+    const int32_t more = cuts[columns[c]].n_bins() - 1;
+    Bundle* home = nullptr;
+    for (size_t b = 0, tried = 0; b < bundles.size() && tried < kBundlesTried && home == nullptr; ++b) {
+      if (bundles[b].values + more > kSlotValues) continue;
+      ++tried;
+      if (!overlap(bundles[b].away, away[c])) home = &bundles[b];
+    }
+    if (home == nullptr) {
+      bundles.push_back({.columns = {columns[c]}, .values = 1 + more, .away = std::move(away[c])});
+      continue;
+    }
+    home->columns.push_back(columns[c]);
+    home->values += more;
+    for (size_t i = 0; i < away[c].size(); ++i) home->away[i] |= away[c][i];
+    Bits().swap(away[c]);
+  }
+  return bundles;
+}
+
 }  // namespace
 
 Bins::Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads)
@@ -54,65 +105,20 @@ void Bins::place_columns(const double* x, int threads) {
     const BinColumn& column = (*cuts_)[j];
     if (!column.categorical && column.common_share >= kSparse) sparse.push_back(j);
   }
-  if (sparse.size() < 2) sparse.clear();
-
-  const auto words = static_cast<size_t>((n_rows_ + 63) / 64);
-  std::vector<std::pair<int64_t, int32_t>> order;  // the fullest first
-  std::vector<Bits> away(sparse.size(), Bits(words));
-  std::vector<int64_t> counts(sparse.size());
   Team team(sparse.empty() ? 1 : threads);
-  team.share(static_cast<int64_t>(words), 64, [&](int64_t first, int64_t last) noexcept {
-    uint16_t bins[kRowsTogether];
-    for (int64_t word = first; word < last; ++word) {
-      const int64_t row = word * kRowsTogether, n = std::min(kRowsTogether, n_rows_ - row);
-      for (size_t s = 0; s < sparse.size(); ++s) {
-        cuts_->find(sparse[s], x + row * cuts_->n_columns() + sparse[s], cuts_->n_columns(), n, bins);
-        uint64_t bits = 0;
-        for (int64_t i = 0; i < n; ++i) bits |= uint64_t{bins[i] != (*cuts_)[sparse[s]].common} << i;
-        away[s][static_cast<size_t>(word)] = bits;
-      }
-    }
-  });
-  for (size_t s = 0; s < sparse.size(); ++s) {
-    int64_t count = 0;
-    for (const uint64_t bits : away[s]) count += __builtin_popcountll(bits);
-    order.emplace_back(-count, static_cast<int32_t>(s));
-  }
-  std::sort(order.begin(), order.end());
-
-  std::vector<Bundle> bundles;
-  for (const auto& [count, s] : order) {
-    const int32_t column = sparse[static_cast<size_t>(s)], more = (*cuts_)[column].n_bins() - 1;
-    Bits& rows = away[static_cast<size_t>(s)];
-    Bundle* home = nullptr;
-    for (size_t b = 0, tried = 0; b < bundles.size() && tried < kBundlesTried && home == nullptr; ++b) {
-      if (bundles[b].values + more > kSlotValues) continue;
-      ++tried;
-      if (!overlap(bundles[b].away, rows)) home = &bundles[b];
-    }
-    if (home == nullptr) {
-      bundles.push_back({.columns = {column}, .values = 1 + more, .away = std::move(rows)});
-      continue;
-    }
-    home->columns.push_back(column);
-    home->values += more;
-    for (size_t i = 0; i < words; ++i) home->away[i] |= rows[i];
-    Bits().swap(rows);
-  }
-
-  std::vector<uint8_t> bundled(places_.size());
-  for (const Bundle& bundle : bundles) {
+  std::vector<uint8_t> placed(places_.size());
+  for (const Bundle& bundle : bundled(*cuts_, sparse, rows_away(*cuts_, sparse, x, n_rows_, team))) {
     if (bundle.columns.size() < 2) continue;
     int32_t first = 1;
     for (const int32_t column : bundle.columns) {
       places_[static_cast<size_t>(column)] = {.slot = n_slots(), .first = first};
-      bundled[static_cast<size_t>(column)] = 1;
+      placed[static_cast<size_t>(column)] = 1;
       first += (*cuts_)[column].n_bins() - 1;
     }
     slot_size_.push_back(first);
   }
   for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
-    if (bundled[static_cast<size_t>(j)] != 0) continue;
+    if (placed[static_cast<size_t>(j)] != 0) continue;
     places_[static_cast<size_t>(j)] = {.slot = n_slots(), .first = -1};
     slot_size_.push_back((*cuts_)[j].n_bins());
   }

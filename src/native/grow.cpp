@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "grow_histogram.hpp"
+#include "grow_prices.hpp"
 #include "grow_rows.hpp"
 #include "grow_split.hpp"
 #include "threads.hpp"
@@ -16,59 +17,6 @@ namespace {
 constexpr int64_t kRowsPerThread = 8192, kNumbersPerThread = 16384;
 constexpr size_t kHistogramBytes = size_t{256} << 20;  // kept for subtraction
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-// What the tree has to pay for the columns, given what is bought.
-class Purse {
- public:
-  Purse(const GrowPrices& prices, double penalty, int32_t n_columns)
-      : prices_(prices), penalty_(penalty), bought_(prices.bought.begin(), prices.bought.end()) {
-    fees_.resize(static_cast<size_t>(n_columns));
-    quote();
-  }
-
-  // In units of the impurity.
-  double fee(int32_t column) const noexcept { return fees_[static_cast<size_t>(column)]; }
-  // Whether anything new was bought.
-  bool buy(int32_t column) {
-    if (prices_.table == nullptr) return false;
-    const int64_t before = ticks_;
-    bool any = false;
-    for (const int32_t group : prices_.table->closure(prices_.table->group_of(column))) {
-      uint8_t& has = bought_[static_cast<size_t>(group)];
-      if (has != 0) continue;
-      has = 1;
-      any = true;
-      ticks_ += prices_.table->own_price(group);
-    }
-    if (any) quote();
-    return ticks_ != before;
-  }
-  int64_t ticks() const noexcept { return ticks_; }
-  const std::vector<uint8_t>& bought() const noexcept { return bought_; }
-
- private:
-  void quote() {
-    if (prices_.table == nullptr || penalty_ == 0.0) return;
-    std::vector<double> by_group(static_cast<size_t>(prices_.table->n_groups()));
-    for (int32_t group = 0; group < prices_.table->n_groups(); ++group) {
-      int64_t ticks = 0;
-      for (const int32_t needed : prices_.table->closure(group)) {
-        if (bought_[static_cast<size_t>(needed)] == 0) ticks += prices_.table->own_price(needed);
-      }
-      by_group[static_cast<size_t>(group)] =
-          ticks == 0 ? 0.0 : penalty_ * (static_cast<double>(ticks) * prices_.tick);
-    }
-    for (size_t j = 0; j < fees_.size(); ++j) {
-      fees_[j] = by_group[static_cast<size_t>(prices_.table->group_of(static_cast<int32_t>(j)))];
-    }
-  }
-
-  const GrowPrices& prices_;
-  double penalty_;
-  std::vector<uint8_t> bought_;
-  std::vector<double> fees_;
-  int64_t ticks_ = 0;
-};
 
 // Rows to learn from.
 struct RowList {
@@ -101,7 +49,6 @@ class Grower {
         options_(options),
         team_(team),
         list_(std::move(rows)),
-        moved_(std::make_unique_for_overwrite<int32_t[]>(list_.size)),
         columns_(std::move(columns)),
         rows_(targets, bins.n_rows(), list_.span(), list_.all, !targets.newton && options.l2 == 0.0, team),
         scale_(options.mean_scale ? 1.0 / static_cast<double>(list_.size) : 0.5),
@@ -140,6 +87,8 @@ class Grower {
   std::vector<int64_t> root_total(const Leaf& root);
   void split(size_t at);
   int64_t partition(const Leaf& leaf, int32_t slot);
+  template <class Value>
+  int64_t partition_by(const Leaf& leaf, const Value* values);
   std::vector<int64_t> left_total(const Leaf& parent, const Leaf& left, int32_t slot) const;
   void open_children(Leaf& parent, Leaf& left, Leaf& right);
   void build(Leaf& leaf, int64_t* larger);
@@ -153,8 +102,9 @@ class Grower {
   const Bins& bins_;
   const GrowOptions& options_;
   Team& team_;
-  RowList list_;                      // those of a leaf together
-  std::unique_ptr<int32_t[]> moved_;  // scratch of partition
+  RowList list_;  // those of a leaf together
+  std::unique_ptr<int32_t[]> room_;
+  int32_t* moved_ = nullptr;  // scratch of partition
   std::vector<int32_t> columns_;
   GrowRows rows_;
   double scale_;
@@ -171,6 +121,11 @@ class Grower {
 };
 
 GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
+  moved_ = leaf_of_row.data();  // free until the leaves are known
+  if (list_.size > leaf_of_row.size()) {
+    room_ = std::make_unique_for_overwrite<int32_t[]>(list_.size);
+    moved_ = room_.get();
+  }
   tree_.cuts = bins_.shared_cuts();
   tree_.n_outputs = rows_.channels().n_outputs;
   tree_.nodes.emplace_back();
@@ -210,18 +165,13 @@ GrownTree Grower::grow(std::span<int32_t> leaf_of_row) {
 
 std::vector<int64_t> Grower::sum_rows(std::span<const int32_t> rows) const {
   std::vector<std::vector<int64_t>> parts(team_.size(), std::vector<int64_t>(width()));
-  const auto n = static_cast<int64_t>(rows.size());
-  const size_t n_parts = n < 2 * kRowsPerThread ? 1 : team_.size();
-  const auto sum = [&](size_t part) noexcept {
-    if (part >= n_parts) return;
-    const size_t first = rows.size() * part / n_parts, last = rows.size() * (part + 1) / n_parts;
-    for (size_t i = first; i < last; ++i) rows_.add_to(parts[part].data(), rows[i]);
-  };
-  if (n_parts == 1)
-    sum(0);
-  else
-    team_.run(sum);
-  for (size_t part = 1; part < n_parts; ++part) {
+  const auto n = static_cast<int64_t>(rows.size()), stretches = team_.stretches(n, kRowsPerThread);
+  team_.each(stretches, true, [&](int64_t stretch, size_t part) noexcept {
+    const int64_t last = n * (stretch + 1) / stretches;
+    for (int64_t i = n * stretch / stretches; i < last; ++i)
+      rows_.add_to(parts[part].data(), rows[static_cast<size_t>(i)]);
+  });
+  for (size_t part = 1; part < parts.size(); ++part) {
     for (size_t c = 0; c < width(); ++c) parts[0][c] += parts[part][c];
   }
   return parts[0];
@@ -271,48 +221,53 @@ void Grower::split(size_t at) {
 
 // Rows of the leaf that go left first, both sides in their order; where the right side begins.
 int64_t Grower::partition(const Leaf& leaf, int32_t slot) {
-  const int64_t n = leaf.n_rows();
-  const size_t parts = n < 2 * kRowsPerThread ? 1 : team_.size();
-  std::vector<int64_t> begin(parts), lefts(parts);
+  return bins_.wide() ? partition_by(leaf, bins_.column<uint16_t>(slot))
+                      : partition_by(leaf, bins_.column<uint8_t>(slot));
+}
+
+template <class Value>
+int64_t Grower::partition_by(const Leaf& leaf, const Value* values) {
+  const int64_t n = leaf.n_rows(), stretches = team_.stretches(n, kRowsPerThread);
   int32_t* list = list_.rows.get() + leaf.begin;
-  int32_t* moved = moved_.get() + leaf.begin;
-  const auto sort_part = [&](size_t part, const auto* values) noexcept {
-    const int64_t first = n * static_cast<int64_t>(part) / static_cast<int64_t>(parts);
-    const int64_t last = n * (static_cast<int64_t>(part) + 1) / static_cast<int64_t>(parts);
-    int64_t to_left = first, to_right = first;
-    for (int64_t i = first; i < last; ++i) {
+  int32_t* moved = moved_ + leaf.begin;
+  if (stretches == 1) {
+    int64_t lefts = 0, rights = 0;
+    for (int64_t i = 0; i < n; ++i) {
       const int32_t row = list[i];
       const bool left = side_[values[row]] != 0;
-      list[to_left] = row;
-      moved[to_right] = row;
-      to_left += left;
-      to_right += !left;
+      list[lefts] = row;
+      moved[rights] = row;
+      lefts += left;
+      rights += !left;
     }
-    begin[part] = first;
-    lefts[part] = to_left - first;
-  };
-  const auto work = [&](size_t part) noexcept {
-    if (bins_.wide())
-      sort_part(part, bins_.column<uint16_t>(slot));
-    else
-      sort_part(part, bins_.column<uint8_t>(slot));
-  };
-  if (parts == 1)
-    work(0);
-  else
-    team_.run(work);
-  int64_t at = 0;
-  for (size_t part = 0; part < parts; ++part) {
-    std::copy(list + begin[part], list + begin[part] + lefts[part], list + at);
-    at += lefts[part];
+    std::copy_n(moved, rights, list + lefts);
+    return leaf.begin + lefts;
   }
-  const int64_t middle = leaf.begin + at;
-  for (size_t part = 0; part < parts; ++part) {
-    const int64_t end = part + 1 < parts ? begin[part + 1] : n, rights = end - begin[part] - lefts[part];
-    std::copy_n(moved + begin[part], rights, list + at);
-    at += rights;
-  }
-  return middle;
+  // Each stretch apart, the right ones from its end on backwards; then all to their places.
+  std::vector<int64_t> lefts(static_cast<size_t>(stretches) + 1), rights(lefts.size());
+  const auto begin = [&](int64_t stretch) { return n * stretch / stretches; };
+  team_.each(stretches, true, [&](int64_t stretch, size_t) noexcept {
+    int64_t front = begin(stretch), back = begin(stretch + 1) - 1;
+    for (int64_t i = begin(stretch); i < begin(stretch + 1); ++i) {
+      const int32_t row = list[i];
+      const bool left = side_[values[row]] != 0;
+      moved[left ? front : back] = row;
+      front += left;
+      back -= !left;
+    }
+    lefts[static_cast<size_t>(stretch) + 1] = front - begin(stretch);
+    rights[static_cast<size_t>(stretch) + 1] = begin(stretch + 1) - front;
+  });
+  for (size_t i = 1; i < lefts.size(); ++i) lefts[i] += lefts[i - 1], rights[i] += rights[i - 1];
+  const int64_t middle = lefts.back();
+  team_.each(stretches, true, [&](int64_t stretch, size_t) noexcept {
+    const auto s = static_cast<size_t>(stretch);
+    int32_t* front = moved + begin(stretch);
+    const int64_t to_left = lefts[s + 1] - lefts[s];
+    std::copy_n(front, to_left, list + lefts[s]);
+    std::reverse_copy(front + to_left, moved + begin(stretch + 1), list + middle + rights[s]);
+  });
+  return leaf.begin + middle;
 }
 
 std::vector<int64_t> Grower::left_total(const Leaf& parent, const Leaf& left, int32_t slot) const {

@@ -6,7 +6,7 @@
 namespace anytime {
 namespace {
 
-constexpr int64_t kRowsPerThread = 4096, kNumbersPerThread = 8192;
+constexpr int64_t kRowsPerThread = 2048, kNumbersPerThread = 8192;
 constexpr size_t kAhead = 16;  // rows that are fetched before they are needed
 // Entries from one slot to the next. Not 256: sums of like bins would then stand 4096 bytes apart, where
 // processors take a load for one that waits for a store.
@@ -33,23 +33,24 @@ HistogramPlan::HistogramPlan(const Bins& bins, const GrowRows& rows, const std::
 }
 
 void HistogramPlan::build(std::span<const int32_t> rows, int64_t* histogram, int64_t* larger, Team& team) {
-  const size_t parts = rows.size() < 2 * kRowsPerThread ? 1 : team.size();
+  const auto n = static_cast<int64_t>(rows.size()), stretches = team.stretches(n, kRowsPerThread);
+  const size_t parts = stretches == 1 ? 1 : team.size();
   others_.resize(std::max(others_.size(), size_ * (parts - 1)));
-  const auto sum_part = [&](size_t part) noexcept {
-    int64_t* own = part == 0 ? histogram : others_.data() + (part - 1) * size_;
-    std::memset(own, 0, size_ * sizeof(int64_t));
-    const size_t first = rows.size() * part / parts, last = rows.size() * (part + 1) / parts;
-    add(rows.subspan(first, last - first), own);
-  };
-  if (parts == 1)
-    sum_part(0);
-  else
-    team.run(sum_part);
+  used_.assign(parts, 0);
+  const auto own = [&](size_t part) { return part == 0 ? histogram : others_.data() + (part - 1) * size_; };
+  // Who sums what does not matter: the sums are whole numbers.
+  team.each(stretches, true, [&](int64_t stretch, size_t part) noexcept {
+    if (used_[part] == 0) std::memset(own(part), 0, size_ * sizeof(int64_t));
+    used_[part] = 1;
+    const int64_t first = n * stretch / stretches, last = n * (stretch + 1) / stretches;
+    add(rows.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)), own(part));
+  });
+  if (used_[0] == 0) std::memset(histogram, 0, size_ * sizeof(int64_t));
   if (parts == 1 && larger == nullptr) return;
   team.share(static_cast<int64_t>(size_), kNumbersPerThread, [&](int64_t first, int64_t last) noexcept {
     for (size_t part = 1; part < parts; ++part) {
-      const int64_t* other = others_.data() + (part - 1) * size_;
-      for (int64_t i = first; i < last; ++i) histogram[i] += other[i];
+      const int64_t* other = own(part);
+      for (int64_t i = first; used_[part] != 0 && i < last; ++i) histogram[i] += other[i];
     }
     for (int64_t i = first; larger != nullptr && i < last; ++i) larger[i] -= histogram[i];
   });
