@@ -157,8 +157,12 @@ def fit(
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     if model is Learner.linear and trees is not None:
         raise UsageError("--trees does not go with --model linear, which has none")
-    estimator = make_estimator(model, classify, trees, seed, _constraints(prices, X) if grouped else None)
-    estimator.set_params(**_settings(estimator, settings or []))
+    estimator = make_estimator(model, classify, seed, _constraints(prices, X) if grouped else None)
+    asked = _settings(estimator, settings or [])
+    if trees is not None:
+        adds = model is Learner.speedboost and asked.get("method", "renew") != "renew"
+        asked.setdefault("n_stages" if adds else _ROUNDS.get(model, "n_estimators"), trees)
+    estimator.set_params(**asked)
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)
     _announce(X, answers, classify, grouped)
@@ -202,7 +206,7 @@ def train_model(
 
 
 def make_estimator(
-    model: Learner, classify: bool, trees: int | None, seed: int, constraints: list[list[int]] | None = None
+    model: Learner, classify: bool, seed: int, constraints: list[list[int]] | None = None
 ) -> Any:
     """The estimator that ``--model`` names, with the library's own defaults.
 
@@ -210,15 +214,12 @@ def make_estimator(
     ----------
     model : Learner
     classify : bool
-    trees : int or None
     seed : int
     constraints : list of lists of int or None
         Columns that may stand in one tree together.
     """
     kind = "Classifier" if classify else "Regressor"
     parameters: dict[str, Any] = {"random_state": seed}
-    if trees is not None:
-        parameters[_ROUNDS.get(model, "n_estimators")] = trees
     if model in _OURS:
         room, name = _OURS[model]
         return getattr(import_module(f"anytime.{room}"), name + kind)(**parameters)
