@@ -356,9 +356,11 @@ def loss_derivatives(
     scores: NDArray[np.float64],
     y: NDArray[np.float64],
     weight: NDArray[np.float64] | None,
+    gradient: NDArray[np.float32],
+    hessian: NDArray[np.float32],
     threads: int,
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """First and second derivatives by the scores (n, K), of shape (K, n) each."""
+) -> None:
+    """First and second derivatives by the scores (n, K), written to ``gradient`` and ``hessian`` (K, n)."""
 
 def update_scores(
     scores: NDArray[np.float64],

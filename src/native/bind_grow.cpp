@@ -253,6 +253,15 @@ void bind_tree(nb::module_& m) {
         "bought"_a.noconvert().none(), "options"_a, "Grow one tree.");
 }
 
+template <class T>
+using AnyLayout = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+
+template <class T>
+Scores<T> scores_of(const AnyLayout<T>& array) {
+  return {array.data(), static_cast<int64_t>(array.shape(0)), static_cast<int32_t>(array.shape(1)),
+          array.stride(0), array.stride(1)};
+}
+
 StepLoss loss_named(const std::string& name) {
   if (name == "squared") return StepLoss::kSquared;
   if (name == "logistic") return StepLoss::kLogistic;
@@ -264,36 +273,34 @@ StepLoss loss_named(const std::string& name) {
 void bind_steps(nb::module_& m) {
   m.def(
       "loss_derivatives",
-      [](const std::string& kind, Matrix<const double> scores, AnyArray y,
-         std::optional<Vector<const double>> weight, int threads) {
+      [](const std::string& kind, AnyLayout<const double> scores, AnyArray y,
+         std::optional<Vector<const double>> weight, Matrix<float> gradient, Matrix<float> hessian,
+         int threads) {
         const StepLoss loss = loss_named(kind);
         const size_t n = scores.shape(0), k = scores.shape(1);
         check_length(y.size(), loss == StepLoss::kSoftmax ? n : n * k, "y");
         if (weight) check_length(weight->size(), n, "weight");
         if (y.dtype() != nb::dtype<double>()) throw std::invalid_argument("y must be of float64");
         const auto* labels = static_cast<const double*>(y.data());
-        float *gradient, *hessian;
-        nb::object first = new_array<float>({k, n}, &gradient), second = new_array<float>({k, n}, &hessian);
-        {
-          const nb::gil_scoped_release unlocked;
-          loss_derivatives(loss, scores.data(), static_cast<int64_t>(n), static_cast<int32_t>(k), labels,
-                           weight ? weight->data() : nullptr, gradient, hessian, threads);
-        }
-        return nb::make_tuple(first, second);
+        check_length(gradient.size(), n * k, "gradient");
+        check_length(hessian.size(), n * k, "hessian");
+        const nb::gil_scoped_release unlocked;
+        loss_derivatives(loss, scores_of(scores), labels, weight ? weight->data() : nullptr, gradient.data(),
+                         hessian.data(), threads);
       },
-      "kind"_a, "scores"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(), "threads"_a,
-      "First and second derivatives by the scores, (K, n) of float32 each.");
+      "kind"_a, "scores"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
+      "gradient"_a.noconvert(), "hessian"_a.noconvert(), "threads"_a,
+      "First and second derivatives by the scores, written to (K, n) arrays.");
   m.def(
       "update_scores",
-      [](Matrix<double> scores, Vector<const int32_t> leaf, Matrix<const double> values, double rate,
+      [](AnyLayout<double> scores, Vector<const int32_t> leaf, Matrix<const double> values, double rate,
          int32_t output, int threads) {
         check_length(leaf.size(), scores.shape(0), "leaf");
         check_length(values.shape(1), output < 0 ? scores.shape(1) : 1, "a row of values");
         if (output >= static_cast<int32_t>(scores.shape(1))) throw std::invalid_argument("no such output");
         const nb::gil_scoped_release unlocked;
-        update_scores(scores.data(), static_cast<int64_t>(scores.shape(0)),
-                      static_cast<int32_t>(scores.shape(1)), leaf.data(),
-                      static_cast<int64_t>(values.shape(0)), values.data(), rate, output, threads);
+        update_scores(scores_of(scores), leaf.data(), static_cast<int64_t>(values.shape(0)), values.data(),
+                      rate, output, threads);
       },
       "scores"_a.noconvert(), "leaf"_a.noconvert(), "values"_a.noconvert(), "rate"_a, "output"_a, "threads"_a,
       "scores[:, output] += rate * values[leaf], in place; every output when output is -1.");

@@ -39,6 +39,7 @@ class HistogramPlan {
   std::vector<int64_t> first_;  // by slot
   bool even_ = false;           // every slot is summed, and all have the same room
   size_t size_ = 0;
+  std::vector<uint8_t> used_;    // by thread
   std::vector<int64_t> others_;  // histograms of all threads but the first
 };
 

@@ -79,9 +79,7 @@ ANYTIME_WIDE void softmax(double* scores, int32_t n_outputs) noexcept {
 
 struct Derivatives {
   StepLoss loss;
-  const double* scores;
-  int64_t n;
-  int32_t n_outputs;
+  const Scores<const double>& scores;
   const double *labels, *weight;
   float *gradient, *hessian;
 
@@ -90,12 +88,14 @@ struct Derivatives {
 };
 
 void Derivatives::block(int64_t first, int64_t count, double* room) const noexcept {
+  const int64_t n = scores.n;
+  const int32_t n_outputs = scores.n_outputs;
   double w[kBlock], y[kBlock] = {};
   for (int64_t i = 0; i < kBlock; ++i) w[i] = weight != nullptr && i < count ? weight[first + i] : 1.0;
   for (int32_t k = 0; k < n_outputs; ++k) {
-    for (int64_t i = 0; i < kBlock; ++i) {
-      room[k * kBlock + i] = scores[(first + std::min(i, count - 1)) * n_outputs + k];
-    }
+    const double* from = scores.at + first * scores.row_step + k * scores.output_step;
+    for (int64_t i = 0; i < count; ++i) room[k * kBlock + i] = from[i * scores.row_step];
+    std::fill(room + k * kBlock + count, room + (k + 1) * kBlock, 0.0);
   }
   if (loss == StepLoss::kSoftmax) softmax(room, n_outputs);
   const double factor = static_cast<double>(n_outputs) / std::max(1, n_outputs - 1);
@@ -123,13 +123,15 @@ void Derivatives::block(int64_t first, int64_t count, double* room) const noexce
 
 }  // namespace
 
-void loss_derivatives(StepLoss loss, const double* scores, int64_t n, int32_t n_outputs, const double* labels,
+void loss_derivatives(StepLoss loss, const Scores<const double>& scores, const double* labels,
                       const double* weight, float* gradient, float* hessian, int threads) {
+  const int64_t n = scores.n;
+  const int32_t n_outputs = scores.n_outputs;
   for (int64_t i = 0; loss == StepLoss::kSoftmax && i < n; ++i) {
     if (!(labels[i] >= 0.0 && labels[i] < n_outputs))
       throw std::invalid_argument("y holds a class that has no score");
   }
-  const Derivatives at{loss, scores, n, n_outputs, labels, weight, gradient, hessian};
+  const Derivatives at{loss, scores, labels, weight, gradient, hessian};
   Team team(n < 2 * kRowsPerThread ? 1 : threads);
   const size_t width = static_cast<size_t>(n_outputs) * kBlock;
   std::vector<double> rooms(team.size() * width);
@@ -140,8 +142,9 @@ void loss_derivatives(StepLoss loss, const double* scores, int64_t n, int32_t n_
   });
 }
 
-void update_scores(double* scores, int64_t n, int32_t n_outputs, const int32_t* leaf, int64_t n_leaves,
-                   const double* values, double rate, int32_t output, int threads) {
+void update_scores(const Scores<double>& scores, const int32_t* leaf, int64_t n_leaves, const double* values,
+                   double rate, int32_t output, int threads) {
+  const int64_t n = scores.n;
   Team team(n < 2 * kRowsPerThread ? 1 : threads);
   std::atomic<bool> bad{false};
   team.share(n, kRowsPerThread, [&](int64_t first, int64_t last) noexcept {
@@ -150,14 +153,12 @@ void update_scores(double* scores, int64_t n, int32_t n_outputs, const int32_t* 
     if (first < last && most >= n_leaves) bad = true;
   });
   if (bad) throw std::invalid_argument("leaf holds a number that is no leaf");
+  const int32_t width = output < 0 ? scores.n_outputs : 1;
   team.share(n, kRowsPerThread, [&](int64_t first, int64_t last) noexcept {
-    for (int64_t i = first; i < last; ++i) {
-      if (output >= 0) {
-        scores[i * n_outputs + output] += rate * values[leaf[i]];
-        continue;
-      }
-      const double* value = values + int64_t{leaf[i]} * n_outputs;
-      for (int32_t k = 0; k < n_outputs; ++k) scores[i * n_outputs + k] += rate * value[k];
+    for (int32_t k = 0; k < width; ++k) {
+      double* to = scores.at + (output < 0 ? k : output) * scores.output_step;
+      for (int64_t i = first; i < last; ++i)
+        to[i * scores.row_step] += rate * values[int64_t{leaf[i]} * width + k];
     }
   });
 }

@@ -509,6 +509,7 @@ int main() {
   test_ledger();
   test_metered_run();
   test_filtered_run();
+  test_grow();
   test_linear();
   std::puts("native tests passed");
 }

@@ -222,7 +222,13 @@ class GrownTree:
         return self._native.leaf_of(data.native, self._n_threads)
 
 
-def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeArrays:
+def join(
+    trees: Sequence[TreeArrays],
+    stages: ArrayLike | None = None,
+    *,
+    outputs: ArrayLike | None = None,
+    n_outputs: int | None = None,
+) -> TreeArrays:
     """One forest out of several, in their order.
 
     Parameters
@@ -231,6 +237,10 @@ def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeAr
         With the same number of outputs and columns.
     stages : (S,) int, default=None
         Trees per stage; None: one.
+    outputs : (T,) int, default=None
+        For trees of one output: the output of the forest that each adds to.
+    n_outputs : int, default=None
+        How many outputs the forest has when ``outputs`` are given; None: the largest of them and one.
     """
     if not trees:
         raise ValueError("there are no trees to join")
@@ -241,6 +251,19 @@ def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeAr
     per_stage = np.ones(n_trees, np.int64) if stages is None else np.asarray(stages, dtype=np.int64)
     if per_stage.sum() != n_trees:
         raise ValueError(f"stages has room for {per_stage.sum()} trees, there are {n_trees}")
+    tree_output = np.concatenate([t.tree_output for t in trees])
+    total = trees[0].n_outputs
+    if outputs is not None:
+        tree_output = np.asarray(outputs, dtype=np.int32)
+        total = int(tree_output.max()) + 1 if n_outputs is None else n_outputs
+        if (
+            trees[0].n_outputs != 1
+            or tree_output.shape != (n_trees,)
+            or not (0 <= tree_output.min() <= tree_output.max() < total)
+        ):
+            raise ValueError(
+                f"outputs must name one of {total} outputs for each of {n_trees} trees of one output"
+            )
     sets = np.cumsum([0] + [t.category_start.size - 1 for t in trees])
     joined: dict[str, Any] = {
         "tree_start": _stacked([t.tree_start for t in trees]),
@@ -250,7 +273,8 @@ def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeAr
             [np.where(t.category_set < 0, -1, t.category_set + s) for t, s in zip(trees, sets, strict=False)],
             dtype=np.int32,
         ),
-        "n_outputs": trees[0].n_outputs,
+        "tree_output": tree_output,
+        "n_outputs": total,
         "n_features": trees[0].n_features,
         "float32_input": trees[0].float32_input,
     }
@@ -275,6 +299,7 @@ def loss_derivatives(
     y: ArrayLike,
     weight: ArrayLike | None = None,
     *,
+    out: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
     n_threads: int = 1,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """First and second derivatives of a loss by the scores, (n, K) of float32 each, columns contiguous.
@@ -284,9 +309,12 @@ def loss_derivatives(
     kind : {"squared", "logistic", "softmax"}
         ``1/2 (s - y)^2``, ``log(1 + exp(s)) - y s``, ``log sum_k exp(s_k) - s_y``.
     scores : (n, K) float64
+        Any layout; with ``order="F"`` the scores of an output stand side by side, which is faster.
     y : (n,) or (n, K)
         Targets; 0 or 1; classes 0..K-1.
     weight : (n,), default=None
+    out : pair of arrays, default=None
+        What an earlier call returned, to be overwritten.
 
     Notes
     -----
@@ -295,8 +323,11 @@ def loss_derivatives(
     """
     targets = np.ascontiguousarray(y, dtype=np.float64)
     weights = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-    gradient, hessian = _native.loss_derivatives(kind, scores, targets, weights, n_threads)
-    return gradient.T, hessian.T
+    if out is None:
+        n, n_outputs = scores.shape
+        out = np.empty((n_outputs, n), np.float32).T, np.empty((n_outputs, n), np.float32).T
+    _native.loss_derivatives(kind, scores, targets, weights, out[0].T, out[1].T, n_threads)
+    return out
 
 
 def update_scores(
