@@ -1,7 +1,7 @@
-"""Boosting on gradients at held-out scores: early steps then do not use up the residual by fitting its noise.
+"""Boosting chosen at held-out scores: early steps then do not use up the residual by fitting its noise.
 
 Stacked functional gradient descent (Grubb, *Anytime Prediction*, Algorithm 3.3, seed 003), where stacking protected learners that
-read earlier predictions. Here it protects the gradient, which is made of earlier predictions, and the choice by gain per cost.
+read earlier predictions. Here it protects the step and the choice by gain per cost.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ class CrossFitted(Trainer):
         Without filters.
     n_folds : int, default=5
         Rows of a query are in the same fold.
-    gradient_at : {"held_out", "own"}, default="held_out"
-        The scores at which the gradient that is fitted to all rows is taken. "own": those of the predictor that is kept.
+    gradient_at : {"own", "held_out"}, default="own"
+        The scores at which the gradient that is fitted to all rows is taken: those of the predictor that is kept, or, as in
+        Algorithm 3.3, the held-out ones. These lag behind, so that the predictor that is kept goes too far: its loss on new rows
+        can rise while that of the held-out scores falls.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class CrossFitted(Trainer):
         steps: Sequence[Step] = (),
         *,
         n_folds: int = 5,
-        gradient_at: Literal["held_out", "own"] = "held_out",
+        gradient_at: Literal["own", "held_out"] = "own",
     ) -> None:
         if rules.reweight != "last" or rules.holdout is not None or candidates.filters is not None:
             raise ValueError("cross-fitting needs reweight='last', no holdout and no filters")
@@ -99,11 +101,9 @@ class CrossFitted(Trainer):
             }
             for k, copy in enumerate(self.copies)
         ]
-        return [
-            self._judged(c, target) for c in kept if all(c.number in offered for offered in self._offered)
-        ]
+        return [self._judged(c) for c in kept if all(c.number in offered for offered in self._offered)]
 
-    def _judged(self, candidate: Candidate, target: Array) -> Judged:
+    def _judged(self, candidate: Candidate) -> Judged:
         objective, rules = self.objective, self.rules
         h = self._held_out_of([offered[candidate.number].outputs for offered in self._offered])
         step, improvement = objective.search(self.held_out, h, rules.largest, value=self.value)
@@ -111,7 +111,8 @@ class CrossFitted(Trainer):
             return Judged(candidate, 0.0)
         if rules.selection == "inner":
             norm = objective.inner(h, h) if rules.normalise else 1.0
-            improvement = objective.inner(target, h) ** 2 / norm if norm > 0 else 0.0
+            pull = objective.residual(self.held_out)
+            improvement = objective.inner(pull, h) ** 2 / norm if norm > 0 else 0.0
         return Judged(candidate, improvement, step, 0.0)  # the gain is known when all copies have moved
 
     def _take(self, best: Judged, target: Array, judged: Sequence[Judged]) -> Step | None:
