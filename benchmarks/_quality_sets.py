@@ -170,7 +170,6 @@ SETS: dict[str, DataSet] = {
     "pima": DataSet(_named("pima"), _own, seeds=6),
     "thyroid": DataSet(_named("thyroid"), _own),
     "graphs-2015": DataSet(_named("GRAPHS-2015"), _own),
-    "ranking": DataSet(_ranking, _own, rows=4000),
     "pendigits": DataSet(_named("pendigits"), _drawn(*_LEVELS)),
     "letter": DataSet(_named("letter"), _drawn(*_LEVELS), rows=8000),
     "satimage": DataSet(_named("satimage"), _singly(*_LEVELS)),
@@ -190,4 +189,5 @@ SETS: dict[str, DataSet] = {
     "wine-quality": DataSet(_float_target(_named("wine-quality")), _drawn()),
     "cpu": DataSet(_float_target(_named("cpu-act")), _drawn()),
     "pol": DataSet(_float_target(_named("pol")), _drawn(*_LEVELS)),
+    "ranking": DataSet(_ranking, _own, rows=4000),
 }  # fmt: skip

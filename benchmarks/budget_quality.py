@@ -9,6 +9,7 @@ Noise is two standard errors of a difference between two entries: over splits, w
 overlapping training rows, but at least what the test rows alone give.
 
     python benchmarks/budget_quality.py [--quick] [--data DIR] [--sets a,b] [--entries a,b] [--splits 3] [--jobs 2]
+        [--keep DIR]
 
 Results are written only when all sets and entries are run.
 """
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,8 +108,12 @@ ENTRIES: dict[str, Entry] = {
 # ---------------------------------------------------------------------- one split
 
 
-def judged(name: str, seed: int, entries: list[str], folder: str) -> dict[str, dict[str, Any]]:
+def judged(
+    name: str, seed: int, entries: list[str], folder: str, kept: Path | None
+) -> dict[str, dict[str, Any]]:
     """Of each entry: loss at each budget, area of each test row, seconds of computation to learn and answer."""
+    if kept is not None and (known := kept / f"{name}-{seed}.pickle").exists():
+        return dict(pickle.loads(known.read_bytes()))
     problem = SETS[name].problem(folder, seed)
     weight = np.ones(N_BUDGETS)
     weight[[0, -1]] = 0.5  # trapezoids
@@ -126,6 +133,8 @@ def judged(name: str, seed: int, entries: list[str], folder: str) -> dict[str, d
             f"{name} {seed}: {entry} {found[entry]['rows'].mean():.4f}, {found[entry]['seconds']:.1f} s",
             flush=True,
         )
+    if kept is not None:
+        known.write_bytes(pickle.dumps(found))
     return found
 
 
@@ -194,6 +203,7 @@ def main() -> None:
     parser.add_argument("--entries", help="comma separated")
     parser.add_argument("--splits", type=int, default=99, help="of each set, at most")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--keep", type=Path, help="folder to keep finished splits in: a run can then go on")
     options = parser.parse_args()
     if options.data is None:
         parser.error("name the folder of the data sets: --data DIR, or ANYTIME_DATA")
@@ -203,7 +213,7 @@ def main() -> None:
     splits = 2 if options.quick else options.splits
     jobs = [(name, seed) for name in names for seed in range(min(SETS[name].seeds, splits))]
     with parallel_config("loky", n_jobs=options.jobs, inner_max_num_threads=1):
-        done = Parallel()(delayed(judged)(*job, entries, options.data) for job in jobs)
+        done = Parallel()(delayed(judged)(*job, entries, options.data, options.keep) for job in jobs)
     sets = {}
     for name in names:
         of_set = [found for (of, _), found in zip(jobs, done, strict=True) if of == name]
