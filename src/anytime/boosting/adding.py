@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from anytime.boosting.filters import Filters
 from anytime.boosting.learners import Learner, Table, TreeLearner, blocks_of, scaled
 from anytime.boosting.objective import Objective
 from anytime.boosting.trainer import Rules, Step, Trainer
+from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
 __all__ = ["Adding", "competing_trees"]
@@ -62,7 +65,7 @@ class Adding:
     learners : sequence of Learner
     filters : callable or None
     folds : int or None
-        Learn from gradients at cross-fitted scores, with so many folds.
+        Choose and weigh steps at cross-fitted scores, with so many folds.
     """
 
     def __init__(
@@ -117,6 +120,24 @@ class Adding:
             clock.tell(
                 f"stage {len(steps)} of {n_stages}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}"
             )
+
+    def take_up(self, training: Training, rules: Rules) -> None:
+        """Make sure that a further ``run`` is for the same rows and by the same rules; its time begins now."""
+        known = self.training
+        same = (
+            rules == self.rules
+            and np.array_equal(training.table.X, known.table.X, equal_nan=True)
+            and np.array_equal(training.objective.y, known.objective.y)
+            and np.array_equal(training.objective.weight, known.objective.weight)
+        )
+        if not same:
+            raise ValueError(
+                "warm_start goes on with the same rows, targets, weights and method; set it to False to learn anew"
+            )
+        self.training = replace(known, clock=training.clock)
+
+    def __reduce__(self) -> Any:
+        return type(None), ()  # a pickle does not hold it: it is as large as the training rows
 
     @property
     def plan(self) -> Plan:
@@ -178,8 +199,6 @@ class _HeldOut:
         self.losses.append(self.loss(self.scores, self.y, self.weight))
 
     def _passing(self, step: Step) -> NDArray[np.bool_]:
-        from anytime.losses import LINKS
-
         assert step.candidate.rule is not None
         return step.candidate.rule.holds(self.X, self.scores, LINKS[self.link])
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from anytime.boosting.learners import Table
 from anytime.boosting.objective import Objective
 from anytime.costs import BoundCosts
-from anytime.estimator import ClassifierFace
+from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoostedModel", "Clock", "Training", "positive_integer"]
 
+_BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 positive_integer = Interval(Integral, 1, None, closed="left")
 JOBS = [Interval(Integral, None, -1, closed="right"), positive_integer, None]
 
@@ -158,19 +159,27 @@ class BoostedModel(ColumnModel):
 
     def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None) -> Training:
         X, y = self._read_rows(X, y)
+        y = self._checked_targets(y)
+        query = None if qid is None else column_or_1d(qid)
+        check_consistent_length(X, y, query)
         weight = None if sample_weight is None else checked_weights(sample_weight, X)
-        targets = self._targets(y)
-        query = None if qid is None else np.unique(column_or_1d(qid), return_inverse=True)[1]
-        check_consistent_length(X, targets, query)
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
-            X, targets, weight = X[present], targets[present], weight[present]
+            X, y, weight = X[present], y[present], weight[present]
             query = None if query is None else query[present]
-            self._check_targets(targets)
+        targets = self._targets(y)
+        query = None if query is None else np.unique(query, return_inverse=True)[1]
+        if query is not None and not query.any():  # a single query has to be torn, or nothing could be judged
+            query = None
         costs = self._bound_costs()
         loss = self._loss(targets)
         random = check_random_state(self.random_state)
         if loss.ranks:
+            if not ((targets >= 0) & (targets <= _BEST_GRADE)).all():
+                raise ValueError(
+                    f"grades must be numbers from 0 to {_BEST_GRADE}, as a grade counts 2^grade - 1; y has "
+                    f"{targets.min():g} to {targets.max():g}"
+                )
             queries = np.zeros(len(targets)) if query is None else query
             targets = np.column_stack([targets, queries])
         objective = Objective(loss, targets, weight)
@@ -190,7 +199,7 @@ class BoostedModel(ColumnModel):
             held=held,
             query=query,
             random=random,
-            clock=Clock(getattr(self, "time_budget", None), int(getattr(self, "verbose", 0))),
+            clock=Clock(self.time_budget, int(self.verbose)),
         )
 
     def _split(
@@ -201,7 +210,7 @@ class BoostedModel(ColumnModel):
         random: np.random.RandomState,
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to learn from and to judge on; whole queries where there are some."""
-        fraction = getattr(self, "validation_fraction", None)
+        fraction = self.validation_fraction
         if query is not None:
             drawn = random.permutation(int(query.max()) + 1)
             aside = np.isin(query, drawn[: int((fraction or 0.0) * drawn.size)])
@@ -260,21 +269,24 @@ class BoostedModel(ColumnModel):
 
     # ------------------------------------------------------------------ targets
 
-    def _targets(self, y: Any) -> NDArray[Any]:
+    def _checked_targets(self, y: Any) -> NDArray[Any]:
+        """One target per row, or for a regressor several."""
         if isinstance(self, ClassifierFace):
             y = column_or_1d(y, warn=True)
             check_classification_targets(y)
-            self.classes_, numbers = np.unique(y, return_inverse=True)
-            self._check_targets(numbers)
-            return np.asarray(numbers, dtype=np.intp)
+            return np.asarray(y)
         targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        return np.asarray(
-            targets if targets.ndim == 2 and targets.shape[1] > 1 else column_or_1d(targets, warn=True)
-        )
+        several = isinstance(self, RegressorFace) and targets.ndim == 2 and targets.shape[1] > 1
+        return np.asarray(targets if several else column_or_1d(targets, warn=True))
 
-    def _check_targets(self, targets: NDArray[Any]) -> None:
-        if isinstance(self, ClassifierFace) and np.unique(targets).size < 2:
+    def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Targets as losses read them: for a classifier, numbers of classes."""
+        if not isinstance(self, ClassifierFace):
+            return y
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
             raise ValueError("y has one class only; a classifier needs at least 2 classes")
+        return np.asarray(numbers, dtype=np.intp)
 
     def _loss(self, targets: NDArray[Any]) -> Loss:
         named = self.loss
@@ -283,9 +295,10 @@ class BoostedModel(ColumnModel):
             if isinstance(self, ClassifierFace):
                 named = "logistic" if len(self.classes_) == 2 else "multinomial"
         loss = training_loss(named)
-        if LINKS[loss.link].classifies != isinstance(self, ClassifierFace):
-            kind = "a classifier" if isinstance(self, ClassifierFace) else "a regressor"
-            raise ValueError(f"the loss {loss.name!r} is not one for {kind}")
+        kinds = {ClassifierFace: "classifier", RegressorFace: "regressor"}
+        kind = next((kind for face, kind in kinds.items() if isinstance(self, face)), "ranker")
+        if LINKS[loss.link].classifies != (kind == "classifier") or (loss.ranks and kind != "ranker"):
+            raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
         if isinstance(self, ClassifierFace) and loss.link == "logistic" and len(self.classes_) > 2:
             raise ValueError(f"the loss {loss.name!r} is for 2 classes, but y has {len(self.classes_)}")
         return loss

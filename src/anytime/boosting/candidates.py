@@ -138,6 +138,11 @@ class Projected:
     ) -> None:
         if not learners:
             raise ValueError("there must be at least one learner")
+        for learner in learners:
+            if not hasattr(learner, "fit"):
+                raise TypeError(
+                    f"{learner!r} is no learner: it has no fit(task); see anytime.boosting.learners"
+                )
         if not step_cost > 0:
             raise ValueError(f"step_cost must be positive, not {step_cost}: what costs nothing has no rate")
         self.learners, self.table, self.weight, self.costs = list(learners), table, weight, costs

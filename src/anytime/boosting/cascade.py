@@ -146,13 +146,14 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_targets(self, targets: NDArray[Any]) -> None:
-        super()._check_targets(targets)
+    def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        targets = super()._targets(y)
         if len(self.classes_) > 2:
             raise ValueError(
                 f"Only binary classification is supported. y has {len(self.classes_)} classes, but a cascade "
                 "tells one class, the second, from one other"
             )
+        return targets
 
     def _loss(self, targets: NDArray[Any]) -> Loss:
         return training_loss("exponential")

@@ -28,7 +28,8 @@ def derivatives(
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
     """(n, K) gradient and diagonal of the Hessian of each row's loss, times the weight that it was given.
 
-    A loss without a Hessian is taken to curve as much as it can (its smoothness, or 1): steps are then gradient steps.
+    A loss without a Hessian is taken to curve the same everywhere; both are then divided by that curvature, so that a row counts
+    as 1 in the ridge and the least weight of a leaf.
     """
     loss, y = objective.loss, objective.y
     even = np.ptp(objective.weight) == 0
@@ -37,7 +38,7 @@ def derivatives(
         return loss_derivatives(_NATIVE[loss.name], scores, y, weight, n_threads=n_threads)
     gradient = loss.required_gradient()(scores, y)
     if loss.hessian is None:
-        curvature = np.full(gradient.shape, 1.0 if loss.smoothness is None else loss.smoothness)
+        gradient, curvature = gradient / objective.curvature(scores), np.ones_like(gradient)
     else:
         curvature = loss.hessian(scores, y)
     if weight is None:

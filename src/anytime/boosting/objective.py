@@ -80,6 +80,16 @@ class Objective:
         """(n, K) the negative gradient."""
         return np.negative(self.loss.required_gradient()(scores, self.y))
 
+    def curvature(self, scores: Array) -> float:
+        """How much the loss bends as a whole, where it has no second derivative to say so.
+
+        As a parabola that falls to 0 from the value here with the slope here (Polyak's rule): it is 1 for squares, and never
+        more than the smoothness of a loss that is nowhere negative. So steps go with the scale of the targets.
+        """
+        value, pull = self.value(scores), self.residual(scores)
+        square = self.inner(pull, pull)
+        return square / (2.0 * value) if value > 0 and square > 0 else (self.loss.smoothness or 1.0)
+
     def inner(self, f: Array, g: Array, rows: Rows = slice(None)) -> float:
         """Inner product of two functions given by their values on the rows."""
         return float(self.shares(rows) @ np.einsum("nk,nk->n", f[rows], g[rows]))
@@ -108,16 +118,22 @@ class Objective:
             return np.arange(len(self))
         return np.unique(self.y[:, 1], return_inverse=True)[1].reshape(-1)
 
+    def _n_units(self) -> int:
+        n_units = int(self.units.max()) + 1
+        if n_units < 2:
+            raise ValueError("there is one row only, or for a ranking one query: none can be held out")
+        return n_units
+
     def folds(self, n_folds: int, random: np.random.RandomState) -> NDArray[np.intp]:
         """(n,) a fold for each row: as many units in each, up to one."""
-        n_units = int(self.units.max()) + 1
+        n_units = self._n_units()
         if not 2 <= n_folds <= n_units:
             raise ValueError(f"there must be 2 to {n_units} folds (rows, or queries), not {n_folds}")
         return np.asarray((random.permutation(n_units) % n_folds)[self.units])
 
     def split(self, share: float, random: np.random.RandomState) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows drawn at random, a ``share`` of all units aside: the others, and those aside."""
-        n_units = int(self.units.max()) + 1
+        n_units = self._n_units()
         aside = np.zeros(n_units, dtype=bool)
         aside[random.permutation(n_units)[: min(max(round(share * n_units), 1), n_units - 1)]] = True
         return np.flatnonzero(~aside[self.units]), np.flatnonzero(aside[self.units])

@@ -211,7 +211,7 @@ class Renewal:
         return np.isin(self.costs.column_group, list(groups))
 
     def price(self, groups: Groups) -> float:
-        """Of a closed set."""
+        """Of a set of groups."""
         return float(self._amounts[list(groups)].sum()) if groups else 0.0
 
     def quick(self, groups: Groups) -> float:
@@ -232,7 +232,7 @@ class Renewal:
         left = set(self.groups)
         loss = self.quick(owned)
         while left:
-            free = [g for g in sorted(left) if self.price(owned | self.closures[g]) <= self.price(owned)]
+            free = [g for g in sorted(left) if self.price(self.closures[g] - owned) == 0]
             paid = {g: self._paid(owned, g) for g in left}
             ranked = sorted(left, key=lambda g: (-promising[g] / max(paid[g], 1e-300), g))
             if self.training.clock.half_over:  # the models need time, too
@@ -304,15 +304,16 @@ class Renewal:
 
     def _paid(self, owned: Groups, group: int) -> float:
         """What a group costs now; 1 for each where costs do not count."""
-        return self.price(owned | self.closures[group]) - self.price(owned) if self.cost_aware else 1.0
+        return self.price(self.closures[group] - owned) if self.cost_aware else 1.0
 
     def prefixes(self, order: Sequence[int]) -> list[Groups]:
         """The sets that an order owns after each purchase that costs something."""
         owned: Groups = frozenset()
         found: list[Groups] = []
         for g in order:
-            before, owned = owned, owned | self.closures[g]
-            if found and self.price(owned) <= self.price(before):
+            added = self.closures[g] - owned
+            owned = owned | added
+            if found and self.price(added) == 0:
                 found[-1] = owned
             else:
                 found.append(owned)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from importlib import import_module
 from numbers import Integral, Real
@@ -16,14 +17,14 @@ from anytime.boosting.boosted import BoostedModel, Training, positive_integer
 from anytime.boosting.renewal import Booster, Renewal, Renewed
 from anytime.boosting.trainer import Rules
 from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
-from anytime.losses import Loss, training_loss
+from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
 __all__ = ["METHODS", "SpeedBoostClassifier", "SpeedBoostRanker", "SpeedBoostRegressor"]
 
-_HARMFUL = 1.02  # times the least held-out loss so far: more is no chance any more, and the stage is left out
+_HARMFUL = 0.02  # of the least held-out loss so far: a stage that is further above it is left out
 
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
 METHODS: dict[str, dict[str, Any]] = {
@@ -32,6 +33,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "omp": {"selection": "inner", "reweight": "all"},
     "omp_gain": {"selection": "gain", "reweight": "all"},
 }
+_RENEWING = ("n_rounds", "spacing", "max_leaves")
+_NOT_WITH = {
+    "renew": (
+        "learners", "n_stages", "schedule", "c_min", "holdout", "folds", "filters", "ridge", "warm_start",
+    ),
+    **{name: (*_RENEWING, "ridge" if rule["reweight"] == "last" else "folds") for name, rule in METHODS.items()},
+}  # fmt: skip
 
 
 class _SpeedBoost(BoostedModel):
@@ -122,6 +130,21 @@ class _SpeedBoost(BoostedModel):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _validate_params(self) -> None:
+        """Also refuse settings that the method would not look at."""
+        super()._validate_params()
+        defaults = inspect.signature(type(self)).parameters
+        for name in _NOT_WITH[self.method]:
+            if getattr(self, name) != defaults[name].default:
+                others = [method for method, unused in _NOT_WITH.items() if name not in unused]
+                raise ValueError(
+                    f"{name} means nothing with method={self.method!r}; it is for {' or '.join(map(repr, others))}"
+                )
+        if self.folds is not None and (self.holdout is not None or self.filters is not None):
+            raise ValueError("folds go neither with holdout nor with filters; leave one of them out")
+        if self.c_min is not None and self.schedule != "doubling":
+            raise ValueError(f"c_min is for schedule='doubling', but the schedule is {self.schedule!r}")
+
     def _learn(self, training: Training) -> None:
         if self.method == "renew":
             self.plan_ = self._renewing(training)
@@ -151,7 +174,9 @@ class _SpeedBoost(BoostedModel):
         models: list[Renewed] = []
         losses = [renewal.before()]
         for _, model in sorted(found.items()):
-            if model.loss <= _HARMFUL * min(losses):  # else what was bought before does better without it
+            least = min(losses)
+            # Further above is no chance any more: what was bought before does better without this.
+            if model.loss <= least + _HARMFUL * abs(least):
                 models.append(model)
                 losses.append(model.loss)
         n_trees = np.array([model.trees.n_trees for model in models])
@@ -168,24 +193,22 @@ class _SpeedBoost(BoostedModel):
     # ------------------------------------------------------------------ stages that add
 
     def _adding(self, training: Training) -> Plan:
-        known = self.__dict__.get("_run")
         reweight = METHODS[self.method]["reweight"]
-        if known is None or not self.warm_start:
-            known = Adding(
-                training,
-                Rules(
-                    **METHODS[self.method],
-                    ridge=self.ridge,
-                    cost_aware=self.cost_aware,
-                    schedule=self.schedule,  # type: ignore[arg-type]  # checked with the parameters
-                    c_min=self.c_min,
-                    holdout=self.holdout,
-                    learning_rate=1.0 if reweight == "all" else self.learning_rate,
-                ),
-                self._learners(),
-                filters=self.filters,
-                folds=self.folds,
-            )
+        rules = Rules(
+            **METHODS[self.method],
+            ridge=self.ridge,
+            cost_aware=self.cost_aware,
+            schedule=self.schedule,  # type: ignore[arg-type]  # checked with the parameters
+            c_min=self.c_min,
+            holdout=self.holdout,
+            learning_rate=1.0 if reweight == "all" else self.learning_rate,
+            largest=_longest(training),
+        )
+        known = self.__dict__.get("_run") if self.warm_start else None
+        if known is None:
+            known = Adding(training, rules, self._learners(), filters=self.filters, folds=self.folds)
+        else:
+            known.take_up(training, rules)
         try:
             known.run(self.n_stages, self.patience)
         except KeyboardInterrupt:
@@ -210,6 +233,15 @@ class _SpeedBoost(BoostedModel):
         )
 
 
+def _longest(training: Training) -> float:
+    """The longest step: classes told apart perfectly would ask for an infinite one; numbers come in units of their own."""
+    objective, link = training.objective, LINKS[training.loss.link]
+    if link.classifies or training.loss.ranks:
+        return Rules.largest
+    start = np.tile(training.base, (len(objective), 1))
+    return Rules.largest / min(objective.curvature(start), 1.0)
+
+
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     """A classifier that is as good as possible at every budget.
 
@@ -232,9 +264,9 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     n_rounds : int, default=300
         "renew": the most rounds of a model; held-out rows say how many there are.
     learning_rate : float, default=0.1
-        The papers' methods are printed with 1.
+        The papers' methods are printed with 1, and "omp" takes no other.
     max_leaves : int or None, default=31
-        "renew": of a tree.
+        "renew": of a tree. Other methods have trees of several sizes, or ``learners``.
     max_depth : int or None, default=None
     min_rows : int, default=20
         In a leaf.
@@ -257,7 +289,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         Not with "renew": share of the rows, drawn anew for each stage, on which candidates are compared instead of where they
         were fitted.
     folds : int, default=None
-        Not with "renew": learn from gradients at scores of models that have not seen the row (stacked boosting).
+        Not with "renew": choose and weigh stages by what copies that have not seen a row gain on it, with so many copies.
     filters : callable, default=None
         Not with "renew": filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on rows
         that its filter lets pass.
@@ -279,7 +311,8 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         Seconds that training may take; then it ends with the stages there are. "renew": half at most go into the order, and
         the model of everything is made in any case.
     warm_start : bool, default=False
-        Not with "renew": ``fit`` again, on the same rows, goes on from the stages there are when ``n_stages`` has grown.
+        Not with "renew": ``fit`` again, on the same rows, goes on from the stages there are when ``n_stages`` has grown. A model
+        from a file or a pickle begins anew.
     budget, meter, n_jobs
         As in :class:`AnytimeClassifier`; ``n_jobs`` also for training. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -381,7 +414,6 @@ class SpeedBoostRanker(ValueFace, _SpeedBoost):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         budget: Budget = None,
         deadline: float | None = None,

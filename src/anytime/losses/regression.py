@@ -89,8 +89,7 @@ def huber(delta: float = 1.0) -> Loss:
         "huber",
         per_row,
         gradient=lambda scores, y: np.clip(scores - columns(scores, y), -delta, delta),
-        hessian=lambda scores, y: (np.abs(scores - columns(scores, y)) <= delta).astype(np.float64),
-        smoothness=1.0,
+        smoothness=1.0,  # no Hessian: it is 0 for outliers, and steps by it would be infinite
     )
 
 

@@ -12,7 +12,7 @@ from anytime.losses.targets import Array, Target
 
 __all__ = ["line_search"]
 
-_FLAT = 1e-8  # slope at which a search ends, relative to 1 + the objective
+_FLAT = 1e-10  # slope at which a search ends, relative to 1 + the objective: steps are then right to about eight digits
 _CERTAIN = 1e-13  # how much more could be gained where a search with kinks ends, relative to the same
 
 
@@ -29,7 +29,7 @@ def line_search(
     """The step ``a`` for which ``scores + a direction`` has the least mean loss, and how much less it is.
 
     In closed form where the loss has one for this direction; otherwise by secants that stay within a bracket, until the slope is
-    below ``1e-8 (1 + R)``, R the mean loss, times the length of the direction if that is below 1; and where the loss has kinks
+    below ``1e-10 (1 + R)``, R the mean loss, times the length of the direction if that is below 1; and where the loss has kinks
     by tangents from both sides, until what they leave to be gained is negligible.
 
     Parameters
