@@ -34,6 +34,25 @@ def test_a_class_whose_rows_all_have_weight_0_is_absent(way, absent):
     np.testing.assert_array_equal(model.predict_proba(X), without.predict_proba(X))
 
 
+def test_one_row_is_not_enough_to_learn_from():
+    X, y = rows()
+    with pytest.raises(ValueError, match="only one row has a weight above 0"):
+        at.SpeedBoostRegressor(**RENEWING).fit(X, y, np.eye(120)[3])
+
+
+@pytest.mark.parametrize("loss", ["exponential", "hinge", "logistic"])
+def test_losses_of_two_classes_refuse_three(loss):
+    X, y = rows()
+    with pytest.raises(ValueError, match=f"the loss '{loss}' is for 2 classes, but y has 3"):
+        at.SpeedBoostClassifier(loss=loss, **RENEWING).fit(X, np.digitize(y, [-0.5, 0.5]))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_is_bought_where_held_out_rows_gain_nothing_by_it(way):
+    X, _ = rows()
+    assert at.SpeedBoostRegressor(**way).fit(X, np.ones(120)).n_stages_ == 0
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_columns_that_say_nothing_are_never_bought(way):
     X, y = rows()

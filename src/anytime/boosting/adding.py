@@ -143,8 +143,8 @@ class Adding:
     def plan(self) -> Plan:
         """The stages up to the one that held-out rows like best."""
         training, steps, quality = self.training, self.trainer.steps, None
-        if self._held is not None and steps:
-            best = max(self._held.best, 1)
+        if self._held is not None:
+            best = self._held.best
             steps, quality = steps[:best], -np.array(self._held.losses[: best + 1])
         weak = [step.candidate.weak for step in steps]
         parts = [w.part for w in weak if w is not None]

@@ -167,6 +167,8 @@ class BoostedModel(ColumnModel):
             present = np.flatnonzero(weight)
             X, y, weight = X[present], y[present], weight[present]
             query = None if query is None else query[present]
+            if len(X) < 2:
+                raise ValueError("only one row has a weight above 0; learning needs at least 2")
         targets = self._targets(y)
         query = None if query is None else np.unique(query, return_inverse=True)[1]
         if query is not None and not query.any():  # a single query has to be torn, or nothing could be judged
@@ -299,7 +301,7 @@ class BoostedModel(ColumnModel):
         kind = next((kind for face, kind in kinds.items() if isinstance(self, face)), "ranker")
         if LINKS[loss.link].classifies != (kind == "classifier") or (loss.ranks and kind != "ranker"):
             raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
-        if isinstance(self, ClassifierFace) and loss.link == "logistic" and len(self.classes_) > 2:
+        if kind == "classifier" and LINKS[loss.link].binary and len(self.classes_) > 2:
             raise ValueError(f"the loss {loss.name!r} is for 2 classes, but y has {len(self.classes_)}")
         return loss
 
