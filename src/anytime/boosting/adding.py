@@ -13,7 +13,7 @@ from anytime.boosting.boosted import Training
 from anytime.boosting.candidates import Projected
 from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import Filters
-from anytime.boosting.learners import Learner, Table, TreeLearner, blocks_of, scaled
+from anytime.boosting.learners import Learner, TreeLearner, blocks_of, scaled
 from anytime.boosting.objective import Objective
 from anytime.boosting.trainer import Rules, Step, Trainer
 from anytime.losses import LINKS
@@ -80,14 +80,7 @@ class Adding:
         self.training, self.rules = training, rules
         objective, rows = training.objective, training.train
         weight = objective.weight[rows]
-        table = training.table
-        if training.held.size:
-            table = Table(
-                table.X[rows],
-                categorical=table.categorical,
-                max_bins=table.max_bins,
-                n_threads=table.n_threads,
-            )
+        table = training.table.rows(rows) if training.held.size else training.table
         seen = Objective(objective.loss, objective.y[rows], weight)
         candidates = Projected(
             learners,
@@ -109,6 +102,8 @@ class Adding:
     def run(self, n_stages: int, patience: int) -> None:
         """Go on until there are so many stages, none helps, time is up, or held-out rows gain nothing in ``patience`` stages."""
         steps, clock = self.trainer.steps, self.training.clock
+        if n_stages < len(steps):
+            raise ValueError(f"n_stages={n_stages}, but {len(steps)} stages are there to go on from")
         while len(steps) < n_stages and not clock.over:
             step = self.trainer.step()
             if step is None:

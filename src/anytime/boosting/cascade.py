@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval
 
 from anytime.boosting.boosted import BoostedModel, Training, positive_integer
 from anytime.boosting.candidates import Projected
-from anytime.boosting.learners import Table, TreeLearner
+from anytime.boosting.learners import TreeLearner
 from anytime.boosting.trainer import Objective, Rules, Trainer
 from anytime.estimator import ClassifierFace
 from anytime.losses import Loss, training_loss
@@ -234,12 +234,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         positive, weight = rows.positive[learned], rows.weight[learned]
         weight = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
         objective = Objective(training.loss, training.objective.y[learned], weight)
-        subset = Table(
-            table.X[learned],
-            categorical=table.categorical,
-            max_bins=table.max_bins,
-            n_threads=table.n_threads,
-        )
+        subset = table.rows(learned)
         stump = TreeLearner(
             max_depth=self.max_depth, min_rows=self.min_rows, leaf="vote", n_threads=self._threads()
         )

@@ -66,6 +66,12 @@ class Table:
             self.X, max_bins=self.max_bins, categorical=self.categorical, n_threads=self.n_threads
         )
 
+    def rows(self, rows: NDArray[np.intp]) -> Table:
+        """Some rows, with bins of their own."""
+        return Table(
+            self.X[rows], categorical=self.categorical, max_bins=self.max_bins, n_threads=self.n_threads
+        )
+
     def __len__(self) -> int:
         return len(self.X)
 

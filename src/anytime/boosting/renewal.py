@@ -33,13 +33,10 @@ Rows = NDArray[np.intp]
 Groups = frozenset[int]
 
 _SEARCH_ROWS = 8_000  # on which orders are compared; more rows change the order little
-_FOLDS = (
-    (2_000, 5),
-    (4_000, 3),
-)  # below so many rows all take their turn in being held out, in so many folds
-_SEARCH_WORK = (
-    1e9  # groups x candidates x rows x columns x outputs x folds of a search: with more there are fewer folds
-)
+# Below so many rows all take their turn in being held out, in so many folds.
+_FOLDS = ((2_000, 5), (4_000, 3))
+# Groups x candidates x rows x columns x outputs x folds of a search: where that is more, there are fewer folds.
+_SEARCH_WORK = 1e9
 # With more groups left, not all are looked at, and several are bought at a time, for a share of what is spent together.
 _MANY = 40
 _CHANGE = 0.1
@@ -179,18 +176,13 @@ class Renewal:
         place = np.full(len(training.table), -1)
         place[kept] = np.arange(kept.size)
         objective = training.objective
-        table = Table(
-            training.table.X[kept],
-            categorical=training.table.categorical,
-            max_bins=training.table.max_bins,
-            n_threads=training.table.n_threads,
-        )
+        table = training.table.rows(kept)
         splits = [
-            tuple(place[rows][place[rows] >= 0] for rows in split)
-            for split in full.splits  # of both parts
+            (place[learned][place[learned] >= 0], place[judged][place[judged] >= 0])
+            for learned, judged in full.splits
         ]
-        weight = objective.weight[kept]
-        return Judge(table, Objective(objective.loss, objective.y[kept], weight), training.base, splits)  # type: ignore[arg-type]
+        few = Objective(objective.loss, objective.y[kept], objective.weight[kept])
+        return Judge(table, few, training.base, splits)
 
     def _some_rows(self) -> Rows:
         training = self.training
