@@ -65,6 +65,7 @@ class DataSet:
     test_rows: int = 5000
     seeds: int = 3
     official: bool = True  # keep the official test rows for testing
+    on_request: bool = False  # takes long: run only where it is named
 
     def problem(self, folder: str, seed: int) -> Problem:
         """The split of this number. Official test rows stay test rows."""
@@ -189,5 +190,5 @@ SETS: dict[str, DataSet] = {
     "wine-quality": DataSet(_float_target(_named("wine-quality")), _drawn()),
     "cpu": DataSet(_float_target(_named("cpu-act")), _drawn()),
     "pol": DataSet(_float_target(_named("pol")), _drawn(*_LEVELS)),
-    "ranking": DataSet(_ranking, _own, rows=4000),
+    "ranking": DataSet(_ranking, _own, rows=4000, on_request=True),
 }  # fmt: skip
