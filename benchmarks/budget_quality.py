@@ -112,12 +112,12 @@ def judged(
     name: str, seed: int, entries: list[str], folder: str, kept: Path | None
 ) -> dict[str, dict[str, Any]]:
     """Of each entry: loss at each budget, area of each test row, seconds of computation to learn and answer."""
-    if kept is not None and (known := kept / f"{name}-{seed}.pickle").exists():
-        return dict(pickle.loads(known.read_bytes()))
+    known = None if kept is None else kept / f"{name}-{seed}.pickle"
+    found = dict(pickle.loads(known.read_bytes())) if known is not None and known.exists() else {}
+    entries = [entry for entry in entries if entry not in found]
     problem = SETS[name].problem(folder, seed)
     weight = np.ones(N_BUDGETS)
     weight[[0, -1]] = 0.5  # trapezoids
-    found = {}
     for entry in entries:
         began = time.process_time()
         predictions = ENTRIES[entry](problem)
@@ -133,9 +133,9 @@ def judged(
             f"{name} {seed}: {entry} {found[entry]['rows'].mean():.4f}, {found[entry]['seconds']:.1f} s",
             flush=True,
         )
-    if kept is not None:
+    if known is not None:
         known.write_bytes(pickle.dumps(found))
-    return found
+    return {entry: found[entry] for entry in ENTRIES if entry in found}
 
 
 # ---------------------------------------------------------------------- all splits of a set

@@ -52,7 +52,7 @@ small_and_large = [
 ]
 adding = {"method": "proj", "learners": small_and_large, "n_stages": 300, "patience": 300}
 models = {
-    "renewing (the default)": at.SpeedBoostClassifier(costs, n_rounds=200, spacing=1.1, random_state=0),
+    "renewing (the default)": at.SpeedBoostClassifier(costs, n_rounds=200, random_state=0),
     "adding, judged where it was fitted": at.SpeedBoostClassifier(costs, **adding, random_state=0),
     "adding, judged on held-out rows": at.SpeedBoostClassifier(costs, **adding, holdout=0.3, random_state=0),
     "boosting, blind to prices": at.GradientBoostingClassifier(

@@ -214,3 +214,19 @@ def test_thousands_of_groups_are_ordered_in_time():
     )
     assert time.process_time() - began < 30
     assert model.n_stages_ >= 1
+
+
+def test_few_rows_are_enough_for_a_model():
+    random = np.random.default_rng(0)
+    X = random.standard_normal((40, 3))
+    model = at.SpeedBoostClassifier([1.0, 2.0, 3.0], random_state=0).fit(X, X[:, 1] > 0)
+    assert "x1" in model.order_
+    assert model.score(X, X[:, 1] > 0) > 0.8
+
+
+def test_a_label_that_is_missing_is_named_by_its_row():
+    X = np.arange(20.0).reshape(10, 2)
+    y = np.array(["a", "b"] * 5, dtype=object)
+    y[3] = None
+    with pytest.raises(ValueError, match="y is missing in 1 rows, first in row 3"):
+        at.GradientBoostingClassifier().fit(X, y)

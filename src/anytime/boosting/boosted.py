@@ -285,6 +285,10 @@ class BoostedModel(ColumnModel):
         """Targets as losses read them: for a classifier, numbers of classes."""
         if not isinstance(self, ClassifierFace):
             return y
+        if y.dtype == object and (
+            absent := [i for i, label in enumerate(y) if label is None or label != label]
+        ):
+            raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y has one class only; a classifier needs at least 2 classes")

@@ -318,7 +318,7 @@ class Renewal:
         prefixes = self.prefixes(order)
         chosen, spent = [], 0.0
         prices = [price for owned in prefixes if (price := self.price(owned)) > 0]
-        if prices:
+        if len(prices) > _MOST_MODELS:
             spacing = max(spacing, (prices[-1] / prices[0]) ** (1 / _MOST_MODELS))
         for owned in prefixes:
             if owned is prefixes[-1] or self.price(owned) >= spacing * spent:

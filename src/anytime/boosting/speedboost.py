@@ -75,7 +75,7 @@ class _SpeedBoost(BoostedModel):
         max_depth: int | None = None,
         min_rows: int = 20,
         l2: float = 1.0,
-        spacing: float = 1.2,
+        spacing: float = 1.0,
         cost_aware: bool = True,
         learners: Any = None,
         n_stages: int = 200,
@@ -157,7 +157,7 @@ class _SpeedBoost(BoostedModel):
         grower = TreeGrower(
             max_leaves=self.max_leaves,
             max_depth=self.max_depth,
-            min_rows=self.min_rows,
+            min_rows=self._least_rows(training),
             l2=self.l2,
             n_threads=self._threads(),
         )
@@ -206,7 +206,7 @@ class _SpeedBoost(BoostedModel):
         )
         known = self.__dict__.get("_run") if self.warm_start else None
         if known is None:
-            known = Adding(training, rules, self._learners(), filters=self.filters, folds=self.folds)
+            known = Adding(training, rules, self._learners(training), filters=self.filters, folds=self.folds)
         else:
             known.take_up(training, rules)
         try:
@@ -221,12 +221,16 @@ class _SpeedBoost(BoostedModel):
         self.steps_ = known.trainer.steps
         return known.plan
 
-    def _learners(self) -> list[Any]:
+    def _least_rows(self, training: Training) -> int:
+        """Rows of a leaf: as asked for, and no more than a twentieth of all, or small tables would have no splits at all."""
+        return min(self.min_rows, max(len(training.table) // 20, 1))
+
+    def _learners(self, training: Training) -> list[Any]:
         if self.learners is not None:
             return list(self.learners)
         return competing_trees(
             max_depth=self.max_depth,
-            min_rows=self.min_rows,
+            min_rows=self._least_rows(training),
             l2=self.l2,
             tree_cost=self.tree_cost,
             n_threads=self._threads(),
@@ -269,11 +273,12 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         "renew": of a tree. Other methods have trees of several sizes, or ``learners``.
     max_depth : int or None, default=None
     min_rows : int, default=20
-        In a leaf.
+        In a leaf; in small tables a twentieth of the rows, where that is less.
     l2 : float, default=1.0
         Added to the curvature of a leaf.
-    spacing : float, default=1.2
-        "renew": a new model only when what is bought costs so many times what it cost at the last; 1: after every purchase.
+    spacing : float, default=1.0
+        "renew": a new model only when what is bought costs so many times what it cost at the last; 1: after every purchase, or,
+        where there are more than 24, as often as makes 24.
     cost_aware : bool, default=True
         False: choose by improvement alone. A baseline; costs are charged all the same.
     learners : list of learners, default=None
