@@ -275,6 +275,10 @@ class BoostedModel(ColumnModel):
         """One target per row, or for a regressor several."""
         if isinstance(self, ClassifierFace):
             y = column_or_1d(y, warn=True)
+            if y.dtype == object:
+                absent = [row for row, label in enumerate(y) if label is None or label != label]
+                if absent:
+                    raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
             check_classification_targets(y)
             return np.asarray(y)
         targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
@@ -285,10 +289,6 @@ class BoostedModel(ColumnModel):
         """Targets as losses read them: for a classifier, numbers of classes."""
         if not isinstance(self, ClassifierFace):
             return y
-        if y.dtype == object and (
-            absent := [i for i, label in enumerate(y) if label is None or label != label]
-        ):
-            raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("y has one class only; a classifier needs at least 2 classes")
