@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
@@ -166,6 +165,8 @@ def _patches(y: NDArray[np.intp], rng: np.random.Generator) -> Array:
 
 def _background(n: int, rng: np.random.Generator) -> Array:
     """Noise of several coarsenesses on a slope."""
+    from scipy import ndimage  # only where patches are made: loading data sets is to be quick
+
     images = np.empty((n, _SIDE, _SIDE))
     for k, coarseness in enumerate((1.0, 2.0, 4.0)):
         part = slice(k * n // 3, (k + 1) * n // 3)
