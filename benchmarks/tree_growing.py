@@ -215,6 +215,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--picture", help="where to draw time against rows")
     given = parser.parse_args()
     if given.peak:
         return measure_peak(given.task, given.peak, given.scores, given.threads)
@@ -232,6 +233,22 @@ def main() -> None:
     if not given.task:
         figures["ms per tree and million rows"] = growth(given.threads)
     write("tree_growing", figures)
+    if given.picture and not given.task:
+        draw(figures["ms per tree and million rows"], given.picture)
+
+
+def draw(per_million: dict[str, float], path: str) -> None:
+    """Time per tree against rows, both axes logarithmic, beside a line of slope 1."""
+    import matplotlib.pyplot as plt
+
+    rows = np.array([int(n) for n in per_million])
+    ms = np.array(list(per_million.values())) * rows / 1e6
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    axes.loglog(rows, ms, "o-", label="one tree of 31 leaves, 50 columns")
+    axes.loglog(rows, ms[-1] * rows / rows[-1], "k:", label="proportional to rows")
+    axes.set(xlabel="rows", ylabel="processor time, ms")
+    axes.legend()
+    figure.savefig(path, dpi=110)
 
 
 def growth(threads: int) -> dict[str, float]:
