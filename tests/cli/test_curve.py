@@ -118,7 +118,10 @@ def test_models_may_use_different_columns(folder: Path, tmp_path: Path, patients
         "-o",
         tmp_path / "n.anytime",
     )
-    run("compare", folder / "sick.anytime", tmp_path / "n.anytime", folder / "patients.csv", "-t", "sick")
+    models = [folder / "sick.anytime", tmp_path / "n.anytime"]
+    result = run("compare", *models, folder / "patients.csv", "-t", "sick")
+    assert "accuracy of 2 models on 240 rows" in result.stdout
+    assert {"sick", "n"} <= {line.split()[0] for line in result.stdout.splitlines() if line}
 
 
 def test_models_of_the_same_name_go_by_their_paths(folder: Path, tmp_path: Path) -> None:
