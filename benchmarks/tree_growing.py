@@ -231,7 +231,7 @@ def main() -> None:
         }
         del X, y
     if not given.task:
-        figures["ms per tree and million rows"] = growth(given.threads)
+        figures |= growth(given.threads)
     write("tree_growing", figures)
     if given.picture and not given.task:
         draw(figures["ms per tree and million rows"], given.picture)
@@ -251,18 +251,32 @@ def draw(per_million: dict[str, float], path: str) -> None:
     figure.savefig(path, dpi=110)
 
 
-def growth(threads: int) -> dict[str, float]:
-    """Processor time per tree divided by the number of rows: constant if time is linear."""
-    out = {}
-    for n in (10_000, 30_000, 100_000, 300_000, 1_000_000):
-        X, y = synthetic(n)
-        model = Ours(X, y, 1, threads)
+def growth(threads: int) -> dict[str, dict[str, float]]:
+    """Processor time per tree divided by what it should be proportional to: constant where it is."""
+    rows = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    columns, rounds = (10, 25, 50, 100), (5, 10, 20, 40)
+    return {
+        "ms per tree and million rows": {
+            str(n): round(per_tree(n, 50, 5, threads) / n * 1e9, 2) for n in rows
+        },
+        "ms per tree and column, 200,000 rows": {
+            str(d): round(per_tree(200_000, d, 5, threads) / d * 1e3, 3) for d in columns
+        },
+        "ms per tree, 200,000 rows, by trees": {
+            str(n): round(per_tree(200_000, 50, n, threads) * 1e3, 2) for n in rounds
+        },
+    }
+
+
+def per_tree(n: int, d: int, rounds: int, threads: int) -> float:
+    """Processor seconds per tree of 31 leaves."""
+    X, y = synthetic(n, d)
+    model = Ours(X, y, 1, threads)
+    model.round()
+    began = time.process_time()
+    for _ in range(rounds):
         model.round()
-        began = time.process_time()
-        for _ in range(5):
-            model.round()
-        out[str(n)] = round((time.process_time() - began) / 5 * 1e3 / (n / 1e6), 2)
-    return out
+    return (time.process_time() - began) / rounds
 
 
 if __name__ == "__main__":
