@@ -1,8 +1,9 @@
 """What quality means: scorer names of scikit-learn, ``"error"``, those of rankings, or a function, all behind one small object.
 
-Two metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it): gain
-``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, seed 003, section 2.6):
-the share of pairs of one query that are not in the order of their relevance.
+Three metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
+gain ``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, seed 003, section 2.6):
+the share of pairs of one query that are not in the order of their relevance. Prefix precision (Nan, *Adaptive Classification*,
+seed 001, lines 746-755, where it is called precision@5): how far a ranking goes before its first irrelevant row.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import difflib
 import inspect
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -26,7 +28,17 @@ from anytime.curves.areas import Array
 from anytime.curves.frozen import FrozenAnswer
 from anytime.losses.ranking import Pairs
 
-__all__ = ["NDCG", "EvaluationData", "Metric", "disagreement", "ndcg", "resolve_metric"]
+__all__ = [
+    "NDCG",
+    "EvaluationData",
+    "Metric",
+    "PrefixPrecision",
+    "QueryMetric",
+    "disagreement",
+    "ndcg",
+    "prefix_precision",
+    "resolve_metric",
+]
 
 _UNBOUNDED = {"mutual_info_score", "positive_likelihood_ratio"}  # scorers without a perfect value
 _HINTS = {
@@ -81,7 +93,7 @@ class Metric:
     score: Callable[[FrozenAnswer, EvaluationData], float]
     greater_is_better: bool = True
     perfect: float | None = None
-    source: str | NDCG | None = None
+    source: str | QueryMetric | None = None
 
     def __call__(self, answer: FrozenAnswer, data: EvaluationData) -> float:
         """Score, without the warnings that a constant answer (stage 0) is bound to give."""
@@ -90,8 +102,32 @@ class Metric:
             return float(self.score(answer, data))
 
 
+class QueryMetric(ABC):
+    """A metric in [0, 1] that every query has by itself; of several queries it is the mean."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name that a curve shows."""
+
+    @abstractmethod
+    def per_query(self, answer: FrozenAnswer, data: EvaluationData) -> Array:
+        """(q,) value of each query in the order of ``np.unique(qid)``; NaN for a query that is left out."""
+
+    def metric(self) -> Metric:
+        """The judge."""
+        return Metric(
+            self.name, lambda a, data: _mean_query(self.per_query(a, data)), perfect=1.0, source=self
+        )
+
+    def of_scores(self, y: ArrayLike, scores: ArrayLike, qid: ArrayLike) -> float:
+        """The metric of scores."""
+        data = EvaluationData.checked(np.zeros((len(np.asarray(y)), 0)), y, None, qid)
+        return _mean_query(self.per_query(FrozenAnswer({"predict": np.asarray(scores)}), data))
+
+
 @dataclass(frozen=True)
-class NDCG:
+class NDCG(QueryMetric):
     """Normalised discounted cumulative gain at ``k``, to be given as ``metric=``.
 
     Parameters
@@ -128,12 +164,6 @@ class NDCG:
             data.y, answer.ranking(), data.qid, self.k, 0.0 if self.zero_ideal == "zero" else np.nan
         )
 
-    def metric(self) -> Metric:
-        """The judge."""
-        return Metric(
-            self.name, lambda a, data: _mean_query(self.per_query(a, data)), perfect=1.0, source=self
-        )
-
 
 def ndcg(
     y: ArrayLike,
@@ -155,11 +185,7 @@ def ndcg(
     >>> round(ndcg([3, 2, 0], [0.1, 0.9, 0.5], [7, 7, 7]), 4)
     0.7309
     """
-    values = NDCG(k, zero_ideal).per_query(
-        FrozenAnswer({"predict": np.asarray(scores)}),
-        EvaluationData.checked(np.zeros((len(np.asarray(y)), 0)), y, None, qid),
-    )
-    return _mean_query(values)
+    return NDCG(k, zero_ideal).of_scores(y, scores, qid)
 
 
 def query_ndcg(y: NDArray[Any], scores: Array, qid: NDArray[Any], k: int | None, zero_ideal: float) -> Array:
@@ -193,6 +219,76 @@ def _mean_query(values: Array) -> float:
     if np.isnan(values).all():
         raise ValueError("no query has a relevant row: zero_ideal='skip' leaves nothing to average")
     return float(np.nanmean(values))
+
+
+@dataclass(frozen=True)
+class PrefixPrecision(QueryMetric):
+    """How far the first ``k`` ranks of a query go before the first irrelevant row, to be given as ``metric=``.
+
+    Parameters
+    ----------
+    relevant : float
+        The least relevance that counts.
+    k : int, default=5
+    short : {"absent", "renormalise"}, default="absent"
+        A query with fewer than ``k`` rows: count what is absent as irrelevant, or divide by the number of its rows.
+
+    Examples
+    --------
+    >>> PrefixPrecision(1).name
+    'prefix precision@5'
+    """
+
+    relevant: float
+    k: int = 5
+    short: Literal["absent", "renormalise"] = "absent"
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"prefix precision@k needs k ≥ 1, not {self.k}")
+        if self.short not in ("absent", "renormalise"):
+            raise ValueError(f"short must be 'absent' or 'renormalise', not {self.short!r}")
+
+    @property
+    def name(self) -> str:
+        """The name that a curve shows."""
+        return f"prefix precision@{self.k}"
+
+    def per_query(self, answer: FrozenAnswer, data: EvaluationData) -> Array:
+        """(q,) value of each query in the order of ``np.unique(qid)``; NaN for a query that is left out."""
+        assert data.qid is not None
+        query = np.unique(data.qid, return_inverse=True)[1]
+        order = np.lexsort((-answer.ranking(), query))  # stable: equal scores stay in the order of the rows
+        in_order = query[order]
+        first = np.flatnonzero(np.diff(in_order, prepend=-1))
+        size = np.diff(first, append=order.size)
+        rank = np.arange(order.size) - np.repeat(first, size)
+        irrelevant = np.asarray(data.y, dtype=np.float64)[order] < self.relevant
+        reached = np.minimum(size, self.k)
+        np.minimum.at(reached, in_order[irrelevant], rank[irrelevant])
+        return reached / (np.minimum(size, self.k) if self.short == "renormalise" else self.k)
+
+
+def prefix_precision(
+    y: ArrayLike,
+    scores: ArrayLike,
+    qid: ArrayLike,
+    k: int = 5,
+    *,
+    relevant: float,
+    short: Literal["absent", "renormalise"] = "absent",
+) -> float:
+    """Mean over queries of the relevant rows before the first irrelevant one among the first ``k``, divided by ``k``.
+
+    It is not the usual precision: a relevant row after an irrelevant one does not count. Rows of equal score stay in the order
+    given. The other parameters are those of :class:`PrefixPrecision`.
+
+    Examples
+    --------
+    >>> prefix_precision([1, 1, 0, 1, 1], [5, 4, 3, 2, 1], [7, 7, 7, 7, 7], relevant=1)
+    0.4
+    """
+    return PrefixPrecision(relevant, k, short).of_scores(y, scores, qid)
 
 
 def disagreement(y: ArrayLike, scores: ArrayLike, qid: ArrayLike, *, margin: float = 0.0) -> float:
@@ -240,8 +336,8 @@ def resolve_metric(
     if isinstance(given, str):
         ranking = re.fullmatch(r"ndcg(?:@(\d+))?", given)
         given = NDCG(int(ranking[1]) if ranking[1] else None) if ranking else given
-    if isinstance(given, NDCG) or given == "disagreement":
-        judge = given.metric() if isinstance(given, NDCG) else _DISAGREEMENT
+    if isinstance(given, QueryMetric) or (isinstance(given, str) and given == "disagreement"):
+        judge = given.metric() if isinstance(given, QueryMetric) else _DISAGREEMENT
         if data.qid is None:
             raise ValueError(f"metric {judge.name!r} ranks rows within queries: give qid, one query per row")
         if data.weight is not None:
@@ -250,7 +346,9 @@ def resolve_metric(
     if callable(given):
         return _from_callable(given, greater_is_better)
     if not isinstance(given, str):
-        raise TypeError(f"metric must be a name, a callable or NDCG, not {type(given).__name__}")
+        raise TypeError(
+            f"metric must be a name, a callable, NDCG or PrefixPrecision, not {type(given).__name__}"
+        )
     return _from_name(given)
 
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from anytime.curves.areas import Array
 from anytime.curves.frozen import FrozenAnswer
-from anytime.curves.metrics import NDCG, EvaluationData, Metric, violations
+from anytime.curves.metrics import EvaluationData, Metric, QueryMetric, violations
 
 Counts = NDArray[np.uint16]
 Resampled = Callable[[FrozenAnswer, EvaluationData, Counts], Array]
@@ -81,8 +81,8 @@ class Bootstrap:
 
     def values(self, metric: Metric, answer: FrozenAnswer, data: EvaluationData) -> Array:
         """(b,) the metric on each draw; NaN where a draw does not define it."""
-        if isinstance(metric.source, NDCG):
-            return _ndcg_draws(metric.source, answer, data, self.counts)
+        if isinstance(metric.source, QueryMetric):
+            return _query_draws(metric.source, answer, data, self.counts)
         fast = None if metric.source is None else _FAST.get(metric.source)
         if fast is None:
             return np.array([_score_draw(metric, answer, data, count) for count in self.counts])
@@ -184,8 +184,8 @@ def _auc_draws(answer: FrozenAnswer, data: EvaluationData, counts: Counts) -> Ar
     return _ratio(wins[:, 0], wins[:, 1])
 
 
-def _ndcg_draws(metric: NDCG, answer: FrozenAnswer, data: EvaluationData, counts: Counts) -> Array:
-    """NDCG: the mean over drawn queries; rows of a query share their count."""
+def _query_draws(metric: QueryMetric, answer: FrozenAnswer, data: EvaluationData, counts: Counts) -> Array:
+    """The mean over drawn queries; rows of a query share their count."""
     value = metric.per_query(answer, data)
     first = np.unique(np.asarray(data.qid), return_index=True)[1]
     kept = ~np.isnan(value)
