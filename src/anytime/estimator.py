@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budget_scorer"]
 
 Budget = float | ArrayLike | None
+METERS = ("model", "realised", "expected")  # by which a budget can be counted
 
 
 class AnytimeModel(BaseEstimator):  # type: ignore[misc]
@@ -42,9 +43,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         What columns cost. None: 1 per column.
     budget : float, default=None
         The budget of a prediction that names none. None: unlimited.
-    meter : {"model", "realised"}, default="model"
+    meter : {"model", "realised", "expected"}, default="model"
         How a budget is counted. "model": by the cost of whole stages fixed at training, so that all rows stop after the same
         stage and none ever pays more. "realised": by what each row really pays, so that a row with a cheap path goes further.
+        "expected": by what rows pay on average, as measured on held-out rows in training, so that easy rows may leave money
+        to hard ones. Only models that measure it have it: forests that are grown or pruned for a budget.
     n_jobs : int, default=None
         Threads for prediction; None means 1, -1 all cores. The result does not depend on it. Runs that keep a ledger
         (realised budgets, ``answer``, ``stages``, ``cost``) use one.
@@ -173,14 +176,15 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """A model of its own that never spends more than ``budget`` on a row.
 
         With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
+        With the expected meter stages are dropped too, and it is the mean over rows that stays within the budget.
         """
         check_is_fitted(self, "plan_")
         if budget is None or np.ndim(budget):
             raise ValueError("truncate needs one budget, a number of units")
         ticks = self._ticks(budget)
         smaller = copy.copy(self)
-        if self.meter == "model":
-            smaller.plan_ = self.plan_.head(int(self.plan_.affordable(ticks)))
+        if self.meter != "realised":
+            smaller.plan_ = self.plan_.head(int(self.plan_.affordable(ticks, self.meter)))
         else:
             limit = min(self.plan_.limit, self.costs_.amount(ticks) if ticks < UNLIMITED else np.inf)
             smaller.plan_ = replace(self.plan_, limit=limit)
@@ -287,10 +291,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _metered(self, budget: Budget) -> bool:
         """Whether keeping within the budget needs a ledger."""
-        if self.meter not in ("model", "realised"):
-            raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
-        unlimited = budget is None and self._default_budget() is None and self.plan_.limit == np.inf
-        return self.meter == "realised" and not unlimited
+        if self.meter not in METERS:
+            raise ValueError(f"meter must be 'model', 'realised' or 'expected', not {self.meter!r}")
+        if self.meter == "realised":
+            return budget is not None or self._default_budget() is not None or self.plan_.limit < np.inf
+        return self.meter == "expected" and self.plan_.limit < np.inf
 
     @staticmethod
     def _due(began: float, deadline: float | None) -> float:
@@ -304,10 +309,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         ticks = self._ticks(budget)
         if np.ndim(ticks) and np.shape(ticks) != (len(run.X),):
             raise ValueError(f"budget has {np.size(ticks)} entries, but X has {len(run.X)} rows")
-        if self._metered(budget):
-            run.advance(budget=ticks, deadline=due, stop=stop)
+        if self.meter == "realised":
+            run.advance(budget=ticks if self._metered(budget) else UNLIMITED, deadline=due, stop=stop)
         else:
-            run.advance(self.plan_.affordable(ticks), deadline=due, stop=stop)
+            run.advance(self.plan_.affordable(ticks, self.meter), deadline=due, stop=stop)
 
     def _scores(self, X: Any, budget: Budget, deadline: float | None) -> Array:
         began = time.monotonic()
@@ -436,7 +441,8 @@ class _OneRow:
         check_is_fitted(model, "plan_")
         plan = model.plan_
         self.model, self.plan, self.meter = model, plan, model.meter
-        special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0)
+        unknown = model.meter == "expected" and plan.expected_costs is None  # the general path says why
+        special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0) or unknown
         plain = not special and model._reads_rows_as_they_are
         alone = plain and len(plan.blocks) == 1 and plan.replaces is None
         self.forest = plan.blocks[0].forest if alone else None
@@ -446,8 +452,10 @@ class _OneRow:
             plain and plan.replaces is not None and bool(plan.replaces.all()) and forests_stand_alone
         )
         self.unit = self.forest.unit if self.forest is not None else 1.0
-        self.costs: list[float] = plan.stage_costs.tolist()
-        self.affordable = bisect_right(self.costs, plan.limit)
+        expected = model.meter == "expected" and plan.expected_costs is not None
+        ticks = plan.expected_ticks if expected else plan.stage_ticks
+        self.costs: list[float] = plan.costs.costs.amounts(ticks).tolist()
+        self.affordable = plan.n_stages if expected else bisect_right(self.costs, plan.limit)
         self.base = plan.base
         self.first = float(plan.base[0])
         self.mean = plan.combine == "mean"

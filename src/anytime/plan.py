@@ -126,6 +126,8 @@ class Plan:
         Rows a stage works on; rows that are finished after it.
     quality : (S + 1,) float, default=None
         Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
+    expected_costs : (S,) float, default=None
+        What held-out rows paid on average by the end of each stage: what ``meter="expected"`` compares a budget with.
     limit : float, default=inf
         A spending cap that no budget lifts.
     """
@@ -142,6 +144,7 @@ class Plan:
     passes: Mapping[int, Rule] = field(default_factory=dict)
     stops: Mapping[int, Rule] = field(default_factory=dict)
     quality: Array | None = None
+    expected_costs: Array | None = None
     limit: float = np.inf
 
     def __post_init__(self) -> None:
@@ -268,8 +271,27 @@ class Plan:
         """Groups in the order in which the plan first buys them."""
         return [self.costs.costs.names[g] for g in self._purchases[1]]
 
-    def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The most stages whose model cost is within ``ticks`` (and the plan's limit)."""
+    @cached_property
+    def expected_ticks(self) -> NDArray[np.int64]:
+        """(S,) ``expected_costs`` in ticks, rounded up."""
+        if self.expected_costs is None:
+            raise ValueError(
+                'meter="expected" needs expected costs, which a model measures on held-out rows when it is trained; this one '
+                'has none: use meter="model" or meter="realised"'
+            )
+        ticks = np.asarray(self.expected_costs) / self.costs.costs.amount(1)
+        return np.ceil(ticks * (1 - 1e-12)).astype(
+            np.int64
+        )  # a mean of whole ticks may come out a rounding error too large
+
+    def affordable(self, ticks: NDArray[np.int64] | int, meter: str = "model") -> NDArray[np.int64]:
+        """The most stages whose cost, fixed at training, is within ``ticks``.
+
+        With ``meter="model"`` that is what any row could have to pay, and the plan's limit holds too; with
+        ``meter="expected"`` what rows pay on average.
+        """
+        if meter == "expected":
+            return np.searchsorted(self.expected_ticks, ticks, side="right")
         return np.searchsorted(self.stage_ticks, np.minimum(ticks, self.limit_ticks), side="right")
 
     @cached_property
@@ -328,11 +350,12 @@ class Plan:
             passes={s: rule for s, rule in self.passes.items() if s < n_stages},
             stops={s: rule for s, rule in self.stops.items() if s < n_stages},
             quality=None if self.quality is None else self.quality[: n_stages + 1],
+            expected_costs=None if self.expected_costs is None else self.expected_costs[:n_stages],
         )
 
     def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
-        """The same stages under other prices: re-metering on another machine."""
-        return replace(self, costs=costs.bind(self.n_features, names))
+        """The same stages under other prices, as on another machine; what rows pay on average has to be measured anew."""
+        return replace(self, costs=costs.bind(self.n_features, names), expected_costs=None)
 
 
 def _check_plan(plan: Plan) -> None:
@@ -358,12 +381,23 @@ def _check_plan(plan: Plan) -> None:
         _check_columns(plan, f"block {b}", block)
     if plan.intercepts is not None and plan.weights is None:
         raise ValueError("intercepts belong to a refitted table, but there are no weights")
-    for name, length in (("evaluation_costs", n_stages), ("replaces", n_stages), ("quality", n_stages + 1)):
+    lengths = {
+        "evaluation_costs": n_stages,
+        "replaces": n_stages,
+        "quality": n_stages + 1,
+        "expected_costs": n_stages,
+    }
+    for name, length in lengths.items():
         given = getattr(plan, name)
         if given is not None and np.shape(given) != (length,):
             raise ValueError(f"{name} has shape {np.shape(given)}, but the plan needs ({length},)")
     if plan.quality is not None and not np.isfinite(plan.quality).all():
         raise ValueError("quality must be finite")
+    if plan.expected_costs is not None:
+        expected = np.asarray(plan.expected_costs, dtype=np.float64)
+        rising = np.isfinite(expected).all() and (np.diff(expected, prepend=0.0) >= 0).all()
+        if not rising or (expected.size and plan.costs.costs.budget_ticks(expected[-1]) == UNLIMITED):
+            raise ValueError("expected costs must be finite, not negative and never fall from stage to stage")
     if plan.evaluation_costs is not None:
         costs = np.asarray(plan.evaluation_costs, dtype=np.float64)
         if not np.isfinite(costs).all() or (costs < 0).any():

@@ -30,7 +30,7 @@ def compare(
     metric: Annotated[
         str | None, typer.Option(help="A scorer name of scikit-learn. None: accuracy, or R².", metavar="NAME")
     ] = None,
-    meter: Annotated[Meter, typer.Option(help="What cost means; see anytime curve --help.")] = Meter.model,
+    meter: Annotated[Meter | None, typer.Option(help="What cost means; see anytime curve --help.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page (HTML) with curves and a budget slider.")
     ] = None,
@@ -43,6 +43,7 @@ def compare(
     Example: anytime compare small.anytime large.anytime test.csv --target disease --report report.html
     """
     from anytime.curves import Comparison
+    from anytime.curves.evaluate import usual_meter
 
     *paths, data = files
     _check_arguments(paths, data)
@@ -51,10 +52,11 @@ def compare(
     _check_questions(models)
     table = read_table(data, words=[word for model in models.values() for word in word_columns(model)])
     curves = {}
+    axis = meter or usual_meter(models.values())
     for name, model in models.items():  # each by its own columns: they need not be the same
         y = target_for(model, table, target, data)
         X = features_for(model, table, data, without=target)
-        curves[name] = judge(model, X, y, metric, meter, name)
+        curves[name] = judge(model, X, y, metric, axis, name)
     _check_units(curves)
     result = Comparison(curves, n_rows=len(table))
     print_title(f"{result.first.metric} of {len(models)} models on {len(table)} rows")

@@ -41,11 +41,12 @@ def curve(
         ),
     ] = None,
     meter: Annotated[
-        Meter,
+        Meter | None,
         typer.Option(
-            help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch."
+            help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch.",
+            show_default="what the model's budgets count",
         ),
-    ] = Meter.model,
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the curve into a PNG, SVG or PDF file.")
     ] = None,
@@ -76,12 +77,12 @@ def curve(
         save_figure(judged.plot().figure_, plot)
 
 
-def judge(model: Any, X: Any, y: Any, metric: str | None, meter: str, label: str) -> AnytimeCurve:
+def judge(model: Any, X: Any, y: Any, metric: str | None, meter: str | None, label: str) -> AnytimeCurve:
     """``anytime.curve`` with a spinner."""
     from anytime.curves import curve as evaluate
 
     with step(f"judging {model.n_stages_} stages on {len(y)} rows"):
-        return evaluate(model, X, y, metric=metric, meter=str(meter), label=label)  # type: ignore[arg-type]
+        return evaluate(model, X, y, metric=metric, meter=meter and str(meter), label=label)  # type: ignore[arg-type]
 
 
 def save_figure(figure: Any, path: Path) -> None:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _num_samples
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
 from anytime.curves.display import PALETTE, AnytimeCurveDisplay, cost_label, metric_label
 from anytime.curves.evaluate import curve as evaluate
+from anytime.curves.evaluate import usual_meter
 from anytime.curves.frontier import _check_comparable
 from anytime.curves.resampling import generator
 
@@ -35,7 +36,7 @@ def compare(
     y: Any,
     *,
     metric: Any = None,
-    meter: Meter = "model",
+    meter: Meter | None = None,
     budgets: ArrayLike | None = None,
     full_cost: float | Mapping[str, float] | None = None,
     random_state: Any = None,
@@ -51,7 +52,7 @@ def compare(
     X : (n, d)
     y : (n,)
     metric, meter
-        As in ``anytime.curve``.
+        As in ``anytime.curve``; the same for all.
     budgets : (b,), default=None
         Budgets for ``table``; quarters of the greatest cost when not given.
     full_cost : float or mapping from str to float, default=None
@@ -85,7 +86,7 @@ def compare(
                 X,
                 y,
                 metric=metric,
-                meter=meter,
+                meter=usual_meter(models.values()) if meter is None else meter,
                 full_cost=price,
                 random_state=seed,
                 label=str(name),

@@ -7,7 +7,7 @@ the model, and judged once. Stages that leave what the metric looks at unchanged
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ def curve(
     y: Any,
     *,
     metric: Any = None,
-    meter: Meter = "model",
+    meter: Meter | None = None,
     sample_weight: ArrayLike | None = None,
     qid: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -49,13 +49,14 @@ def curve(
         A fitted anytime model. An estimator without ``stages`` is one point at ``full_cost``.
     X : (n, d)
     y : (n,)
-    metric : str, callable or NDCG, default=None
+    metric : str, callable, NDCG or PrefixPrecision, default=None
         A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, a scorer
         ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
         NDCG@5 for a regressor given ``qid``.
-    meter : {"model", "realised", "time"}, default="model"
-        The cost axis: what the plan costs, fixed at training, which is what a budget is compared with; the mean over rows of
-        what was really paid; or seconds for the whole batch, judging not included.
+    meter : {"model", "realised", "time"}, default=None
+        The cost axis: what the plan costs, fixed at training; the mean over rows of what was really paid; or seconds for the
+        whole batch, judging not included. None: "model", or "realised" for a model whose budgets are means over rows
+        (``meter="expected"``).
     sample_weight : (n,), default=None
     qid : (n,), default=None
         The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
@@ -89,6 +90,8 @@ def curve(
     >>> result.at(2.0), result.cost_to_reach(0)
     (-0.3333333333333333, 4.0)
     """
+    if meter is None:
+        meter = usual_meter([model])
     if meter not in METERS:
         raise ValueError(f"meter must be 'model', 'realised' or 'time', not {meter!r}")
     if bootstrap < 0:
@@ -159,6 +162,11 @@ class _Judge:
         band = None if self.bootstrap is None else self.bootstrap.band(self.metric, answer, self.data)
         self._last = answer, value, band
         return value, band
+
+
+def usual_meter(models: Iterable[Any]) -> Meter:
+    """The cost that budgets of these models are about: means over rows as soon as one of them counts so."""
+    return "realised" if any(getattr(model, "meter", None) == "expected" for model in models) else "model"
 
 
 def _timed(stages: Iterator[Any]) -> Iterator[tuple[Any, float]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import FeatureCosts
-from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.estimator import METERS, AnytimeModel, ClassifierFace
 from anytime.files.container import allowance
 from anytime.files.plans import count_stages, read_plan, write_plan
 from anytime.files.reading import ArrayShelf, BadFileError, Fields, bad, shown
@@ -136,6 +136,8 @@ def read_model(
     n_features, names = _read_features(fields.inner("features"))
     plan = read_plan(fields.inner("plan"), shelf, n_features, names, file_bytes)
     model = face(**_read_parameters(fields, decoder, face, plan))
+    if model.meter == "expected" and plan.expected_costs is None:
+        bad("manifest.parameters.meter", "budgets are means over rows, but the plan has no expected costs")
     model.plan_ = plan
     model.n_features_in_ = n_features
     if names is not None:
@@ -189,8 +191,8 @@ def _check_parameters(parameters: Mapping[str, Any], where: str) -> None:
     budget, meter, n_jobs = (parameters.get(name) for name in ("budget", "meter", "n_jobs"))
     if budget is not None and (type(budget) not in (int, float) or not budget >= 0):
         bad(f"{where}.budget", f"expected a number that is not negative, found {shown(budget)}")
-    if "meter" in parameters and (type(meter) is not str or meter not in ("model", "realised")):
-        bad(f"{where}.meter", f"expected 'model' or 'realised', found {shown(meter)}")
+    if "meter" in parameters and (type(meter) is not str or meter not in METERS):
+        bad(f"{where}.meter", f"expected 'model', 'realised' or 'expected', found {shown(meter)}")
     if n_jobs is not None and (type(n_jobs) is not int or not n_jobs or abs(n_jobs) > _MOST_THREADS):
         bad(f"{where}.n_jobs", f"expected a number of threads, found {shown(n_jobs)}")
 

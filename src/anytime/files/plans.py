@@ -87,7 +87,13 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
         "plan.base": plan.base,
         "plan.column_group": np.asarray(plan.costs.column_group, dtype=np.int32),
     }
-    for name, dtype in (("evaluation_costs", np.float64), ("replaces", np.bool_), ("quality", np.float64)):
+    optional = {
+        "evaluation_costs": np.float64,
+        "expected_costs": np.float64,
+        "quality": np.float64,
+        "replaces": np.bool_,
+    }
+    for name, dtype in optional.items():
         if getattr(plan, name) is not None:
             arrays[f"plan.{name}"] = np.asarray(getattr(plan, name), dtype=dtype)
     if plan.weights is not None:
@@ -169,6 +175,7 @@ def read_plan(
         evaluation_costs=_optional(arrays, "plan.evaluation_costs", "<f8", n_stages),
         replaces=_optional(arrays, "plan.replaces", "|b1", n_stages),
         quality=_optional(arrays, "plan.quality", "<f8", n_stages + 1),
+        expected_costs=_optional(arrays, "plan.expected_costs", "<f8", n_stages),
         passes=_read_rules(fields, "passes", arrays, n_features, n_stages),
         stops=_read_rules(fields, "stops", arrays, n_features, n_stages),
         limit=fields.number("limit", 0),

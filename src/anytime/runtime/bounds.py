@@ -63,10 +63,9 @@ class Bounds:
         due = model._due(now, deadline)
         ticks = int(model._ticks(budget))
         until, reason, cap = plan.n_stages, "complete", min(ticks, plan.limit_ticks)
-        if not model._metered(
-            budget
-        ):  # by the cost of whole stages: what they cost this example is never more
-            until, cap = int(plan.affordable(ticks)), int(UNLIMITED)
+        if model.meter != "realised":  # by the cost of whole stages, fixed at training
+            until = int(plan.affordable(ticks, model.meter))
+            cap = plan.limit_ticks if model._metered(budget) else int(UNLIMITED)
             reason = "complete" if until == plan.n_stages else "budget"
         if max_stages is not None and max_stages < until:
             until, reason = max_stages, "stages"
