@@ -376,3 +376,18 @@ def test_sample_weight_reaches_the_estimator(cells):
         X, y, sample_weight=np.where(y == 1, 1.0, 1e-9)
     )
     assert only_ones.predict(X).mean() > 0.95
+
+
+def test_columns_that_no_stage_reads_need_not_be_there():
+    table, y, _ = at.datasets.load("wine", as_frame=True)
+    forest = RandomForestClassifier(3, max_depth=1, random_state=0).fit(table, y)
+    model = at.make_anytime(forest)
+    read = model.plan_.read_columns
+    assert 0 < read.sum() <= 3
+    assert_array_equal(model.predict(table.loc[:, read]), model.predict(table))
+    assert_array_equal(model.cost(table.loc[:, read], budget=1), model.cost(table, budget=1))
+    needed = table.columns[read][0]
+    with pytest.raises(ValueError, match=needed):
+        model.predict(table.drop(columns=[needed]))
+    with pytest.raises(ValueError, match="match those"):
+        model.predict(table.loc[:, read].iloc[:, ::-1])

@@ -263,8 +263,21 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """(n, d) numbers as the plan reads them."""
         return np.asarray(X)
 
+    def _completed(self, X: Any) -> Any:
+        """A table without some columns that no stage reads, with a number in their place."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not hasattr(X, "reindex") or X.shape[1] >= len(names):
+            return X
+        given = list(X.columns)
+        absent = set(names) - set(given)
+        unread = absent <= set(names[~self.plan_.read_columns])
+        if not unread or [name for name in names if name not in absent] != given:
+            return X  # scikit-learn says what is wrong with it
+        return X.reindex(columns=list(names), fill_value=0.0)
+
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
+        X = self._completed(X)
         finite = self._finite if self.__sklearn_tags__().input_tags.allow_nan else True
         checked = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
         return np.asarray(checked)

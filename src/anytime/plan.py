@@ -232,6 +232,17 @@ class Plan:
         return out
 
     @cached_property
+    def read_columns(self) -> NDArray[np.bool_]:
+        """(d,) columns that some stage or rule may read."""
+        read = np.zeros(self.n_features, dtype=bool)
+        for block in self.blocks:
+            for within in range(block.n_stages):
+                read[block.columns(within)] = True
+        for rule in (*self.passes.values(), *self.stops.values()):
+            read[rule.columns()] = True
+        return read
+
+    @cached_property
     def evaluation_ticks(self) -> NDArray[np.int64]:
         """(S,) evaluation cost of each stage."""
         if self.evaluation_costs is None:

@@ -138,7 +138,7 @@ def test_columns_that_are_missing_or_not_numbers(
     patients.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
     model = folder / "sick.anytime"
     assert fails("predict", model, tmp_path / "one.csv").endswith(
-        "lacks the column 'ecg' that the model was trained on"
+        "lacks the column 'ecg' that the model uses"
     )
     assert "lacks the columns sex, city, chol, ecg" in fails("predict", model, tmp_path / "many.csv")
     assert "column 'age' must hold numbers, but holds 'old'" in fails(

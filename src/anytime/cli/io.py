@@ -214,13 +214,18 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
                 "leave its columns only, in the order of training"
             )
         return rest.apply(lambda column: _numbers(column, str(column.name), path)).to_numpy()
-    missing = [str(name) for name in names if name not in table.columns]
+    read = model.plan_.read_columns
+    missing = [
+        str(name) for name, needed in zip(names, read, strict=True) if needed and name not in table.columns
+    ]
     if missing:
-        raise CliError(f"{path} lacks {_columns(missing)} that the model was trained on")
+        raise CliError(f"{path} lacks {_columns(missing)} that the model uses")
     words = set(word_columns(model))
     import pandas as pd
 
-    columns = {n: table[n] if n in words else _numbers(table[n], str(n), path) for n in names}
+    columns = {
+        n: table[n] if n in words else _numbers(table[n], str(n), path) for n in names if n in table.columns
+    }
     return pd.DataFrame(columns, index=table.index)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel
@@ -22,6 +22,7 @@ class ColumnModel(AnytimeModel):
     """A model that knows how its columns are read (``columns_``)."""
 
     columns_: Columns
+    categorical_features: Any
 
     def _bound_costs(self) -> BoundCosts:
         """Prices of the columns that the model has."""
@@ -45,7 +46,7 @@ class ColumnModel(AnytimeModel):
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
-        X = self._under_known_names(X)
+        X = self._completed(self._under_known_names(X))
         if self.columns_.are_plain and not has_categories(X):
             X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
             checked = np.asarray(X)
@@ -54,6 +55,52 @@ class ColumnModel(AnytimeModel):
             checked = self._matrix(X)
         self.columns_.check_finite(checked)
         return checked
+
+    def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
+        """Numbers as trees compare them; sets what is known of the columns."""
+        if has_categories(X):
+            validate_data(self, X, skip_check_array=True)
+            check_consistent_length(X, y)
+            names = list(self.feature_names_in_)
+            self.columns_ = Columns(len(names), categories=_categories_of(X))
+            numbers = self.columns_.encode(X)
+        else:
+            numbers, y = validate_data(
+                self,
+                X,
+                y,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite=False,
+                multi_output=True,
+                ensure_min_samples=2,
+            )
+            self.columns_ = Columns(numbers.shape[1])
+        return np.ascontiguousarray(self._with_codes(numbers)), y
+
+    def _with_codes(self, numbers: Array) -> Array:
+        """Take note of columns that the user calls categorical."""
+        named = self.categorical_features
+        if named is None or (isinstance(named, str) and named == "from_dtype"):
+            return numbers
+        names = list(getattr(self, "feature_names_in_", []))
+        for entry in np.asarray(named).tolist():
+            if isinstance(entry, str) and entry not in names:
+                raise ValueError(f"categorical_features names {entry!r}, which X does not have")
+            column = names.index(entry) if isinstance(entry, str) else int(entry)
+            if not 0 <= column < numbers.shape[1]:
+                raise ValueError(
+                    f"categorical_features names column {column}, but X has {numbers.shape[1]} columns"
+                )
+            values = numbers[:, column]
+            whole = np.isnan(values) | ((values >= 0) & (values <= 2**24) & (values == np.floor(values)))
+            if not whole.all():
+                raise ValueError(
+                    f"column {entry!r} is called categorical but holds {values[~whole][0]:g}; categories in an array are "
+                    "whole numbers from 0 on"
+                )
+            self.columns_.categories.setdefault(column, list(range(int(np.nanmax(values, initial=0.0)) + 1)))
+        return numbers
 
     def _under_known_names(self, X: Any) -> Any:
         """A table whose names have blanks where LightGBM knows underscores, under the names it knows."""
@@ -74,3 +121,19 @@ class ColumnModel(AnytimeModel):
             raise ValueError(
                 f"{self.columns_.n_features} columns are described, but the model has {self.n_features_in_}"
             )
+
+
+def _categories_of(table: Any) -> dict[int, list[Any]]:
+    """The categories of the columns of a table that are not numbers."""
+    found: dict[int, list[Any]] = {}
+    for column, name in enumerate(table.columns):
+        values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
+        dtype = values.dtype
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            continue
+        if hasattr(values, "cat") and hasattr(values.cat, "categories"):
+            found[column] = list(values.cat.categories)
+        else:
+            present = values[values.notna()] if hasattr(values, "notna") else values
+            found[column] = sorted(set(np.asarray(present).tolist()), key=lambda v: (str(type(v)), v))
+    return found
