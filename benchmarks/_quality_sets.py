@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from anytime.datasets import load_yahoo_costs
+from anytime.datasets import load_yahoo_costs, weight_prices
 from anytime.datasets.lookalikes import make_ranking
 
 Array = NDArray[np.float64]
@@ -141,13 +141,8 @@ def _families(**families: tuple[float, float, range]) -> Callable[[Any, int], at
 
 
 def _weights(data: Any, seed: int) -> at.FeatureCosts:
-    """The recipe of the pruning literature: columns of equal norm, a linear classifier, price = rounded weight in 1 to 40."""
-    from sklearn.svm import LinearSVC
-
-    X = np.asarray(data.X, dtype=np.float64)[data.train]
-    X = X / np.maximum(np.sqrt((X**2).mean(axis=0)), 1e-12)
-    weight = np.abs(LinearSVC(dual=False, C=0.01).fit(X, np.asarray(data.y)[data.train]).coef_[0])
-    return at.FeatureCosts(np.maximum(np.round(40 * weight / weight.max()), 1))
+    """The recipe of the pruning literature: price = rounded weight in a linear classifier."""
+    return weight_prices(np.asarray(data.X)[data.train], np.asarray(data.y)[data.train])
 
 
 def _float_target(read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -8,6 +8,7 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 """
 
 from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.enlarged import enlarge, make_miniboone, weight_prices
 from anytime.datasets.files import DataFormatError, DataNotFoundError
 from anytime.datasets.generators import (
     Optimum,
@@ -48,6 +49,7 @@ __all__ = [
     "RankingChunk",
     "Text",
     "describe",
+    "enlarge",
     "extract",
     "haar_features",
     "image_extractors",
@@ -58,6 +60,7 @@ __all__ = [
     "load_yahoo_costs",
     "make_agricultural",
     "make_grouped_synthetic",
+    "make_miniboone",
     "make_patches",
     "make_priced_classification",
     "make_priced_regression",
@@ -66,5 +69,6 @@ __all__ = [
     "random_groups",
     "random_haar",
     "ranking_chunks",
+    "weight_prices",
     "write_ranking",
 ]
