@@ -8,8 +8,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
-from anytime.boosting.boosted import Clock
 from anytime.testing import check_anytime_estimator
+from anytime.trees.clock import Clock
 
 SMALL = {"n_rounds": 20, "patience": 3, "min_rows": 1, "random_state": 0}
 CONFIGURATIONS = [

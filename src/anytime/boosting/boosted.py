@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
-import time
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from anytime.boosting.learners import Table
 from anytime.boosting.objective import Objective
@@ -22,14 +20,14 @@ from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array
-from anytime.trees.importers.columns import Columns
+from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
-from anytime.trees.rows import checked_weights, has_categories, split_rows
+from anytime.trees.rows import checked_weights, split_rows
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["BoostedModel", "Clock", "Training", "positive_integer"]
+__all__ = ["BoostedModel", "Training", "positive_integer"]
 
 _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 positive_integer = Interval(Integral, 1, None, closed="left")
@@ -77,36 +75,6 @@ class Training:
         n_folds = min(most, n_units)
         fold = (self.random.permutation(n_units) % n_folds)[unit]
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
-
-
-class Clock:
-    """Progress told on stderr, and the end of the time that training may take.
-
-    Parameters
-    ----------
-    seconds : float or None
-    verbose : int
-    """
-
-    def __init__(self, seconds: float | None, verbose: int) -> None:
-        self.began = time.monotonic()
-        self.seconds = np.inf if seconds is None else seconds
-        self.verbose = verbose
-
-    @property
-    def over(self) -> bool:
-        """Whether time is up."""
-        return time.monotonic() - self.began >= self.seconds
-
-    @property
-    def half_over(self) -> bool:
-        """Whether half of it is."""
-        return time.monotonic() - self.began >= self.seconds / 2
-
-    def tell(self, message: str) -> None:
-        """A line of progress, where wanted."""
-        if self.verbose:
-            print(f"[{time.monotonic() - self.began:7.1f} s] {message}", file=sys.stderr)
 
 
 class BoostedModel(ColumnModel):
@@ -223,52 +191,6 @@ class BoostedModel(ColumnModel):
             return np.arange(len(X)), held[:0]
         return train, held
 
-    def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
-        """Numbers as trees compare them; sets what is known of the columns."""
-        if has_categories(X):
-            validate_data(self, X, skip_check_array=True)
-            check_consistent_length(X, y)
-            names = list(self.feature_names_in_)
-            self.columns_ = Columns(len(names), categories=_categories_of(X))
-            numbers = self.columns_.encode(X)
-        else:
-            numbers, y = validate_data(
-                self,
-                X,
-                y,
-                dtype=np.float64,
-                order="C",
-                ensure_all_finite=False,
-                multi_output=True,
-                ensure_min_samples=2,
-            )
-            self.columns_ = Columns(numbers.shape[1])
-        return np.ascontiguousarray(self._with_codes(numbers)), y
-
-    def _with_codes(self, numbers: Array) -> Array:
-        """Take note of columns that the user calls categorical."""
-        named = self.categorical_features
-        if named is None or (isinstance(named, str) and named == "from_dtype"):
-            return numbers
-        names = list(getattr(self, "feature_names_in_", []))
-        for entry in np.asarray(named).tolist():
-            if isinstance(entry, str) and entry not in names:
-                raise ValueError(f"categorical_features names {entry!r}, which X does not have")
-            column = names.index(entry) if isinstance(entry, str) else int(entry)
-            if not 0 <= column < numbers.shape[1]:
-                raise ValueError(
-                    f"categorical_features names column {column}, but X has {numbers.shape[1]} columns"
-                )
-            values = numbers[:, column]
-            whole = np.isnan(values) | ((values >= 0) & (values <= 2**24) & (values == np.floor(values)))
-            if not whole.all():
-                raise ValueError(
-                    f"column {entry!r} is called categorical but holds {values[~whole][0]:g}; categories in an array are "
-                    "whole numbers from 0 on"
-                )
-            self.columns_.categories.setdefault(column, list(range(int(np.nanmax(values, initial=0.0)) + 1)))
-        return numbers
-
     # ------------------------------------------------------------------ targets
 
     def _checked_targets(self, y: Any) -> NDArray[Any]:
@@ -314,19 +236,3 @@ class BoostedModel(ColumnModel):
         if not isinstance(self, ClassifierFace):
             tags.target_tags.multi_output = True
         return tags
-
-
-def _categories_of(table: Any) -> dict[int, list[Any]]:
-    """The categories of the columns of a table that are not numbers."""
-    found: dict[int, list[Any]] = {}
-    for column, name in enumerate(table.columns):
-        values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
-        dtype = values.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-            continue
-        if hasattr(values, "cat") and hasattr(values.cat, "categories"):
-            found[column] = list(values.cat.categories)
-        else:
-            present = values[values.notna()] if hasattr(values, "notna") else values
-            found[column] = sorted(set(np.asarray(present).tolist()), key=lambda v: (str(type(v)), v))
-    return found
