@@ -13,12 +13,20 @@ from anytime._native import Forest, linear_outputs
 
 Array = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description, arrays
+Memory = dict[
+    str, NDArray[Any]
+]  # what stages leave for later ones; the first axis of every array counts rows
 
-__all__ = ["Block", "FunctionBlock", "LinearBlock", "State"]
+__all__ = ["Block", "FunctionBlock", "LinearBlock", "Memory", "State"]
 
 
 class Block(ABC):
-    """One or more consecutive stages that share an evaluator."""
+    """One or more consecutive stages that share an evaluator.
+
+    ``columns`` and ``outputs`` are all that most blocks have. Where stages read other columns of other rows, or go on from what
+    earlier stages of the same row have computed, there are also ``remember``, ``reads`` and ``proceed``; then ``outputs`` is
+    ``proceed`` from the first stage on.
+    """
 
     kind: ClassVar[str]
     n_stages: int
@@ -32,6 +40,25 @@ class Block(ABC):
     @abstractmethod
     def outputs(self, stage: int, X: Array) -> Array:
         """What ``stage`` gives for each row of ``X``, (n, width). May read only ``columns(stage)``."""
+
+    def remember(self, n_rows: int) -> Memory | None:
+        """What is known of rows before the first stage, for ``proceed`` to change; None: stages leave nothing behind."""
+        return None
+
+    def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_] | None:
+        """(n, d) columns that ``stage`` will read of each row; None: all of ``columns(stage)``.
+
+        It is asked before these columns are there: the answer may depend only on ``memory`` and on what earlier stages have read,
+        and has to stay the same until the stage is done. What it works out may be kept in ``memory``.
+        """
+        return None
+
+    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
+        """Take rows through stages ``first`` to ``stage``, changing ``memory`` in place; (n, width) what the last one gives.
+
+        ``first`` is ``stage``, except where nobody pays or reads on the way and all stages replace the answer.
+        """
+        return self.outputs(stage, X)
 
     @abstractmethod
     def head(self, n_stages: int) -> Block:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import row_products
+from anytime.blocks import Memory
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
@@ -70,6 +71,8 @@ class Run:
         self._unasked = np.zeros(
             n, dtype=bool
         )  # rows that could not pay for the stopping rule of their last stage
+        self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
+        self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
         self.updates = np.zeros(plan.n_stages, dtype=np.int64)
 
@@ -103,8 +106,7 @@ class Run:
         limit = np.where(self.finished, self.done, limit)
         cap = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), self.plan.limit_ticks)
         if self.ledger is None and np.isinf(deadline) and stop is None:
-            # Nobody reads or pays on the way, so what a later stage would replace need not be computed.
-            np.maximum(self.done, self.plan.fresh_start[limit], out=self.done)
+            self._jump(self.plan.fresh_start[limit])
         if (limit > self.done).any() and _interrupted(deadline, stop):
             return False
         self._ask_again(limit, cap)
@@ -115,6 +117,13 @@ class Run:
             if not run_block(b, limit, cap, deadline, stop):
                 return False
         return True
+
+    def _jump(self, to: NDArray[np.int32]) -> None:
+        """Nobody reads or pays on the way, so what a later stage would replace need not be computed."""
+        ahead = to > self.done
+        started = ahead & (self._jumped_from < 0)
+        self._jumped_from[started] = self.done[started]
+        self.done[ahead] = to[ahead]
 
     def is_native(self, b: int) -> bool:
         """Whether block ``b`` is a forest, without rules but filters on margins, to be run in one native call."""
@@ -245,17 +254,47 @@ class Run:
         if block.forest is not None:
             rows = self._forest_stage(s, b, within, rows, limit, cap)
         else:
-            if self.ledger is not None:
-                groups = plan.costs.groups_of(block.columns(within))
-                rows = self._buy(groups, int(plan.evaluation_ticks[s]), rows, limit, cap)
+            rows = self._buy_for_stage(s, rows, limit, cap)
             if rows.size:
-                self._commit(s, rows, block.outputs(within, self._matrix_of(rows)))
+                self._commit(s, rows, self._outputs(s, rows))
         if s in plan.stops and rows.size:
             self._ask_to_stop(s, rows, limit, cap)
 
+    def _outputs(self, s: int, rows: NDArray[np.intp]) -> Array:
+        """What stage ``s``, not of trees, gives for rows that have all they need."""
+        b, within = self.plan.locate(s)
+        block, memory = self.plan.blocks[b], self._memory_of(b)
+        if not memory:
+            return block.outputs(within, self._matrix_of(rows))
+        outputs = np.empty((rows.size, block.width))
+        came_from = np.where(self._jumped_from[rows] < 0, s, self._jumped_from[rows])
+        for start in np.unique(came_from):
+            together = np.flatnonzero(came_from == start)
+            some = rows[together]
+            known = {name: self._taken(array, some) for name, array in memory.items()}
+            first = max(int(start) - self.plan.block_start[b], 0)
+            outputs[together] = block.proceed(first, within, self._matrix_of(some), known)
+            self._keep(memory, known, some)
+        return outputs
+
+    def _memory_of(self, b: int) -> Memory:
+        if b not in self._memory:
+            self._memory[b] = self.plan.blocks[b].remember(len(self.X)) or {}
+        return self._memory[b]
+
+    @staticmethod
+    def _keep(memory: Memory, known: Memory, rows: NDArray[np.intp]) -> None:
+        for name, array in known.items():
+            if array is not memory[name]:
+                memory[name][rows] = array
+
     def _matrix_of(self, rows: NDArray[np.intp]) -> Array:
+        return self._taken(self.X, rows)
+
+    def _taken(self, array: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+        """Rows of an array; the array itself where these are all."""
         everything = rows.size == len(self.X) and bool((rows[1:] > rows[:-1]).all())
-        return self.X if everything else self.X[rows]
+        return array if everything else array[rows]
 
     def _forest_stage(
         self,
@@ -296,10 +335,55 @@ class Run:
             total = self._sum if forest is None else self._tree_sums(forest)
             total[rows] += outputs
         self._applied[rows] += 1
+        self._jumped_from[rows] = -1
         self.updates[s] += rows.size
         self.done[rows] = s + 1
 
     # ------------------------------------------------------------------ money and gates
+
+    def wanted(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
+        """(n, G) groups that stage ``s``, not of trees, reads of rows that stand before it; None: the same of all."""
+        b, within = self.plan.locate(s)
+        memory = self._memory_of(b)
+        known = {name: self._taken(array, rows) for name, array in memory.items()}
+        columns = self.plan.blocks[b].reads(within, self._matrix_of(rows), known)
+        if columns is None:
+            return None
+        self._keep(memory, known, rows)
+        groups = np.zeros((rows.size, self.plan.costs.n_groups), dtype=bool)
+        row, column = np.nonzero(columns)
+        groups[row, self.plan.costs.column_group[column]] = True
+        return groups
+
+    def quote(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """(n,) ticks that stage ``s``, with its rules, may cost rows that stand before it."""
+        assert self.ledger is not None
+        b, _ = self.plan.locate(s)
+        evaluation = int(self.plan.evaluation_ticks[s])
+        wanted = None if self.plan.blocks[b].forest is not None else self.wanted(s, rows)
+        if wanted is None:
+            return np.asarray(self.ledger.quote(self.plan.stage_groups[s], rows) + evaluation)
+        for rules in (self.plan.passes, self.plan.stops):
+            if s in rules:
+                wanted[:, self.plan.costs.groups_of(rules[s].columns())] = True
+        price = np.full(rows.size, evaluation, dtype=np.int64)
+        for groups, members in _alike(wanted):
+            price[members] += self.ledger.quote(groups, rows[members])
+        return price
+
+    def _buy_for_stage(
+        self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
+        """Pay for what stage ``s``, not of trees, reads of each row; return the rows that could."""
+        if self.ledger is None or not rows.size:
+            return rows
+        evaluation, wanted = int(self.plan.evaluation_ticks[s]), self.wanted(s, rows)
+        if wanted is None:
+            b, within = self.plan.locate(s)
+            groups = self.plan.costs.groups_of(self.plan.blocks[b].columns(within))
+            return self._buy(groups, evaluation, rows, limit, cap)
+        able = [self._buy(groups, evaluation, rows[m], limit, cap) for groups, m in _alike(wanted)]
+        return np.sort(np.concatenate(able))
 
     def _buy(
         self,
@@ -388,6 +472,13 @@ class Run:
     def complete(self) -> NDArray[np.bool_]:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
         return np.asarray(self.finished | (self.done == self.plan.n_stages) | self._broke)
+
+
+def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:
+    """Sets of groups that rows want, each with the rows that want it."""
+    sets, which = np.unique(np.packbits(wanted, axis=1), axis=0, return_inverse=True)
+    members = [np.flatnonzero(which.reshape(-1) == i) for i in range(len(sets))]
+    return [(np.flatnonzero(wanted[m[0]]).astype(np.int32), m) for m in members]
 
 
 def _interrupted(deadline: float, stop: Stop | None) -> bool:

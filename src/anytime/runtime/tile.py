@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime._native import Forest
 from anytime.engine import Run
 from anytime.plan import Array
 from anytime.runtime.bounds import Bounds
@@ -160,9 +161,8 @@ class Tile:
             margin = self.layout.link.margin(self.run.scores(rows))
             rows = rows[np.argsort(margin, kind="stable")]
         if work.allowance is not None:
-            assert self.run.ledger is not None
-            price = self.run.ledger.quote(self.plan.stage_groups[s], rows) + self.plan.evaluation_ticks[s]
-            size = min(size, int(np.searchsorted(np.cumsum(price), work.allowance, side="right")))
+            price = np.cumsum(self.run.quote(s, rows))
+            size = min(size, int(np.searchsorted(price, work.allowance, side="right")))
         return rows[:size], rows[size:]
 
     def _pace(self, s: int) -> float | None:
@@ -246,13 +246,19 @@ class Tile:
         """Compute ``groups`` (None: what the stage itself needs) for rows; those that have them, and why it was cut short."""
         if self.examples is None:
             return rows, ""
-        wanted = self.layout.block_groups[s] if groups is None else groups
+        path = self.plan.blocks[self.layout.block_of[s]].forest if groups is None else None
+        wanted = np.zeros_like(self.available)
+        own = self.run.wanted(s, rows) if groups is None and path is None else None
+        if own is not None:
+            wanted[rows] = own
+        else:
+            wanted[np.ix_(rows, self.layout.block_groups[s] if groups is None else groups)] = True
         while True:
-            short = rows[~self.available[np.ix_(rows, wanted)].all(axis=1)]
+            short = rows[(wanted[rows] & ~self.available[rows]).any(axis=1)]
             asked: dict[int, list[int]] = {}
             left_out = []
             for i in short.tolist():
-                lacking = self._lacking(s, i, groups)
+                lacking = self._lacking(s, i, wanted[i], path)
                 if any(self.layout.names[g] in self.examples[i].failures for g in lacking):
                     self._fail(s, i)
                     left_out.append(i)
@@ -269,17 +275,14 @@ class Tile:
                     self.queue.put(rows, np.full(rows.size, s))
                     return rows[:0], reason
 
-    def _lacking(self, s: int, i: int, groups: Groups | None) -> list[int]:
-        """What row ``i`` has to get next, requirements first."""
-        b = self.layout.block_of[s]
-        forest = self.plan.blocks[b].forest
-        if groups is None and forest is not None:
-            within = s - self.plan.block_start[b]
-            group = forest.need(self.run.X[i], within, self.available[i], self.plan.costs.table)
-            return [] if group < 0 else self.layout.missing([group], self.available[i])
-        return self.layout.missing(
-            (self.layout.block_groups[s] if groups is None else groups).tolist(), self.available[i]
-        )
+    def _lacking(self, s: int, i: int, wanted: NDArray[np.bool_], path: Forest | None) -> list[int]:
+        """What row ``i`` has to get next, requirements first: of ``wanted`` groups, or the next on its path through trees."""
+        groups = np.flatnonzero(wanted).tolist()
+        if path is not None:
+            within = s - self.plan.block_start[self.layout.block_of[s]]
+            group = path.need(self.run.X[i], within, self.available[i], self.plan.costs.table)
+            groups = [] if group < 0 else [group]
+        return self.layout.missing(groups, self.available[i])
 
     def _can_pay(self, i: int, groups: list[int], evaluation: int) -> bool:
         assert self.run.ledger is not None

@@ -31,6 +31,7 @@ _RUN_STATE = (
     "_sum",
     "_trees",
     "_history",
+    "_memory",
     "_broke",
     "_unasked",
 )
@@ -120,7 +121,8 @@ class Walk:
         b = self.layout.block_of[s]
         forest = self.plan.blocks[b].forest
         if forest is None:
-            groups = self.layout.block_groups[s]
+            wanted = self.run.wanted(s, _ROW)
+            groups = self.layout.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
             return () if available[groups].all() else groups.tolist()
         group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
         return () if group < 0 else (group,)
@@ -218,5 +220,5 @@ class Walk:
 
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: array.copy() for key, array in value.items()}
+        return {key: _copied(inner) for key, inner in value.items()}
     return None if value is None else value.copy()
