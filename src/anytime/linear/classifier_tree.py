@@ -1,0 +1,361 @@
+"""Trees of linear classifiers: every row goes down a balanced tree and pays for the columns that the nodes on its path look at.
+
+Here they are trained from the root down (ASTC, the approximately submodular tree of classifiers of Kusner et al., 2014), in
+``joint_tree`` all at once (CSTC). Both are peers that budgeted forests are measured against: Nan, *Adaptive Classification*,
+section 3.5. Nodes are fitted by least squares to the indicator of each class. The levels of the tree are the stages of
+a plan, each of which replaces the answer of the level above.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from anytime.blocks import Block, Memory, State
+from anytime.costs import BoundCosts, FeatureCosts
+from anytime.estimator import AnytimeModel, ClassifierFace
+from anytime.greedy import greedy
+from anytime.linear.moments import Moments
+from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.sequencing import Arrangement
+from anytime.plan import Plan
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["ClassifierTree", "LinearTree", "LinearTreeBlock", "SubmodularTreeClassifier"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTree:
+    """A balanced tree of linear classifiers, level by level: the children of node ``v`` are ``2 v + 1`` and ``2 v + 2``.
+
+    Attributes
+    ----------
+    weights : (N, d, C)
+        What a node adds up for each class, of columns less their ``centres``.
+    intercepts : (N, C)
+    routes : (N, d)
+        A row goes right where ``(x - centres) @ routes[v]`` exceeds ``thresholds[v]``.
+    thresholds : (N,)
+    centres : (d,)
+        Also what a missing value counts as.
+    """
+
+    weights: Array
+    intercepts: Array
+    routes: Array
+    thresholds: Array
+    centres: Array
+
+    @property
+    def n_levels(self) -> int:
+        """Levels of the tree, 1 for a root alone."""
+        return len(self.intercepts).bit_length()
+
+    def support(self, node: int) -> NDArray[np.bool_]:
+        """(d,) columns that a node looks at; in the last level nothing is routed."""
+        used = (self.weights[node] != 0).any(axis=1)
+        inner = 2 * node + 1 < len(self.intercepts)
+        return np.asarray(used | (self.routes[node] != 0)) if inner else np.asarray(used)
+
+
+class LinearTreeBlock(Block):
+    """The levels of a tree of linear classifiers as stages: level ``t`` gives what the node that a row has reached says.
+
+    Parameters
+    ----------
+    tree : LinearTree
+    """
+
+    kind = "linear tree"
+
+    def __init__(self, tree: LinearTree) -> None:
+        self.tree = tree
+        n, d, width = tree.weights.shape
+        shapes = {"intercepts": (n, width), "routes": (n, d), "thresholds": (n,), "centres": (d,)}
+        if n == 0 or n & (n + 1):
+            raise ValueError(f"a balanced tree has 1, 3, 7, ... nodes, not {n}")
+        for name, shape in shapes.items():
+            if getattr(tree, name).shape != shape:
+                raise ValueError(f"{name} has shape {getattr(tree, name).shape}, but needs {shape}")
+        for name in ("weights", *shapes):
+            if not np.isfinite(getattr(tree, name)).all():
+                raise ValueError(f"{name} of a tree of classifiers must be finite")
+        self.n_stages, self.width = tree.n_levels, width
+        self._supports = np.array([tree.support(v) for v in range(n)]).reshape(n, d)
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        """Of all nodes of the level."""
+        level = self._supports[2**stage - 1 : 2 ** (stage + 1) - 1]
+        return np.flatnonzero(level.any(axis=0)).astype(np.int32)
+
+    def remember(self, n_rows: int) -> Memory:
+        """The node that a row has reached."""
+        return {"node": np.zeros(n_rows, dtype=np.int64)}
+
+    def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
+        """What the node that a row has reached looks at."""
+        return np.asarray(self._supports[memory["node"]])
+
+    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
+        """From the node that each row has reached down to level ``stage``."""
+        tree, node, last = self.tree, memory["node"], len(self.tree.intercepts) // 2
+        outputs = np.empty((len(X), self.width))
+        for level in range(first, stage + 1):
+            for v in np.unique(node):
+                rows = np.flatnonzero(node == v)
+                used = np.flatnonzero(self._supports[v])
+                values = np.nan_to_num(X[np.ix_(rows, used)] - tree.centres[used], nan=0.0)
+                if level == stage:
+                    outputs[rows] = values @ tree.weights[v, used] + tree.intercepts[v]
+                if v < last:
+                    right = values @ tree.routes[v, used] > tree.thresholds[v]
+                    node[rows] = 2 * v + 1 + right
+        return outputs
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        """From the root."""
+        return self.proceed(0, stage, X, self.remember(len(X)))
+
+    def head(self, n_stages: int) -> LinearTreeBlock:
+        """The upper levels."""
+        if n_stages == self.n_stages:
+            return self
+        t, n = self.tree, 2**n_stages - 1
+        return LinearTreeBlock(
+            LinearTree(t.weights[:n], t.intercepts[:n], t.routes[:n], t.thresholds[:n], t.centres)
+        )
+
+    def state(self) -> State:
+        """The arrays of the tree."""
+        return {}, dict(vars(self.tree))
+
+    @classmethod
+    def from_state(
+        cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> LinearTreeBlock:
+        """Read what ``state`` gave."""
+        return cls(
+            LinearTree(**{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+        )
+
+
+# ---------------------------------------------------------------------- one node by least squares
+
+
+def fitted_node(X: Array, Y: Array, columns: NDArray[np.intp], ridge: float) -> tuple[Array, Array]:
+    """Weights (d, C) and intercept (C,) of least squares on some columns."""
+    mean, target = X[:, columns].mean(axis=0), Y.mean(axis=0)
+    A = X[:, columns] - mean
+    C = A.T @ A / len(X)
+    C.flat[:: columns.size + 1] += ridge
+    coefficients = np.zeros((X.shape[1], Y.shape[1]))
+    coefficients[columns] = np.linalg.solve(C, A.T @ (Y - target) / len(X))
+    return coefficients, target - mean @ coefficients[columns]
+
+
+def halving(X: Array, coefficients: Array) -> tuple[Array, float]:
+    """Route (d,) and threshold that halve rows along the direction in which what a node says of them differs most."""
+    said = X @ coefficients
+    direction = leading_direction(said)
+    return coefficients @ direction, float(np.median(said @ direction))
+
+
+def leading_direction(said: Array) -> Array:
+    """(C,) the direction in which answers (n, C) differ most; its largest entry is positive."""
+    about = said - said.mean(axis=0)
+    vector = np.linalg.eigh(about.T @ about)[1][:, -1]
+    return np.asarray(vector * np.sign(vector[np.abs(vector).argmax()]))
+
+
+# ---------------------------------------------------------------------- the estimators
+
+
+class ClassifierTree(ClassifierFace, AnytimeModel):
+    """What both trees of classifiers share."""
+
+    _finite = "allow-nan"
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costs": "no_validation",
+        "n_levels": [Interval(Integral, 1, 12, closed="both")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "meter": [StrOptions({"model", "realised"})],
+        "n_jobs": [Integral, None],
+    }
+
+    n_levels: int
+    ridge: float
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the tree.
+
+        Parameters
+        ----------
+        X : (n, d)
+            NaN where a value is missing: it counts as the mean of its column.
+        y : (n,)
+        """
+        self._validate_params()
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
+            )
+        names = getattr(self, "feature_names_in_", None)
+        bound = FeatureCosts.coerce(self.costs, X.shape[1], names).bind(X.shape[1], names)
+        Y = np.eye(len(self.classes_))[labels]
+        known = Moments(X.shape[1], 1)
+        known.add(X, Y[:, :1])
+        units = known.standardised()
+        Z = np.nan_to_num((X - units.mean) / units.scale, nan=0.0)
+        tree = self._grow(Z, Y, bound)
+        scaled = LinearTree(
+            tree.weights / units.scale[:, None], tree.intercepts, tree.routes / units.scale, tree.thresholds,
+            units.mean,
+        )  # fmt: skip
+        self.tree_ = scaled
+        self.plan_ = Plan(
+            blocks=[LinearTreeBlock(scaled)],
+            costs=bound,
+            base=Y.mean(axis=0),
+            link="least_squares",
+            replaces=np.ones(scaled.n_levels, dtype=bool),
+        )
+        return self
+
+    @abstractmethod
+    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
+        """A tree for standardised columns and indicators of the classes."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = True
+        return tags
+
+
+class SubmodularTreeClassifier(ClassifierTree):
+    """ASTC: a balanced tree of linear classifiers, each of which buys columns by gain per price up to a budget of its own.
+
+    From the root down, a node takes the columns that its ancestors have bought, which are free to it, and adds by forward
+    regression on its rows what explains most per price until ``node_budget`` is spent. Half of its rows go to each child: those
+    below and above the median of what it says (with more than two classes, along the direction in which it differs most).
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    node_budget : float, default=5
+        What a node may spend.
+    n_levels : int, default=3
+        Levels of the tree: 1 is a single linear classifier.
+    ridge : float, default=1e-3
+        On the weights of standardised columns.
+    min_rows : int, default=20
+        A node that fewer rows reach says what its parent does.
+    budget, meter, n_jobs
+        As in :class:`AnytimeClassifier`.
+
+    Attributes
+    ----------
+    classes_ : (C,)
+    tree_ : LinearTree
+    plan_, stage_costs_, order_, n_features_in_, feature_names_in_
+        As in :class:`AnytimeClassifier`. A stage is a level of the tree.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = SubmodularTreeClassifier(costs=costs, node_budget=25).fit(X, y)
+    >>> round(model.score(X, y), 3), round(float(model.cost(X).mean()), 1)
+    (0.981, 44.7)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ClassifierTree._parameter_constraints,
+        "node_budget": [Interval(Real, 0, None, closed="left")],
+        "min_rows": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        node_budget: float = 5.0,
+        n_levels: int = 3,
+        ridge: float = 1e-3,
+        min_rows: int = 20,
+        budget: float | None = None,
+        meter: str = "model",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.node_budget = node_budget
+        self.n_levels = n_levels
+        self.ridge = ridge
+        self.min_rows = min_rows
+        self.budget = budget
+        self.meter = meter
+        self.n_jobs = n_jobs
+
+    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
+        n_nodes, d, n_classes = 2**self.n_levels - 1, X.shape[1], Y.shape[1]
+        tree = LinearTree(
+            np.zeros((n_nodes, d, n_classes)), np.zeros((n_nodes, n_classes)), np.zeros((n_nodes, d)),
+            np.zeros(n_nodes), np.zeros(d),
+        )  # fmt: skip
+        arrangement = Arrangement.of(costs)
+        rows: dict[int, NDArray[np.intp]] = {0: np.arange(len(X))}
+        owned: dict[int, NDArray[np.intp]] = {0: np.empty(0, dtype=np.intp)}
+        for v in range(n_nodes):
+            here, parent = rows[v], (v - 1) // 2
+            owned[v] = owned[parent] if v else owned[0]
+            if v and (len(here) < self.min_rows or np.ptp(Y[here], axis=0).max() == 0):
+                for name in ("weights", "intercepts", "routes", "thresholds"):
+                    getattr(tree, name)[v] = getattr(tree, name)[parent]
+            else:
+                owned[v] = self._bought(X[here], Y[here], arrangement, owned[v])
+                groups = arrangement.groups[owned[v]]
+                columns = np.flatnonzero(np.isin(costs.column_group, groups))
+                tree.weights[v], tree.intercepts[v] = fitted_node(X[here], Y[here], columns, self.ridge)
+                tree.routes[v], tree.thresholds[v] = halving(X[here], tree.weights[v])
+            if 2 * v + 2 < n_nodes:
+                right = X[here] @ tree.routes[v] > tree.thresholds[v]
+                rows[2 * v + 1], rows[2 * v + 2] = here[~right], here[right]
+        return tree
+
+    def _bought(
+        self, X: Array, Y: Array, arrangement: Arrangement, owned: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Groups of ``arrangement`` that a node looks at, given those of its ancestors."""
+        moments = Moments(X.shape[1], Y.shape[1])
+        moments.add(X, Y)
+        columns = arrangement.columns
+        C, V, power = moments.centred()
+        problem = GroupedProblem.from_moments(
+            C[np.ix_(columns, columns)], V[columns], arrangement.start, self.ridge, whitened=False,
+            power=float(power.sum()),
+        )  # fmt: skip
+        purse = arrangement.prices()
+        for group in owned:
+            purse.buy(int(group))
+        purse.spent = 0.0
+        budget = arrangement.costs.costs.budget_ticks(self.node_budget)
+        chosen = greedy(PursuitOracle(problem, "forward"), purse, budget=budget, min_gain=1e-9).order
+        return np.union1d(owned, chosen).astype(np.intp)

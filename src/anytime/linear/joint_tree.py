@@ -1,0 +1,261 @@
+"""A tree of linear classifiers trained all at once: CSTC, the cost-sensitive tree of classifiers of Xu et al. (2013)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.utils._param_validation import Interval
+
+from anytime.costs import BoundCosts
+from anytime.greedy import GroupPrices
+from anytime.linear.classifier_tree import (
+    ClassifierTree,
+    LinearTree,
+    SubmodularTreeClassifier,
+    fitted_node,
+    leading_direction,
+)
+
+__all__ = ["CostSensitiveTreeClassifier"]
+
+Array = NDArray[np.float64]
+
+_SMOOTHING = 1e-4  # below this a weight of a standardised column counts as zero in a norm
+_ZERO = 1e-2  # share of the largest weight of a node below which a column is dropped
+
+
+class CostSensitiveTreeClassifier(ClassifierTree):
+    r"""CSTC: a balanced tree of linear classifiers, trained by one objective in which a path pays for a column once.
+
+    .. math::
+        \sum_v \Big[ \frac1n \sum_i p_i^v |x_i b_v - y_i|^2 + \rho |b_v|_1 \Big]
+        + \lambda \sum_{\text{leaves } l} p^l \sum_g c_g \sqrt{\textstyle\sum_{v \text{ above } l} |b_{v,g}|^2}
+
+    A row reaches node ``v`` with chance ``p_i^v``, the product of logistic functions of what the nodes above say. The roots are
+    replaced by their quadratic bounds, which are renewed ``n_rounds`` times; between these a quasi-Newton method moves all nodes
+    at once (Xu et al. go from node to node). Then small weights are dropped, rows go where they most likely go, and what nodes
+    say is fitted again on what is left. Prices are those of a group with all it requires.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    penalty : float, default=0.1
+        Lambda: squared error that a unit of price must save.
+    l1 : float, default=1e-4
+        Rho.
+    n_levels : int, default=3
+    n_rounds : int, default=20
+        Renewals of the bounds.
+    n_steps : int, default=30
+        Steps of the quasi-Newton method in each.
+    ridge : float, default=1e-3
+        Of the last fit, and of the start.
+    budget, meter, n_jobs
+        As in :class:`AnytimeClassifier`.
+
+    Attributes
+    ----------
+    classes_, tree_, plan_, stage_costs_, order_, n_features_in_, feature_names_in_
+        As in :class:`SubmodularTreeClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> cheap, dear = (CostSensitiveTreeClassifier(costs=costs, penalty=p).fit(X, y) for p in (0.1, 1e-3))
+    >>> bool(cheap.cost(X).mean() < dear.cost(X).mean())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ClassifierTree._parameter_constraints,
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "l1": [Interval(Real, 0, None, closed="left")],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "n_steps": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        penalty: float = 0.1,
+        l1: float = 1e-4,
+        n_levels: int = 3,
+        n_rounds: int = 20,
+        n_steps: int = 30,
+        ridge: float = 1e-3,
+        budget: float | None = None,
+        meter: str = "model",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.penalty = penalty
+        self.l1 = l1
+        self.n_levels = n_levels
+        self.n_rounds = n_rounds
+        self.n_steps = n_steps
+        self.ridge = ridge
+        self.budget = budget
+        self.meter = meter
+        self.n_jobs = n_jobs
+
+    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
+        unbounded = SubmodularTreeClassifier(
+            node_budget=costs.costs.total, n_levels=self.n_levels, ridge=self.ridge
+        )
+        start = unbounded._grow(X, Y, costs)
+        objective = _PathObjective(X, Y, start, costs, self.penalty, self.l1)
+        parameters = objective.parameters(start)
+        for _ in range(self.n_rounds):
+            scale = objective.renew(parameters)
+            found = minimize(
+                objective, parameters / scale, args=(scale,), jac=True, method="L-BFGS-B",
+                options={"maxiter": self.n_steps},
+            )  # fmt: skip
+            parameters = found.x * scale
+        return self._settled(X, Y, objective, parameters, costs)
+
+    def _settled(
+        self, X: Array, Y: Array, objective: _PathObjective, parameters: Array, costs: BoundCosts
+    ) -> LinearTree:
+        """Drop what is small, send rows where they most likely go, and fit what nodes say again."""
+        weights, intercepts, thresholds = objective.parts(parameters)
+        n_nodes, d, _ = weights.shape
+        size = np.sqrt((weights**2).sum(axis=2))
+        kept = size > np.maximum(_ZERO * size.max(axis=1, keepdims=True), 10 * _SMOOTHING)
+        routes = np.where(kept, weights @ objective.direction, 0.0)
+        tree = LinearTree(weights.copy(), intercepts.copy(), routes, thresholds.copy(), np.zeros(d))
+        rows = {0: np.arange(len(X))}
+        owned: dict[int, NDArray[np.bool_]] = {}
+        for v in range(n_nodes):
+            here, parent = rows[v], (v - 1) // 2
+            own = kept[v] | (routes[v] != 0)
+            groups = np.zeros(costs.n_groups, dtype=bool)
+            groups[costs.column_group[own]] = True
+            owned[v] = groups | owned[parent] if v else groups
+            columns = np.flatnonzero(owned[v][costs.column_group])
+            if len(here) >= 2:
+                tree.weights[v], tree.intercepts[v] = fitted_node(X[here], Y[here], columns, self.ridge)
+            elif v:
+                tree.weights[v], tree.intercepts[v] = tree.weights[parent], tree.intercepts[parent]
+            if 2 * v + 2 < n_nodes:
+                right = X[here] @ tree.routes[v] > tree.thresholds[v]
+                rows[2 * v + 1], rows[2 * v + 2] = here[~right], here[right]
+        return tree
+
+
+class _PathObjective:
+    """The objective of CSTC with quadratic bounds for its roots, and its gradient."""
+
+    def __init__(
+        self, X: Array, Y: Array, start: LinearTree, costs: BoundCosts, penalty: float, l1: float
+    ) -> None:
+        self.X, self.Y, self.l1 = X, Y, l1
+        self.n_nodes, self.d, self.n_classes = start.weights.shape
+        said = X @ start.weights[0]
+        self.direction = leading_direction(said)  # of the answers, along which rows are routed at every node
+        ticks = GroupPrices(costs).prices(np.arange(costs.n_groups))
+        self.price = penalty * costs.costs.amounts(ticks.astype(np.int64))  # (G,) with all that is required
+        self.group = costs.column_group
+        first = self.n_nodes // 2
+        self.leaves = range(first, self.n_nodes)
+        self.above = {leaf: _path(leaf) for leaf in self.leaves}
+        self.bound = np.ones(
+            (self.n_nodes, costs.n_groups)
+        )  # of each leaf: the root at which the bound touches
+        # a soft step as wide as what the root says is spread
+        self.steepness = 4.0 / max(float(np.std(said @ self.direction)), 1e-9)
+
+    def parameters(self, tree: LinearTree) -> Array:
+        """All parameters side by side; rows are halved along the common direction."""
+        weights = tree.weights
+        thresholds = np.zeros(self.n_nodes)
+        node = np.zeros(len(self.X), dtype=np.int64)
+        for v in range(self.n_nodes // 2):
+            said = self.X[node == v] @ weights[v] @ self.direction
+            thresholds[v] = float(np.median(said)) if said.size else 0.0
+            node[node == v] = 2 * v + 1 + (said > thresholds[v])
+        return np.concatenate([weights.ravel(), tree.intercepts.ravel(), thresholds])
+
+    def parts(self, parameters: Array) -> tuple[Array, Array, Array]:
+        """Weights (N, d, C), intercepts (N, C), thresholds (N,)."""
+        m, k = self.n_nodes * self.d * self.n_classes, self.n_nodes * self.n_classes
+        return (
+            parameters[:m].reshape(self.n_nodes, self.d, self.n_classes),
+            parameters[m : m + k].reshape(self.n_nodes, self.n_classes),
+            parameters[m + k :],
+        )
+
+    def renew(self, parameters: Array) -> Array:
+        """Let the bounds touch the roots at these weights; return a scale of the parameters in which curvatures are about 1."""
+        weights = self.parts(parameters)[0]
+        power = self._group_power(weights)
+        curvature = 1.0 + self.l1 / np.sqrt(weights**2 + _SMOOTHING**2)
+        for leaf in self.leaves:
+            self.bound[leaf] = np.sqrt(power[self.above[leaf]].sum(axis=0) + _SMOOTHING**2)
+            rate = (self.price / self.bound[leaf])[self.group] / len(self.leaves)
+            curvature[self.above[leaf]] += rate[:, None]
+        scale = np.ones(parameters.size)
+        scale[: weights.size] = 1 / np.sqrt(curvature.ravel())
+        return scale
+
+    def _group_power(self, weights: Array) -> Array:
+        """(N, G) squared norm of each group's weights in each node."""
+        squares = (weights**2).sum(axis=2)
+        return np.array([np.bincount(self.group, row, self.price.size) for row in squares])
+
+    def __call__(self, scaled: Array, scale: Array) -> tuple[float, Array]:
+        """Value and gradient at ``scaled * scale``."""
+        weights, intercepts, thresholds = self.parts(scaled * scale)
+        n = len(self.X)
+        said = np.einsum("nd,vdc->vnc", self.X, weights, optimize=True)
+        answer = said + intercepts[:, None, :]
+        loss = ((answer - self.Y) ** 2).sum(axis=2)  # (N, n)
+        right = expit(self.steepness * (said @ self.direction - thresholds[:, None]))
+        arrive = np.ones((self.n_nodes, n))
+        for v in range(1, self.n_nodes):
+            up = (v - 1) // 2
+            arrive[v] = arrive[up] * (right[up] if v == 2 * up + 2 else 1 - right[up])
+        power, paid = self._group_power(weights), np.zeros(self.n_nodes)
+        for leaf in self.leaves:
+            at = self.bound[leaf]
+            paid[leaf] = 0.5 * float(
+                self.price @ ((power[self.above[leaf]].sum(axis=0) + _SMOOTHING**2) / at + at)
+            )
+        size = np.sqrt(weights**2 + _SMOOTHING**2)
+        value = float((arrive * (loss + paid[:, None])).sum() / n + self.l1 * size.sum())
+        # gradient: through the loss, through the prices, through where rows go
+        slope = 2 * arrive[:, :, None] * (answer - self.Y) / n
+        below = arrive * (loss + paid[:, None]) / n  # (N, n): later, of a node and all below it
+        for v in range(self.n_nodes - 1, 0, -1):
+            below[(v - 1) // 2] += below[v]
+        through = slope.copy()
+        step = np.zeros(self.n_nodes)
+        for v in range(self.n_nodes // 2):
+            turn = self.steepness * (
+                below[2 * v + 2] * (1 - right[v]) - below[2 * v + 1] * right[v]
+            )  # d value / d score
+            through[v] += turn[:, None] * self.direction
+            step[v] = -turn.sum()
+        gradient = np.einsum("nd,vnc->vdc", self.X, through, optimize=True) + self.l1 * weights / size
+        share = arrive.mean(axis=1)
+        for leaf in self.leaves:
+            rate = share[leaf] * (self.price / self.bound[leaf])[self.group]
+            for v in self.above[leaf]:
+                gradient[v] += rate[:, None] * weights[v]
+        return value, scale * np.concatenate([gradient.ravel(), slope.sum(axis=1).ravel(), step])
+
+
+def _path(node: int) -> list[int]:
+    """A node and all above it."""
+    path = [node]
+    while path[-1]:
+        path.append((path[-1] - 1) // 2)
+    return path
