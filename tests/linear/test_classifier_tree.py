@@ -47,7 +47,7 @@ def test_a_row_pays_once_for_each_group_that_the_nodes_on_its_path_look_at(seed)
     X[::7, 2] = np.nan
     model = SubmodularTreeClassifier(COSTS, n_levels=3).fit(X, y)
     rng = np.random.default_rng(seed)
-    looks = rng.random((7, 6)) < 0.3
+    looks = rng.random((7, 6)) < 0.2
     tree = LinearTree(
         rng.normal(size=(7, 6, 3)) * looks[:, :, None],
         rng.normal(size=(7, 3)),
