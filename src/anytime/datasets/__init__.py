@@ -8,6 +8,7 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 """
 
 from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.discrete import make_four_quarters, merge_duplicates, quantise
 from anytime.datasets.enlarged import enlarge, make_miniboone, weight_prices
 from anytime.datasets.files import DataFormatError, DataNotFoundError
 from anytime.datasets.generators import (
@@ -59,13 +60,16 @@ __all__ = [
     "load_ptb",
     "load_yahoo_costs",
     "make_agricultural",
+    "make_four_quarters",
     "make_grouped_synthetic",
     "make_miniboone",
     "make_patches",
     "make_priced_classification",
     "make_priced_regression",
     "make_ranking",
+    "merge_duplicates",
     "names",
+    "quantise",
     "random_groups",
     "random_haar",
     "ranking_chunks",
