@@ -14,8 +14,8 @@ def test_levels_are_of_equal_width():
     assert np.unique(levels[:, 0]).tolist() == list(range(10))
     for level in range(10):
         held = X[levels[:, 0] == level, 0]
-        assert -3 + level <= held.min()
-        assert held.max() <= -2 + level + 1e-9
+        assert held.min() >= level - 3
+        assert held.max() <= level - 2 + 1e-9
     assert np.array_equal(levels[:, 1], X[:, 1])  # four values are discrete already
 
 
@@ -33,7 +33,7 @@ def test_merging_leaves_one_row_of_each_kind_with_its_most_frequent_label(seed):
     X, y = rng.integers(0, 3, (40, 2)).astype(float), rng.integers(5, 8, 40)
     rows, labels = merge_duplicates(X, y)
     kinds = list(dict.fromkeys(map(tuple, X.tolist())))
-    assert list(map(tuple, rows.tolist())) == kinds
+    assert [*map(tuple, rows.tolist())] == kinds
     for row, label in zip(rows, labels, strict=True):
         own = y[(X == row).all(axis=1)].tolist()
         assert own.count(label) == max(map(own.count, own))

@@ -65,8 +65,8 @@ def merge_duplicates(X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[Any]]:
 def make_four_quarters() -> Dataset:
     """1024 examples, the bits of their numbers as columns, four classes: all but 4 are told apart by two bits, the rest by ten.
 
-    The synthetic set of Nan's thesis (section 3.4.3). Quarters of the numbers have labels 1, 2, 3 and 4, but the first of each has
-    the label of the next. Columns are bits, the most significant first; each costs 1.
+    The synthetic set of Nan's thesis (section 3.4.3). Quarters of the numbers have labels 1, 2, 3 and 4, but the first of each
+    has the label of the next. Columns are bits, the most significant first; each costs 1.
 
     Examples
     --------

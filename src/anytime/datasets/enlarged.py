@@ -72,11 +72,8 @@ def enlarge(
         raise ValueError(
             "enlarge needs columns without missing values; name what stands for them as placeholder"
         )
-    if (
-        wanted.ndim != 1
-        or (wanted < 0).any()
-        or (np.bincount(y, minlength=wanted.size) == 0)[wanted > 0].any()
-    ):
+    present = np.isin(np.arange(wanted.size), y)
+    if wanted.ndim != 1 or (wanted < 0).any() or (wanted > 0)[~present].any():
         raise ValueError(f"counts must be one number per class that the sample has, not {wanted.tolist()}")
     rng = np.random.default_rng(random_state)
     empty = np.zeros(len(X), dtype=bool) if placeholder is None else (placeholder == X).any(axis=1)
