@@ -371,3 +371,62 @@ def update_scores(
     threads: int,
 ) -> None:
     """``scores[:, output] += rate * values[leaf]``, in place; every output when ``output`` is -1."""
+
+class Margins:
+    """Reference points by whose margins rows decide what to buy next.
+
+    ``start`` is label times offset, (n,); ``contributions`` label times what a group adds to the score, (n, G); ``coordinates``
+    where points stand, (d, n); ``candidate`` the groups to choose from, (G,). ``neighbourhood`` is 0 for the nearest points, 1 for
+    those within ``radius``, 2 for those exactly alike.
+
+    The state of rows is held by the caller: ``order`` (m, G) groups in the order of purchase, ``owned`` (m,) how many, ``next``
+    (m,) the group to buy (-2: not decided, -1: none), ``estimate`` and ``promise`` (m,) the share of neighbours on the right side
+    now and with the next group, ``margins`` and ``distances`` (m, n) running sums, which may be None and are then made again.
+    """
+
+    def __init__(
+        self,
+        table: CostTable,
+        start: NDArray[np.float64],
+        contributions: NDArray[np.float64],
+        coordinates: NDArray[np.float64],
+        candidate: NDArray[np.bool_],
+        *,
+        neighbourhood: int,
+        n_neighbours: int,
+        radius: float,
+        tick_weight: float,
+        enough: float,
+        refresh: bool,
+        random: bool,
+        seed: int,
+    ) -> None: ...
+    def choose(
+        self,
+        coordinates: NDArray[np.float64],
+        order: NDArray[np.int32],
+        owned: NDArray[np.int32],
+        next: NDArray[np.int32],
+        estimate: NDArray[np.float64],
+        promise: NDArray[np.float64],
+        margins: NDArray[np.float64] | None,
+        distances: NDArray[np.float64] | None,
+        *,
+        threads: int = 1,
+    ) -> None:
+        """Decide, for every row that has not, what to buy next."""
+    def proceed(
+        self,
+        coordinates: NDArray[np.float64],
+        order: NDArray[np.int32],
+        owned: NDArray[np.int32],
+        next: NDArray[np.int32],
+        estimate: NDArray[np.float64],
+        promise: NDArray[np.float64],
+        margins: NDArray[np.float64] | None,
+        distances: NDArray[np.float64] | None,
+        *,
+        purchases: int,
+        threads: int = 1,
+    ) -> None:
+        """Make so many purchases in every row, or as many as are left."""

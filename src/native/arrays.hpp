@@ -48,8 +48,13 @@ inline void check_length(size_t found, size_t expected, const char* name) {
                               std::to_string(expected));
 }
 
-void bind_grow(nb::module_& m);    // bind_grow.cpp
-void bind_lasso(nb::module_& m);   // bind_lasso.cpp
-void bind_linear(nb::module_& m);  // bind_linear.cpp
+class GrownTree;
+nb::dict tree_arrays(const GrownTree& tree);  // the fields of TreeArrays; bind_grow.cpp
+
+void bind_class_grow(nb::module_& m);  // bind_class_grow.cpp
+void bind_grow(nb::module_& m);        // bind_grow.cpp
+void bind_lasso(nb::module_& m);       // bind_lasso.cpp
+void bind_linear(nb::module_& m);      // bind_linear.cpp
+void bind_margins(nb::module_& m);     // bind_margins.cpp
 
 }  // namespace anytime

@@ -475,6 +475,8 @@ NB_MODULE(_native, m) {
   anytime::bind_ledger(m);
   anytime::bind_forest(m);
   anytime::bind_grow(m);
+  anytime::bind_class_grow(m);
   anytime::bind_lasso(m);
   anytime::bind_linear(m);
+  anytime::bind_margins(m);
 }
