@@ -35,7 +35,7 @@ def test_merging_leaves_one_row_of_each_kind_with_its_most_frequent_label(seed):
     kinds = list(dict.fromkeys(map(tuple, X.tolist())))
     assert [*map(tuple, rows.tolist())] == kinds
     for row, label in zip(rows, labels, strict=True):
-        own = y[(X == row).all(axis=1)].tolist()
+        own = y[np.equal(X, row).all(axis=1)].tolist()
         assert own.count(label) == max(map(own.count, own))
 
 
