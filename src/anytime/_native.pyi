@@ -351,6 +351,48 @@ def grow_tree(
 ) -> GrownTree:
     """Grow one tree. Numbers that cannot be used are a ``ValueError`` that names the row."""
 
+class ClassGrowOptions:
+    """How a tree is grown; see ``anytime.forests.growing.ClassTreeGrower``. All columns are 0, no limit of depth is -1."""
+
+    def __init__(
+        self,
+        *,
+        expected: bool,
+        multiway: bool,
+        random: bool,
+        max_features: int,
+        max_depth: int,
+        min_rows: int,
+        min_impurity: float,
+        discount_reused: bool,
+        threads: int,
+    ) -> None: ...
+
+def grow_class_trees(
+    bins: Bins,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64] | None,
+    n_classes: int,
+    rows: NDArray[np.int64] | None,
+    columns: NDArray[np.bool_] | None,
+    table: CostTable | None,
+    impurity: str,
+    parameter: Any,
+    options: ClassGrowOptions,
+    seed: int,
+    first_tree: int,
+    n_trees: int,
+    bootstrap: bool,
+) -> list[tuple[dict[str, Any], NDArray[np.float64], NDArray[np.float64], int]]:
+    """Grow trees of classes, or of numbers when ``n_classes`` is 0; tree t depends on ``seed`` and t only.
+
+    Of each tree the fields of ``TreeArrays``, its statistics (M, C), the risk of the test that begins at each node in ticks, and
+    its depth. Numbers that cannot be used are a ``ValueError``.
+    """
+
+def bootstrap_counts(n: int, seed: int, tree: int) -> NDArray[np.int32]:
+    """(n,) how often a tree draws each of n rows."""
+
 def loss_derivatives(
     kind: str,
     scores: NDArray[np.float64],

@@ -101,7 +101,8 @@ std::vector<int32_t> members(const GrownTree& tree, const GrownNode& node) {
   return out;
 }
 
-// The fields of TreeArrays.
+}  // namespace
+
 nb::dict tree_arrays(const GrownTree& tree) {
   std::vector<int32_t> categories;
   std::vector<int64_t> category_start{0};
@@ -145,6 +146,8 @@ nb::dict tree_arrays(const GrownTree& tree) {
   out["n_features"] = tree.cuts->n_columns();
   return out;
 }
+
+namespace {
 
 struct Grown {
   GrownTree tree;

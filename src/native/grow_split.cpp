@@ -5,10 +5,7 @@
 #include <numeric>
 
 namespace anytime {
-namespace {
 
-// Of the thresholds that separate bin `low` from the next one that is not empty, `high`: the one nearest to
-// the middle.
 int32_t middle_cut(const BinColumn& column, int32_t low, int32_t high) noexcept {
   if (high - low == 1) return low;
   const auto begin = column.cuts.begin() + low, last = column.cuts.begin() + high - 1;
@@ -18,7 +15,20 @@ int32_t middle_cut(const BinColumn& column, int32_t low, int32_t high) noexcept 
   return static_cast<int32_t>(above - column.cuts.begin());
 }
 
-}  // namespace
+// Categories that no row here has, and values that are none, go with most rows, unless some of them are here.
+Split set_split(const BinColumn& column, const BinSet& left, const BinSet& right, bool mostly_left) noexcept {
+  Split split{.cut = 0, .possible = true, .categorical = true};
+  const int32_t other = column.n_values - 1;
+  const bool others_left = has(left, other) || (!has(right, other) && mostly_left);
+  for (int32_t bin = 0; bin < column.n_values; ++bin) {
+    if (others_left ? !has(right, bin) : has(left, bin)) put(split.left, bin);
+  }
+  const int32_t missing = column.missing();
+  if (has(left, missing) || (!has(right, missing) && mostly_left)) put(split.left, missing);
+  split.default_left = has(split.left, missing);
+  split.members_left = !others_left;
+  return split;
+}
 
 SplitSearch::SplitSearch(const Channels& channels, const GrowOptions& options, double scale,
                          int64_t most_bins)
@@ -96,28 +106,15 @@ Split SplitSearch::best_set(const BinColumn& column, const NodeSums& node) noexc
   if (channels_.count(missing_.data()) > 0) add(column.missing(), missing_.data());
   sort_categories(node.total);
   const Cut found = best_cut(node, nullptr, n_ - 1);
-  Split split{.possible = found.possible, .categorical = true};
-  if (found.left == 0) return split;
-  split.gain = found.gain;
-  split.cut = 0;
+  if (found.left == 0) return {.possible = found.possible, .categorical = true};
   int64_t count = 0;
   BinSet left{}, right{};
   for (int64_t i = 0; i < n_; ++i) {
     if (i < found.left) count += channels_.count(entry(i));
     put(i < found.left ? left : right, bin_[static_cast<size_t>(i)]);
   }
-  // Categories that no row here has, and values that are none, go with most rows, unless some of them are
-  // here.
-  const int32_t other = column.n_values - 1;
-  const bool mostly_left = 2 * count >= channels_.count(node.total);
-  const bool others_left = has(left, other) || (!has(right, other) && mostly_left);
-  for (int32_t bin = 0; bin < column.n_values; ++bin) {
-    if (others_left ? !has(right, bin) : has(left, bin)) put(split.left, bin);
-  }
-  const int32_t missing = column.missing();
-  if (has(left, missing) || (!has(right, missing) && mostly_left)) put(split.left, missing);
-  split.default_left = has(split.left, missing);
-  split.members_left = !others_left;
+  Split split = set_split(column, left, right, 2 * count >= channels_.count(node.total));
+  split.gain = found.gain;
   return split;
 }
 

@@ -9,6 +9,14 @@
 
 namespace anytime {
 
+// Of the thresholds that separate bin `low` from the next one that is not empty, `high`: the one nearest to
+// the middle.
+int32_t middle_cut(const BinColumn& column, int32_t low, int32_t high) noexcept;
+
+// The split of a categorical column whose bins `left` and `right` are known; bins of neither go with most
+// rows.
+Split set_split(const BinColumn& column, const BinSet& left, const BinSet& right, bool mostly_left) noexcept;
+
 // A node as the search sees it.
 struct NodeSums {
   const int64_t* total = nullptr;

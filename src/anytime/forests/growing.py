@@ -16,17 +16,17 @@ least risk is tested. This is GreedyTree of Nan, Wang and Saligrama, *Feature-Bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime import _native
 from anytime.costs import BoundCosts
 from anytime.forests.impurity import Impurity, Pairs
-from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
+from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 
 __all__ = ["ClassTree", "ClassTreeGrower"]
@@ -161,21 +161,64 @@ class ClassTreeGrower:
         bootstrap : bool, default=True
             False: every tree learns from all rows.
         """
-        n = data.n_rows
-        at = np.arange(n) if rows is None else np.asarray(rows, dtype=np.int64)
-        weights = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
-        targets = np.asarray(y)
-        if n_classes is None:
-            statistics = weights[:, None] * np.vander(targets.astype(float), 3, increasing=True)
-        else:
-            statistics = weights[:, None] * (targets[:, None] == np.arange(n_classes))
+        weights = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+        learned = None if rows is None else _rows(rows)
+        kind, parameter = self.impurity.native()
+        seed = int(random_state) % 2**64
+        native = _native.grow_class_trees(
+            data.native,
+            np.ascontiguousarray(y, dtype=np.float64),
+            weights,
+            0 if n_classes is None else n_classes,
+            learned,
+            None if columns is None else _mask(columns),
+            None if costs is None else costs.table,
+            kind,
+            parameter,
+            self._options(),
+            seed,
+            first_tree,
+            n_trees,
+            bootstrap,
+        )
+        tick = 1.0 if costs is None else costs.costs.amount(1)
+        if weights is not None:
+            learned = np.arange(data.n_rows) if learned is None else learned
+            learned = learned[weights[learned] > 0]
         trees = []
-        for t in range(first_tree, first_tree + n_trees):
-            random = np.random.default_rng([random_state, t])
-            drawn = at[random.integers(len(at), size=len(at))] if bootstrap else at
-            in_bag = None if rows is None and not bootstrap else np.bincount(drawn, minlength=n)
-            trees.append(_Slow(self, data, statistics, drawn, columns, costs, random, in_bag).tree())
+        for t, (arrays, statistics, risk, depth) in enumerate(native, first_tree):
+            bag = _Bag(data.n_rows, learned, (seed, t) if bootstrap else None)
+            trees.append(ClassTree(TreeArrays(**arrays), statistics, risk * tick, depth, bag))
         return trees
+
+    def _options(self) -> _native.ClassGrowOptions:
+        return _native.ClassGrowOptions(
+            expected=self.split == "expected",
+            multiway=self.tests == "multiway",
+            random=self.search == "random",
+            max_features=self.max_features or 0,
+            max_depth=-1 if self.max_depth is None else self.max_depth,
+            min_rows=self.min_rows,
+            min_impurity=self.min_impurity,
+            discount_reused=self.discount_reused,
+            threads=self.n_threads,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Bag:
+    """Rows that a tree learned from: those named, or a draw of as many from them."""
+
+    n_rows: int
+    rows: NDArray[np.int64] | None
+    draw: tuple[int, int] | None
+
+    def counts(self) -> NDArray[np.int32] | None:
+        if self.rows is None and self.draw is None:
+            return None
+        rows = np.arange(self.n_rows) if self.rows is None else self.rows
+        drawn = None if self.draw is None else _native.bootstrap_counts(len(rows), *self.draw)
+        return np.bincount(rows, drawn, self.n_rows).astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,171 +236,34 @@ class ClassTree:
         Of the test that begins at a node; NaN at leaves and within a multiway test.
     depth : int
         The most tests on a path, multiway ones counted once.
-    in_bag : (n,) int or None
-        How often each row was learned from; None: once each.
     """
 
     arrays: TreeArrays
     statistics: Array
     risk: Array
     depth: int
-    in_bag: NDArray[np.int64] | None
+    _bag: _Bag
 
     @cached_property
     def n_leaves(self) -> int:
         """Number of leaves."""
         return int((self.arrays.feature == LEAF).sum())
 
+    @cached_property
+    def in_bag(self) -> NDArray[np.int32] | None:
+        """(n,) how often each row was learned from; None: once each."""
+        return self._bag.counts()
 
-class _Slow:
-    def __init__(
-        self,
-        grower: ClassTreeGrower,
-        data: BinnedData,
-        statistics: Array,
-        rows: NDArray[np.int64],
-        columns: NDArray[np.bool_] | None,
-        costs: BoundCosts | None,
-        random: np.random.Generator,
-        in_bag: NDArray[np.int64] | None,
-    ) -> None:
-        self.g, self.data, self.statistics, self.in_bag = grower, data, statistics, in_bag
-        self.rows, self.costs, self.random = rows, costs, random
-        self.bins = data.bins()
-        self.cuts = [data.thresholds(j) for j in range(data.n_features)]
-        self.columns = np.arange(data.n_features) if columns is None else np.flatnonzero(columns)
-        self.nodes: list[dict[str, Any]] = []
-        self.depth = 0
 
-    def price(self, column: int, paid: frozenset[int]) -> int:
-        if self.costs is None:
-            return 1
-        group = int(self.costs.column_group[column])
-        if not self.g.discount_reused:
-            paid = frozenset()
-        return int(sum(self.costs.prices[g] for g in self.costs.table.closure(group) if g not in paid))
+def _rows(rows: ArrayLike) -> NDArray[np.int64]:
+    given = np.asarray(rows)
+    if given.dtype == np.bool_ or not (given.size == 0 or np.issubdtype(given.dtype, np.integer)):
+        raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
+    return np.ascontiguousarray(given, dtype=np.int64)
 
-    def node(self, rows: NDArray[np.int64]) -> dict[str, Any]:
-        sums = self.statistics[rows].sum(0)
-        node = {"sums": sums, "feature": LEAF, "threshold": 0.0, "left": LEAF, "right": LEAF}
-        node |= {"default": 0, "risk": np.nan}
-        self.nodes.append(node)
-        return node
 
-    def tests(self, rows: NDArray[np.int64], column: int) -> Iterator[list[tuple[Any, NDArray[np.int64]]]]:
-        bins = self.bins[rows, column]
-        missing = bins == self.cuts[column].size + 1
-        values = np.unique(bins[~missing])
-        if self.g.tests == "multiway":
-            outcomes = [(v, rows[bins == v]) for v in values]
-            if missing.any():
-                outcomes.append((None, rows[missing]))
-            if len(outcomes) > 1:
-                yield outcomes
-            return
-        last = len(values) if missing.any() else len(values) - 1
-        cuts = np.arange(last)
-        n = 80 if len(rows) > 2000 else 40 if len(rows) > 500 else 20
-        if self.g.search == "random" and n < last:
-            cuts = np.sort(self.random.choice(last, n, replace=False))
-        for i in cuts:
-            below = bins <= values[i]
-            cut = values[i] if i + 1 < len(values) else self.cuts[column].size
-            yield [((cut, False), rows[below & ~missing]), ((cut, False), rows[~below | missing])]
-            if missing.any() and i + 1 < len(values):
-                yield [((cut, True), rows[below | missing]), ((cut, True), rows[~(below | missing)])]
-
-    def best(self, rows: NDArray[np.int64], F: float, paid: frozenset[int]) -> Any:
-        best: Any = None
-        columns = self.columns
-        if self.g.max_features is not None:
-            columns = self.random.permutation(columns)
-        tried = 0
-        for column in columns:
-            if self.g.max_features is not None and tried >= self.g.max_features and best is not None:
-                break
-            any_test = False
-            for outcomes in self.tests(rows, int(column)):
-                any_test = True
-                if min(len(r) for _, r in outcomes) < self.g.min_rows:
-                    continue
-                sums = np.array([self.statistics[r].sum(0) for _, r in outcomes])
-                below = self.g.impurity(sums)
-                size = sums.sum(1) if not self.g.impurity.regression else sums[:, 0]
-                drop = F - (below.max() if self.g.split == "minimax" else (size * below).sum() / size.sum())
-                if not drop > 0:
-                    continue
-                key = (self.price(int(column), paid) / drop, -drop, int(column))
-                if best is None or key < best[0]:
-                    best = key, int(column), outcomes
-            tried += any_test
-        return best
-
-    def grow(self, rows: NDArray[np.int64], depth: int, paid: frozenset[int]) -> int:
-        at = len(self.nodes)
-        node = self.node(rows)
-        self.depth = max(self.depth, depth)
-        F = float(self.g.impurity(node["sums"][None])[0])
-        if F <= self.g.min_impurity or depth == self.g.max_depth:
-            return at
-        best = self.best(rows, F, paid)
-        if best is None:
-            return at
-        (risk, _, _), column, outcomes = best
-        node["risk"] = risk
-        if self.costs is not None:
-            node["risk"] = risk * self.costs.costs.amount(1)
-            paid = paid | set(self.costs.table.closure(int(self.costs.column_group[column])))
-        below: Callable[[NDArray[np.int64]], int] = lambda r: self.grow(r, depth + 1, paid)  # noqa: E731
-        node["feature"] = column
-        if self.g.tests == "stumps":
-            ((cut, default), left), (_, right) = outcomes
-            cuts = self.cuts[column]
-            node["threshold"] = cuts[cut] if cut < cuts.size else np.inf
-            node["default"] = int(default)
-            node["left"], node["right"] = below(left), below(right)
-            return at
-        self.expand(at, column, outcomes, below)
-        return at
-
-    def expand(self, at: int, column: int, outcomes: Any, below: Any) -> None:
-        node, cuts = self.nodes[at], self.cuts[column]
-        node["feature"] = column
-        half = len(outcomes) - 1 if outcomes[-1][0] is None else len(outcomes) // 2
-        low = outcomes[half - 1][0]
-        node["threshold"] = np.inf if outcomes[-1][0] is None else cuts[low]
-        for side, part in (("left", outcomes[:half]), ("right", outcomes[half:])):
-            if len(part) == 1:
-                node[side] = below(part[0][1])
-                continue
-            node[side] = len(self.nodes)
-            self.node(np.concatenate([r for _, r in part]))
-            self.expand(node[side], column, part, below)
-
-    def tree(self) -> ClassTree:
-        self.grow(self.rows, 0, frozenset())
-        nodes = self.nodes
-        n = len(nodes)
-        sums = np.array([node["sums"] for node in nodes])
-        regression = self.g.impurity.regression
-        value = sums[:, 1:2] / sums[:, :1] if regression else sums / sums.sum(1, keepdims=True)
-        arrays = TreeArrays(
-            tree_start=np.array([0, n]),
-            stage_start=np.array([0, 1]),
-            feature=np.array([node["feature"] for node in nodes], np.int32),
-            threshold=np.array([node["threshold"] for node in nodes], float),
-            left=np.array([node["left"] for node in nodes], np.int32),
-            right=np.array([node["right"] for node in nodes], np.int32),
-            default_left=np.array([node["default"] for node in nodes], np.uint8),
-            missing=np.full(n, MISSING_NAN, np.uint8),
-            category_set=np.full(n, NUMERIC, np.int32),
-            members_left=np.zeros(n, np.uint8),
-            category_start=np.zeros(1, np.int64),
-            categories=np.zeros(0, np.int32),
-            value=value,
-            tree_output=np.zeros(1, np.int32),
-            n_outputs=value.shape[1],
-            n_features=self.data.n_features,
-        )
-        risk = np.array([node["risk"] for node in nodes])
-        return ClassTree(arrays, sums, risk, self.depth, self.in_bag)
+def _mask(columns: ArrayLike) -> NDArray[np.bool_]:
+    given = np.asarray(columns)
+    if given.dtype != np.bool_:
+        raise ValueError(f"columns must be a mask of booleans, not {given.dtype}")
+    return np.ascontiguousarray(given)
