@@ -76,7 +76,7 @@ def enlarge(
     if wanted.ndim != 1 or (wanted < 0).any() or (wanted > 0)[~present].any():
         raise ValueError(f"counts must be one number per class that the sample has, not {wanted.tolist()}")
     rng = np.random.default_rng(random_state)
-    empty = np.zeros(len(X), dtype=bool) if placeholder is None else np.isin(X, placeholder).any(axis=1)
+    empty = np.asarray(np.isin(X, [] if placeholder is None else [placeholder]).any(axis=1), dtype=bool)
     measured = X[~empty]
     n, d = measured.shape
     scores = ndtri((rankdata(measured, axis=0) - 0.5) / n)
