@@ -250,13 +250,20 @@ class CustomImpurity(Impurity):
         found = np.asarray(self.function(n), dtype=np.float64)
         if found.shape != (len(n),):
             raise ValueError(f"the impurity of {len(n)} sets has the shape {found.shape}, not ({len(n)},)")
-        if not (found >= 0).all():
-            raise ValueError(f"the impurity is {found[~(found >= 0)][0]} for a set; it must not be negative")
         return found
 
     def native(self) -> tuple[str, Any]:
         """Its name in the native grower, and its parameters."""
-        return "custom", self
+        return "custom", self._not_negative
+
+    def _not_negative(self, n: Array) -> Array:
+        found = self(n)
+        if not (found >= 0).all():
+            bad = np.flatnonzero(~(found >= 0))[0]
+            raise ValueError(
+                f"the impurity of a set with sums {n[bad]} is {found[bad]}; it must not be negative"
+            )
+        return np.ascontiguousarray(found)
 
 
 @dataclass(frozen=True)
@@ -311,35 +318,38 @@ def check_admissible(impurity: Impurity, n_classes: int = 2, max_count: int = 6)
     rounding = 1e-12 * float(np.abs(F).max())
     found: dict[str, str] = {}
 
-    def check(name: str, bad: NDArray[np.bool_], tell: Callable[[tuple[int, ...]], str]) -> None:
-        if bad.any():
-            at = tuple(int(i) for i in np.argwhere(bad)[0])
-            found.setdefault(name, tell(at))
-
     def show(at: tuple[int, ...]) -> str:
         return f"F({', '.join(map(str, at))}) = {F[at]:.6g}"
 
-    check("non_negative", ~(F >= 0), lambda at: f"negative: {show(at)}")
+    if at := _first(~(F >= 0)):
+        found["non_negative"] = f"negative: {show(at)}"
     one_class = np.count_nonzero(counts, axis=-1) <= 1
-    check("pure", one_class & (np.abs(F) > rounding), lambda at: f"not zero on a pure set: {show(at)}")
+    if at := _first(one_class & (np.abs(F) > rounding)):
+        found["pure"] = f"not zero on a pure set: {show(at)}"
     for i in range(n_classes):
-        more = np.diff(F, axis=i)
-        check(
-            "monotone", more < -rounding, lambda at, i=i: f"not monotone: {show(at)}, {_one_more(F, at, i)}"
-        )  # type: ignore[misc]
-        for j in range(i, n_classes):
-            check(
-                "supermodular",
-                np.diff(more, axis=j) < -rounding,
-                lambda at, i=i, j=j: (  # type: ignore[misc]
-                    f"not supermodular: one of class {i} adds less to a set once one of class {j} has joined {at}"
-                ),
+        added = np.diff(F, axis=i)
+        if at := _first(added < -rounding):
+            larger = tuple(n + (c == i) for c, n in enumerate(at))
+            found.setdefault(
+                "monotone", f"not monotone: {show(at)}, with one more of class {i} it is {F[larger]:.6g}"
             )
+        for j in range(i, n_classes):
+            if at := _first(np.diff(added, axis=j) < -rounding):
+                found.setdefault(
+                    "supermodular",
+                    f"not supermodular: one of class {i} adds less to the set {at} once one of class {j} has joined it",
+                )
     names = ("non_negative", "pure", "monotone", "supermodular")
-    first = next((found[name] for name in names if name in found), None)
-    return AdmissibilityReport(*(name not in found for name in names), counterexample=first)
+    return AdmissibilityReport(
+        non_negative="non_negative" not in found,
+        pure="pure" not in found,
+        monotone="monotone" not in found,
+        supermodular="supermodular" not in found,
+        counterexample=next((found[name] for name in names if name in found), None),
+    )
 
 
-def _one_more(F: Array, at: tuple[int, ...], i: int) -> str:
-    larger = tuple(n + (c == i) for c, n in enumerate(at))
-    return f"with one more of class {i} it is {F[larger]:.6g}"
+def _first(bad: NDArray[np.bool_]) -> tuple[int, ...] | None:
+    """Where it is true first, if anywhere."""
+    places = np.argwhere(bad)
+    return tuple(int(i) for i in places[0]) if len(places) else None
