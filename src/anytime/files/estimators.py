@@ -33,6 +33,7 @@ ESTIMATORS = {
     "GradientBoostingRegressor": "anytime.boosting.gradient_boosting:GradientBoostingRegressor",
     "GroupPursuitClassifier": "anytime.linear.models:GroupPursuitClassifier",
     "GroupPursuitRegressor": "anytime.linear.models:GroupPursuitRegressor",
+    "MarginAcquisitionClassifier": "anytime.neighbours.models:MarginAcquisitionClassifier",
     "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
     "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",

@@ -20,6 +20,7 @@ from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
+from anytime.neighbours.acquisition import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock
 from anytime.plan import Plan
 from anytime.rules import (
     EntropyRule,
@@ -58,6 +59,15 @@ _ARRAYS = {  # of each kind of block
         "centres": ("<f8", 2),
         "weights": ("<f8", 2),
     },
+    "margins": {
+        "reference": ("<f8", 2),
+        "positive": ("|b1", 1),
+        "slopes": ("<f8", 1),
+        "centres": ("<f8", 1),
+        "start": ("<i8", 1),
+        "thresholds": ("<f8", 1),
+        "values": ("<f8", 1),
+    },
     "trees": {
         "tree_start": ("<i8", 1),
         "stage_start": ("<i8", 1),
@@ -75,7 +85,12 @@ _ARRAYS = {  # of each kind of block
         "tree_output": ("<i4", 1),
     },
 }
-_OPTIONAL = {"linear": ("ends", "intercepts", "centres"), "kernel": (), "trees": ()}
+_OPTIONAL = {
+    "linear": ("ends", "intercepts", "centres"),
+    "kernel": (),
+    "margins": ("slopes", "centres", "start", "thresholds", "values"),
+    "trees": (),
+}
 
 
 # ---------------------------------------------------------------------- writing
@@ -115,7 +130,7 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if type(block) not in (TreeBlock, LinearBlock, KernelBlock):
+    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock):
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
@@ -155,7 +170,7 @@ def read_plan(
     table = arrays.take("plan.weights", "<f8", 1) if "plan.weights" in arrays else None
     most_width = base.size if table is None else max(base.size, table.size // base.size)
     blocks = [
-        _read_block(block, f"plan.blocks.{b}", arrays, n_features, most_width)
+        _read_block(block, f"plan.blocks.{b}", arrays, bound, most_width)
         for b, block in enumerate(fields.each("blocks", MOST_BLOCKS))
     ]
     n_stages = sum(block.n_stages for block in blocks)
@@ -176,8 +191,8 @@ def read_plan(
         replaces=_optional(arrays, "plan.replaces", "|b1", n_stages),
         quality=_optional(arrays, "plan.quality", "<f8", n_stages + 1),
         expected_costs=_optional(arrays, "plan.expected_costs", "<f8", n_stages),
-        passes=_read_rules(fields, "passes", arrays, n_features, n_stages),
-        stops=_read_rules(fields, "stops", arrays, n_features, n_stages),
+        passes=_read_rules(fields, "passes", arrays, bound, n_stages),
+        stops=_read_rules(fields, "stops", arrays, bound, n_stages),
         limit=fields.number("limit", 0),
     )
     fields.done()
@@ -195,6 +210,8 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
         elif kind == "linear":
             ends = arrays.get(f"plan.blocks.{b}.ends")
             out.append((kind, 1 if ends is None else ends.size))
+        elif kind == "margins":
+            out.append((kind, block.integer("n_stages", 0, MOST_STAGES)))
         else:
             start = arrays.get(f"plan.blocks.{b}.stage_start")
             out.append((kind, 1 if start is None else max(start.size - 1, 0)))
@@ -240,8 +257,8 @@ def _read_bound_costs(
 # ---------------------------------------------------------------------- reading: blocks and rules
 
 
-def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int, most_width: int) -> Block:
-    kind = fields.text("kind", _ARRAYS)
+def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts, most_width: int) -> Block:
+    kind, n_features = fields.text("kind", _ARRAYS), costs.column_group.size
     own = {
         name: arrays.take(f"{prefix}.{name}", *expected)
         for name, expected in _ARRAYS[kind].items()
@@ -258,6 +275,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int
                 f"array '{prefix}.ends'", f"{own['ends'].size} stages, but at most {MOST_STAGES} are possible"
             )
         block = LinearBlock.from_state({}, own)
+    elif kind == "margins":
+        block = MarginBlock.from_state(_read_margin_settings(fields), own, costs)
     else:
         description = {
             "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
@@ -269,6 +288,23 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, n_features: int
         block = TreeBlock.from_state(description, own)
     fields.done()
     return block
+
+
+def _read_margin_settings(fields: Fields) -> dict[str, Any]:
+    return {
+        "classifier": fields.text("classifier", ("linear", "steps")),
+        "offset": fields.number("offset"),
+        "trade_off": fields.number("trade_off", 0),
+        "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
+        "neighbourhood": fields.text("neighbourhood", NEIGHBOURHOODS),
+        "n_neighbours": fields.integer("n_neighbours", 1, 2**31),
+        "radius": fields.number("radius", 0),
+        "refresh": fields.flag("refresh"),
+        "distance": fields.text("distance", DISTANCES),
+        "acquisition": fields.text("acquisition", ACQUISITIONS),
+        "seed": fields.integer("seed", 0, 2**63 - 1),
+        "n_stages": fields.integer("n_stages", 0, MOST_STAGES),
+    }
 
 
 def _check_categories(own: Arrays, prefix: str) -> None:
@@ -286,19 +322,19 @@ def _check_categories(own: Arrays, prefix: str) -> None:
 
 
 def _read_rules(
-    fields: Fields, name: str, arrays: ArrayShelf, n_features: int, n_stages: int
+    fields: Fields, name: str, arrays: ArrayShelf, costs: BoundCosts, n_stages: int
 ) -> dict[int, Rule]:
     rules: dict[int, Rule] = {}
     for entry in fields.each(name, n_stages):
         stage = entry.integer("stage", 0, n_stages - 1)
         if stage in rules:
             bad(entry.where, f"stage {stage} has two rules")
-        rules[stage] = _read_rule(entry, f"plan.{name}.{stage}", arrays, n_features)
+        rules[stage] = _read_rule(entry, f"plan.{name}.{stage}", arrays, costs)
         entry.done()
     return rules
 
 
-def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, n_features: int) -> Rule:
+def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts) -> Rule:
     kind = entry.text("kind", ("margin", "entropy", "outside", "score"))
     if kind == "outside":
         return OutsideRule(entry.number("low"), entry.number("high"))
@@ -307,7 +343,7 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, n_features: int) 
         return MarginRule(threshold, below)
     if kind == "entropy":
         return EntropyRule(threshold, below)
-    block = _read_block(entry.inner("block"), prefix, arrays, n_features, 1)
+    block = _read_block(entry.inner("block"), prefix, arrays, costs, 1)
     if block.n_stages != 1 or block.width != 1:
         bad(entry.where, f"a gate has one stage and one output, not {block.n_stages} and {block.width}")
     return ScoreRule(block, threshold, below)

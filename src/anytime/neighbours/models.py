@@ -1,0 +1,386 @@
+"""The estimator: an additive classifier that buys for each row what its neighbours' margins speak for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import train_test_split
+from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from anytime.boosting import GradientBoostingClassifier
+from anytime.costs import BoundCosts, FeatureCosts
+from anytime.estimator import METERS, AnytimeModel, ClassifierFace
+from anytime.neighbours.acquisition import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
+from anytime.neighbours.additive import AdditiveClassifier, LinearTerms, as_additive
+from anytime.plan import Array, Plan
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["Calibration", "MarginAcquisitionClassifier", "MarginTrace"]
+
+_STUMPS: dict[str, Any] = {"n_stages": 1000, "max_leaves": 2, "learning_rate": 0.1, "min_rows": 5}
+_LOOKED_AT = {"margin": 500, "random": 500, "voc": 20}  # reference rows that say what stages cost
+_CHUNK = 512  # rows whose purchases are followed together
+
+
+@dataclass(frozen=True, eq=False)
+class MarginTrace:
+    """What rows bought, and what was known after each purchase. A row that buys no more keeps what it has.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Groups.
+    groups : (n, T) int
+        The group chosen for each purchase, -1 where there was none. What it requires is bought with it.
+    cost : (n, T)
+        Paid by then.
+    estimate : (n, T)
+        Estimated accuracy: the share of neighbours that such a purchase leaves on the right side.
+    labels : (n, T)
+        The answer by then.
+    """
+
+    names: tuple[str, ...]
+    groups: NDArray[np.int32]
+    cost: Array
+    estimate: Array
+    labels: NDArray[Any]
+
+    def order(self, row: int) -> list[str]:
+        """Names of the groups that a row chose, in the order of purchase."""
+        return [self.names[g] for g in self.groups[row] if g >= 0]
+
+    @property
+    def purchases(self) -> NDArray[np.int64]:
+        """(n,) how many each row made."""
+        return np.asarray((self.groups >= 0).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Estimated against actual accuracy after each number of purchases, (T,) each."""
+
+    purchases: NDArray[np.int64]
+    estimated: Array
+    actual: Array
+    cost: Array
+
+    @property
+    def largest_gap(self) -> float:
+        """The largest difference between the two."""
+        return float(np.abs(self.estimated - self.actual).max(initial=0.0))
+
+
+class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
+    """Buys for each row, one at a time, the group that puts most rows like it on the right side of a given classifier.
+
+    Fast margin-based cost-sensitive classification of Nan et al. (seed 001, chapter 2), for two classes. The classifier is a sum
+    over columns; what is not bought counts 0 in it. Neighbours of a row are rows that look like it on what it has. The next group
+    is the one with which most neighbours have a positive margin, less ``trade_off`` times what it costs.
+
+    Parameters
+    ----------
+    classifier : None, "stumps", estimator or AdditiveClassifier, default=None
+        None: a linear support vector machine on standardised columns, in which a column that is not known counts as its mean.
+        "stumps": 1000 boosted stumps. An estimator: a linear model, boosted stumps, or a pipeline of a scaler and a linear model;
+        a fitted one is used as it is.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    trade_off : float, default=0
+        Accuracy that a unit of cost has to bring. 0: what groups cost does not count in the choice.
+    confidence : float, default=None
+        A row whose estimated accuracy is above this buys nothing more. None: rows go on as long as the budget lasts.
+    neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
+        Neighbours are the ``n_neighbours`` nearest, all within ``radius``, or those with the same values; where there are none,
+        the nearest.
+    n_neighbours : int, default=65
+    radius : float, default=1
+    refresh : bool, default=True
+        Estimate a row's accuracy after a purchase on neighbours found anew. False: on those by which the purchase was chosen.
+    reference : "train" or float, default="train"
+        Rows among which neighbours are looked for: those that the classifier learned from, or a share of the rows that are held
+        out for it, which makes estimates unbiased. All rows, where the classifier is fitted already.
+    distance : {"standardised", "raw", "contributions"}, default="standardised"
+        Between columns in units of their deviation, as they are, or between their contributions to the score.
+    acquisition : {"margin", "random", "voc"}, default="margin"
+        What "margin" is compared with: groups drawn at random; or by the value of a classifier, a local Gaussian model of what a
+        column would say, which takes far longer.
+    budget, n_jobs
+        As in :class:`AnytimeClassifier`.
+    meter : {"realised", "expected", "model"}, default="realised"
+        How a budget is counted: by what each row pays; by what rows pay on average, as measured on reference rows; or by the most
+        that a row could have to pay, which is the price of everything from the second purchase on.
+    random_state : int, RandomState or None, default=None
+        Draws held-out rows and random purchases, and trains the classifier.
+
+    Attributes
+    ----------
+    classifier_ : AdditiveClassifier
+        The sum over columns. ``predict`` without a budget and without ``confidence`` gives its labels.
+    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_
+        As in :class:`AnytimeClassifier`; stage t is a row's t-th purchase.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from anytime.neighbours import MarginAcquisitionClassifier
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = MarginAcquisitionClassifier(costs=costs, confidence=0.97, random_state=0).fit(X, y)
+    >>> trace = model.trace(X)
+    >>> bool(model.score(X, y) > 0.9), bool(trace.purchases.mean() < 8)
+    (True, True)
+    """
+
+    _finite = "allow-nan"  # a weight times infinity says nothing
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "trade_off": [Interval(Real, 0, None, closed="left")],
+        "confidence": [Interval(Real, 0, 1, closed="both"), None],
+        "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
+        "n_neighbours": [Interval(Integral, 1, None, closed="left")],
+        "radius": [Interval(Real, 0, None, closed="left")],
+        "refresh": ["boolean"],
+        "reference": [StrOptions({"train"}), Interval(Real, 0, 1, closed="neither")],
+        "distance": [StrOptions(set(DISTANCES))],
+        "acquisition": [StrOptions(set(ACQUISITIONS))],
+        "meter": [StrOptions(set(METERS))],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        costs: Any = None,
+        trade_off: float = 0.0,
+        confidence: float | None = None,
+        neighbourhood: str = "nearest",
+        n_neighbours: int = 65,
+        radius: float = 1.0,
+        refresh: bool = True,
+        reference: str | float = "train",
+        distance: str = "standardised",
+        acquisition: str = "margin",
+        budget: float | None = None,
+        meter: str = "realised",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.classifier = classifier
+        self.costs = costs
+        self.trade_off = trade_off
+        self.confidence = confidence
+        self.neighbourhood = neighbourhood
+        self.n_neighbours = n_neighbours
+        self.radius = radius
+        self.refresh = refresh
+        self.reference = reference
+        self.distance = distance
+        self.acquisition = acquisition
+        self.budget = budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train the classifier, unless it is fitted, and keep the rows that will be neighbours.
+
+        Parameters
+        ----------
+        X : (n, d)
+            NaN where a value is missing.
+        y : (n,)
+            Labels of two classes.
+        """
+        self._validate_params()
+        X = np.asarray(validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan"))
+        positive = self._targets(y, len(X))
+        random = check_random_state(self.random_state)
+        bound = self._bound_costs()
+        learned, kept = self._parts(positive, random)
+        self.classifier_ = self._trained(X[learned], positive[learned], random)
+        if self.classifier_.n_features != X.shape[1]:
+            raise ValueError(
+                f"the classifier is for {self.classifier_.n_features} columns, but X has {X.shape[1]}"
+            )
+        self.plan_ = self._planned(X[kept], positive[kept], bound, int(random.randint(2**31)))
+        return self
+
+    def _targets(self, y: Any, n_rows: int) -> NDArray[np.bool_]:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        check_consistent_length(labels, np.empty(n_rows))
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. y has {len(self.classes_)} classes, but a margin is between two"
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
+            )
+        return np.asarray(numbers == 1)
+
+    def _bound_costs(self) -> BoundCosts:
+        names = getattr(self, "feature_names_in_", None)
+        listed = None if names is None else list(map(str, names))
+        return FeatureCosts.coerce(self.costs, self.n_features_in_, listed).bind(self.n_features_in_, listed)
+
+    def _parts(
+        self, positive: NDArray[np.bool_], random: np.random.RandomState
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows to learn from, and rows to be neighbours."""
+        rows = np.arange(positive.size)
+        if self.reference == "train" or self._is_fitted():
+            return rows, rows
+        try:
+            learned, kept = train_test_split(
+                rows, test_size=self.reference, stratify=positive, random_state=random
+            )
+        except ValueError as error:
+            raise ValueError(f"reference={self.reference} of {rows.size} rows: {error}") from None
+        return np.sort(learned), np.sort(kept)
+
+    def _is_fitted(self) -> bool:
+        if isinstance(self.classifier, AdditiveClassifier):
+            return True
+        if self.classifier is None or isinstance(self.classifier, str):
+            return False
+        try:
+            check_is_fitted(self.classifier)
+        except (NotFittedError, TypeError):
+            return False
+        return True
+
+    def _trained(
+        self, X: Array, positive: NDArray[np.bool_], random: np.random.RandomState
+    ) -> AdditiveClassifier:
+        if self.classifier is None:
+            return _linear_svm(X, positive, random)
+        if isinstance(self.classifier, str):
+            if self.classifier != "stumps":
+                raise ValueError(
+                    f"classifier must be None, 'stumps' or an estimator, not {self.classifier!r}"
+                )
+            given: Any = GradientBoostingClassifier(**_STUMPS, random_state=random, n_jobs=self.n_jobs)
+        elif self._is_fitted():
+            known = getattr(self.classifier, "classes_", self.classes_)
+            if not np.array_equal(known, self.classes_):
+                raise ValueError(
+                    f"the classifier knows the classes {list(known)}, but y has {self.classes_.tolist()}"
+                )
+            return as_additive(self.classifier)
+        else:
+            given = clone(self.classifier)
+        return as_additive(given.fit(X, self.classes_[positive.astype(int)]))
+
+    def _planned(self, X: Array, positive: NDArray[np.bool_], bound: BoundCosts, seed: int) -> Plan:
+        block = MarginBlock(
+            self.classifier_,
+            X,
+            positive,
+            bound,
+            trade_off=self.trade_off,
+            confidence=self.confidence,
+            neighbourhood=self.neighbourhood,
+            n_neighbours=self.n_neighbours,
+            radius=self.radius,
+            refresh=self.refresh,
+            distance=self.distance,
+            acquisition=self.acquisition,
+            seed=seed,
+            n_threads=self._threads(),
+        )
+        looked_at = np.unique(np.linspace(0, len(X) - 1, _LOOKED_AT[self.acquisition]).astype(int))
+        paid = _followed(block, X[looked_at])[1]
+        return Plan(
+            blocks=[block] if block.n_stages else [],
+            costs=bound,
+            base=np.array([self.classifier_.offset or block.undecided]),
+            link="logistic",
+            replaces=np.ones(block.n_stages, dtype=bool),
+            expected_costs=bound.costs.amounts(paid.mean(axis=0)),
+        )
+
+    # ------------------------------------------------------------------ looking on
+
+    def trace(self, X: ArrayLike) -> MarginTrace:
+        """What each row buys with all the money in the world, with the estimate and the answer after each purchase."""
+        X = self._checked(X)
+        groups, paid, estimate, scores = _followed(self._block(), X)
+        labels = self._decide(scores.reshape(-1, 1)).reshape(scores.shape)
+        return MarginTrace(self.costs_.names, groups, self.costs_.amounts(paid), estimate, labels)
+
+    def calibration(self, X: ArrayLike, y: ArrayLike) -> Calibration:
+        """Estimated against actual accuracy on labelled rows, after every number of purchases (seed 001, Table 2.1)."""
+        trace = self.trace(X)
+        right = trace.labels == np.asarray(y)[:, None]
+        n_stages = trace.groups.shape[1]
+        return Calibration(
+            np.arange(1, n_stages + 1),
+            trace.estimate.mean(axis=0),
+            right.mean(axis=0),
+            trace.cost.mean(axis=0),
+        )
+
+    def _block(self) -> MarginBlock:
+        for block in self.plan_.blocks:
+            assert isinstance(block, MarginBlock)
+            return block
+        raise ValueError("this model buys nothing: no column changes its score")
+
+    # ------------------------------------------------------------------ files and conventions
+
+    def _restore_file_state(self, state: Any) -> None:
+        self.classifier_ = LinearTerms(float(self.plan_.base[0]), np.zeros(self.n_features_in_))
+        for block in self.plan_.blocks:
+            if not isinstance(block, MarginBlock):
+                raise ValueError(f"a {type(block).__name__} buys nothing by margins")
+            self.classifier_, block.n_threads = block.classifier, self._threads()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _linear_svm(X: Array, positive: NDArray[np.bool_], random: np.random.RandomState) -> LinearTerms:
+    """A linear support vector machine on standardised columns; missing values count as the mean."""
+    mean, deviation = scaling(X)
+    machine = LinearSVC(random_state=random, dual="auto", max_iter=10_000)
+    machine.fit(np.where(np.isnan(X), 0.0, (X - mean) / deviation), positive)
+    return LinearTerms(float(machine.intercept_[0]), machine.coef_[0] / deviation, mean)
+
+
+def _followed(block: MarginBlock, X: Array) -> tuple[NDArray[np.int32], NDArray[np.int64], Array, Array]:
+    """Groups chosen, ticks paid, estimates and scores after every purchase, (n, T) each."""
+    shape = len(X), block.n_stages
+    groups, paid = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.int64)
+    estimate, scores = np.zeros(shape), np.zeros(shape)
+    for at in range(0, len(X), _CHUNK):
+        rows = slice(at, at + _CHUNK)
+        part = np.ascontiguousarray(X[rows])
+        memory = block.remember(len(part))
+        for t in range(block.n_stages):
+            block.choose(part, memory)
+            groups[rows, t] = np.maximum(memory["next"], -1)
+            scores[rows, t] = block.proceed(t, t, part, memory)[:, 0]
+            paid[rows, t] = block.bought(memory) @ block.costs.prices
+            block.choose(part, memory)
+            estimate[rows, t] = memory["estimate"]
+    return groups, paid, estimate, scores
