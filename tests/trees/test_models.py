@@ -163,6 +163,15 @@ def test_a_list_of_models_becomes_a_plan_that_replaces():
     check_anytime_estimator(model, X[:40])
 
 
+def test_a_list_of_forests_with_a_tree_for_each_class():
+    X, y = load_wine(return_X_y=True)
+    small, large = (xgb.XGBRFClassifier(n_estimators=n).fit(X, y) for n in (2, 5))
+    model = at.make_anytime([small, large])
+    assert_allclose(model.predict_proba(X), large.predict_proba(X), atol=1e-6)
+    answers = list(model.stages(X))
+    assert_allclose(answers[1].probabilities, small.predict_proba(X), atol=1e-6)
+
+
 def test_a_list_of_boosted_models_carries_each_base():
     X, y = BINARY
     first = HistGradientBoostingClassifier(max_iter=5).fit(X[:, :2], y)

@@ -29,7 +29,8 @@ def as_replacing_stage(
     names : sequence of str or None
     """
     trees = imported.trees
-    value = trees.value / trees.n_trees if imported.combine == "mean" else trees.value.copy()
+    # A stage of the mean has a tree for each output, or one for all.
+    value = trees.value / trees.n_stages if imported.combine == "mean" else trees.value.copy()
     if imported.combine == "sum":
         add_base(trees, value, imported.base)
     feature = trees.feature.copy()
