@@ -1,0 +1,326 @@
+"""What the nodes of a forest know: an answer and a training error at every node, so that any of them can become a leaf.
+
+Scikit-learn's trees and our own keep this themselves. The trees of other libraries keep answers at leaves only; there rows are
+sent through the forest, and an inner node answers with the mean of the leaves below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from anytime.forests.growing import ClassTree
+from anytime.forests.pruning.problem import PruningProblem, leaves_of
+from anytime.losses import LINKS
+from anytime.plan import Array
+from anytime.trees.arrays import LEAF, TreeArrays
+from anytime.trees.growing import join
+from anytime.trees.importers import Columns, Imported, import_trees
+from anytime.trees.rows import checked_weights
+
+__all__ = ["NodeStatistics", "keeps_errors", "node_statistics", "parents", "truth_of", "usage"]
+
+OFTEN = 8  # tests of a group on the way of one row that are many
+
+
+@dataclass(frozen=True, eq=False)
+class NodeStatistics(Imported):
+    """A forest whose every node has an answer and a training error.
+
+    Attributes
+    ----------
+    trees : TreeArrays
+        With ``value`` known at every node.
+    base, combine, link, classes, feature_names, columns, source
+        As in :class:`~anytime.trees.importers.Imported`. ``combine`` is ``"mean"`` and ``base`` the mean of the roots.
+    error : (M,) float64
+        Training error of the node as a leaf: the weight of its training rows that are not of its class, or the sum of squares
+        about its answer.
+    n_error : float
+        Weight of the training rows of a tree.
+    """
+
+    error: Array
+    n_error: float
+
+    @classmethod
+    def of_trees(
+        cls,
+        trees: Sequence[ClassTree],
+        *,
+        columns: Columns | None = None,
+        classes: NDArray[Any] | None = None,
+        feature_names: list[str] | None = None,
+        source: str = "anytime",
+    ) -> NodeStatistics:
+        """The nodes of trees that were grown here; ``classes`` are their labels, None for regression."""
+        if not trees:
+            raise ValueError("there are no trees to prune")
+        arrays = join([tree.arrays for tree in trees])
+        sums = np.concatenate([tree.statistics for tree in trees])
+        if classes is None:
+            size = sums[:, 0]
+            error = np.maximum(sums[:, 2] - sums[:, 1] ** 2 / np.maximum(size, np.finfo(float).tiny), 0.0)
+        else:
+            size = sums.sum(axis=1)
+            error = size - sums.max(axis=1)
+        return cls(
+            trees=arrays,
+            base=_root_mean(arrays, arrays.value),
+            combine="mean",
+            link="identity" if classes is None else "probability",
+            classes=classes,
+            feature_names=feature_names,
+            columns=Columns(arrays.n_features) if columns is None else columns,
+            source=source,
+            error=error,
+            n_error=float(size[arrays.tree_start[:-1]].mean()),
+        )
+
+
+def node_statistics(
+    model: Any, X: Any = None, y: Any = None, sample_weight: ArrayLike | None = None
+) -> NodeStatistics:
+    """Answers and errors at every node of a fitted forest.
+
+    Parameters
+    ----------
+    model : fitted forest
+        A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
+        (``boosting_type="rf"``) or XGBoost (``XGBRF*``; ``num_parallel_tree`` with one round), an `Imported` one, or what
+        this function returned.
+    X, y : (n, d) and (n,), default=None
+        Rows on which errors are counted. None: the training rows, as far as the forest remembers what it made of
+        them; scikit-learn's do, with every row as often as it was drawn.
+    sample_weight : (n,), default=None
+
+    Raises
+    ------
+    TypeError
+        The model is no forest.
+    ValueError
+        Its trees add up (boosting), so that no tree answers by itself; or rows are needed and not given.
+    """
+    if (X is None) != (y is None):
+        raise ValueError("give rows and their truth together")
+    if isinstance(model, NodeStatistics):
+        return model if X is None else _routed(model, model.trees.value, X, y, sample_weight)
+    if hasattr(model, "_node_statistics"):  # a forest of our own
+        kept: NodeStatistics = model._node_statistics()
+        return node_statistics(kept, X, y, sample_weight)
+    imported = model if isinstance(model, Imported) else import_trees(model)
+    if imported.combine != "mean":
+        raise ValueError(
+            f"{imported.source} adds up its trees, each of which corrects those before it, so none can be pruned by itself: "
+            "prune a random forest, or order and truncate this model with make_anytime"
+        )
+    grown = _scikit_trees(model)
+    if grown is not None:
+        remembered = _remembered(imported, grown)
+        return remembered if X is None else _routed(remembered, remembered.trees.value, X, y, sample_weight)
+    if X is None:
+        raise ValueError(
+            f"{imported.source} keeps no training errors at its nodes: give rows to count them on (X_train and y_train)"
+        )
+    return _routed(imported, None, X, y, sample_weight)
+
+
+# ---------------------------------------------------------------------- trees that remember
+
+
+def keeps_errors(model: Any) -> bool:
+    """Whether a forest remembers its training errors, so that `node_statistics` needs no rows."""
+    own = isinstance(model, NodeStatistics) or hasattr(model, "_node_statistics")
+    return own or _scikit_trees(model) is not None
+
+
+def _scikit_trees(model: Any) -> list[Any] | None:
+    """The compiled trees of a scikit-learn model, None for any other."""
+    if hasattr(model, "tree_"):
+        return [model.tree_]
+    members = getattr(model, "estimators_", None)
+    if members is None or not all(hasattr(member, "tree_") for member in members):
+        return None
+    return [member.tree_ for member in members]
+
+
+def _remembered(imported: Imported, grown: Sequence[Any]) -> NodeStatistics:
+    """What scikit-learn's trees hold: shares of the in-bag rows, or their mean; their weight; their impurity."""
+    weight = np.concatenate([tree.weighted_n_node_samples for tree in grown])
+    if imported.classes is None:
+        value = np.concatenate([tree.value[:, :, 0] for tree in grown])
+        # The mean over outputs of the criterion's own loss: squares about the mean unless another was chosen.
+        error = weight * np.concatenate([tree.impurity for tree in grown]) * value.shape[1]
+    else:
+        value = np.concatenate([tree.value[:, 0, :] for tree in grown])
+        error = weight * (1.0 - value.max(axis=1))
+    trees = replace(imported.trees, value=np.ascontiguousarray(value, dtype=np.float64))
+    roots = imported.trees.tree_start[:-1]
+    return _with_statistics(imported, trees, np.maximum(error, 0.0), float(weight[roots].mean()))
+
+
+def _with_statistics(imported: Imported, trees: TreeArrays, error: Array, n_error: float) -> NodeStatistics:
+    kept = {field.name: getattr(imported, field.name) for field in fields(Imported)}
+    kept |= {"trees": trees, "base": _root_mean(trees, trees.value)}
+    return NodeStatistics(**kept, error=np.asarray(error, dtype=np.float64), n_error=n_error)
+
+
+def _root_mean(trees: TreeArrays, value: Array) -> Array:
+    """(K,) the mean answer of the roots, over the trees of each output."""
+    roots = value[trees.tree_start[:-1]]
+    if value.shape[1] == trees.n_outputs and trees.n_outputs > 1:
+        return np.asarray(roots.mean(axis=0))
+    total = np.bincount(trees.tree_output, roots[:, 0], trees.n_outputs)
+    return np.asarray(total / np.bincount(trees.tree_output, minlength=trees.n_outputs))
+
+
+# ---------------------------------------------------------------------- rows sent through
+
+
+def _routed(
+    imported: Imported, value: Array | None, X: Any, y: Any, sample_weight: ArrayLike | None
+) -> NodeStatistics:
+    """Errors on given rows; where inner nodes have no ``value``, the mean of the leaves that these rows reach below."""
+    rows, truth = imported.encode(X), truth_of(imported, y)
+    check_consistent_length(rows, truth)
+    weight = np.ones(len(rows)) if sample_weight is None else checked_weights(sample_weight, rows)
+    trees = imported.trees
+    leaf, parent = leaves_of(trees, rows), parents(trees)
+    if value is None:
+        value = np.concatenate(
+            [_means_below(trees, parent, t, leaf[:, t], weight) for t in range(trees.n_trees)]
+        )
+    trees = replace(trees, value=value)
+    if imported.classes is None:
+        moments = weight[:, None] * np.column_stack([np.ones(len(rows)), truth, truth**2])
+        judge: Callable[[Imported, TreeArrays, int, Array], Array] = _squares
+    else:
+        moments = weight[:, None] * (truth[:, None] == np.arange(len(imported.classes)))
+        judge = _misjudged
+    error = [
+        judge(imported, trees, t, _upwards(trees, parent, t, leaf[:, t], moments))
+        for t in range(trees.n_trees)
+    ]
+    return _with_statistics(imported, trees, np.maximum(np.concatenate(error), 0.0), float(weight.sum()))
+
+
+def _upwards(
+    trees: TreeArrays, parent: NDArray[np.int32], t: int, nodes: NDArray[np.integer[Any]], amounts: Array
+) -> Array:
+    """(m, q) at each node of tree ``t`` the sum of the (n, q) ``amounts`` that stand at it or below, at ``nodes``."""
+    first, stop = trees.tree_start[t : t + 2]
+    out = np.zeros((stop - first, amounts.shape[1]))
+    at, left = nodes, amounts
+    while at.size:
+        for q, column in enumerate(left.T):
+            out[:, q] += np.bincount(at - first, column, stop - first)
+        at = parent[at]
+        inside = at >= 0
+        at, left = at[inside], left[inside]
+    return out
+
+
+def _means_below(
+    trees: TreeArrays, parent: NDArray[np.int32], t: int, leaf: NDArray[np.int32], weight: Array
+) -> Array:
+    """(m, W) the mean answer below each node: of the rows, or of the leaves where no row comes."""
+    nodes = np.arange(*trees.tree_start[t : t + 2])
+    own = nodes[trees.feature[nodes] == LEAF]
+    by_leaf = _upwards(trees, parent, t, own, np.column_stack([np.ones(own.size), trees.value[own]]))
+    by_row = _upwards(
+        trees, parent, t, leaf, weight[:, None] * np.column_stack([np.ones(leaf.size), trees.value[leaf]])
+    )
+    sums = np.where(by_row[:, :1] > 0, by_row, by_leaf)
+    means = sums[:, 1:] / sums[:, :1]
+    means[own - nodes[0]] = trees.value[own]  # to the last bit
+    return np.asarray(means)
+
+
+def _misjudged(imported: Imported, trees: TreeArrays, t: int, counts: Array) -> Array:
+    """(m,) weight of the rows at each node that are not of the class it answers, from the (m, C) weights of the classes.
+
+    A tree that answers for one of several classes decides nothing by itself: there it is the sum of squares, about their mean,
+    of the truth that a row is of the class.
+    """
+    size = counts.sum(axis=1)
+    value = trees.value[slice(*trees.tree_start[t : t + 2])]
+    link = LINKS[imported.link]
+    if value.shape[1] < link.n_outputs(counts.shape[1]):
+        share = counts[:, trees.tree_output[t]] / np.where(size > 0, size, 1.0)
+        return np.asarray(size * share * (1.0 - share))
+    answer = link.transform(value).argmax(axis=1)
+    return np.asarray(size - counts[np.arange(size.size), answer])
+
+
+def _squares(imported: Imported, trees: TreeArrays, t: int, moments: Array) -> Array:
+    """(m,) sum of squares about the answer of each node, from ``sum w``, ``sum w y`` and ``sum w y^2`` at it."""
+    answer = LINKS[imported.link].transform(trees.value[slice(*trees.tree_start[t : t + 2])])
+    n_targets = (moments.shape[1] - 1) // 2
+    outputs = np.arange(n_targets) if answer.shape[1] == n_targets else trees.tree_output[t : t + 1]
+    size, first, second = moments[:, :1], moments[:, 1 + outputs], moments[:, 1 + n_targets + outputs]
+    return np.asarray((second - 2.0 * answer * first + answer**2 * size).sum(axis=1))
+
+
+def truth_of(imported: Imported, y: Any) -> NDArray[Any]:
+    """Class numbers (n,), or targets (n, K)."""
+    if imported.classes is None:
+        targets = np.asarray(y, dtype=np.float64)
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.ndim != 2 or targets.shape[1] != imported.base.size:
+            raise ValueError(
+                f"y has shape {np.shape(y)}, but {imported.source} predicts {imported.base.size} numbers per row"
+            )
+        return targets
+    number = {label: c for c, label in enumerate(imported.classes.tolist())}
+    try:
+        return np.array([number[label] for label in column_or_1d(y, warn=True).tolist()], dtype=np.intp)
+    except KeyError as error:
+        raise ValueError(
+            f"y holds the label {error.args[0]!r}, which {imported.source} does not know"
+        ) from None
+
+
+# ---------------------------------------------------------------------- the shape of trees, and what rows use
+
+
+def parents(trees: TreeArrays) -> NDArray[np.int32]:
+    """(M,) the parent of every node, numbered through all trees; -1 at a root."""
+    first = np.repeat(trees.tree_start[:-1], np.diff(trees.tree_start))
+    out = np.full(trees.feature.size, -1, dtype=np.int32)
+    inner = np.flatnonzero(trees.feature != LEAF)
+    for child in (trees.left, trees.right):
+        out[first[inner] + child[inner]] = inner
+    return out
+
+
+def usage(problem: PruningProblem, internal: NDArray[np.bool_] | None = None) -> Array:
+    """(G, 3) shares of the cost rows that need each group never, one to seven times, and more often, over all trees.
+
+    A row needs a group once for every node ``internal`` on its way that tests it, or tests what requires it; None: every
+    node of the whole forest. After Nan, *Budgeted prediction*, table 4.1.
+    """
+    internal = problem.splits if internal is None else problem.check(internal)
+    n_groups = problem.prices.size
+    times = np.zeros((len(problem.leaf), n_groups), dtype=np.int32)
+    owner = np.repeat(np.arange(problem.n_nodes), np.diff(problem.group_start))
+    for t in range(problem.n_trees):
+        first, stop = problem.tree_start[t : t + 2]
+        tests = np.zeros((stop - first, n_groups), dtype=np.int32)
+        here = slice(problem.group_start[first], problem.group_start[stop])
+        kept = internal[owner[here]]
+        tests[owner[here][kept] - first, problem.node_groups[here][kept]] = 1
+        at = problem.leaf[:, t]
+        rows = np.arange(at.size)
+        while rows.size:
+            times[rows] += tests[at - first]
+            at = problem.parent[at]
+            rows, at = rows[at >= 0], at[at >= 0]
+    weight = np.ones(len(times)) if problem.weight is None else problem.weight
+    none, many = times == 0, times >= OFTEN
+    shares = [weight @ part / weight.sum() for part in (none, ~none & ~many, many)]
+    return np.stack(shares, axis=1)

@@ -1,0 +1,130 @@
+"""Prunings to compare with: by the size of trees, which ignores prices, and by taking out one group after the other.
+
+Both give sequences of nested prunings, from the whole forest to roots.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.plan import Array
+
+__all__ = ["cost_complexity", "greedy_prune"]
+
+_EQUAL = 1e-12  # relative difference of levels that is rounding
+
+
+def cost_complexity(problem: PruningProblem, *, n_levels: int | None = None) -> list[Pruning]:
+    """Weakest-link pruning with one level of complexity for all trees (Breiman et al., 1984).
+
+    A node becomes a leaf when ``(R(h) - R(subtree)) / (leaves - 1)``, the error it saves per leaf, is no more than the level.
+    ``lam`` of each pruning is its level, with errors counted as shares of ``n_error``.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    n_levels : int, default=None
+        About so many prunings at most, each with a fixed share of the nodes of the one before. None: every level at which
+        something changes.
+
+    Returns
+    -------
+    list of Pruning
+        From the whole forest to its roots.
+    """
+    internal = problem.splits.copy()
+    risk = problem.error / problem.n_error
+    share = 1.0 if n_levels is None else float(internal.sum() + 1) ** (-1 / n_levels)
+    prunings = [_pruning(problem, internal, 0.0, "cost_complexity")]
+    level, last = 0.0, int(internal.sum())
+    while internal.any():
+        links = _links(problem, internal, risk)
+        level = max(level, float(links.min()))
+        internal &= links > level * (1 + _EQUAL)
+        internal = _closed(problem, internal)
+        if internal.sum() <= last * share or not internal.any():
+            last = int(internal.sum())
+            prunings.append(_pruning(problem, internal, level, "cost_complexity"))
+    return prunings
+
+
+def _links(problem: PruningProblem, internal: NDArray[np.bool_], risk: Array) -> Array:
+    """(M,) how much error each internal node saves per leaf of its subtree but one; infinite elsewhere."""
+    below, leaves = np.where(internal, 0.0, risk), np.where(internal, 0.0, 1.0)
+    for level in problem.levels[:0:-1]:
+        kept = level[internal[problem.parent[level]]]
+        np.add.at(below, problem.parent[kept], below[kept])
+        np.add.at(leaves, problem.parent[kept], leaves[kept])
+    out = np.full(problem.n_nodes, np.inf)
+    saved = risk - below
+    # What sums of counts leave over in their last digits is nothing saved.
+    saved = np.where(np.abs(saved) <= _EQUAL * np.maximum(risk, 1.0), 0.0, saved)
+    return np.asarray(np.divide(saved, leaves - 1.0, out=out, where=internal))
+
+
+def _closed(problem: PruningProblem, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """``internal`` without the nodes that have an ancestor outside of it."""
+    out = internal.copy()
+    for level in problem.levels[1:]:
+        out[level] &= out[problem.parent[level]]
+    return out
+
+
+def greedy_prune(
+    problem: PruningProblem, lam: float = 0.0, *, score: Literal["lagrangian", "ratio"] = "lagrangian"
+) -> list[Pruning]:
+    """Take one group after the other out of the whole forest (GreedyPrune; Nan, *Budgeted prediction*, section 4.5).
+
+    All nodes that need the group, in all trees, become leaves. The next group is the one that leaves the least ``error +
+    lam * cost``, or that saves the most cost per error added. Ties go to the group with the lower number.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    lam : float, default=0.0
+    score : {"lagrangian", "ratio"}, default="lagrangian"
+
+    Returns
+    -------
+    list of Pruning
+        From the whole forest to one that tests nothing.
+    """
+    if score not in ("lagrangian", "ratio"):
+        raise ValueError(f"score is {score!r}; it must be 'lagrangian' or 'ratio'")
+    if not lam >= 0:
+        raise ValueError(f"lam is {lam}; it must not be negative")
+    prunings = [_pruning(problem, problem.splits, lam, "greedy_prune")]
+    while (now := prunings[-1]).internal.any():
+        needed = problem.node_groups[np.repeat(now.internal, np.diff(problem.group_start))]
+        without = [
+            _pruning(problem, _without(problem, now.internal, int(group)), lam, "greedy_prune")
+            for group in np.unique(needed)
+        ]
+        if score == "lagrangian":
+            rank = np.array([other.value for other in without])
+        else:
+            saved = np.array([now.spent - other.spent for other in without])
+            added = np.array([max(other.error - now.error, 0.0) for other in without])
+            rank = -np.divide(saved, added, out=np.where(saved > 0, np.inf, 0.0), where=added > 0)
+        prunings.append(without[int(np.argmin(rank))])
+    return prunings
+
+
+def _without(problem: PruningProblem, internal: NDArray[np.bool_], group: int) -> NDArray[np.bool_]:
+    """The pruning in which no node needs ``group``."""
+    out = internal.copy()
+    out[np.repeat(np.arange(problem.n_nodes), np.diff(problem.group_start))[problem.node_groups == group]] = (
+        False
+    )
+    return _closed(problem, out)
+
+
+def _pruning(problem: PruningProblem, internal: NDArray[np.bool_], lam: float, method: str) -> Pruning:
+    """A pruning of which nothing is claimed: its bound is trivial."""
+    error, cost, computation = problem.evaluate(internal)
+    value = error + lam * (cost + computation)
+    return Pruning(internal.copy(), lam, error, cost, computation, value, -np.inf, method=method)
