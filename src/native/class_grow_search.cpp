@@ -186,7 +186,10 @@ void TestSearch::sort_entries(int32_t order) noexcept {
     key_[i] = at[order] / weight;
   }
   for (size_t i = 1; i < n; ++i) {  // insertion: few categories, and nothing to allocate
-    for (size_t j = i; j > 0 && key_[j] < key_[j - 1]; --j) {
+    const auto before = [&](size_t j) {
+      return key_[j] < key_[j - 1] || (key_[j] == key_[j - 1] && bin_[j] < bin_[j - 1]);
+    };
+    for (size_t j = i; j > 0 && before(j); --j) {
       std::swap(key_[j], key_[j - 1]);
       std::swap(bin_[j], bin_[j - 1]);
       std::swap(count_[j], count_[j - 1]);
@@ -229,9 +232,12 @@ void TestSearch::propose_numbers(Proposal proposal) {
 void TestSearch::propose_sets(Proposal proposal) {
   const auto width = static_cast<size_t>(node_.width);
   const bool numbers = node_.code == nullptr;
-  const int32_t first = numbers ? 1 : 0, n_orders = numbers || width == 2 ? 1 : node_.width;
-  Sampler sampled = sampler(int64_t{n_orders} * (n_ - 1));
-  for (proposal.order = first; proposal.order < first + n_orders; ++proposal.order) {
+  const auto n_classes = std::count_if(node_.total, node_.total + width, [](double n) { return n > 0.0; });
+  int64_t n_orders = numbers || n_classes == 2 ? 1 : n_classes;
+  Sampler sampled = sampler(n_orders * (n_ - 1));
+  for (proposal.order = numbers ? 1 : 0; n_orders > 0; ++proposal.order) {
+    if (!numbers && node_.total[proposal.order] == 0.0) continue;
+    --n_orders;
     sort_entries(proposal.order);
     std::fill(left_.begin(), left_.end(), 0.0);
     int64_t n_left = 0;
