@@ -472,3 +472,32 @@ class Margins:
         threads: int = 1,
     ) -> None:
         """Make so many purchases in every row, or as many as are left."""
+
+def play_requests(
+    totals: NDArray[np.float64],
+    asks: NDArray[np.bool_],
+    losses: NDArray[np.float64] | None,
+    chance: NDArray[np.float64],
+    learning: NDArray[np.float64],
+    exploration: NDArray[np.float64],
+    charged: float = -1.0,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Rounds of experts who show all losses when they ask and none otherwise: who was drawn, and the chance of seeing.
+
+    ``totals`` (K,) follows in place, unless ``losses`` is None. ``asks`` and ``losses`` are (n, K), the rest (n,).
+    """
+
+def play_graphs(
+    totals: NDArray[np.float64],
+    shows: NDArray[np.bool_],
+    explorers: NDArray[np.bool_],
+    which: NDArray[np.int32],
+    losses: NDArray[np.float64] | None,
+    chance: NDArray[np.float64],
+    learning: NDArray[np.float64],
+    exploration: NDArray[np.float64],
+) -> NDArray[np.int32]:
+    """Rounds of EXP3.G on the graphs ``shows`` (G, K, K), of which ``which`` (n,) names one per round: who was drawn.
+
+    ``totals`` (K,) follows in place, unless ``losses`` is None.
+    """

@@ -510,6 +510,7 @@ int main() {
   test_metered_run();
   test_filtered_run();
   test_grow();
+  test_bandit();
   test_linear();
   std::puts("native tests passed");
 }

@@ -1,0 +1,1 @@
+"""Cheap or costly: models that know when an expensive one is worth asking."""

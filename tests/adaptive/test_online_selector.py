@@ -1,0 +1,220 @@
+"""Choosing between local models and a remote one on the fly (adaptive_approximation, section 14)."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from anytime.adaptive.online import Expert, Experts, OnlineSelector, RegretTracker, regret_upper_bound
+
+
+class Remote:
+    """Right about everything, and counts what it is asked."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def predict(self, X):
+        self.asked += len(X)
+        return _truth(np.asarray(X))
+
+
+def _truth(X):
+    return np.where(X[:, 0] > 0, "yes", "no")
+
+
+def _local(X):
+    """Wrong about half of the rows with X[:, 1] > 0, and only about those."""
+    return np.where((np.asarray(X)[:, 0] > 0) & (np.asarray(X)[:, 1] <= 0), "yes", "no")
+
+
+def _hard(X):
+    return np.asarray(X)[:, 1]
+
+
+EXPERTS = [
+    Expert(_hard, _local),
+    Expert(lambda X: -_hard(X), _local),
+    Expert(None, _local),
+    Expert(_hard, _local, -1.0),
+]
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(4000, 2))
+
+
+@pytest.mark.parametrize("horizon", [4000, None, "doubling"])
+def test_it_finds_the_gate_that_asks_about_hard_rows(rows, horizon):
+    selector = OnlineSelector(
+        EXPERTS, remote=Remote(), cost=0.2, horizon=horizon, random_state=0
+    ).partial_fit(rows)
+    assert selector.best_expert_ == 0
+    np.testing.assert_array_equal(selector.predict(rows), _truth(rows))
+    np.testing.assert_array_equal(selector.route(rows), rows[:, 1] > 0)
+
+
+def test_an_obviously_hard_row_goes_to_the_remote_model(rows):
+    """One convention of signs: a gate's score above 0 asks."""
+    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0).partial_fit(rows, _truth(rows))
+    assert selector.route(np.array([[1.0, 5.0], [1.0, -5.0]])).tolist() == [True, False]
+
+
+def test_only_what_is_asked_is_paid_and_read(rows):
+    remote = Remote()
+    live = OnlineSelector(EXPERTS, remote=remote, cost=0.2, random_state=1)
+    asked = answers = np.zeros(0)
+    for part in np.array_split(rows, 7):
+        live.partial_fit(part)
+        asked, answers = np.append(asked, live.asked_), np.append(answers, live.answers_)
+    asked = asked.astype(bool)
+    assert remote.asked == asked.sum() == live.n_asked_
+    assert 0.3 < asked.mean() < 0.8
+    assert live.n_rounds_ == len(rows)
+
+    labels = np.array([label if seen else None for label, seen in zip(_truth(rows), asked, strict=True)])
+    replay = OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
+    np.testing.assert_array_equal(replay.asked_, asked)
+    np.testing.assert_array_equal(replay.answers_[asked], answers[asked])
+    np.testing.assert_array_equal(replay.answers_[~asked], answers[~asked])
+    np.testing.assert_allclose(replay.learner_.totals, live.learner_.totals)
+
+
+def test_a_missing_answer_is_noticed_where_it_is_needed(rows):
+    labels = _truth(rows).astype(object)
+    labels[:] = None
+    with pytest.raises(ValueError, match="shows a loss of nan"):
+        OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
+
+
+def test_answers_may_come_later(rows):
+    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=2)
+    waiting = [selector.decide(part) for part in np.array_split(rows[:400], 40)]
+    assert not selector.learner_.totals.any()
+    for part, verdicts in zip(np.array_split(rows[:400], 40), waiting, strict=True):
+        np.testing.assert_array_equal(verdicts.answers[~verdicts.asked], _local(part)[~verdicts.asked])
+        selector.learn(verdicts, _truth(part)[verdicts.asked])
+    assert selector.learner_.totals.all()
+    assert selector.best_expert_ in (0, 3)
+    with pytest.raises(ValueError, match="a label for each row"):
+        selector.learn(waiting[0], _truth(rows[:11]))
+
+
+def test_regret_is_below_the_bound(rows):
+    labels = _truth(rows)
+    for seed in range(20):
+        selector = OnlineSelector(EXPERTS, cost=0.2, horizon=4000, random_state=seed).partial_fit(
+            rows, labels
+        )
+        tracker = RegretTracker().add(selector.expert_losses(rows, labels), selector.played_)
+        assert tracker.regret < regret_upper_bound(5, 4000, 0.2)
+
+
+def test_fitted_classifiers_become_experts_that_ask_where_they_doubt():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 3))
+    y = (X[:, 0] + 0.8 * X[:, 1] > 0).astype(int)
+    cheap = LogisticRegression().fit(X[:300, :1], y[:300])
+
+    class First:  # sees one column only
+        def predict(self, X):
+            return cheap.predict(X[:, :1])
+
+        def predict_proba(self, X):
+            return cheap.predict_proba(X[:, :1])
+
+    selector = OnlineSelector(
+        [First()], remote=lambda X: (X[:, 0] + 0.8 * X[:, 1] > 0).astype(int), cost=0.1, random_state=0
+    )
+    selector.fit(X)
+    assert len(selector.experts_) == 8
+    assert 0 <= selector.best_expert_ < 6  # neither always local nor always remote
+    asked = selector.route(X)
+    assert 0.2 < asked.mean() < 0.95
+    assert np.abs(X[asked, 0]).max() < np.abs(X[~asked, 0]).min() + 0.5
+    alone = np.mean(First().predict(X) != y)
+    assert np.mean(selector.predict(X) != y) + 0.1 * asked.mean() < min(alone, 0.1)
+
+
+def test_models_and_gates_are_evaluated_once():
+    calls = []
+
+    def gate(X):
+        calls.append("gate")
+        return X[:, 0]
+
+    def model(X):
+        calls.append("model")
+        return X[:, 0] > 0
+
+    experts = Experts.gated([gate], [model], shifts=[-1.0, 0.0, 1.0])
+    opinions = experts.consult(np.array([[0.5], [-2.0]]))
+    assert sorted(calls) == ["gate", "model"]
+    assert opinions.asks.astype(int).tolist() == [[1, 1, 0, 0, 1], [0, 0, 0, 0, 1]]
+    losses = opinions.losses(0.3, [[1.0], [0.0]])
+    assert losses.tolist() == [[0.3, 0.3, 1.0, 1.0, 0.3], [0.0, 0.0, 0.0, 0.0, 0.3]]
+
+
+def test_one_that_always_asks_is_added_once():
+    assert len(Experts([(None, _local)])) == 2
+    assert len(Experts([(None, _local), (None, None, -1.0)])) == 2
+    with pytest.raises(ValueError, match="expert 0 has no local model"):
+        Experts([(_hard, None)])
+    with pytest.raises(ValueError, match="no expert has a local model"):
+        Experts([])
+    with pytest.raises(TypeError, match="no predict_proba"):
+        Experts.confident([_local])
+    with pytest.raises(TypeError, match="not some of each"):
+        OnlineSelector([Expert(None, _local), Remote()], cost=1.0).decide(np.zeros((1, 2)))
+
+
+def test_other_losses_and_prices_above_one(rows):
+    """Numbers instead of classes: the loss is a distance, and asking costs twice the worst error."""
+    truth, far = np.clip(np.abs(rows[:, 0]), 0, 1), np.full
+    experts = [
+        Expert(None, lambda X: np.clip(np.abs(X[:, 0]), 0, 1)),
+        Expert(None, lambda X: far(len(X), 0.5)),
+    ]
+    selector = OnlineSelector(experts, cost=2.0, loss=lambda a, b: np.abs(a - b), random_state=0)
+    selector.partial_fit(rows, truth)
+    assert selector.best_expert_ == 0
+    losses = selector.expert_losses(rows, truth)
+    np.testing.assert_allclose(losses[:, 1], np.abs(0.5 - truth))
+    assert (losses[:, 2] == 2.0).all()
+    assert selector.asked_[-1000:].mean() < selector.asked_[:1000].mean()
+
+
+def test_it_is_a_scikit_learn_estimator(rows):
+    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
+    assert selector.get_params()["cost"] == 0.2
+    first = clone(selector).partial_fit(rows, _truth(rows))
+    again = first.fit(rows, _truth(rows)).learner_.totals
+    np.testing.assert_array_equal(again, selector.partial_fit(rows, _truth(rows)).learner_.totals)
+    frozen = FrozenEstimator(LogisticRegression().fit(rows, _truth(rows)))
+    assert clone(OnlineSelector([frozen])).partial_fit(rows, _truth(rows)).n_rounds_ == 4000
+    with pytest.raises(Exception, match="not fitted yet"):
+        OnlineSelector(EXPERTS).predict(rows)
+
+
+def test_tables_are_taken_row_by_row(rows):
+    table = pd.DataFrame(rows[:200], columns=["a", "b"])
+    by_table = OnlineSelector(EXPERTS, remote=Remote(), cost=0.2, random_state=0).partial_fit(table)
+    by_array = OnlineSelector(EXPERTS, remote=Remote(), cost=0.2, random_state=0).partial_fit(rows[:200])
+    np.testing.assert_array_equal(by_table.answers_, by_array.answers_)
+    np.testing.assert_array_equal(by_table.predict(table), by_array.predict(rows[:200]))
+
+
+def test_without_a_remote_model_it_says_what_is_missing(rows):
+    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
+    with pytest.raises(ValueError, match="give remote= or the labels y"):
+        selector.partial_fit(rows)
+    selector.partial_fit(rows, _truth(rows))
+    with pytest.raises(ValueError, match="rows go to the remote model"):
+        selector.predict(rows)
+    with pytest.raises(ValueError, match="y has shape"):
+        selector.partial_fit(rows, _truth(rows)[:5])
+    with pytest.raises(ValueError, match="gave values of shape"):
+        OnlineSelector([Expert(None, lambda X: X)], cost=0.2).decide(rows)
