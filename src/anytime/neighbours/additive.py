@@ -288,7 +288,12 @@ def _of_plan(plan: Plan) -> AdditiveClassifier:
 
 
 def _of_imported(model: Any) -> AdditiveClassifier:
-    imported = import_trees(model)
+    try:
+        imported = import_trees(model)
+    except TypeError as error:
+        raise TypeError(
+            f"a {type(model).__name__} is no sum over columns; linear models and boosted stumps are"
+        ) from error
     if imported.base.size != 1 or imported.combine != "sum" or imported.classes is None:
         raise TypeError(f"{imported.source} is no sum of stumps for two classes")
     return _of_stumps(imported.trees.n_features, float(imported.base[0]), [_stumps_of(imported.trees)])
