@@ -163,9 +163,9 @@ def test_grown_trees_keep_the_bound_and_say_so(tests):
             guarantee = TreeGuarantee.of(tree, grower, costs, problem)
             assert guarantee.holds
             assert guarantee.separates
-            assert guarantee.max_cost <= problem.greedy() * NEARLY
+            assert guarantee.optimum <= guarantee.charged * NEARLY <= problem.greedy() * NEARLY**2
             if tests == "multiway":  # nothing is tested twice on a path, so that nothing is saved by it
-                assert guarantee.max_cost >= guarantee.optimum
+                assert guarantee.charged == guarantee.max_cost
             run = TreeGuarantee.of(tree, grower, costs)
             assert run.optimum is None
             assert run.ratio <= run.bound * NEARLY, "what the run says is never worse than the theorem"

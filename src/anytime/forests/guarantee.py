@@ -11,7 +11,7 @@ In all of this a test is paid for every time a path makes it: the theorem compar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
@@ -136,12 +136,15 @@ class TreeGuarantee:
     ----------
     max_cost : float
         Of the dearest path.
+    charged : float
+        Of the dearest path, if every test were paid for: what the theorem compares with trees that pay in the same way. It is
+        ``max_cost`` where no path needs a group twice, as with multiway tests of groups of one column.
     impurity : float
         Of all rows.
     bound : float or None
-        What the theorem says before the run: ``max_cost`` is at most so many times the optimum. None: ``F_min`` is not known.
+        What the theorem says before the run: ``charged`` is at most so many times the optimum. None: ``F_min`` is not known.
     optimum_at_least : float
-        What the run says: every tree whose leaves all have impurity 0 has a path as dear as this.
+        What the run says: every tree whose leaves all have impurity 0 has a path as dear as this, if it pays for every test.
     separates : bool
         Whether the leaves of this tree all have impurity 0.
     optimum : float or None
@@ -149,6 +152,7 @@ class TreeGuarantee:
     """
 
     max_cost: float
+    charged: float
     impurity: float
     bound: float | None
     optimum_at_least: float
@@ -157,9 +161,9 @@ class TreeGuarantee:
 
     @property
     def ratio(self) -> float:
-        """``max_cost`` is at most so many times the optimum."""
+        """``charged``, and so ``max_cost``, is at most so many times the optimum."""
         known = self.optimum_at_least if self.optimum is None else self.optimum
-        return self.max_cost / known if self.max_cost > 0 else 1.0
+        return self.charged / known if self.charged > 0 else 1.0
 
     @property
     def holds(self) -> bool:
@@ -196,6 +200,7 @@ class TreeGuarantee:
         least = None if grower.impurity.regression else least_impurity(grower.impurity, tree.statistics[0])
         return cls(
             max_cost=max_cost(tree.arrays, costs),
+            charged=_charged(tree, costs),
             impurity=float(impurity[0]),
             bound=None if least is None else cost_bound(float(impurity[0]), least),
             optimum_at_least=float((tree.risk[tested] * impurity[tested]).max(initial=0.0)),
@@ -206,6 +211,25 @@ class TreeGuarantee:
     def to_dict(self) -> dict[str, Any]:
         """Its numbers by name."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, Any]) -> TreeGuarantee:
+        """Read what ``to_dict`` gave."""
+        read: dict[str, Any] = {k: None if v is None else float(v) for k, v in numbers.items()}
+        return cls(**{**read, "separates": bool(numbers["separates"])})
+
+
+def _charged(tree: ClassTree, costs: BoundCosts) -> float:
+    """The dearest path when every test is paid for."""
+    prices = np.array(
+        [costs.prices @ costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)]
+    )
+    arrays, paid = tree.arrays, np.zeros(tree.arrays.feature.size, dtype=np.int64)
+    for node in np.flatnonzero(arrays.feature != LEAF):  # a child stands after its parent
+        begins = not np.isnan(tree.risk[node])  # and is no part of a multiway test
+        price = int(prices[costs.column_group[arrays.feature[node]]]) if begins else 0
+        paid[[arrays.left[node], arrays.right[node]]] = paid[node] + price
+    return costs.costs.amount(int(paid.max()))
 
 
 def _is_proved(grower: ClassTreeGrower, n_classes: int) -> bool:

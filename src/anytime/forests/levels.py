@@ -45,7 +45,7 @@ class Level:
 def cost_levels(
     tree: TreeArrays, costs: BoundCosts, leaf: NDArray[np.int32], weight: Array | None = None
 ) -> list[Level]:
-    """Levels of one tree from cheap to whole, about a dozen at most, none of them without a test.
+    """Levels of one tree from cheap to whole, about a dozen at most, none without a test but a tree that has none.
 
     Parameters
     ----------
@@ -58,6 +58,8 @@ def cost_levels(
     """
     paid = groups_before(tree, costs) @ costs.prices
     inner = np.flatnonzero(tree.feature != LEAF)
+    if not inner.size:
+        return [Level(tree, 0, 0.0)]
     after = paid.copy()  # what a row has paid when it leaves a node
     after[inner] = paid[tree.left[inner]]
     share = _shares(tree, leaf, weight)

@@ -70,6 +70,7 @@ LOSSES = {
     "half_softmax": MULTICLASS_EXPONENTIAL,
     "ova": brier("ova", expit),
     "probability": brier("probability"),
+    "counts": brier("counts", LINKS["counts"].transform),
     "one_vs_all": ONE_VS_ALL,
     "least_squares": LEAST_SQUARES,
 }

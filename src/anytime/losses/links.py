@@ -81,6 +81,7 @@ LINKS = {
         Link("ova", True, expit),  # one against all as LightGBM has it: rows need not sum to 1
         Link("one_vs_all", True, lambda scores: _summing_to_one(expit(scores))),
         Link("probability", True, lambda scores: scores),
+        Link("counts", True, _summing_to_one),  # sums over the leaves of a forest
         Link("least_squares", True, lambda scores: _summing_to_one(np.clip(scores, 0.0, 1.0))),
     )
 }

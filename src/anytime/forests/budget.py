@@ -1,0 +1,502 @@
+"""Trees and forests grown for a budget: the average row pays no more than it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
+
+from sklearn.utils._param_validation import StrOptions
+
+from anytime.forests.budgeted import BudgetModel, Classes, Numbers, Task, positive_integer
+from anytime.forests.choosing import Attempt
+from anytime.forests.guarantee import TreeGuarantee
+from anytime.forests.impurity import Impurity
+from anytime.forests.levels import max_cost
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
+
+__all__ = [
+    "BudgetForestClassifier",
+    "BudgetForestRegressor",
+    "BudgetTreeClassifier",
+    "BudgetTreeRegressor",
+]
+
+_ALPHAS = (0, 2, 4, 8, 15, 30, 60, 120)
+_LEAF_SIZES = (1, 5, 15, 50)
+
+
+class _Tree(BudgetModel):
+    """What is special to a single tree."""
+
+    guarantee_: TreeGuarantee | None
+
+    @property
+    def max_cost_(self) -> float:
+        """The cost of the dearest path: what no row ever exceeds."""
+        if not self._plan.n_stages:
+            return 0.0
+        block = self._plan.blocks[-1]
+        assert isinstance(block, TreeBlock)
+        fields: dict[str, Any] = dict(block.select([block.n_stages - 1]).forest.arrays())
+        del fields["shift"]
+        return max_cost(TreeArrays(**fields), self._plan.costs)
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own within a smaller budget, without ``trees_`` and ``guarantee_``."""
+        smaller = super().truncate(budget)
+        smaller.guarantee_ = None
+        return smaller
+
+    def _finish(self, attempt: Attempt, task: Task) -> None:
+        super()._finish(attempt, task)
+        grown = self.trees_[0] if self.trees_ else attempt.growth.first.tree
+        by_price = self.setting_.weighting == 1
+        proved = TreeGuarantee.of(grown, attempt.grower, task.bench.costs) if by_price else None
+        if proved is not None and not self.trees_:  # what was cut off makes it cheaper, and no longer pure
+            proved = replace(proved, max_cost=self.max_cost_, separates=False)
+        self.guarantee_ = proved
+
+    def _file_state(self) -> dict[str, Any]:
+        proved = self.guarantee_
+        return {**super()._file_state(), "guarantee": None if proved is None else proved.to_dict()}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        proved = state["guarantee"]
+        self.guarantee_ = None if proved is None else TreeGuarantee.from_dict(proved)
+
+
+class BudgetForestClassifier(Classes):
+    """A forest grown until the average row would pay more than the budget (BudgetRF).
+
+    Each tree splits where impurity falls most per unit of price in the worst outcome, so that the dearest path stays near the
+    cheapest possible. Trees are added as long as validation rows, which pay for a group once however many trees use it, stay
+    within the budget on average. Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
+
+    The plan begins with one tree, level by level, so that small budgets have an answer; then tree after tree joins.
+    ``predict(X, budget=b)`` stops where the average row has paid ``b``; without a budget it uses all trees.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        What the average row may pay: trees are grown up to it. None: no limit but ``n_trees``.
+    n_trees : int, default=100
+        The most trees.
+    impurity : {"pairs", "powers", "entropy", "gini"} or Impurity, default="pairs"
+        Of ``anytime.forests.impurity``.
+    alpha : float or "auto", default="auto"
+        Threshold of Pairs: a leaf is forgiven about so many rows of other classes. Small: few deep trees; large: many shallow
+        ones. "auto": the best of ``alphas`` on validation rows.
+    alphas : sequence of float, default=(0, 2, 4, 8, 15, 30, 60, 120)
+    split : {"minimax", "expected"}, default="minimax"
+        Whether a test is judged by its worst outcome or by the mean of its outcomes.
+    tests : {"stumps", "multiway"}, default="stumps"
+        Two outcomes, or one for each value (bin).
+    search : {"exhaustive", "random"}, default="random"
+        Which thresholds are tried: all, or 20 to 80 random ones per column and node, which makes trees differ more.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Random columns tried at a node. None: all.
+    max_depth : int or None, default=None
+    min_rows : int, default=1
+        In a leaf.
+    min_impurity : float, default=0.0
+        A node with no more impurity is a leaf.
+    discount_reused : bool, default=False
+        Whether a split on what its path has paid for already counts as free.
+    bootstrap : bool, default=True
+        Whether each tree learns from its own draw of the rows.
+    cost_weighted : bool, float from 0 to 1, or "auto", default="auto"
+        How much prices count in a split: True as they are, False not at all, and between to this power. "auto": the best of 1,
+        1/2, 1/4 and 0 on validation rows. False, ``impurity="gini"``, ``split="expected"`` and ``max_features="sqrt"`` are the
+        ordinary random forest, stopped at a budget.
+    vote : {"probability", "majority", "counts"}, default="probability"
+        What is averaged over trees: shares of classes in leaves, their majority, or their counts.
+    validation_fraction : float or None, default=0.2
+        Share of the rows that costs and quality are measured on. None: learn from all rows, which say what trees cost, too;
+        then
+        nothing is chosen and trees stand as grown.
+    max_bins : int, default=255
+        Bins per column.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        Columns of categories. In a table, those that are not numbers are; in an array, name those, which hold whole numbers from
+        0 on.
+    time_budget : float, default=None
+        Seconds that training may take: the forest has the trees that were grown by then.
+    meter : {"expected", "model", "realised"}, default="expected"
+        How the budget of a prediction is counted: by what the average row pays, by what a row could have to pay at most, or
+        by what each row really pays.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads. The result does not depend on it.
+    verbose : int, default=0
+        1: tell of every batch of trees. Ctrl-C ends training with the trees grown so far.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        ``plan_.expected_costs`` is what validation rows pay on average after each stage.
+    expected_cost_ : float
+        And after the last.
+    classes_ : (C,) array
+    alpha_ : float or None
+        The threshold used; None with another impurity.
+    setting_ : Setting
+        The threshold, and how much prices counted.
+    trials_ : list of Trial
+        What each setting came to. Not after ``load``.
+    trees_ : list of ClassTree
+        In the order of the plan. Empty where not even the first was within the budget: then the plan has the levels of it that
+        are. Not after ``truncate`` or ``load``.
+    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`.
+
+    See Also
+    --------
+    BudgetTreeClassifier : A single tree, with what is proved of it.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.BudgetForestClassifier(costs, budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model.expected_cost_ <= 20, bool(model.cost(X, budget=10).mean() < 12)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Classes._parameter_constraints,
+        "n_trees": [positive_integer],
+        "bootstrap": ["boolean"],
+        "vote": [StrOptions({"probability", "majority", "counts"})],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        budget: float | None = None,
+        n_trees: int = 100,
+        impurity: str | Impurity = "pairs",
+        alpha: float | Literal["auto"] = "auto",
+        alphas: Sequence[float] = _ALPHAS,
+        split: Literal["minimax", "expected"] = "minimax",
+        tests: Literal["stumps", "multiway"] = "stumps",
+        search: Literal["exhaustive", "random"] = "random",
+        max_features: int | float | str | None = None,
+        max_depth: int | None = None,
+        min_rows: int = 1,
+        min_impurity: float = 0.0,
+        discount_reused: bool = False,
+        bootstrap: bool = True,
+        cost_weighted: bool | float | Literal["auto"] = "auto",
+        vote: Literal["probability", "majority", "counts"] = "probability",
+        validation_fraction: float | None = 0.2,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "expected",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.budget = budget
+        self.n_trees = n_trees
+        self.impurity = impurity
+        self.alpha = alpha
+        self.alphas = alphas
+        self.split = split
+        self.tests = tests
+        self.search = search
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.min_impurity = min_impurity
+        self.discount_reused = discount_reused
+        self.bootstrap = bootstrap
+        self.cost_weighted = cost_weighted
+        self.vote = vote
+        self.validation_fraction = validation_fraction
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.time_budget = time_budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class BudgetTreeClassifier(_Tree, Classes):
+    """A tree whose dearest path is near the cheapest possible (GreedyTree), readable at every cost.
+
+    The test chosen is the one whose worst outcome lowers the impurity most per unit of price. With exhaustive search, the dearest
+    path costs at most ``1 + ln(F(S) / F_min)`` times that of the best tree that tells the classes apart; ``guarantee_`` says how
+    much it is for this tree. Levels of the tree, cut where paths become dearer, are the stages of the plan.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        What the average row may pay: the tree is cut where its levels exceed it. None: no limit.
+    alpha : float or "auto", default=0.0
+        As in :class:`BudgetForestClassifier`; here 0 unless asked for.
+    search : {"exhaustive", "random"}, default="exhaustive"
+    cost_weighted : bool, float from 0 to 1, or "auto", default=True
+    impurity, alphas, split, tests, max_features, max_depth, min_rows, min_impurity, discount_reused
+        As in :class:`BudgetForestClassifier`.
+    validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
+        As in :class:`BudgetForestClassifier`.
+
+    Attributes
+    ----------
+    max_cost_ : float
+        The cost of the dearest path: what no row ever exceeds.
+    guarantee_ : TreeGuarantee or None
+        How far that is from the best possible, on the rows it was grown on. None where nothing is proved: another
+        ``split``, ``search`` or impurity, some columns only, leaves of several rows.
+    plan_, expected_cost_, classes_, alpha_, setting_, trials_, trees_
+        As in :class:`BudgetForestClassifier`.
+    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`.
+
+    See Also
+    --------
+    BudgetForestClassifier : Many of them, up to a budget.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("wine")
+    >>> tree = at.BudgetTreeClassifier(costs, random_state=0).fit(X, y)
+    >>> bool(tree.cost(X).max() <= tree.max_cost_), tree.guarantee_.ratio <= tree.guarantee_.bound
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        budget: float | None = None,
+        impurity: str | Impurity = "pairs",
+        alpha: float | Literal["auto"] = 0.0,
+        alphas: Sequence[float] = _ALPHAS,
+        split: Literal["minimax", "expected"] = "minimax",
+        tests: Literal["stumps", "multiway"] = "stumps",
+        search: Literal["exhaustive", "random"] = "exhaustive",
+        max_features: int | float | str | None = None,
+        max_depth: int | None = None,
+        min_rows: int = 1,
+        min_impurity: float = 0.0,
+        discount_reused: bool = False,
+        cost_weighted: bool | float | Literal["auto"] = True,
+        validation_fraction: float | None = 0.2,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "expected",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.budget = budget
+        self.impurity = impurity
+        self.alpha = alpha
+        self.alphas = alphas
+        self.split = split
+        self.tests = tests
+        self.search = search
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.min_impurity = min_impurity
+        self.discount_reused = discount_reused
+        self.cost_weighted = cost_weighted
+        self.validation_fraction = validation_fraction
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.time_budget = time_budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class BudgetForestRegressor(Numbers):
+    """A forest grown until the average row would pay more than the budget.
+
+    As :class:`BudgetForestClassifier`; the impurity is the sum, over pairs of rows, of the squared difference of their targets.
+    It is admissible, so that what is proved of trees for classes holds of these.
+
+    Parameters
+    ----------
+    impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
+        "squared_error" with ``split="expected"``, ``cost_weighted=False`` is the ordinary random forest.
+    min_rows : int or "auto", default="auto"
+        In a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on validation rows.
+    leaf_sizes : sequence of int, default=(1, 5, 15, 50)
+    costs, budget, n_trees, split, tests, search, max_features, max_depth, min_impurity, discount_reused, bootstrap
+        As in :class:`BudgetForestClassifier`.
+    cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
+        As in :class:`BudgetForestClassifier`.
+
+    Attributes
+    ----------
+    min_rows_ : int
+        The fewest rows of a leaf that was used.
+    plan_, expected_cost_, setting_, trials_, trees_
+        As in :class:`BudgetForestClassifier`.
+    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeRegressor`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = at.BudgetForestRegressor(costs, budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model.expected_cost_ <= 20, bool(model.score(X, y) > 0.4)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Numbers._parameter_constraints,
+        "n_trees": [positive_integer],
+        "bootstrap": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        budget: float | None = None,
+        n_trees: int = 100,
+        impurity: str | Impurity = "pairs",
+        min_rows: int | Literal["auto"] = "auto",
+        leaf_sizes: Sequence[int] = _LEAF_SIZES,
+        split: Literal["minimax", "expected"] = "minimax",
+        tests: Literal["stumps", "multiway"] = "stumps",
+        search: Literal["exhaustive", "random"] = "random",
+        max_features: int | float | str | None = None,
+        max_depth: int | None = None,
+        min_impurity: float = 0.0,
+        discount_reused: bool = False,
+        bootstrap: bool = True,
+        cost_weighted: bool | float | Literal["auto"] = "auto",
+        validation_fraction: float | None = 0.2,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "expected",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.budget = budget
+        self.n_trees = n_trees
+        self.impurity = impurity
+        self.min_rows = min_rows
+        self.leaf_sizes = leaf_sizes
+        self.split = split
+        self.tests = tests
+        self.search = search
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_impurity = min_impurity
+        self.discount_reused = discount_reused
+        self.bootstrap = bootstrap
+        self.cost_weighted = cost_weighted
+        self.validation_fraction = validation_fraction
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.time_budget = time_budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+
+class BudgetTreeRegressor(_Tree, Numbers):
+    """A tree whose dearest path is near the cheapest possible, readable at every cost.
+
+    Parameters
+    ----------
+    min_rows : int or "auto", default="auto"
+    leaf_sizes : sequence of int, default=(1, 5, 15, 50)
+    impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
+        As in :class:`BudgetForestRegressor`.
+    search : {"exhaustive", "random"}, default="exhaustive"
+    costs, budget, split, tests, max_features, max_depth, min_impurity, discount_reused, cost_weighted
+        As in :class:`BudgetTreeClassifier`.
+    validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
+        As in :class:`BudgetTreeClassifier`.
+
+    Attributes
+    ----------
+    max_cost_, guarantee_
+        As in :class:`BudgetTreeClassifier`; the guarantee is what the run says, as the least impurity above 0 is not known.
+    plan_, expected_cost_, min_rows_, setting_, trials_, trees_
+        As in :class:`BudgetForestRegressor`.
+    n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeRegressor`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> tree = at.BudgetTreeRegressor(costs, budget=10, random_state=0).fit(X, y)
+    >>> tree.expected_cost_ <= 10, bool(tree.score(X, y) > 0.2)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        budget: float | None = None,
+        impurity: str | Impurity = "pairs",
+        min_rows: int | Literal["auto"] = "auto",
+        leaf_sizes: Sequence[int] = _LEAF_SIZES,
+        split: Literal["minimax", "expected"] = "minimax",
+        tests: Literal["stumps", "multiway"] = "stumps",
+        search: Literal["exhaustive", "random"] = "exhaustive",
+        max_features: int | float | str | None = None,
+        max_depth: int | None = None,
+        min_impurity: float = 0.0,
+        discount_reused: bool = False,
+        cost_weighted: bool | float | Literal["auto"] = True,
+        validation_fraction: float | None = 0.2,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "expected",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.budget = budget
+        self.impurity = impurity
+        self.min_rows = min_rows
+        self.leaf_sizes = leaf_sizes
+        self.split = split
+        self.tests = tests
+        self.search = search
+        self.max_features = max_features
+        self.max_depth = max_depth
+        self.min_impurity = min_impurity
+        self.discount_reused = discount_reused
+        self.cost_weighted = cost_weighted
+        self.validation_fraction = validation_fraction
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.time_budget = time_budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose

@@ -1,0 +1,467 @@
+"""What trees and forests that are grown for a budget share: reading the data, choosing a setting, making the plan."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isqrt
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+
+from anytime.costs import UNLIMITED, BoundCosts
+from anytime.engine import Run
+from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.forests.choosing import Attempt, Setting, Trial, choose, softened
+from anytime.forests.growing import ClassTree, ClassTreeGrower
+from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs, Powers, SquaredError, SquaredPairs
+from anytime.forests.sequence import levels_within, order_trees, sequence_plan
+from anytime.forests.within_budget import Bench, Growth, grow_within
+from anytime.plan import Array
+from anytime.trees.binning import BinnedData
+from anytime.trees.clock import Clock
+from anytime.trees.reading import ColumnModel
+from anytime.trees.rows import checked_weights, split_rows
+
+__all__ = ["BudgetModel", "Classes", "Numbers", "Task", "positive_integer"]
+
+# Any split into halves takes three quarters of the pairs away, a perfect one all: small differences in price decide already.
+_WEIGHTINGS = (1.0, 0.2, 0.1, 0.05, 0.0)
+
+positive_integer = Interval(Integral, 1, None, closed="left")
+_not_negative = Interval(Real, 0, None, closed="left")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Everything that growing needs to know of the data.
+
+    Attributes
+    ----------
+    data : BinnedData
+        Rows to learn from.
+    y : (n,)
+    weight : (n,) or None
+    bench : Bench
+    base : (K,)
+        The answer that costs nothing.
+    budget : float
+        Ticks.
+    seed : int
+    clock : Clock
+    """
+
+    data: BinnedData
+    y: NDArray[Any]
+    weight: Array | None
+    bench: Bench
+    base: Array
+    budget: float
+    seed: int
+    clock: Clock
+
+
+class BudgetModel(ColumnModel):
+    """What all four share."""
+
+    setting_: Setting
+    trees_: list[ClassTree]
+    trials_: list[Trial]
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "split": [StrOptions({"minimax", "expected"})],
+        "tests": [StrOptions({"stumps", "multiway"})],
+        "search": [StrOptions({"exhaustive", "random"})],
+        "max_features": [
+            positive_integer,
+            Interval(Real, 0, 1, closed="right"),
+            StrOptions({"sqrt", "log2"}),
+            None,
+        ],
+        "max_depth": [positive_integer, None],
+        "min_impurity": [_not_negative],
+        "discount_reused": ["boolean"],
+        "cost_weighted": ["boolean", Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "max_bins": [Interval(Integral, 2, 255, closed="both")],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "meter": [StrOptions({"expected", "model", "realised"})],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Interval(Integral, None, -1, closed="right"), positive_integer, None],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
+        "verbose": ["verbose"],
+    }
+    # what a single tree is; forests have parameters of these names
+    n_trees: int = 1
+    bootstrap: bool = False
+    vote: Literal["probability", "majority", "counts"] = "probability"
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, X_val: Any = None, y_val: Any = None
+    ) -> Self:
+        """Grow for the budget. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Numbers, NaN where one is missing; columns of a table may be categories.
+        y : (n,)
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+        X_val, y_val : (m, d) and (m,), default=None
+            Rows on which costs and quality are measured. None: a share of ``X``, as ``validation_fraction`` says.
+        """
+        self._validate_params()
+        trained = copy.copy(self)
+        trained._train(X, y, sample_weight, X_val, y_val)
+        self.__dict__ = trained.__dict__
+        return self
+
+    def _default_budget(self) -> float | None:
+        """The constructor's budget is what the model was grown for: all of it is within that budget."""
+        return None
+
+    @property
+    def expected_cost_(self) -> float:
+        """What the average validation row pays for the whole model."""
+        costs = self._plan.expected_costs
+        return float(costs[-1]) if costs is not None and costs.size else 0.0
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own within a smaller budget, without ``trees_``.
+
+        With the expected meter it is the average row that stays within the budget.
+        """
+        smaller = super().truncate(budget)
+        smaller.__dict__.pop("trees_", None)
+        return smaller
+
+    def _file_state(self) -> dict[str, Any]:
+        return {**super()._file_state(), "setting": asdict(self.setting_)}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        read = state["setting"]
+        self.setting_ = Setting(
+            None if read["size"] is None else float(read["size"]), float(read["weighting"])
+        )
+
+    # ------------------------------------------------------------------ from data to a plan
+
+    def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any) -> None:
+        clock = Clock(self.time_budget, int(self.verbose))
+        task = self._task(X, y, sample_weight, X_val, y_val, clock)
+        best, self.trials_ = choose(
+            self._sizes(task),
+            self._weightings(task),
+            lambda setting, seconds: self._try(setting, seconds, task),
+            clock,
+        )
+        self.setting_ = best.trial.setting
+        self._finish(best, task)
+
+    def _try(self, setting: Setting, seconds: float, task: Task) -> Attempt:
+        """Grow with one setting; where no whole tree is within the budget, make do with levels of the first."""
+        grower = self._grower(setting.size, task)
+        growth = self._grow(grower, setting.weighting, task, seconds)
+        if growth.interrupted:
+            warnings.warn(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown", stacklevel=6)
+        if growth.trees:
+            cost = growth.costs[-1] * task.bench.costs.costs.amount(1)
+            return Attempt(Trial(setting, len(growth.trees), cost, growth.error, growth.loss), grower, growth)
+        assert growth.dropped is not None
+        plan = levels_within(growth.dropped, task.bench, task.base, task.budget)
+        assert plan.expected_costs is not None
+        cost = float(plan.expected_costs[-1]) if plan.n_stages else 0.0
+        run = Run(plan, task.bench.X)
+        run.advance()
+        scores = run.scores()
+        trial = Trial(setting, 0, cost, task.bench.error(scores), task.bench.loss(scores))
+        return Attempt(trial, grower, growth, plan)
+
+    def _grow(self, grower: ClassTreeGrower, weighting: float, task: Task, seconds: float) -> Growth:
+        prices = softened(task.bench.costs, weighting)
+
+        def grow(first: int, n: int) -> list[ClassTree]:
+            return grower.grow_forest(
+                task.data,
+                task.y,
+                task.weight,
+                n_classes=None if grower.impurity.regression else task.base.size,
+                n_trees=n,
+                first_tree=first,
+                bootstrap=self.bootstrap,
+                costs=prices,
+                random_state=task.seed,
+            )
+
+        return grow_within(
+            task.budget, grow, task.bench, n_trees=self.n_trees, clock=task.clock, seconds=seconds
+        )
+
+    def _finish(self, attempt: Attempt, task: Task) -> None:
+        """Put the chosen trees into their order and make the plan."""
+        if attempt.plan is None:
+            trees = attempt.growth.trees
+            if task.bench.target is not None and len(trees) > 1:
+                trees = [trees[t] for t in order_trees(trees, task.bench, task.base)]
+            self.plan_ = sequence_plan(trees, task.bench, task.base)
+            self.trees_ = [visited.tree for visited in trees]
+            return
+        self.plan_, self.trees_ = attempt.plan, []
+        costs = task.bench.costs.costs
+        kept = (
+            f"the model is what of it costs {self.expected_cost_:.6g}"
+            if self.plan_.n_stages
+            else "and so is its first test, so that the model gives everyone the same answer"
+        )
+        warnings.warn(
+            f"the first tree costs {attempt.growth.dropped_cost * costs.amount(1):.6g} {costs.unit or 'units'} on average, "
+            f"beyond the budget of {self.budget:.6g}; {kept}",
+            stacklevel=4,
+        )
+
+    # ------------------------------------------------------------------ settings
+
+    def _sizes(self, task: Task) -> list[float | None]:
+        """What makes trees shallow, to be tried; only the first where nothing judges it."""
+        sizes = self._listed_sizes()
+        if not sizes:
+            raise ValueError("there is nothing to choose from: the list is empty")
+        return sizes if task.bench.target is not None else sizes[:1]
+
+    def _listed_sizes(self) -> list[float | None]:
+        raise NotImplementedError
+
+    def _weightings(self, task: Task) -> list[float]:
+        """How much prices may count; where all columns cost the same, it does not matter how much."""
+        if not isinstance(self.cost_weighted, str):
+            return [float(self.cost_weighted)]
+        costs = task.bench.costs
+        prices = [costs.prices @ costs.closure(np.array([g], dtype=np.int32)) for g in costs.column_group]
+        return list(_WEIGHTINGS) if task.bench.target is not None and len(set(prices)) > 1 else [1.0]
+
+    def _impurity(self, size: float | None) -> Impurity:
+        raise NotImplementedError
+
+    def _leaf_rows(self, size: float | None) -> int:
+        raise NotImplementedError
+
+    def _grower(self, size: float | None, task: Task) -> ClassTreeGrower:
+        return ClassTreeGrower(
+            self._impurity(size),
+            split=self.split,
+            tests=self.tests,
+            search=self.search,
+            max_features=self._n_features(task.data.n_features),
+            max_depth=self.max_depth,
+            min_rows=self._leaf_rows(size),
+            min_impurity=self.min_impurity,
+            discount_reused=self.discount_reused,
+            n_threads=self._threads(),
+        )
+
+    def _n_features(self, d: int) -> int | None:
+        asked = self.max_features
+        if asked is None or isinstance(asked, Integral):
+            return None if asked is None else min(int(asked), d)
+        if isinstance(asked, str):
+            return max(1, isqrt(d) if asked == "sqrt" else int(np.log2(d)))
+        return max(1, int(asked * d))
+
+    # ------------------------------------------------------------------ reading the data
+
+    def _task(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any, clock: Clock
+    ) -> Task:
+        if (X_val is None) != (y_val is None):
+            raise ValueError("give X_val and y_val together: validation rows and their truth")
+        X, y = self._read_rows(X, y)
+        target = self._targets(y)
+        check_consistent_length(X, target)
+        weight = None if sample_weight is None else checked_weights(sample_weight, X)
+        if weight is not None and not weight.all():
+            present = np.flatnonzero(weight)
+            X, target, weight = X[present], target[present], weight[present]
+        self._check_present(target)
+        costs = self._bound_costs()
+        random = check_random_state(self.random_state)
+        train, held = split_rows(
+            X, self._strata(target), self.validation_fraction if X_val is None else None, random
+        )
+        if held.size < 2:  # nothing can be decided on so few
+            train, held = np.arange(len(X)), held[:0]
+        if X_val is not None:
+            bench = self._bench(*self._read_validation(X_val, y_val), None, costs)
+        elif held.size:
+            bench = self._bench(X[held], target[held], None if weight is None else weight[held], costs)
+        else:
+            bench = self._bench(X, None, weight, costs)
+        weight = None if weight is None else weight[train]
+        return Task(
+            data=BinnedData.fit(
+                X[train],
+                max_bins=self.max_bins,
+                categorical=sorted(self.columns_.categories),
+                n_threads=self._threads(),
+            ),
+            y=target[train],
+            weight=weight,
+            bench=bench,
+            base=self._base(target[train], weight),
+            budget=float(UNLIMITED if self.budget is None else costs.costs.budget_ticks(self.budget)),
+            seed=int(random.randint(np.iinfo(np.int32).max)),
+            clock=clock,
+        )
+
+    def _bench(self, X: Array, target: NDArray[Any] | None, weight: Array | None, costs: BoundCosts) -> Bench:
+        return Bench(X, target, weight, costs, self._link, self.vote)
+
+    def _read_validation(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
+        validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+        numbers = self._matrix(X)
+        target = self._targets(y, known=True)
+        check_consistent_length(numbers, target)
+        return numbers, target
+
+    @property
+    def _link(self) -> str:
+        raise NotImplementedError
+
+    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+        """Numbers of classes, or numbers; ``known``: of classes that training rows have."""
+        raise NotImplementedError
+
+    def _check_present(self, target: NDArray[Any]) -> None:
+        """Refuse targets that cannot be learned."""
+
+    def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
+        raise NotImplementedError
+
+    def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
+        raise NotImplementedError
+
+
+# ---------------------------------------------------------------------- classes and numbers
+
+
+class Classes(ClassifierFace, BudgetModel):
+    """Classes, and the threshold of Pairs."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetModel._parameter_constraints,
+        "impurity": [StrOptions({"pairs", "powers", "entropy", "gini"}), Impurity],
+        "alpha": [_not_negative, StrOptions({"auto"})],
+        "alphas": ["array-like"],
+        "min_rows": [positive_integer],
+    }
+
+    @property
+    def alpha_(self) -> float | None:
+        """The threshold of Pairs that was used; None with another impurity."""
+        return self.setting_.size
+
+    def _listed_sizes(self) -> list[float | None]:
+        if isinstance(self.impurity, Impurity):
+            return [self.impurity.alpha if isinstance(self.impurity, Pairs) else None]
+        if self.impurity != "pairs":
+            return [None]
+        return [float(a) for a in (self.alphas if isinstance(self.alpha, str) else [self.alpha])]
+
+    def _impurity(self, size: float | None) -> Impurity:
+        named = self.impurity
+        if isinstance(named, Impurity):
+            if named.regression:
+                raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
+            return named
+        if named == "pairs":
+            assert size is not None
+            return Pairs(size)
+        return {"powers": Powers(), "entropy": Entropy(), "gini": Gini()}[named]
+
+    def _leaf_rows(self, size: float | None) -> int:
+        return int(self.min_rows)
+
+    @property
+    def _link(self) -> str:
+        return "counts" if self.vote == "counts" else "probability"
+
+    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+        y = column_or_1d(y, warn=True)
+        if y.dtype == object:
+            absent = [row for row, label in enumerate(y) if label is None or label != label]
+            if absent:
+                raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
+        check_classification_targets(y)
+        if not known:
+            self.classes_, numbers = np.unique(y, return_inverse=True)
+            return np.asarray(numbers, dtype=np.intp)
+        unknown = ~np.isin(y, self.classes_)
+        if unknown.any():
+            raise ValueError(f"y_val holds the label {y[unknown][0]!r}, which y does not have")
+        return np.asarray(np.searchsorted(self.classes_, y))
+
+    def _check_present(self, target: NDArray[Any]) -> None:
+        present = np.unique(target)
+        if present.size < 2:
+            raise ValueError("y has one class only; a classifier needs at least 2 classes")
+
+    def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
+        return np.asarray(target, dtype=np.intp)
+
+    def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
+        counts = np.bincount(target, weights=weight, minlength=len(self.classes_)).astype(np.float64)
+        return counts if self.vote == "counts" else counts / counts.sum()
+
+
+class Numbers(RegressorFace, BudgetModel):
+    """Numbers, and the fewest rows of a leaf."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BudgetModel._parameter_constraints,
+        "impurity": [StrOptions({"pairs", "squared_error"}), Impurity],
+        "min_rows": [positive_integer, StrOptions({"auto"})],
+        "leaf_sizes": ["array-like"],
+    }
+
+    @property
+    def min_rows_(self) -> int:
+        """The fewest rows of a leaf that was used."""
+        return self._leaf_rows(self.setting_.size)
+
+    def _listed_sizes(self) -> list[float | None]:
+        return [float(n) for n in (self.leaf_sizes if isinstance(self.min_rows, str) else [self.min_rows])]
+
+    def _impurity(self, size: float | None) -> Impurity:
+        named = self.impurity
+        if isinstance(named, Impurity):
+            if not named.regression:
+                raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
+            return named
+        return SquaredPairs() if named == "pairs" else SquaredError()
+
+    def _leaf_rows(self, size: float | None) -> int:
+        assert size is not None
+        return int(size)
+
+    _link = "identity"
+
+    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
+        numbers = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return np.asarray(column_or_1d(numbers, warn=True))
+
+    def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
+        return np.zeros(len(target), dtype=np.intp)
+
+    def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
+        return np.atleast_1d(np.average(target, weights=weight))
