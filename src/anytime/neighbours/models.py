@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Calibration", "MarginAcquisitionClassifier", "MarginTrace"]
 
 _STUMPS: dict[str, Any] = {"n_stages": 1000, "max_leaves": 2, "learning_rate": 0.1, "min_rows": 5}
-_LOOKED_AT = {"margin": 500, "random": 500, "voc": 20}  # reference rows that say what stages cost
+_LOOKED_AT = {"margin": 250, "random": 250, "voc": 20}  # reference rows that say what stages cost
 _CHUNK = 512  # rows whose purchases are followed together
 
 
@@ -282,7 +282,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             known = getattr(self.classifier, "classes_", self.classes_)
             if not np.array_equal(known, self.classes_):
                 raise ValueError(
-                    f"the classifier knows the classes {list(known)}, but y has {self.classes_.tolist()}"
+                    f"the classifier knows the classes {np.asarray(known).tolist()}, but y has {self.classes_.tolist()}"
                 )
             return as_additive(self.classifier)
         else:
