@@ -2,6 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,25 +21,32 @@ using Ints = Vector<int32_t>;
 using Doubles = Vector<double>;
 using Running = std::optional<Matrix<double>>;
 
-// Rows with all that is known of them.
-struct Rows {
-  Matrix<const double> coordinates;
-  Matrix<int32_t> order;
-  Ints owned, next;
-  Doubles estimate, promise;
-  Running margins, distances;
-
-  void check(const Margins& reference) const {
-    const size_t n = coordinates.shape(0);
-    check_length(coordinates.shape(1), static_cast<size_t>(reference.table().n_columns()),
+// Rows with all that is known of them. What is used as an index is copied: the caller could change it
+// meanwhile.
+class Rows {
+ public:
+  Rows(const Margins& reference, Matrix<const double> coordinates, Matrix<int32_t> order, Ints owned,
+       Ints next, Doubles estimate, Doubles promise, Running margins, Running distances)
+      : reference_(reference),
+        coordinates_(std::move(coordinates)),
+        estimate_(std::move(estimate)),
+        promise_(std::move(promise)),
+        margins_(std::move(margins)),
+        distances_(std::move(distances)),
+        given_{order.data(), owned.data(), next.data()},
+        order_(order.data(), order.data() + order.size()),
+        owned_(owned.data(), owned.data() + owned.size()),
+        next_(next.data(), next.data() + next.size()) {
+    const size_t n = coordinates_.shape(0);
+    check_length(coordinates_.shape(1), static_cast<size_t>(reference.table().n_columns()),
                  "a row of coordinates");
     check_length(order.shape(0), n, "order");
     check_length(order.shape(1), static_cast<size_t>(reference.table().n_groups()), "a row of order");
-    check_length(owned.size(), n, "owned");
-    check_length(next.size(), n, "next");
-    check_length(estimate.size(), n, "estimate");
-    check_length(promise.size(), n, "promise");
-    for (const Running* running : {&margins, &distances}) {
+    check_length(owned_.size(), n, "owned");
+    check_length(next_.size(), n, "next");
+    check_length(estimate_.size(), n, "estimate");
+    check_length(promise_.size(), n, "promise");
+    for (const Running* running : {&margins_, &distances_}) {
       if (!*running) continue;
       check_length((*running)->shape(0), n, "a running sum");
       check_length((*running)->shape(1), reference.n_points(), "a row of a running sum");
@@ -46,44 +55,56 @@ struct Rows {
     for (size_t i = 0; i < n; ++i) reference.check(row(i), scratch);
   }
 
-  MarginRow row(size_t i) const noexcept {
+  // work(row, scratch) for all rows; several threads share them.
+  template <class Work>
+  void each(int threads, Work&& work) {
+    {
+      const nb::gil_scoped_release unlocked;
+      Team team(threads);
+      std::vector<MarginScratch> rooms(team.size(), reference_.scratch());
+      team.each(static_cast<int64_t>(owned_.size()), true,
+                [&](int64_t i, size_t part) noexcept { work(row(static_cast<size_t>(i)), rooms[part]); });
+    }
+    std::ranges::copy(order_, given_[0]);
+    std::ranges::copy(owned_, given_[1]);
+    std::ranges::copy(next_, given_[2]);
+  }
+
+ private:
+  MarginRow row(size_t i) noexcept {
     const auto running = [i](const Running& sums) {
       return sums ? sums->data() + i * sums->shape(1) : nullptr;
     };
-    return {.coordinates = coordinates.data() + i * coordinates.shape(1),
-            .order = order.data() + i * order.shape(1),
-            .owned = owned.data() + i,
-            .next = next.data() + i,
-            .estimate = estimate.data() + i,
-            .promise = promise.data() + i,
-            .margins = running(margins),
-            .distances = running(distances)};
+    return {.coordinates = coordinates_.data() + i * coordinates_.shape(1),
+            .order = order_.data() + i * static_cast<size_t>(reference_.table().n_groups()),
+            .owned = owned_.data() + i,
+            .next = next_.data() + i,
+            .estimate = estimate_.data() + i,
+            .promise = promise_.data() + i,
+            .margins = running(margins_),
+            .distances = running(distances_)};
   }
-};
 
-// work(row, scratch) for all rows; several threads share them.
-template <class Work>
-void each_row(const Margins& reference, const Rows& rows, int threads, Work&& work) {
-  rows.check(reference);
-  const nb::gil_scoped_release unlocked;
-  Team team(threads);
-  std::vector<MarginScratch> rooms(team.size(), reference.scratch());
-  team.each(static_cast<int64_t>(rows.owned.size()), true,
-            [&](int64_t i, size_t part) noexcept { work(rows.row(static_cast<size_t>(i)), rooms[part]); });
-}
+  const Margins& reference_;
+  Matrix<const double> coordinates_;
+  Doubles estimate_, promise_;
+  Running margins_, distances_;
+  std::array<int32_t*, 3> given_;
+  std::vector<int32_t> order_, owned_, next_;
+};
 
 void choose(const Margins& reference, Matrix<const double> coordinates, Matrix<int32_t> order, Ints owned,
             Ints next, Doubles estimate, Doubles promise, Running margins, Running distances, int threads) {
-  const Rows rows{coordinates, order, owned, next, estimate, promise, margins, distances};
-  each_row(reference, rows, threads,
-           [&](const MarginRow& row, MarginScratch& room) noexcept { reference.choose(row, room); });
+  Rows rows(reference, coordinates, order, owned, next, estimate, promise, margins, distances);
+  rows.each(threads,
+            [&](const MarginRow& row, MarginScratch& room) noexcept { reference.choose(row, room); });
 }
 
 void proceed(const Margins& reference, Matrix<const double> coordinates, Matrix<int32_t> order, Ints owned,
              Ints next, Doubles estimate, Doubles promise, Running margins, Running distances,
              int64_t purchases, int threads) {
-  const Rows rows{coordinates, order, owned, next, estimate, promise, margins, distances};
-  each_row(reference, rows, threads, [&](const MarginRow& row, MarginScratch& room) noexcept {
+  Rows rows(reference, coordinates, order, owned, next, estimate, promise, margins, distances);
+  rows.each(threads, [&](const MarginRow& row, MarginScratch& room) noexcept {
     reference.proceed(row, purchases, room);
   });
 }

@@ -17,6 +17,8 @@ using Random = std::mt19937_64;
 
 inline double normal(Random& random) { return std::normal_distribution<double>()(random); }
 
-void test_bandit();  // test_bandit.cpp
-void test_grow();    // test_grow.cpp
-void test_linear();  // test_linear.cpp
+void test_bandit();      // test_bandit.cpp
+void test_class_grow();  // test_class_grow.cpp
+void test_grow();        // test_grow.cpp
+void test_linear();      // test_linear.cpp
+void test_margins();     // test_margins.cpp

@@ -509,8 +509,10 @@ int main() {
   test_ledger();
   test_metered_run();
   test_filtered_run();
+  test_class_grow();
   test_grow();
   test_bandit();
   test_linear();
+  test_margins();
   std::puts("native tests passed");
 }
