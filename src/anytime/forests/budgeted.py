@@ -127,10 +127,6 @@ class BudgetModel(ColumnModel):
         self.__dict__ = trained.__dict__
         return self
 
-    def _default_budget(self) -> float | None:
-        """The constructor's budget is what the model was grown for: all of it is within that budget."""
-        return None
-
     @property
     def expected_cost_(self) -> float:
         """What the average validation row pays for the whole model."""

@@ -21,6 +21,7 @@ from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 __all__ = ["Level", "cost_levels", "cut", "expected_costs", "groups_before", "max_cost"]
 
 _MOST_LEVELS = 12
+_ROUNDING = 1 - 1e-12
 _SPACING = 1.15  # each level costs at least so many times the one before
 
 
@@ -43,7 +44,12 @@ class Level:
 
 
 def cost_levels(
-    tree: TreeArrays, costs: BoundCosts, leaf: NDArray[np.int32], weight: Array | None = None
+    tree: TreeArrays,
+    costs: BoundCosts,
+    leaf: NDArray[np.int32],
+    weight: Array | None = None,
+    *,
+    budget: float = np.inf,
 ) -> list[Level]:
     """Levels of one tree from cheap to whole, about a dozen at most, none without a test but a tree that has none.
 
@@ -55,6 +61,8 @@ def cost_levels(
     leaf : (n,) int
         The leaf that each of some rows reaches; their costs say how levels are spaced.
     weight : (n,), default=None
+    budget : float, default=inf
+        Ticks that rows may pay on average: the last level is the largest within.
     """
     paid = groups_before(tree, costs) @ costs.prices
     inner = np.flatnonzero(tree.feature != LEAF)
@@ -69,6 +77,7 @@ def cost_levels(
     # rows end where they cannot or need not pay for the next test
     ends = [(paid <= most) & ((after > most) | (tree.feature == LEAF)) for most in amounts]
     means = np.array([float(share[end] @ paid[end]) for end in ends])
+    means = means[means * _ROUNDING <= budget]
     return [
         Level(cut(tree, after <= amounts[k]), int(amounts[k]), means[k]) for k in _spaced(means, _MOST_LEVELS)
     ]

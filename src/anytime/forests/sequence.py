@@ -64,9 +64,8 @@ def plan_of(levels: list[TreeArrays], others: list[TreeArrays], bench: Bench, ba
 
 def levels_within(tree: Visited, bench: Bench, base: Array, budget: float) -> Plan:
     """The levels of a tree that, as a whole, is beyond the budget (ticks); no stage at all when its first test is."""
-    levels = cost_levels(tree.arrays, bench.costs, tree.leaf, bench.weight)
-    within = [level for level in levels if level.cost <= budget]
-    return plan_of([level.arrays for level in _useful(within, bench, base)], [], bench, base)
+    levels = cost_levels(tree.arrays, bench.costs, tree.leaf, bench.weight, budget=budget)
+    return plan_of([level.arrays for level in _useful(levels, bench, base)], [], bench, base)
 
 
 def _useful(levels: list[Level], bench: Bench, base: Array) -> list[Level]:
