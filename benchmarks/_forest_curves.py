@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,20 +89,18 @@ def pair(plan: Plan, split: Split, stages: Sequence[int]) -> Pair:
 
 
 def joined(curves: Iterable[Pair]) -> Pair:
-    """Curves of nested models, one point each, as one pair; by increasing cost."""
-    out = []
-    for part in zip(*curves, strict=True):
-        costs, values = np.concatenate([c.costs for c in part]), np.concatenate([c.values for c in part])
-        out.append((costs, values))
-    order = np.argsort(out[0][0], kind="stable")
-    valid, test = (
-        AnytimeCurve(
-            np.maximum.accumulate(costs[order]), values[order], metric="error", greater_is_better=False,
-            meter="realised",
-        )
-        for costs, values in out
-    )  # fmt: skip
-    return valid, test
+    """Curves of nested models, one point each, as one pair, by increasing cost; ``stages`` are their positions."""
+    valid, test = zip(*curves, strict=True)
+    order = np.argsort([curve.costs[0] for curve in valid], kind="stable")
+
+    def put_together(part: Sequence[AnytimeCurve]) -> AnytimeCurve:
+        costs, values = (np.array([getattr(part[k], name)[0] for k in order]) for name in ("costs", "values"))
+        return AnytimeCurve(
+            np.maximum.accumulate(costs), values, metric="error", greater_is_better=False, meter="realised",
+            stages=order,
+        )  # fmt: skip
+
+    return put_together(valid), put_together(test)
 
 
 def prefixes(n: int) -> list[int]:
@@ -182,11 +181,14 @@ def budget_forests(
 
 
 def entropy_forest(
-    split: Split, data: BinnedData, seed: int, *, max_features: int | None = None, priced: bool = True
+    split: Split, data: BinnedData, seed: int, *, power: float = 1.0, max_features: int | None = None
 ) -> list[ClassTree]:
-    """Expected fall of entropy, per price where it counts; all columns at every node unless said otherwise."""
+    """Expected fall of entropy per price to some power; all columns at every node unless said otherwise."""
     grower = ClassTreeGrower(Entropy(), split="expected", max_features=max_features)
-    return grow(split, data, seed, N_TREES, grower, priced=priced)
+    costs = split.costs
+    prices = {name: price**power if price else 0.0 for name, price in costs.prices.items()}
+    other = replace(split, costs=at.FeatureCosts(prices, groups=costs.groups, requires=costs.requires))
+    return grow(other, data, seed, N_TREES, grower, priced=power > 0)
 
 
 def stopped(trees: list[ClassTree], impurity: Impurity, threshold: float) -> TreeArrays:
@@ -197,14 +199,16 @@ def stopped(trees: list[ClassTree], impurity: Impurity, threshold: float) -> Tre
 
 
 def entropy_forests(split: Split, seed: int) -> dict[str, Pair]:
-    """Cost-weighted entropy, every threshold of impurity at which nodes are left alone, every number of trees."""
-    trees = entropy_forest(split, BinnedData.fit(split.train[0]), seed)
-    return {
-        f"entropy, threshold {threshold}": pair(
-            forest_plan(stopped(trees, Entropy(), threshold), split), split, range(N_TREES + 1)
-        )
-        for threshold in ENTROPIES
-    }
+    """Entropy per price to several powers, every threshold at which nodes are left alone, every number of trees."""
+    data, out = BinnedData.fit(split.train[0]), {}
+    for power in (1.0, 0.5, 0.0) if len(set(split.costs.prices.values())) > 1 else (1.0,):
+        trees = entropy_forest(split, data, seed, power=power)
+        for threshold in ENTROPIES:
+            plan = forest_plan(stopped(trees, Entropy(), threshold), split)
+            out[f"entropy, price to the {power}, threshold {threshold}"] = pair(
+                plan, split, range(N_TREES + 1)
+            )
+    return out
 
 
 # ---------------------------------------------------------------------- peers
@@ -311,15 +315,12 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 def summed(found: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Means over repeats of what ``against`` gave."""
-    known = [f for f in found if np.isfinite(f["error_less_by"])]
-    if not known:
-        return {"repeats": 0}
     return {
-        "repeats": len(known),
-        "error_less_by": spread([f["error_less_by"] for f in known]),
-        "share_won": round(float(np.mean([f["share_won"] for f in known])), 3),
-        "from": round(float(np.mean([f["from"] for f in known])), 3),
-        "to": round(float(np.mean([f["to"] for f in known])), 3),
+        "error_less_by": spread([f["error_less_by"] for f in found]),
+        **{
+            key: round(float(np.mean([f[key] for f in found])), 3)
+            for key in ("share_won", "from", "to", "common")
+        },
     }
 
 
@@ -336,26 +337,22 @@ def held(curve: dict[str, Any], costs: Array) -> Array:
 
 
 def against(ours: dict[str, Any], theirs: dict[str, Any], n: int = 40) -> dict[str, float]:
-    """By how much we err less at equal mean cost, over the costs that both have settings for, log-spaced; share of them won.
+    """By how much we err less at equal mean cost, log-spaced over the costs that both have settings for; share of them won.
 
-    The range goes from the greater of the least positive costs to the lesser of the greatest.
+    The range goes from the greater of the least positive costs to the lesser of the greatest. Where there is none, because one
+    method has nothing as dear as the cheapest of the other, it goes over all costs of both.
     """
-    least = max(
-        min(c for c in curve["cost"] if c > 0) if max(curve["cost"]) > 0 else np.inf
-        for curve in (ours, theirs)
-    )
-    most = min(max(curve["cost"]) for curve in (ours, theirs))
-    if not least < most:
-        return {
-            "error_less_by": float("nan"),
-            "share_won": float("nan"),
-            "from": float(least),
-            "to": float(most),
-        }
-    costs = np.geomspace(least, most, n)
+    curves = (ours, theirs)
+    least = [min((c for c in curve["cost"] if c > 0), default=np.inf) for curve in curves]
+    most = [max(curve["cost"]) for curve in curves]
+    low, high = max(least), min(most)
+    common = low < high
+    if not common:
+        low, high = min(least), max(most)
+    costs = np.geomspace(low, high, n)
     mine, other = held(ours, costs), held(theirs, costs)
     won = np.where(mine < other, 1.0, np.where(mine > other, 0.0, 0.5))
     return {
-        "error_less_by": float((other - mine).mean()), "share_won": float(won.mean()), "from": float(least),
-        "to": float(most),
+        "error_less_by": float((other - mine).mean()), "share_won": float(won.mean()), "from": float(low),
+        "to": float(high), "common": float(common),
     }  # fmt: skip
