@@ -84,7 +84,7 @@ def test_held_out_rows_order_the_trees(shop: Path, tmp_path: Path) -> None:
         "-o",
         tmp_path / "m.anytime",
     ).stdout
-    assert "which also ordered the stages" in said
+    assert "which also chose the stages" in said
     before, after = at.load(tmp_path / "plain.anytime"), at.load(tmp_path / "m.anytime")
     assert after.stage_costs_[0] < before.stage_costs_[0]
     assert after.plan_.quality is not None

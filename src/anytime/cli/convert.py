@@ -62,6 +62,14 @@ def convert(
             help="Labels in the order of training; LightGBM and XGBoost files do not keep them.",
         ),
     ] = None,
+    prune: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="COST",
+            help="Prune a forest until a row of --holdout costs so much on average; smaller budgets remain possible.",
+        ),
+    ] = None,
     trusted: Annotated[
         bool,
         typer.Option(
@@ -71,27 +79,43 @@ def convert(
 ) -> None:
     """Make a model that you already have interruptible.
 
-    Its full prediction stays the same. LightGBM and XGBoost files are read without those libraries. Without --holdout
-    the trees keep their order; with it, every budget buys as much as it can.
+    Its full prediction stays the same, unless --prune makes a forest cheaper. LightGBM and XGBoost files are read without
+    those libraries. Without --holdout the trees keep their order; with it, every budget buys as much as it can.
 
     Example: anytime convert model.txt --costs prices.yaml --holdout valid.csv --target y -o model.anytime
     """
-    from anytime.trees import make_anytime
-
     if (holdout is None) != (target is None):
         raise UsageError("--holdout and --target go together: rows, and the column with the truth")
+    if prune is not None and holdout is None:
+        raise UsageError("--prune needs rows that pay and are judged: give --holdout and --target")
     check_writable(output)
     imported = _labelled(_import(source, trusted), classes)
     held = None
     if holdout is not None and target is not None:
         held = _held_out(imported, holdout, target, named=classes is not None)
-    with step(f"ordering {imported.trees.n_trees} trees"):
-        X, y = (None, None) if held is None else held
-        model = make_anytime(imported, costs=read_costs(costs), X=X, y=y)
+    if prune is not None and held is not None:
+        model = _pruned(imported, held, read_costs(costs), prune)
+    else:
+        model = _ordered(imported, held, read_costs(costs))
     model.save(output)
-    print_title(f"{imported.source}: {imported.trees.n_trees} trees in {imported.trees.n_stages} stages")
+    print_title(f"{imported.source}: {imported.trees.n_trees} trees in {model.n_stages_} stages")
     _say_what_it_buys(model, held, holdout)
     console().print(f"wrote {output}", soft_wrap=True)
+
+
+def _ordered(imported: Imported, held: tuple[Any, Any] | None, costs: Any) -> Any:
+    from anytime.trees import make_anytime
+
+    with step(f"ordering {imported.trees.n_trees} trees"):
+        X, y = (None, None) if held is None else held
+        return make_anytime(imported, costs=costs, X=X, y=y)
+
+
+def _pruned(imported: Imported, held: tuple[Any, Any], costs: Any, budget: float) -> Any:
+    from anytime.forests import prune_forest
+
+    with step(f"pruning {imported.trees.n_trees} trees"):
+        return prune_forest(imported, *held, costs=costs, budget=budget)
 
 
 def _import(path: Path, trusted: bool) -> Imported:
@@ -160,5 +184,5 @@ def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | Non
         )
         return
     print_purchases(
-        model, curve(model, *held), f"the {len(held[1])} rows of {path}, which also ordered the stages"
+        model, curve(model, *held), f"the {len(held[1])} rows of {path}, which also chose the stages"
     )

@@ -48,6 +48,7 @@ class Learner(StrEnum):
     lightgbm = "lightgbm"
     xgboost = "xgboost"
     linear = "linear"
+    budget_forest = "budget-forest"
 
 
 class Task(StrEnum):
@@ -63,14 +64,20 @@ _OURS = {  # models that are anytime from the start: their room and name
     Learner.speedboost: ("boosting", "SpeedBoost"),
     Learner.boosting: ("boosting", "GradientBoosting"),
     Learner.linear: ("linear", "GroupPursuit"),
+    Learner.budget_forest: ("forests", "BudgetForest"),
 }
-_ROUNDS = {Learner.speedboost: "n_rounds", Learner.boosting: "n_stages", Learner.hist: "max_iter"}
+_ROUNDS = {
+    Learner.speedboost: "n_rounds",
+    Learner.boosting: "n_stages",
+    Learner.hist: "max_iter",
+    Learner.budget_forest: "n_trees",
+}
 _OPTIONS = {
     "costs": "costs",
     "budget": "budget",
     "random_state": "seed",
 }  # parameters that --set leaves alone
-_TAKES_WORDS = (Learner.speedboost, Learner.boosting, *_CONSTRAINABLE)
+_TAKES_WORDS = (Learner.speedboost, Learner.boosting, Learner.budget_forest, *_CONSTRAINABLE)
 
 
 def fit(
@@ -91,8 +98,8 @@ def fit(
         Learner,
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
-            "prices. linear: groups of columns by gain per price. Others are scikit-learn's, LightGBM's or XGBoost's trees, put "
-            "into a good order."
+            "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
+            "Others are scikit-learn's, LightGBM's or XGBoost's trees, put into a good order."
         ),
     ] = Learner.speedboost,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
@@ -108,7 +115,9 @@ def fit(
     budget: Annotated[
         float | None,
         typer.Option(
-            min=0.0, metavar="COST", help="Budget of a prediction that names none. None: unlimited."
+            min=0.0,
+            metavar="COST",
+            help="Budget of a prediction that names none; of a budget-forest, what rows pay on average. None: unlimited.",
         ),
     ] = None,
     one_group_per_tree: Annotated[

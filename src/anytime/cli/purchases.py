@@ -53,7 +53,7 @@ def purchases(plan: Plan) -> list[Purchase]:
 
 
 def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = "") -> None:
-    """One line per purchase, with the quality that is reached before the next.
+    """One line per purchase, with the quality that is reached before the next; per stage where budgets are means over rows.
 
     Parameters
     ----------
@@ -64,6 +64,10 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
         What the curve was measured on, in words.
     """
     plan, unit = model.plan_, model.costs_.unit
+    title = counted(plan.n_stages, "stage") + (f"; {judged.metric} on {rows}" if judged is not None else "")
+    if model.meter == "expected":
+        _print_means(plan, judged, title, f"mean cost ({unit})" if unit else "mean cost")
+        return
     bought = purchases(plan)
     columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
@@ -72,8 +76,28 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
         columns += ["held-out loss", "gain per cost"]
     shown = thinned(len(bought), _MOST_ROWS)
     lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
-    title = counted(plan.n_stages, "stage") + (f"; {judged.metric} on {rows}" if judged is not None else "")
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
+
+
+def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, cost: str) -> None:
+    """One line per stage: rows buy different groups, so that there is no order of purchases."""
+    assert plan.expected_costs is not None
+    means = [0.0, *plan.expected_costs.tolist()]
+    columns = ["stage", cost]
+    if judged is not None:
+        columns.append(judged.metric)
+    elif plan.quality is not None:
+        columns.append("held-out loss")
+    shown = thinned(plan.n_stages + 1, _MOST_ROWS)
+    lines = []
+    for stage in shown:
+        line = [str(stage), number(means[stage], 6)]
+        if judged is not None:
+            line.append(share(float(judged.values[stage])))
+        elif plan.quality is not None:
+            line.append(share(-float(plan.quality[stage])))
+        lines.append(line)
+    print_table(columns, lines, title=title, left_out=plan.n_stages + 1 - len(shown))
 
 
 def _line(purchase: Purchase) -> list[str]:
