@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import row_products
-from anytime.blocks import Memory
+from anytime.blocks import Block, Memory
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
@@ -344,9 +344,11 @@ class Run:
     def wanted(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_] | None:
         """(n, G) groups that stage ``s``, not of trees, reads of rows that stand before it; None: the same of all."""
         b, within = self.plan.locate(s)
-        memory = self._memory_of(b)
+        block, memory = self.plan.blocks[b], self._memory_of(b)
+        if type(block).reads is Block.reads:
+            return None
         known = {name: self._taken(array, rows) for name, array in memory.items()}
-        columns = self.plan.blocks[b].reads(within, self._matrix_of(rows), known)
+        columns = block.reads(within, self._matrix_of(rows), known)
         if columns is None:
             return None
         self._keep(memory, known, rows)
