@@ -312,6 +312,17 @@ def test_the_dearest_path_of_a_tree_is_known_and_near_the_best():
     assert at.BudgetTreeClassifier(UNIT, cost_weighted=False, random_state=0).fit(X, y).guarantee_ is None
 
 
+@pytest.mark.parametrize(("alpha", "dearest", "mean"), [(0, 10, 3.9921875), (1, 2, 2), (2, 2, 2), (10, 2, 2)])
+def test_forgiving_four_of_1024_examples_takes_two_columns_instead_of_ten(alpha, dearest, mean):
+    """budgeted_trees 3.8: the smoothed max-cost."""
+    X, y, costs = at.datasets.make_four_quarters()
+    tree = at.BudgetTreeClassifier(costs, alpha=alpha, validation_fraction=None).fit(X, y)
+    assert (tree.max_cost_, tree.expected_cost_) == (dearest, mean)
+    assert np.sum(tree.predict(X) != y) == (4 if alpha else 0)
+    assert tree.guarantee_.holds
+    assert tree.guarantee_.optimum_at_least <= dearest
+
+
 def test_a_tree_cut_to_a_budget_keeps_its_guarantee_and_loses_its_purity():
     X, y = problem()
     whole = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
