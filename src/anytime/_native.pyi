@@ -501,3 +501,58 @@ def play_graphs(
 
     ``totals`` (K,) follows in place, unless ``losses`` is None.
     """
+
+class PruneGraph:
+    """A ``PruningProblem`` as a graph: splits (nodes with children) and the pairs (group, row) that they need. Immutable.
+
+    Rows that reach the same leaves are one row. Arrays over splits have ``N`` entries.
+    """
+
+    def __init__(
+        self,
+        *,
+        parent: NDArray[np.int32],
+        tree_start: NDArray[np.int64],
+        group_start: NDArray[np.int64],
+        node_groups: NDArray[np.int32],
+        prices: NDArray[np.float64],
+        leaf: NDArray[np.int32],
+        weight: NDArray[np.float64] | None,
+    ) -> None: ...
+    @property
+    def nodes(self) -> NDArray[np.int32]:
+        """(N,) the nodes with children, ascending."""
+    @property
+    def n_rows(self) -> int:
+        """Number of different cost rows."""
+    @property
+    def n_links(self) -> int:
+        """Number of links between splits and pairs."""
+    def cut(
+        self, gain: NDArray[np.int64], rate: NDArray[np.float64], fate: NDArray[np.uint8]
+    ) -> tuple[int, int, int, int, int]:
+        """Settle every fate (0 open, 1 pruned, 2 internal) as in the best pruning with the fewest splits.
+
+        A pair of group g and a row of weight w costs ``ceil(rate[g] * w)``. Returns how many splits and links were open after
+        what was easy, and how many pushes, relabels and searches the rest has taken.
+        """
+    def dual(
+        self,
+        gain: NDArray[np.float64],
+        all_pruned: float,
+        lam: float,
+        *,
+        step: str,
+        first: float,
+        tolerance: float,
+        max_iterations: int,
+        start: NDArray[np.float64] | None,
+        threads: int,
+    ) -> tuple[NDArray[np.uint8], float, int, NDArray[np.float64]]:
+        """The primal-dual method: splits kept, bound, iterations, and the state to start from next time."""
+    def prune_trees(
+        self, gain: NDArray[np.float64], charge: NDArray[np.float64]
+    ) -> tuple[NDArray[np.uint8], float]:
+        """Prune each tree by itself, every split charged for its pairs: splits kept, gains less charges."""
+    def feature_cost(self, kept: NDArray[np.uint8], threads: int = 1) -> float:
+        """Mean price of the groups that the cost rows need."""

@@ -57,5 +57,6 @@ void bind_grow(nb::module_& m);        // bind_grow.cpp
 void bind_lasso(nb::module_& m);       // bind_lasso.cpp
 void bind_linear(nb::module_& m);      // bind_linear.cpp
 void bind_margins(nb::module_& m);     // bind_margins.cpp
+void bind_prune(nb::module_& m);       // bind_prune.cpp
 
 }  // namespace anytime

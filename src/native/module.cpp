@@ -480,4 +480,5 @@ NB_MODULE(_native, m) {
   anytime::bind_lasso(m);
   anytime::bind_linear(m);
   anytime::bind_margins(m);
+  anytime::bind_prune(m);
 }

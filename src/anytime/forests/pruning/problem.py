@@ -12,13 +12,13 @@ number of nodes that test a row, over all trees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime._native import Forest
+from anytime._native import Forest, PruneGraph
 from anytime.costs import BoundCosts
 from anytime.trees.arrays import LEAF, TreeArrays
 
@@ -167,20 +167,32 @@ class PruningProblem:
         np.subtract.at(out, self.parent[below], self.error[below])
         return out / (self.n_error * self.n_trees)
 
-    def evaluate(self, internal: NDArray[np.bool_]) -> tuple[float, float, float]:
+    @cached_property
+    def graph(self) -> PruneGraph:
+        """What the native solvers work on; rows that reach the same leaves are one."""
+        return PruneGraph(
+            parent=self.parent,
+            tree_start=self.tree_start,
+            group_start=self.group_start,
+            node_groups=self.node_groups,
+            prices=self.prices,
+            leaf=self.leaf,
+            weight=self.weight,
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "graph"}
+
+    def evaluate(self, internal: NDArray[np.bool_], *, n_threads: int = 1) -> tuple[float, float, float]:
         """Error, feature cost and computation of the pruning that keeps the nodes ``internal``."""
         internal = self.check(internal)
         below = np.concatenate([[True], internal])[
             self.parent + 1
         ]  # the parent stays; a root is always there
         error = float(self.error[below & ~internal].sum() / (self.n_error * self.n_trees))
-        computation = float(self.computation * self.reach[internal].sum() / self.n_cost)
-        needed = np.zeros((self.leaf.shape[0], self.prices.size), dtype=bool)
-        needs = self._needs(internal)
-        for column in self.leaf.T:
-            needed |= needs[column]
-        per_row = needed @ self.prices
-        return error, float(np.average(per_row, weights=self.weight)), computation
+        kept = internal[self.graph.nodes].astype(np.uint8)
+        cost = self.graph.feature_cost(kept, n_threads)
+        return error, cost, float(self.computation * self.reach[internal].sum() / self.n_cost)
 
     def check(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``internal`` if it is a pruning: no leaf is in it, and with every node its parent."""
@@ -195,16 +207,6 @@ class PruningProblem:
         if (bad := np.flatnonzero(orphan)).size:
             raise ValueError(f"node {bad[0]} stays internal but its parent {self.parent[bad[0]]} does not")
         return internal
-
-    def _needs(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(M, G) the groups needed on the way to each node."""
-        needs = np.zeros((self.n_nodes, self.prices.size), dtype=bool)
-        owner = np.repeat(np.arange(self.n_nodes), np.diff(self.group_start))
-        own = internal[owner]
-        needs[owner[own], self.node_groups[own]] = True
-        for level in self.levels[1:]:
-            needs[level] |= needs[self.parent[level]]
-        return needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +226,8 @@ class Pruning:
         No pruning has a smaller value than this. Equal to ``value`` where an exact method found it.
     iterations : int
     method : str
+    state : array or None
+        What the primal-dual method can start from for another ``lam``.
     """
 
     internal: NDArray[np.bool_]
@@ -235,6 +239,7 @@ class Pruning:
     bound: float
     iterations: int = 0
     method: str = ""
+    state: Array | None = field(default=None, repr=False)
 
     @property
     def spent(self) -> float:

@@ -1,123 +1,308 @@
-"""Solving a pruning problem: exactly by a minimum cut, or nearly by the primal-dual method."""
+"""Solving a pruning problem: exactly by a minimum cut, nearly by the primal-dual method; paths and budgets.
+
+Put ``y_h = 1`` where node h stays internal. The problem is then to minimise ``-sum gain_h y_h + lam * sum price w`` where
+``y_h <= y_parent(h)``, and ``y_h <= w`` for every pair (group, cost row) that h is the first to need on the row's way: a minimum
+cut. Its smallest solution shrinks as ``lam`` grows, and its value is concave and piecewise linear in ``lam``. So prunings found
+for other ``lam`` settle the fate of most nodes, and where the lines of two prunings cross is where to look for one between.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import linprog
+from numpy.typing import ArrayLike, NDArray
 
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 
 __all__ = ["BudgetPruner", "min_cut", "primal_dual"]
 
 Array = NDArray[np.float64]
+Internal = NDArray[np.bool_]
+
+_OPEN, _PRUNED, _INTERNAL = 0, 1, 2
+_ROUNDING = 1e-12  # a gain must exceed the prices by this part to keep a node: ties go to the smaller pruning
+_MOST_LINKS = 80_000_000  # that "auto" cuts exactly, in some two gigabytes
 
 
-def _made(
-    problem: PruningProblem, internal: NDArray[np.bool_], lam: float, bound: float | None, method: str
+def min_cut(
+    problem: PruningProblem,
+    lam: float,
+    *,
+    at_least: Internal | None = None,
+    at_most: Internal | None = None,
+    n_threads: int = 1,
 ) -> Pruning:
-    error, cost, computation = problem.evaluate(internal)
-    value = error + lam * (cost + computation)
-    return Pruning(
-        internal, lam, error, cost, computation, value, value if bound is None else bound, 0, method
-    )
+    """The best pruning, by a minimum cut in whole numbers; of several the one with the fewest internal nodes.
 
-
-def min_cut(problem: PruningProblem, lam: float) -> Pruning:
-    """The best pruning, with the fewest internal nodes where several are."""
-    if not lam >= 0:
-        raise ValueError(f"lam is {lam}; it must be finite and not negative")
-    weight = np.ones(problem.leaf.shape[0]) if problem.weight is None else problem.weight
-    n_nodes, n_groups = problem.n_nodes, problem.prices.size
-    sets = [
-        set(problem.node_groups[a:b])
-        for a, b in zip(problem.group_start, problem.group_start[1:], strict=False)
-    ]
-    use: set[tuple[int, int]] = set()
-    for i, row in enumerate(problem.leaf):
-        for leaf in row:
-            h = problem.parent[leaf]
-            while h >= 0:
-                use |= {(int(h), i * n_groups + g) for g in sets[h]}
-                h = problem.parent[h]
-    pairs = np.unique([pair for _, pair in use]).astype(np.int64)
-    links = np.array(
-        [(h, n_nodes + np.searchsorted(pairs, pair)) for h, pair in use], dtype=np.int64
-    ).reshape(-1, 2)
-    up = np.flatnonzero(problem.splits & (problem.parent >= 0))
-    arcs = np.concatenate([links, np.stack([up, problem.parent[up]], axis=1)])
-    k = np.arange(len(arcs))
-    A = sparse.csr_array(
-        (np.repeat([1.0, -1.0], len(arcs)), (np.tile(k, 2), arcs.T.ravel())),
-        shape=(len(arcs), n_nodes + pairs.size),
-    )
-    keep = -problem.gain + lam * problem.computation * problem.reach / problem.n_cost + 1e-11
-    c = np.concatenate(
-        [keep, lam * problem.prices[pairs % n_groups] * weight[pairs // n_groups] / problem.n_cost]
-    )
-    bounds = np.zeros((c.size, 2))
-    bounds[:, 1] = 1
-    bounds[:n_nodes][~problem.splits, 1] = 0
-    y = linprog(c, A, np.zeros(len(arcs)), bounds=bounds, method="highs").x
-    return _made(problem, y[:n_nodes] > 0.5, lam, None, "min_cut")
+    Parameters
+    ----------
+    problem : PruningProblem
+    lam : float
+        What a unit of cost weighs against error.
+    at_least, at_most : (M,) bool, default=None
+        Nodes that are known to stay internal, or to be pruned where False: the solutions for a larger and for a smaller
+        ``lam``. They make the problem smaller and change nothing.
+    n_threads : int, default=1
+        For valuing the result; the cut itself runs on one.
+    """
+    _check_lam(lam)
+    graph, nodes = problem.graph, problem.graph.nodes
+    gain = problem.gain[nodes]
+    unit = 2.0 ** (59 - int(np.ceil(np.log2(max(gain[gain > 0].sum(), np.finfo(float).tiny)))))
+    expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
+    whole = np.floor(gain * (1 - _ROUNDING) * unit).astype(np.int64) - expense.astype(np.int64)
+    fate = np.full(nodes.size, _OPEN, dtype=np.uint8)
+    if at_most is not None:
+        fate[~problem.check(at_most)[nodes]] = _PRUNED
+    if at_least is not None:
+        fate[problem.check(at_least)[nodes]] = _INTERNAL
+    graph.cut(whole, np.minimum(lam * problem.prices / problem.n_cost * unit, 2.0**61), fate)
+    return _valued(problem, fate == _INTERNAL, lam, "min_cut", n_threads=n_threads)
 
 
 def primal_dual(
     problem: PruningProblem,
     lam: float,
     *,
-    step: Literal["sqrt", "polyak", "constant"] = "sqrt",
+    step: Literal["shares", "sqrt", "polyak", "constant"] = "shares",
     tolerance: float = 1e-3,
     max_iterations: int = 1000,
     start: Pruning | None = None,
     n_threads: int = 1,
 ) -> Pruning:
-    """A pruning whose value is within ``tolerance`` of the best."""
-    return min_cut(problem, lam)
+    """A pruning whose value is at most ``tolerance`` (relative) above the best, and a bound that proves it.
+
+    The price of every pair (group, row) is split among the trees that need it; each tree is pruned by itself at these charges
+    (a recursion from the leaves up), and the charges are mended where trees disagree (Algorithm 3 of *BudgetPrune*).
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    lam : float
+        What a unit of cost weighs against error.
+    step : {"shares", "sqrt", "polyak", "constant"}, default="shares"
+        How charges are mended. "shares": the part that a node pays grows exponentially with how often it wanted to stay
+        internal (dual averaging with entropies); needs no memory per row. The others are subgradient steps on one multiplier per
+        row, tree and group: of length ``first / sqrt(s)`` with ``first = lam * mean price / n_cost``;
+        ``(best value - bound) / |subgradient|^2``; or ``first``, which stalls.
+    tolerance : float, default=1e-3
+    max_iterations : int, default=1000
+    start : Pruning, default=None
+        An answer for another ``lam``, by the same step rule, to start from: its charges are scaled to the new prices.
+    n_threads : int, default=1
+        The same result for any number.
+    """
+    _check_lam(lam)
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance is {tolerance}; it must not be negative")
+    if max_iterations < 1:
+        raise ValueError(f"max_iterations is {max_iterations}; it must be at least 1")
+    graph = problem.graph
+    if start is not None and start.state is None:
+        raise ValueError("start was not found by the primal-dual method; it has nothing to start from")
+    gain = (problem.gain - _expense(problem, lam))[graph.nodes]
+    kept, bound, iterations, state = graph.dual(
+        gain,
+        float(problem.error[problem.tree_start[:-1]].sum() / (problem.n_error * problem.n_trees)),
+        lam,
+        step=step,
+        first=1.0,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        start=None if start is None else start.state,
+        threads=n_threads,
+    )
+    found = _valued(problem, kept != 0, lam, "primal_dual", bound, n_threads=n_threads)
+    return replace(found, iterations=iterations, state=state)
 
 
 class BudgetPruner:
-    """Prunings of one problem for many trade-offs."""
+    """Prunings of one problem for many trade-offs, each found with the help of those found before.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    method : {"auto", "min_cut", "primal_dual", "lp"}, default="auto"
+        "min_cut" and "lp" (a linear program, for small problems) are exact. "auto": "min_cut" where the memory for it is likely
+        to be there, else "primal_dual".
+    tolerance : float, default=1e-3
+        Of the primal-dual method.
+    n_threads : int, default=1
+    """
 
     def __init__(
         self,
         problem: PruningProblem,
         method: Literal["auto", "min_cut", "primal_dual", "lp"] = "auto",
         *,
+        tolerance: float = 1e-3,
         n_threads: int = 1,
     ) -> None:
+        if method not in ("auto", "min_cut", "primal_dual", "lp"):
+            raise ValueError(f"method is {method!r}; it must be 'auto', 'min_cut', 'primal_dual' or 'lp'")
+        if method == "auto":
+            method = "min_cut" if problem.graph.n_links <= _MOST_LINKS else "primal_dual"
         self.problem = problem
         self.method = method
+        self.tolerance = tolerance
+        self.n_threads = n_threads
+        self._found: dict[float, Pruning] = {}
 
     def prune(self, lam: float) -> Pruning:
         """The best pruning for ``lam``."""
-        return min_cut(self.problem, lam)
+        _check_lam(lam)
+        if lam not in self._found:
+            self._found[lam] = self._solve(float(lam))
+        return self._found[lam]
 
-    def path(self, lams: Array | None = None, n: int = 20) -> list[Pruning]:
-        """Nested prunings, from the most pruned (largest ``lam``) to the least."""
+    def path(self, lams: ArrayLike | None = None, n: int = 20) -> list[Pruning]:
+        """Nested prunings by decreasing ``lam``, from the one that keeps least to the one that keeps most.
+
+        Parameters
+        ----------
+        lams : array of float, default=None
+            The trade-offs. None: at most ``n`` prunings, all different, from ``lam = 0`` to the one at which only what is free
+            is kept. Between two of them whose costs differ most, another is looked for where their lines cross, until there are
+            ``n`` or there is none between any two.
+        n : int, default=20
+        """
         if lams is None:
-            lams = np.geomspace(1e-1, 1e-6, n)
-        out: list[Pruning] = []
-        for lam in np.sort(lams)[::-1]:
-            out.append(self.prune(float(lam)))
-        return out
+            return _nested(self.problem, self._vertices(n), self.n_threads)
+        wanted = np.unique(np.asarray(lams, dtype=float))
+        return _nested(self.problem, [self.prune(float(lam)) for lam in _halving(wanted)], self.n_threads)
 
     def to_budget(self, budget: float) -> Pruning:
-        """The pruning of the path with the least error among those that spend at most ``budget``."""
-        low, high = 0.0, 1.0
-        best = self.prune(low)
-        if best.spent <= budget:
-            return best
-        while (best := self.prune(high)).spent > budget:
-            high *= 4
-        for _ in range(40):
-            middle = (low + high) / 2
-            now = self.prune(middle)
-            if now.spent <= budget:
-                high, best = middle, now
+        """The pruning of the path with the least error that spends at most ``budget`` on features and computation.
+
+        It is the best of all that can be had by choosing ``lam``; a pruning that is best for no ``lam`` may have less error.
+        """
+        if np.isnan(budget):
+            raise ValueError("budget is NaN; give a number of units")
+        low, high = self.prune(0.0), self.prune(self._largest())
+        if low.spent <= budget:
+            return low
+        if high.spent > budget:
+            raise ValueError(f"nothing costs less than {high.spent:g} on average; the budget is {budget:g}")
+        while (middle := self._between(low, high)) is not None:
+            low, high = (low, middle) if middle.spent <= budget else (middle, high)
+        return high
+
+    def _solve(self, lam: float) -> Pruning:
+        if self.method == "lp":
+            from anytime.forests.pruning.program import linear_program
+
+            return linear_program(self.problem, lam)
+        if self.method == "primal_dual":
+            near = min(
+                self._found.values(),
+                key=lambda p: abs(np.log((p.lam + 1e-300) / (lam + 1e-300))),
+                default=None,
+            )
+            return primal_dual(
+                self.problem, lam, tolerance=self.tolerance, start=near, n_threads=self.n_threads
+            )
+        below = max((known for known in self._found if known < lam), default=None)
+        above = min((known for known in self._found if known > lam), default=None)
+        return min_cut(
+            self.problem,
+            lam,
+            at_most=None if below is None else self._found[below].internal,
+            at_least=None if above is None else self._found[above].internal,
+            n_threads=self.n_threads,
+        )
+
+    def _largest(self) -> float:
+        """A ``lam`` at which nothing is kept that costs anything."""
+        problem = self.problem
+        weight = np.ones(1) if problem.weight is None else problem.weight[problem.weight > 0]
+        prices = [
+            *problem.prices[problem.prices > 0],
+            *([problem.computation] if problem.computation else []),
+        ]
+        if not prices:
+            return 1.0
+        gains = float(np.maximum(problem.gain, 0).sum())
+        return float(2.0 * max(gains, np.finfo(float).tiny) * problem.n_cost / (min(prices) * weight.min()))
+
+    def _between(self, low: Pruning, high: Pruning) -> Pruning | None:
+        """A pruning that beats both where their lines cross, if there is one."""
+        saved = low.spent - high.spent
+        lam = (high.error - low.error) / saved if saved > 0 else np.nan
+        if not low.lam < lam < high.lam:
+            return None
+        middle = self.prune(lam)
+        return middle if high.spent < middle.spent < low.spent else None
+
+    def _vertices(self, n: int) -> list[Pruning]:
+        """``n`` prunings that are best for some ``lam``, their costs as even as they come."""
+        if n < 2:
+            raise ValueError(f"n is {n}; a path has two ends at least")
+        low, high = self.prune(0.0), self.prune(self._largest())
+        if low.spent == high.spent:  # nothing that is worth keeping costs anything
+            return [high]
+        done, pending = [low], [(low, high)]
+        while pending and len(done) + len(pending) < n:
+            widest = max(range(len(pending)), key=lambda k: pending[k][0].spent - pending[k][1].spent)
+            low, high = pending.pop(widest)
+            if (middle := self._between(low, high)) is None:
+                done.append(high)
             else:
-                low = middle
-        return best
+                pending += [(low, middle), (middle, high)]
+        return done + [high for _, high in pending]
+
+
+# ---------------------------------------------------------------------- helpers
+
+
+def _check_lam(lam: float) -> None:
+    if not (np.isfinite(lam) and lam >= 0):
+        raise ValueError(f"lam is {lam}; it must be finite and not negative")
+
+
+def _expense(problem: PruningProblem, lam: float) -> Array:
+    """(M,) what testing at each node costs in computation."""
+    return lam * problem.computation / problem.n_cost * problem.reach
+
+
+def _valued(
+    problem: PruningProblem,
+    kept: Internal,
+    lam: float,
+    method: str,
+    bound: float | None = None,
+    n_threads: int = 1,
+) -> Pruning:
+    internal = np.zeros(problem.n_nodes, dtype=bool)
+    internal[problem.graph.nodes] = kept
+    error, cost, computation = problem.evaluate(internal, n_threads=n_threads)
+    value = error + lam * (cost + computation)
+    return Pruning(
+        internal, lam, error, cost, computation, value, value if bound is None else bound, 0, method
+    )
+
+
+def _halving(values: Array) -> list[float]:
+    """The ends, then the middle, then the middles of the halves, ...: each between the nearest that came before."""
+    if values.size < 3:
+        return list(values)
+    order, pending = [0, values.size - 1], [(0, values.size - 1)]
+    while pending:
+        first, last = pending.pop(0)
+        if last - first > 1:
+            middle = (first + last) // 2
+            order.append(middle)
+            pending += [(first, middle), (middle, last)]
+    return [float(values[k]) for k in order]
+
+
+def _nested(problem: PruningProblem, prunings: list[Pruning], n_threads: int) -> list[Pruning]:
+    """By decreasing ``lam``. Exact prunings are nested; of others, nodes are dropped that one for a smaller ``lam`` has not."""
+    out: list[Pruning] = []
+    for pruning in sorted(prunings, key=lambda p: p.lam):
+        if out and (pruning.internal & ~out[-1].internal).any():
+            kept = (pruning.internal & out[-1].internal)[problem.graph.nodes]
+            pruning = _valued(problem, kept, pruning.lam, pruning.method, pruning.bound, n_threads)
+        out.append(pruning)
+    return out[::-1]
