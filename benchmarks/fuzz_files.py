@@ -62,6 +62,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # also when a test loads this fi
 
 from _fuzz_cases import KINDS, Cases
 from anytime import files
+from anytime.trees.importers import Columns
 
 RESULTS = Path(__file__).parent / "results" / "fuzz_files.json"
 
@@ -95,11 +96,12 @@ def use(model: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, model.n_features_in_)) * 3
     X[0] = np.abs(X[0]).round()
-    finite = model.columns_.ensure_all_finite  # a model may refuse what its original refused
+    columns = getattr(model, "columns_", Columns(model.n_features_in_, ensure_all_finite="allow-nan"))
+    finite = columns.ensure_all_finite  # a model may refuse what its original refused
     takes_nan = finite is False or finite == "allow-nan"
     if takes_nan:
         X[1, ::2] = np.nan
-    elif not model.columns_.are_plain:
+    elif not columns.are_plain:
         return  # an unknown category becomes NaN, and is rightly refused
     model.predict(X)
     model.answer(X)
@@ -112,7 +114,7 @@ def use(model: Any) -> None:
         model.truncate(5.0).predict(X)
     if hasattr(model, "classes_"):
         model.predict_proba(X, deadline=0.5)
-    if model.categories_ and takes_nan:
+    if columns.categories and takes_nan:
         model.predict(pd.DataFrame(X, columns=getattr(model, "feature_names_in_", None)))
 
 

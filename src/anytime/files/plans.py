@@ -43,6 +43,7 @@ MOST_BLOCKS = 10_000
 _MOST_TICKS = 2**62  # of a whole plan: a row that pays for everything must not overflow
 _FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so many times what it stores:
 _WORK_RATIO = 4
+_MARGIN_WORK = 1 << 26  # a purchase may be of any group, so each stage looks through all columns
 
 _ARRAYS = {  # of each kind of block
     "linear": {
@@ -276,7 +277,14 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
             )
         block = LinearBlock.from_state({}, own)
     elif kind == "margins":
-        block = MarginBlock.from_state(_read_margin_settings(fields), own, costs)
+        description = _read_margin_settings(fields)
+        n, stored = len(own["reference"]), own["reference"].size
+        if n * costs.n_groups + description["n_stages"] * n_features > _MARGIN_WORK + _WORK_RATIO * stored:
+            bad(
+                f"array '{prefix}.reference'",
+                f"too small for {costs.n_groups} groups of {n_features} columns",
+            )
+        block = MarginBlock.from_state(description, own, costs)
     else:
         description = {
             "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),

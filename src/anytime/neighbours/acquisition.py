@@ -203,14 +203,9 @@ class MarginBlock(Block):
         return memory
 
     @cached_property
-    def _closed(self) -> NDArray[np.bool_]:
-        """(G, G) each group with all it requires."""
-        return np.array([self.costs.closure(np.array([g])) for g in range(self.costs.n_groups)], dtype=bool)
-
-    @property
-    def _everything(self) -> NDArray[np.bool_]:
-        """(G,) what a row may buy, requirements included."""
-        return np.asarray(self._closed[self.candidates].any(axis=0))
+    def _everything(self) -> NDArray[np.int64]:
+        """What a row may buy, requirements included, increasing."""
+        return np.flatnonzero(self.costs.closure(np.flatnonzero(self.candidates).astype(np.int32)))
 
     @cached_property
     def _first(self) -> NDArray[np.int32]:
@@ -223,14 +218,21 @@ class MarginBlock(Block):
         """All that a row may have bought by then."""
         if stage == 0:
             return self._first
-        return np.flatnonzero(self._everything[self.costs.column_group]).astype(np.int32)
+        return self._later
+
+    @cached_property
+    def _later(self) -> NDArray[np.int32]:
+        return np.flatnonzero(np.isin(self.costs.column_group, self._everything)).astype(np.int32)
 
     def reads(self, stage: int, X: Array, memory: Memory) -> NDArray[np.bool_]:
         """The columns of the group that each row buys next, and of what that requires."""
         self.choose(X, memory)
-        groups: NDArray[np.bool_] = np.array(self._closed[memory["next"]])
-        groups[memory["next"] < 0] = False
-        return groups[:, self.costs.column_group]
+        columns = np.zeros(X.shape, dtype=bool)
+        for group in np.unique(memory["next"]):
+            if group >= 0:
+                bought = np.isin(self.costs.column_group, self.costs.table.closure(group))
+                columns[memory["next"] == group] = bought
+        return columns
 
     def choose(self, X: Array, memory: Memory) -> None:
         """Decide what each row buys next, and estimate its accuracy now: ``memory["next"]`` and ``memory["estimate"]``."""
@@ -265,9 +267,8 @@ class MarginBlock(Block):
 
     def _buy_everything(self, memory: Memory) -> None:
         """Whoever buys all, and is not asked on the way, need not know in which order."""
-        everything = np.flatnonzero(self._everything)
-        memory["order"][:, : everything.size] = everything
-        memory["owned"][:] = everything.size
+        memory["order"][:, : self._everything.size] = self._everything
+        memory["owned"][:] = self._everything.size
         memory["next"][:] = _FINISHED
 
     def bought(self, memory: Memory) -> NDArray[np.bool_]:
@@ -305,9 +306,10 @@ class MarginBlock(Block):
         # A group is worth what its best column is; what it requires comes with it for the price alone.
         value = np.full(self.costs.n_groups, -np.inf)
         np.maximum.at(value, column_group[asked], self.local_model.values(z, known, asked))
-        ticks = (self._closed & ~has) @ self.costs.prices
-        net = value - self._tick_weight * ticks
-        best = np.lexsort((ticks, -net))[0]
+        groups = np.unique(column_group[asked])
+        closures = [np.array(self.costs.table.closure(g)) for g in groups]
+        ticks = np.array([self.costs.prices[closed[~has[closed]]].sum() for closed in closures])
+        best = groups[np.lexsort((ticks, self._tick_weight * ticks - value[groups]))[0]]
         memory["next"][0] = best
         memory["promise"][0] = memory["estimate"][0] + value[best]
 
