@@ -102,7 +102,7 @@ def choose(
     waiting = [Setting(middle, weighting) for weighting in weightings]
     while waiting and not (best is not None and (clock.over or best.growth.interrupted)):
         setting = waiting.pop(0)
-        clock.tell(f"setting {len(trials) + 1} of {n}: {setting}")
+        clock.tell(f"setting {len(trials) + 1} of {n}: size {setting.size}, weighting {setting.weighting}")
         try:
             found = attempt(setting, clock.seconds * (len(trials) + 1) / n)
         except KeyboardInterrupt:

@@ -2,9 +2,9 @@
 
 The cost of a tree is here that of its dearest path, ``max_s cost(D, s)``; the optimum is the least such cost of any tree whose
 leaves all have impurity 0. Greedy minimax splitting with an admissible impurity ``F``, whose least value above 0 is ``F_min``,
-costs at most ``1 + ln(F(S) / F_min)`` times as much (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*, Theorem 3.4.2).
-A search whose choices have up to ``slack`` times the least risk costs at most ``slack (1 + ln(F(S) / F_min))`` times as much; the
-constant that is printed there, ``1 + slack ln F``, is too small.
+costs at most ``1 + ln(F(S) / F_min)`` times as much (Nan, Wang and Saligrama, *Feature-Budgeted Random Forest*; Theorem 3.4.2 of
+Nan's thesis). A search whose choices have up to ``slack`` times the least risk costs at most ``slack (1 + ln(F(S) / F_min))``
+times as much; the constant that is printed there, ``1 + slack ln F``, is too small.
 
 In all of this a test is paid for every time a path makes it: the theorem compares with trees that test nothing twice on a path.
 """
