@@ -1,0 +1,220 @@
+"""Gate and cheap model as boosted trees that share what they buy: ADAPT-GBRT.
+
+In turns a tree joins the cheap model and a tree joins the gate. A split that needs a feature for the first time must be worth its
+price; what either of the two has bought is free for both. With no row allowed to the costly model the gate stays a constant and
+the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5, seed 001.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from anytime.adaptive.routing import Divergence, KullbackLeibler, Learned
+from anytime.blocks import Block, LinearBlock
+from anytime.boosting.learners import Table
+from anytime.boosting.objective import Objective
+from anytime.boosting.rounds import Boosting
+from anytime.costs import BoundCosts
+from anytime.losses import training_loss
+from anytime.plan import Array
+from anytime.trees.block import TreeBlock
+from anytime.trees.growing import TreeGrower
+from anytime.trees.ladder import add_base
+
+__all__ = ["BoostedPair", "BoostedPairLearner", "constant_block"]
+
+_LEAST_SHARE = 1e-9  # of a row's weight that the cheap model keeps, so that it can always be fitted
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedPair(Learned):
+    """A gate and a cheap model of trees.
+
+    Attributes
+    ----------
+    trees : pair of Boosting
+        Of the cheap model and of the gate.
+    bought : (G,) bool
+        Groups that they use.
+    """
+
+    trees: tuple[Boosting, Boosting]
+    bases: tuple[Array, Array]
+    bought: NDArray[np.bool_]
+
+
+class BoostedPairLearner:
+    """Learns gate and cheap model as boosted trees.
+
+    Parameters
+    ----------
+    table : Table
+    y : (n,) int
+        Numbers of classes.
+    costs : BoundCosts
+    gamma : float, default=0
+        Mean loss that one unit of cost must save. The sums of Algorithm 5 are not divided by the number of rows: its gamma is
+        this one times their weight.
+    divergence : Divergence, default=KullbackLeibler()
+    weight : (n,), default=None
+    n_trees : int, default=100
+        Rounds of each of the two.
+    learning_rate : float, default=0.1
+    max_depth : int, default=4
+    min_rows : int, default=20
+    l2 : float, default=0.0
+    policy : {"restart", "continue"}, default="restart"
+        Whether each turn learns all trees anew, with nothing bought, or adds to those before.
+    n_threads : int, default=1
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        y: NDArray[np.intp],
+        costs: BoundCosts,
+        *,
+        n_classes: int | None = None,
+        gamma: float = 0.0,
+        divergence: Divergence | None = None,
+        weight: Array | None = None,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        max_depth: int | None = 4,
+        min_rows: int = 20,
+        l2: float = 0.0,
+        policy: Literal["restart", "continue"] = "restart",
+        n_threads: int = 1,
+    ) -> None:
+        n_classes = int(y.max()) + 1 if n_classes is None else n_classes
+        self.table, self.y, self.costs, self.gamma = table, y, costs, gamma
+        self.divergence = KullbackLeibler() if divergence is None else divergence
+        self.weight = np.ones(len(y)) if weight is None else weight
+        self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
+        self.n_outputs = 1 if n_classes == 2 else n_classes
+        self.n_trees, self.learning_rate, self.policy = n_trees, learning_rate, policy
+        self.grower = TreeGrower(
+            max_leaves=None,
+            max_depth=max_depth,
+            min_rows=min_rows,
+            l2=l2,
+            penalty=gamma * float(self.weight.sum()),
+            n_threads=n_threads,
+        )
+
+    def start(self, random: np.random.RandomState | None) -> BoostedPair:
+        """Greedy Miser and no gate; with ``random``, a gate that is a random direction."""
+        nobody = np.zeros(len(self.y))
+        cheap, base = self._cheap(nobody)
+        gate, gate_base = self._gate(nobody, cheap.bought)
+        for _ in range(self.n_trees):
+            if not cheap.round():
+                break
+        gate.scores[:] = 0.0 if random is None else self._random_direction(random)[:, None]
+        return self._pair(cheap, gate, (base, gate_base))
+
+    def learn(self, chances: Array, before: Learned) -> BoostedPair:
+        """A tree for the cheap model and one for the gate in turns, as long as one of them finds a split worth its price."""
+        earlier = before if self.policy == "continue" and isinstance(before, BoostedPair) else None
+        cheap, base = self._cheap(chances, earlier)
+        gate, gate_base = self._gate(chances, cheap.bought, earlier)
+        idle: dict[
+            Boosting, int
+        ] = {}  # who found nothing when how much was bought: it will not before more is
+        for _ in range(self.n_trees):
+            for ensemble in (cheap, gate):
+                owned = 0 if ensemble.bought is None else int(ensemble.bought.sum())
+                if idle.get(ensemble) != owned and not ensemble.round():
+                    idle[ensemble] = owned
+            if len(idle) == 2 and len(set(idle.values())) == 1:
+                break
+        return self._pair(cheap, gate, (base, gate_base))
+
+    # ------------------------------------------------------------------ the two ensembles
+
+    def _cheap(self, chances: Array, earlier: BoostedPair | None = None) -> tuple[Boosting, Array]:
+        """Weighted by the chance to stay."""
+        weight = self.weight * np.maximum(1.0 - chances, _LEAST_SHARE)
+        objective = Objective(self.loss, self.y, weight)
+        if earlier is not None:
+            return self._continued(objective, earlier, 0), earlier.bases[0]
+        base = self.loss.base(self.y, self.n_outputs, sample_weight=objective.weight)
+        return self._boosting(objective, base), base
+
+    def _gate(
+        self, chances: Array, bought: NDArray[np.bool_] | None, earlier: BoostedPair | None = None
+    ) -> tuple[Boosting, Array]:
+        """Fitted to the chances themselves: the derivatives of the logistic loss take soft labels as they are."""
+        kind, target = self.divergence, self.divergence.target(chances)
+        objective = Objective(kind.loss, target, self.weight * kind.scale)
+        if earlier is not None and earlier.trees[1].rounds:
+            boosting, base = self._continued(objective, earlier, 1), earlier.bases[1]
+        else:
+            mean = float(objective.weight @ target)
+            if kind.loss.link == "logistic":
+                edge = 0.5 / target.size
+                mean = float(logit(np.clip(mean, edge, 1.0 - edge)))
+            base = np.array([mean])
+            boosting = self._boosting(objective, base)
+        boosting.bought = bought  # the very same array: what one buys, both have
+        return boosting, base
+
+    def _boosting(
+        self, objective: Objective, start: Array, bought: NDArray[np.bool_] | None = None
+    ) -> Boosting:
+        return Boosting(
+            self.table.binned,
+            objective,
+            self.grower,
+            start,
+            learning_rate=self.learning_rate,
+            costs=self.costs if self.gamma else None,
+            bought=bought,
+        )
+
+    def _continued(self, objective: Objective, earlier: BoostedPair, which: int) -> Boosting:
+        before = earlier.trees[which]
+        boosting = self._boosting(objective, before.scores, before.bought)
+        boosting.rounds = list(before.rounds)
+        return boosting
+
+    def _pair(self, cheap: Boosting, gate: Boosting, bases: tuple[Array, Array]) -> BoostedPair:
+        bought = np.zeros(self.costs.n_groups, dtype=bool) if cheap.bought is None else cheap.bought
+        price = self.costs.costs.amount(int(self.costs.prices[bought].sum()))
+        return BoostedPair(
+            gate=gate.scores[:, 0].copy(),
+            cheap_loss=self.loss.per_row(cheap.scores, self.y),
+            penalty=self.gamma * price,
+            blocks=lambda: (_block(gate, bases[1]), _block(cheap, bases[0])),
+            trees=(cheap, gate),
+            bases=bases,
+            bought=bought.copy(),
+        )
+
+    def _random_direction(self, random: np.random.RandomState) -> Array:
+        """(n,) A random linear score of the columns, of mean 0 and deviation 1."""
+        X = np.where(np.isfinite(self.table.X), self.table.X, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            Z = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
+        scores = np.where(np.isfinite(Z), Z, 0.0) @ random.standard_normal(X.shape[1])
+        spread = float(scores.std())
+        return np.asarray((scores - scores.mean()) / (spread if spread > 0 else 1.0))
+
+
+def _block(boosting: Boosting, base: Array) -> Block:
+    """All trees and the base, as one stage."""
+    if not boosting.rounds:
+        return constant_block(base)
+    trees = boosting.trees(one_stage=True)
+    add_base(trees, trees.value, base)
+    return TreeBlock(trees)
+
+
+def constant_block(scores: Array) -> LinearBlock:
+    """A stage that reads nothing and always gives the same scores."""
+    return LinearBlock(np.empty(0, dtype=np.int32), np.empty((0, scores.size)), intercepts=scores[None, :])

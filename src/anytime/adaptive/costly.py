@@ -1,0 +1,456 @@
+"""The costly model, whatever it is: what it says of rows it has not learned from, and the stage that asks it.
+
+A gate learned from chances that the costly model gives its own training rows would take it for perfect. So the chances come from
+out-of-bag trees or from folds, unless the model has never seen the rows (seed 001, lines 1228-1232, where this is left open).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from anytime.adaptive.blocks import CostlyBlock, TableReader, scores_of_chances
+from anytime.adaptive.stages import Chain, Exit
+from anytime.blocks import Block
+from anytime.plan import Array
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
+from anytime.trees.importers import Columns, Imported, import_trees
+from anytime.trees.ladder import as_replacing_stage
+from anytime.trees.rows import take_rows
+
+__all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
+
+SOURCES = ("auto", "oob", "crossval", "insample")
+_PROBES = 32  # rows that a file keeps to recognise the model by
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """The rows that a costly model is asked about.
+
+    Attributes
+    ----------
+    costly : estimator, callable, or (n, C) chances
+        Whom to ask. A callable goes from rows to chances.
+    X : array or table
+        As the user gave it.
+    numbers : (n, d)
+        As a plan reads it.
+    y : (n,)
+        Labels.
+    classes : (C,)
+    weight : (n,) or None
+    columns : Columns
+    names : list of str or None
+    read : (m,) int or None
+        Columns that the model was trained on; None: all.
+    folds : int
+    random : RandomState
+    n_jobs : int or None
+    """
+
+    costly: Any
+    X: Any
+    numbers: Array
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    weight: Array | None
+    columns: Columns
+    names: list[str] | None
+    read: NDArray[np.int32] | None
+    folds: int
+    random: np.random.RandomState
+    n_jobs: int | None
+
+    @property
+    def rows(self) -> Any:
+        """The columns that the model reads."""
+        if self.read is None:
+            return self.X
+        return self.X.iloc[:, self.read] if hasattr(self.X, "iloc") else self.X[:, self.read]
+
+    @property
+    def read_columns(self) -> NDArray[np.int32]:
+        """Of the plan."""
+        return np.arange(self.numbers.shape[1], dtype=np.int32) if self.read is None else self.read
+
+    @property
+    def class_numbers(self) -> NDArray[np.intp]:
+        """(n,) of the labels."""
+        return np.searchsorted(self.classes, self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Costly:
+    """A costly model that is ready.
+
+    Attributes
+    ----------
+    block : Block
+        One stage that gives its scores.
+    scores : (n, K)
+        Of the rows, as if it had not learned from them.
+    model : object
+        Fitted; None where only its chances are known.
+    exits : sequence of Exit, default=()
+        Of a composite, before its costly model.
+    cost : float, default=0
+        Of evaluating ``block``, where a composite says so.
+    """
+
+    block: Block
+    scores: Array
+    model: Any
+    exits: Sequence[Exit] = ()
+    cost: float = 0.0
+
+    def ask(self, X: Array) -> Array:
+        """(m, K) scores of other rows."""
+        if not self.exits:
+            return self.block.outputs(0, X)
+        return scores_of_chances(self.model.predict_proba(X))
+
+
+def read_costly(question: Question, source: str, given: ArrayLike | None = None) -> Costly:
+    """Whatever stands for the costly model, fitted if need be, with honest scores of the rows.
+
+    Parameters
+    ----------
+    question : Question
+    source : {"auto", "oob", "crossval", "insample"}
+        Where the chances of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they are for
+        what cannot be trained: a callable or a frozen estimator.
+    given : (n, C), default=None
+        The chances of the rows, where they are known.
+    """
+    costly = question.costly
+    chances = None if given is None else _checked_chances(given, question)
+    if not hasattr(costly, "predict") and not callable(costly):
+        scores = scores_of_chances(_checked_chances(costly, question))
+        block = CostlyBlock("given chances", question.read_columns, None, question.classes.size)
+        return Costly(block, scores, None)
+    if not hasattr(costly, "fit"):
+        ask = costly.predict_proba if hasattr(costly, "predict_proba") else costly
+        function = _reader(ask, question)
+        if chances is None:
+            chances = _checked_chances(function(question.numbers), question)
+        return Costly(_opaque(_name(costly), function, question), scores_of_chances(chances), costly)
+    fitted = _is_fitted(costly)
+    model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
+    _check_classes(model, question)
+    values = _honest_values(model, fitted, question, source) if chances is None else chances
+    return _as_stage(model, values, "predict_proba" if chances is not None else _method(model), question)
+
+
+def _as_stage(model: Any, values: Array, method: str, question: Question) -> Costly:
+    """A fitted estimator as a stage: by its exits, by its trees, or as it is."""
+    chain = _as_chain(model, question)
+    if chain is not None:
+        return Costly(chain.last, scores_of_chances(values), model, chain.exits, chain.last_cost)
+    trees = _as_trees(model, question)
+    if trees is not None:
+        return _embedded(trees, values, model, question)
+    if method == "predict_proba" and hasattr(model, method):
+        block = _opaque(_name(model), _reader(_Aligned(model, question.classes), question), question)
+        return Costly(block, scores_of_chances(values), model)
+    if method == "predict_proba":  # chances were given for a model that has none
+        method, values = _method(model), _values(model, _method(model), question.rows, question.classes)
+    calibrated = _Calibrated.fit(model, method, values, question)
+    block = _opaque(_name(model), _reader(calibrated, question), question)
+    return Costly(block, scores_of_chances(calibrated.chances(values)), model)
+
+
+def _as_chain(model: Any, question: Question) -> Chain | None:
+    """What a fitted composite is made of, where it reads the same numbers."""
+    plan = getattr(model, "plan_", None)
+    if plan is None or not hasattr(model, "honest_proba_") or question.columns.categories:
+        return None
+    same = np.array_equal(model.classes_, question.classes) and plan.n_features == question.numbers.shape[1]
+    return Chain.of(plan) if same and question.read is None else None
+
+
+def attached(block: CostlyBlock, model: Any, owner: Any) -> CostlyBlock:
+    """A block with a model given by hand, which reads the columns as ``owner``, the composite, knows them."""
+    if hasattr(model, "predict") and not hasattr(model, "predict_proba"):
+        raise TypeError(f"{_name(model)} gives no chances; give a model with predict_proba, or a function")
+    ask = _Aligned(model, owner.classes_) if hasattr(model, "predict_proba") else model
+    names = getattr(owner, "feature_names_in_", None)
+    reader = TableReader(ask, None if names is None else [str(n) for n in names], owner.categories_)
+    whole = owner.costly_columns is None
+    return block.attached(reader if whole else _SomeColumns(reader, block.columns(0)))
+
+
+# ---------------------------------------------------------------------- asking an estimator
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "__name__", type(model).__name__))
+
+
+def _is_fitted(model: Any) -> bool:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    except TypeError:  # not an estimator of scikit-learn's kind
+        return True
+    return True
+
+
+def _method(model: Any) -> str:
+    return next((m for m in ("predict_proba", "decision_function") if hasattr(model, m)), "predict")
+
+
+def _reader(ask: Callable[[Any], ArrayLike], question: Question) -> Callable[[Array], ArrayLike]:
+    """A function of the plan's numbers that gives the model what it was trained on."""
+    table = hasattr(question.X, "iloc")
+    reader = TableReader(ask, question.names if table else None, question.columns.categories if table else {})
+    return reader if question.read is None else _SomeColumns(reader, question.read)
+
+
+@dataclass(frozen=True, eq=False)
+class _SomeColumns:
+    """Asks with some of the columns."""
+
+    reader: TableReader
+    read: NDArray[np.int32]
+
+    def __call__(self, X: Array) -> Array:
+        table = self.reader.table(X)
+        chosen = table.iloc[:, self.read] if hasattr(table, "iloc") else table[:, self.read]
+        return np.asarray(self.reader.ask(chosen), dtype=np.float64)
+
+
+def _opaque(name: str, function: Callable[[Array], ArrayLike], question: Question) -> CostlyBlock:
+    n = len(question.numbers)
+    probe = question.numbers[np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(np.intp))]
+    return CostlyBlock(name, question.read_columns, function, question.classes.size, probe=probe)
+
+
+@dataclass(frozen=True, eq=False)
+class _Aligned:
+    """An estimator's chances, a column for each of ``classes``; 0 for those it does not know."""
+
+    model: Any
+    classes: NDArray[Any]
+
+    def __call__(self, X: Any) -> Array:
+        return _by_class(self.model.predict_proba(X), self.model, self.classes)
+
+
+def _by_class(values: ArrayLike, model: Any, classes: NDArray[Any]) -> Array:
+    given = np.asarray(values, dtype=np.float64)
+    known = np.asarray(getattr(model, "classes_", classes))
+    if np.array_equal(known, classes):
+        return given
+    out = np.zeros((len(given), classes.size))
+    out[:, np.searchsorted(classes, known)] = given
+    return out
+
+
+def _check_classes(model: Any, question: Question) -> None:
+    known = getattr(model, "classes_", None)
+    if known is not None and not np.isin(known, question.classes).all():
+        raise ValueError(
+            f"the costly model knows the classes {list(known)[:8]}, but y has {list(question.classes)[:8]}"
+        )
+
+
+def _checked_chances(chances: ArrayLike, question: Question) -> Array:
+    given = np.asarray(chances, dtype=np.float64)
+    n, c = len(question.numbers), question.classes.size
+    if given.ndim == 1 and c == 2:
+        given = np.column_stack([1.0 - given, given])
+    if given.shape != (n, c):
+        raise ValueError(
+            f"the costly model's chances have shape {given.shape}, but X and y ask for ({n}, {c})"
+        )
+    if not ((given >= 0) & (given <= 1 + 1e-9)).all():
+        raise ValueError("the costly model's chances must lie between 0 and 1")
+    return given
+
+
+# ---------------------------------------------------------------------- scores of rows it has not learned from
+
+
+def _honest_values(model: Any, fitted: bool, question: Question, source: str) -> Array:
+    """(n, ...) what the model's ``_method`` gives for rows that it has not learned from."""
+    costly, method, n = question.costly, _method(model), len(question.numbers)
+    bagged = getattr(model, "oob_decision_function_", getattr(model, "honest_proba_", None))
+    has_bags = bagged is not None and len(bagged) == n and np.isfinite(bagged).all()
+    if source == "oob" and not has_bags:
+        raise ValueError(
+            f"costly_proba='oob', but {_name(model)} has no out-of-bag chances for these {n} rows; fit it with "
+            "oob_score=True and more trees, or use costly_proba='crossval'"
+        )
+    if source in ("auto", "oob") and bagged is not None and has_bags and method == "predict_proba":
+        return _by_class(bagged, model, question.classes)
+    frozen = fitted and clone(costly) is costly  # scikit-learn's FrozenEstimator
+    if source == "insample" or (source == "auto" and frozen):
+        return _values(model, method, question.rows, question.classes)
+    return _by_folds(costly, method, question)
+
+
+def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
+    """(n, C) chances, or (n, m) numbers from which chances can be learned."""
+    if method == "predict":
+        return np.asarray(np.asarray(model.predict(X))[:, None] == classes, dtype=np.float64)
+    given = np.asarray(getattr(model, method)(X), dtype=np.float64)
+    if method == "predict_proba":
+        return _by_class(given, model, classes)
+    return given[:, None] if given.ndim == 1 else given
+
+
+def _by_folds(costly: Any, method: str, question: Question) -> Array:
+    numbers = question.class_numbers
+    fewest = int(np.bincount(numbers).min())
+    seed = question.random.randint(2**31)
+    splitter = StratifiedKFold if fewest >= 2 else KFold
+    n_folds = max(2, min(question.folds, fewest if fewest >= 2 else len(numbers)))
+    folds = list(splitter(n_folds, shuffle=True, random_state=seed).split(numbers, numbers))
+    seeds = [np.random.RandomState(question.random.randint(2**31)) for _ in folds]
+
+    def judged(train: NDArray[np.intp], test: NDArray[np.intp], random: np.random.RandomState) -> Array:
+        model = _fit(_seeded(costly, random), question, train)
+        return _values(model, method, take_rows(_as_rows(question.rows), test), question.classes)
+
+    done = Parallel(n_jobs=question.n_jobs, prefer="threads")(
+        delayed(judged)(train, test, random) for (train, test), random in zip(folds, seeds, strict=True)
+    )
+    out = np.empty((len(numbers), max(part.shape[1] for part in done)))
+    for (_, test), part in zip(folds, done, strict=True):
+        if part.shape[1] != out.shape[1]:
+            raise ValueError(
+                f"y has too few rows of some class to train {_name(costly)} by folds; give costly_proba='insample'"
+            )
+        out[test] = part
+    return out
+
+
+def _seeded(costly: Any, random: np.random.RandomState) -> Any:
+    """A clone that draws from ``random`` where it was left to chance."""
+    model = clone(costly)
+    if "random_state" in model.get_params(deep=False) and model.random_state is None:
+        model.set_params(random_state=random.randint(2**31))
+    return model
+
+
+def _fit(model: Any, question: Question, rows: NDArray[np.intp] | None) -> Any:
+    X, y, weight = _as_rows(question.rows), question.y, question.weight
+    if rows is not None:
+        X, y, weight = take_rows(X, rows), y[rows], None if weight is None else weight[rows]
+    if weight is not None and has_fit_parameter(model, "sample_weight"):
+        return model.fit(X, y, sample_weight=weight)
+    return model.fit(X, y)
+
+
+def _as_rows(X: Any) -> Any:
+    return X if hasattr(X, "iloc") else np.asarray(X)
+
+
+@dataclass(frozen=True, eq=False)
+class _Calibrated:
+    """Chances of a model that gives none: a logistic regression on its decision values (Platt) or its votes."""
+
+    model: Any
+    method: str
+    classes: NDArray[Any]
+    regression: LogisticRegression
+
+    @classmethod
+    def fit(cls, model: Any, method: str, values: Array, question: Question) -> _Calibrated:
+        regression = LogisticRegression(C=1.0, max_iter=1000)
+        regression.fit(values, question.class_numbers, sample_weight=question.weight)
+        return cls(model, method, question.classes, regression)
+
+    def chances(self, values: Array) -> Array:
+        return np.asarray(self.regression.predict_proba(values))
+
+    def __call__(self, X: Any) -> Array:
+        return self.chances(_values(self.model, self.method, X, self.classes))
+
+
+# ---------------------------------------------------------------------- trees go into the plan themselves
+
+
+def _as_trees(model: Any, question: Question) -> Imported | None:
+    """The model's trees where it has some that read the plan's numbers as they are."""
+    if question.columns.categories:
+        return None
+    imported = _own_trees(model, question)
+    if imported is None:
+        try:
+            imported = import_trees(model)
+        except (TypeError, ValueError):
+            return None
+    known = imported.classes
+    links = ("logistic" if question.classes.size == 2 else "softmax", "probability")
+    same = known is not None and np.array_equal(known, question.classes)
+    return imported if same and imported.link in links and imported.columns.are_plain else None
+
+
+def _own_trees(model: Any, question: Question) -> Imported | None:
+    """The trees of one of this library's own models, where its plan is nothing but one block of them."""
+    plan = getattr(model, "plan_", None)
+    if plan is None or len(plan.blocks) != 1 or not isinstance(plan.blocks[0], TreeBlock):
+        return None
+    if plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops:
+        return None
+    if plan.limit < np.inf or getattr(model, "budget", None) is not None:
+        return None
+    fields: dict[str, Any] = dict(plan.blocks[0].forest.arrays())
+    del fields["shift"]
+    return Imported(
+        TreeArrays(**fields),
+        plan.base,
+        plan.combine,
+        plan.link,
+        np.asarray(model.classes_),
+        None,
+        Columns(plan.n_features),
+        _name(model),
+    )
+
+
+def _embedded(trees: Imported, values: Array, model: Any, question: Question) -> Costly:
+    """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
+
+    Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,
+    which leaves every prediction as it is.
+    """
+    columns: Sequence[int] | None = None if question.read is None else question.read.tolist()
+    stage = as_replacing_stage(trees, columns, question.numbers.shape[1], None)
+    if trees.link != "probability":
+        return Costly(TreeBlock(stage), scores_of_chances(values), model)
+    votes = values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
+    slope = _slope(votes, question)
+    value = stage.value
+    if values.shape[1] == 2:
+        value = value[:, 1:] - value[:, :1]
+        stage = replace(stage, n_outputs=1)
+    return Costly(TreeBlock(replace(stage, value=np.ascontiguousarray(slope * value))), slope * votes, model)
+
+
+def _slope(votes: Array, question: Question) -> float:
+    """The factor of votes with the least log-loss."""
+    from scipy.optimize import minimize_scalar
+
+    from anytime.losses import training_loss
+
+    loss = training_loss("logistic" if votes.shape[1] == 1 else "multinomial")
+    numbers = question.class_numbers
+    found = minimize_scalar(
+        lambda log: loss(np.exp(log) * votes, numbers, question.weight), bounds=(-3.0, 6.0), method="bounded"
+    )
+    return float(np.exp(found.x))

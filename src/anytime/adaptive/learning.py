@@ -1,0 +1,406 @@
+"""How an adaptive classifier is trained: reading the rows, asking the costly model, trying settings, choosing one."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
+
+from anytime.adaptive.boosted import BoostedPairLearner
+from anytime.adaptive.choosing import Bench, Point, best_point
+from anytime.adaptive.costly import Costly, Question, read_costly
+from anytime.adaptive.least_squares import LogOdds
+from anytime.adaptive.linear import LinearPairLearner
+from anytime.adaptive.routing import (
+    Alternation,
+    Divergence,
+    KullbackLeibler,
+    Learned,
+    PairLearner,
+    alternate,
+    best_of,
+)
+from anytime.adaptive.stages import Chain, Exit, bills
+from anytime.boosting.boosted import BoostedModel
+from anytime.boosting.gradient_boosting import GradientBoostingClassifier
+from anytime.boosting.learners import Table
+from anytime.costs import BoundCosts
+from anytime.losses import LINKS, Loss, training_loss
+from anytime.plan import Array, Plan
+from anytime.trees.clock import Clock
+from anytime.trees.rows import checked_weights, split_rows, take_rows
+
+__all__ = ["AdaptiveModel", "Trial"]
+
+_GAMMAS = tuple(np.geomspace(0.01, 10.0, 6))  # in units of the entropy of the classes per price of everything
+_FRACTIONS = (0.1, 0.3, 0.6)
+_GAMMA, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting that was tried, and what it came to on held-out rows.
+
+    Attributes
+    ----------
+    gamma, fraction : float
+    objective : float
+        On training rows.
+    point : Point or None
+        The best threshold within the budget; None where there is none, or nothing is held out.
+    """
+
+    gamma: float
+    fraction: float
+    objective: float
+    point: Point | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """All that learning needs to know."""
+
+    table: Table
+    y: NDArray[np.intp]
+    weight: Array | None
+    costly_loss: Array
+    costly: Costly
+    loss: Loss
+    base: Array
+    costs: BoundCosts
+    bench: Bench | None
+    random: np.random.RandomState
+    clock: Clock
+
+    @cached_property
+    def unit(self) -> float:
+        """The entropy of the classes per price of everything: a gamma at which all features are worth nothing."""
+        entropy = self.loss(np.tile(self.base, (len(self.y), 1)), self.y, self.weight)
+        total = self.costs.costs.total
+        return entropy / total if total > 0 else 1.0
+
+
+_HeldOut = tuple[
+    Array, NDArray[np.intp], Array | None, Array
+]  # rows, classes, weights, the costly model's scores
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    trial: Trial
+    chain: Chain
+    alternation: Alternation
+
+
+class AdaptiveModel(BoostedModel):
+    """What training needs; the constructor and what a user sees are in :class:`AdaptiveClassifier`."""
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        chances: ArrayLike | None,
+        X_val: Any,
+        y_val: Any,
+    ) -> None:
+        question, chances = self._question(X, y, sample_weight, chances)
+        costly = read_costly(question, self.costly_proba, chances)
+        task = self._task(question, costly, X_val, y_val)
+        chosen = self._choose(task)
+        trial, point = chosen.trial, chosen.trial.point
+        self.costly_ = costly.model
+        self.gamma_, self.costly_fraction_ = trial.gamma, trial.fraction
+        self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
+        self.threshold_ = 0.0 if task.bench is None else None if point is None else point.threshold
+        self.sent_ = None if point is None else point.sent
+        self.n_iter_ = len(self.trace_) - 1
+        self.plan_ = self._finished(chosen, task)
+        self.honest_proba_ = self._honest_proba(question.numbers, costly.scores)
+
+    def _honest_proba(self, X: Array, costly_scores: Array) -> Array:
+        plan = self.plan_
+        scores = np.tile(plan.base, (len(X), 1))
+        chain = Chain.of(plan)
+        if chain is not None and self.threshold_ == -np.inf:
+            scores = costly_scores
+        elif chain is not None and not chain.exits:
+            scores = chain.last.outputs(0, X)
+        elif chain is not None:
+            first = chain.exits[0]
+            on = first.score(X) > 0
+            scores = np.where(on[:, None], costly_scores, first.cheap.outputs(0, X))
+        return LINKS[plan.link].transform(scores)
+
+    def _choose(self, task: _Task) -> _Candidate:
+        """Try the settings; the best within the budget."""
+        self.trials_: list[Trial] = []
+        best: _Candidate | None = None
+        settings = self._settings(task)
+        starts: dict[float, tuple[PairLearner, Learned]] = {}
+        for number, (gamma, fraction) in enumerate(settings):
+            if best is not None and task.clock.over:
+                break
+            task.clock.tell(
+                f"setting {number + 1} of {len(settings)}: gamma {gamma:.4g}, fraction {fraction:g}"
+            )
+            try:
+                if gamma not in starts:
+                    learner = self._learner(gamma, task)
+                    starts[gamma] = learner, learner.start(None)
+                candidate = self._try(*starts[gamma], gamma, fraction, task)
+            except KeyboardInterrupt:
+                if best is None:
+                    raise
+                warnings.warn(f"interrupted: {number} of {len(settings)} settings were tried", stacklevel=4)
+                break
+            self.trials_.append(candidate.trial)
+            if best is None or _rank(candidate) < _rank(best):
+                best = candidate
+        assert best is not None
+        alone = self._costly_alone(task, best)
+        if alone is not None and _rank(alone) < _rank(best):
+            best = alone
+        return best
+
+    def _settings(self, task: _Task) -> list[tuple[float, float]]:
+        """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
+        search = self.budget is not None and task.bench is not None
+        gammas = [_GAMMA * task.unit] if not search else [task.unit * factor for factor in reversed(_GAMMAS)]
+        fractions = list(_FRACTIONS) if search else [_FRACTION]
+        gammas = gammas if self.gamma is None else [float(self.gamma)]
+        fractions = fractions if self.costly_fraction is None else [float(self.costly_fraction)]
+        return [(gamma, fraction) for gamma in gammas for fraction in fractions]
+
+    def _try(
+        self, learner: PairLearner, start: Learned, gamma: float, fraction: float, task: _Task
+    ) -> _Candidate:
+        starts = [start, *(learner.start(task.random) for _ in range(self._starts - 1))]
+        done = best_of(
+            [
+                alternate(
+                    learner,
+                    self._divergence(),
+                    task.costly_loss,
+                    fraction,
+                    weight=task.weight,
+                    start=begin,
+                    max_iter=self._turns,
+                    tol=self.tol,
+                    over=lambda: task.clock.over,
+                )
+                for begin in starts
+            ]
+        )
+        gate, cheap = done.learned.blocks()
+        costly = task.costly
+        chain = Chain(
+            [Exit(cheap, gate, 0.0, self.cheap_cost), *costly.exits],
+            costly.block,
+            costly.cost or self.costly_cost,
+            self.answer_first,
+        )
+        point = None
+        if task.bench is not None:
+            budget = np.inf if self.budget is None else self.budget
+            # a gate is told by the budget, or by the user, how many it may send
+            most = fraction if self.budget is None or self.costly_fraction is not None else 1.0
+            point = best_point(task.bench.points(chain), budget, most)
+        return _Candidate(Trial(gamma, fraction, done.terms.total, point), chain, done)
+
+    def _costly_alone(self, task: _Task, best: _Candidate) -> _Candidate | None:
+        """The costly model for all rows, where it is within the budget."""
+        if task.bench is None or self.budget is None or self.costly_fraction is not None:
+            return None
+        point = task.bench.costly_alone(best.chain)
+        return replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.budget else None
+
+    def _finished(self, best: _Candidate, task: _Task) -> Plan:
+        """The plan of the chosen chain at its threshold, with what it costs."""
+        point, chain = best.trial.point, best.chain
+        if task.bench is None:
+            silent = chain.without_asking.plan(task.costs, task.base, task.loss.link)
+            expected = np.average(bills(silent, task.table.X), axis=1, weights=task.weight)
+            return replace(chain.plan(task.costs, task.base, task.loss.link), expected_costs=expected)
+        if point is None:
+            warnings.warn(
+                f"no cheap model that was tried costs at most {self.budget:g} on average: the model always gives the same "
+                "answer; raise gamma or the budget",
+                stacklevel=4,
+            )
+            empty = chain.plan(task.costs, task.base, task.loss.link).head(0)
+            return replace(empty, expected_costs=np.empty(0))
+        if point.threshold is None:
+            return task.bench.judged(chain.cheap_alone, ends_costly=False)
+        chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold)
+        return task.bench.judged(chain, ends_costly=True)
+
+    # ------------------------------------------------------------------ learners
+
+    @property
+    def _turns(self) -> int:
+        if self.max_iter is not None:
+            return int(self.max_iter)
+        return 5 if self.cheap == "boost" else 50
+
+    @property
+    def _starts(self) -> int:
+        if self.n_init is not None:
+            return int(self.n_init)
+        return 1 if self.cheap == "boost" else 4
+
+    def _divergence(self) -> Divergence:
+        return LogOdds() if self.cheap == "lstsq" else KullbackLeibler()
+
+    def _learner(self, gamma: float, task: _Task) -> PairLearner:
+        if self.cheap != "boost":
+            return LinearPairLearner(
+                task.table.X,
+                task.y,
+                task.costs,
+                n_classes=len(self.classes_),
+                gamma=gamma,
+                divergence=self._divergence(),
+                weight=task.weight,
+            )
+        return BoostedPairLearner(
+            task.table,
+            task.y,
+            task.costs,
+            n_classes=len(self.classes_),
+            gamma=gamma,
+            divergence=self._divergence(),
+            weight=task.weight,
+            n_trees=self.n_trees,
+            learning_rate=self.learning_rate,
+            max_depth=self.max_depth,
+            min_rows=self.min_rows,
+            l2=self.l2,
+            n_threads=self._threads(),
+        )
+
+    # ------------------------------------------------------------------ reading the data
+
+    def _question(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, chances: ArrayLike | None
+    ) -> tuple[Question, ArrayLike | None]:
+        """The rows, and the costly model's chances where they are given; rows of no weight left out of both."""
+        numbers, y = self._read_rows(X, y)
+        if not self.__sklearn_tags__().input_tags.allow_nan:
+            self.columns_ = replace(self.columns_, ensure_all_finite=True)
+            self.columns_.check_finite(numbers)
+        if self.cheap != "boost" and self.columns_.categories:
+            raise ValueError(
+                f"cheap={self.cheap!r} reads numbers, but X has columns of categories; encode them, or use cheap='boost'"
+            )
+        labels = self._checked_targets(y)
+        check_consistent_length(numbers, labels, chances)
+        weight = None if sample_weight is None else checked_weights(sample_weight, numbers)
+        rows = X if hasattr(X, "iloc") else numbers
+        costly = self.costly
+        if weight is not None and not weight.all():
+            present = np.flatnonzero(weight)
+            rows, numbers, labels, weight = (
+                take_rows(rows, present),
+                numbers[present],
+                labels[present],
+                weight[present],
+            )
+            chances = None if chances is None else np.asarray(chances)[present]
+            if not hasattr(costly, "predict") and not callable(costly) and costly is not None:
+                costly = np.asarray(costly)[present]
+        self._targets(labels)  # notes the classes
+        if costly is None:
+            costly = GradientBoostingClassifier(
+                categorical_features=self.categorical_features, n_jobs=self.n_jobs
+            )
+        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+        question = Question(
+            costly=costly,
+            X=rows,
+            numbers=numbers,
+            y=labels,
+            classes=self.classes_,
+            weight=weight,
+            columns=self.columns_,
+            names=names,
+            read=self._read_positions(names),
+            folds=self.n_folds,
+            random=check_random_state(self.random_state),
+            n_jobs=self.n_jobs,
+        )
+        return question, chances
+
+    def _read_positions(self, names: list[str] | None) -> NDArray[np.int32] | None:
+        """Where the columns stand that the costly model takes."""
+        if self.costly_columns is None:
+            return None
+        found = []
+        for column in np.asarray(self.costly_columns, dtype=object).tolist():
+            if isinstance(column, str) and column not in (names or []):
+                raise ValueError(f"costly_columns names {column!r}, which X does not have")
+            j = (names or []).index(column) if isinstance(column, str) else int(column)
+            if not 0 <= j < self.n_features_in_:
+                raise ValueError(f"costly_columns names column {j}, but X has {self.n_features_in_} columns")
+            found.append(j)
+        return np.array(found, dtype=np.int32)
+
+    def _task(self, question: Question, costly: Costly, X_val: Any, y_val: Any) -> _Task:
+        X, weight = question.numbers, question.weight
+        y = question.class_numbers
+        loss = training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
+        n_outputs = LINKS[loss.link].n_outputs(len(self.classes_))
+        train, held = split_rows(X, y, self.validation_fraction if X_val is None else None, question.random)
+        if held.size < 2:  # nothing can be decided on so few
+            train, held = np.arange(len(X)), held[:0]
+        part = None if weight is None else weight[train]
+        costs, base = self._bound_costs(), loss.base(y[train], n_outputs, sample_weight=part)
+        rows: _HeldOut | None = None
+        if X_val is not None:
+            rows = self._validation_rows(X_val, y_val, costly)
+        elif held.size:
+            rows = X[held], y[held], None if weight is None else weight[held], costly.scores[held]
+        table = Table(
+            X[train],
+            categorical=sorted(self.columns_.categories),
+            max_bins=self.max_bins,
+            n_threads=self._threads(),
+        )
+        return _Task(
+            table=table,
+            y=y[train],
+            weight=part,
+            costly_loss=loss.per_row(costly.scores[train], y[train]),
+            costly=costly,
+            loss=loss,
+            base=base,
+            costs=costs,
+            bench=None if rows is None else Bench(*rows, costs, base, loss.link),
+            random=question.random,
+            clock=Clock(self.time_budget, int(self.verbose)),
+        )
+
+    def _validation_rows(self, X_val: Any, y_val: Any, costly: Costly) -> _HeldOut:
+        """As the first fields of a bench."""
+        X = self._matrix(X_val)
+        labels = self._checked_targets(y_val)
+        check_consistent_length(X, labels)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X_val has {X.shape[1]} columns, but X has {self.n_features_in_}")
+        if not np.isin(labels, self.classes_).all():
+            raise ValueError("y_val has classes that y does not have")
+        return X, np.searchsorted(self.classes_, labels), None, costly.ask(X)
+
+
+def _rank(candidate: _Candidate) -> tuple[float, float, float]:
+    """Better ones first: by held-out accuracy, then cost; where nothing is held out, by the objective."""
+    point = candidate.trial.point
+    if point is None:
+        return 0.0, np.inf, candidate.trial.objective
+    return -point.accuracy, point.cost, candidate.trial.objective

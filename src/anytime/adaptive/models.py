@@ -1,0 +1,326 @@
+"""``AdaptiveClassifier``: a cheap model and a gate that know when a costly model is worth it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from anytime.adaptive.blocks import CostlyBlock
+from anytime.adaptive.costly import SOURCES, attached
+from anytime.adaptive.learning import AdaptiveModel
+from anytime.adaptive.stages import Chain
+from anytime.boosting.boosted import BoostedModel, positive_integer
+from anytime.engine import Run
+from anytime.estimator import ClassifierFace
+from anytime.losses import LINKS
+from anytime.plan import Array
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["AdaptiveClassifier"]
+
+
+class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
+    """A cheap model and a gate in front of a costly model, so that only rows that need it pay for it.
+
+    The gate and the cheap model are learned together, on as few features as they can share. Every row has the cheap answer
+    first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``budget`` the model tries several
+    prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget. ADAPT-GBRT,
+    ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5, seed 001; Nan and Saligrama,
+    *Adaptive Classification for Prediction Under a Budget*, NIPS 2017.
+
+    Parameters
+    ----------
+    costly : estimator, callable, (n, C) chances or None, default=None
+        The costly model. A fitted estimator is used as it is, another one is fitted on all rows. Chances of the classes for the
+        rows of ``fit`` are enough to learn; ``attach`` gives the model itself later. A callable goes from rows to chances. A
+        fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient boosting on all columns. Note
+        that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
+    cheap : {"boost", "linear", "lstsq"}, default="boost"
+        What gate and cheap model are: boosted trees, linear models, or linear models whose gate is a least-squares fit.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        What the average row may pay: ``gamma`` and ``costly_fraction``, where not given, are chosen for it.
+    costly_fraction : float, default=None
+        The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
+    gamma : float, default=None
+        Mean loss that a unit of cost must save for gate and cheap model to buy a feature. None: chosen for the budget, else a
+        tenth of the entropy of the classes per price of all features.
+    costly_proba : {"auto", "oob", "crossval", "insample"}, default="auto"
+        Where the costly model's chances of the training rows come from. "oob": from a forest's trees that have not seen the row.
+        "crossval": from clones fitted on folds. "insample": from the model as it is, right if it was trained on other rows.
+        "auto": the first of these that there is; the last only for what cannot be trained.
+    costly_columns : list of str or int, default=None
+        Columns that the costly model takes. None: all.
+    costly_cost, cheap_cost : float, default=0.0
+        Of evaluating the costly model, and gate and cheap model together, features apart.
+    answer_first : bool, default=True
+        Whether a row has the cheap answer before its gate is asked. False: the gate comes first, and rows that it sends on do not
+        pay for what only the cheap model reads; they have no answer until the costly model has one.
+    n_init : int, default=None
+        Starts, all but the first random; the one with the least objective is kept. None: 1 for trees, 4 for linear models, which
+        often end in a local minimum.
+    max_iter : int, default=None
+        Turns of learning and routing. None: 5 for trees, 50 for linear models.
+    tol : float, default=1e-4
+        Relative change of the objective at which turns end.
+    n_trees : int, default=100
+        Of gate and cheap model each, with several classes that many per class.
+    learning_rate : float, default=0.1
+    max_depth : int or None, default=4
+    min_rows : int, default=20
+        In a leaf.
+    l2 : float, default=0.0
+        Added to the curvature of a leaf.
+    validation_fraction : float or None, default=0.2
+        Share of the rows that thresholds and settings are chosen on. None: learn from all rows, send rows whose gate is above 0.
+    n_folds : int, default=5
+        Folds for the costly model's chances.
+    max_bins : int, default=255
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        As in :class:`GradientBoostingClassifier`.
+    time_budget : float, default=None
+        Seconds after which no further turn or setting begins. Fitting the costly model is not counted.
+    meter : {"expected", "model", "realised"}, default="expected"
+        How the budget of a prediction is counted: by what the average row pays, by what a row could have to pay at most, or by
+        what each row really pays.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int, default=None
+        Threads. The result does not depend on it.
+    verbose : int, default=0
+        1: tell of every setting. Ctrl-C ends training with the best setting so far.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        A stage for each cheap model, then the costly one; ``plan_.expected_costs`` is what held-out rows pay on average.
+    gamma_, costly_fraction_ : float
+        The setting used.
+    threshold_ : float or None
+        Rows whose gate is above it go to the costly model; None where none goes.
+    sent_ : float
+        Share of held-out rows that do. It may differ from ``costly_fraction_``, which bounds the mean of soft decisions.
+    expected_cost_ : float
+        What held-out rows pay on average.
+    trials_ : list of Trial
+    terms_ : Terms
+        The objective on the training rows.
+    trace_ : list of float
+        The objective after each turn.
+    n_iter_ : int
+        Turns.
+    costly_ : object
+        The fitted costly model; not after loading.
+    honest_proba_ : (n, C)
+        Chances of the rows of ``fit``, from a costly model that has not learned from them.
+    classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from anytime.adaptive import AdaptiveClassifier
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
+    >>> model = AdaptiveClassifier(forest, costs=costs, gamma=0.01, n_trees=20, random_state=0).fit(X, y)
+    >>> bool(model.cost(X).mean() < 0.7 * costs.total), bool(model.score(X, y) > 0.95)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costly": "no_validation",  # read_costly does
+        "cheap": [StrOptions({"boost", "linear", "lstsq"})],
+        "costs": "no_validation",
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "costly_proba": [StrOptions(set(SOURCES))],
+        "costly_columns": ["array-like", None],
+        "costly_cost": [Interval(Real, 0, None, closed="left")],
+        "cheap_cost": [Interval(Real, 0, None, closed="left")],
+        "answer_first": ["boolean"],
+        "n_init": [positive_integer, None],
+        "max_iter": [positive_integer, None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_trees": [positive_integer],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+        **{
+            name: BoostedModel._parameter_constraints[name]
+            for name in (
+                *("learning_rate", "max_depth", "min_rows", "l2", "validation_fraction", "max_bins"),
+                *("categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
+            )
+        },
+        "meter": [StrOptions({"expected", "model", "realised"})],
+    }
+
+    def __init__(
+        self,
+        costly: Any = None,
+        *,
+        cheap: Literal["boost", "linear", "lstsq"] = "boost",
+        costs: Any = None,
+        budget: float | None = None,
+        costly_fraction: float | None = None,
+        gamma: float | None = None,
+        costly_proba: str = "auto",
+        costly_columns: Any = None,
+        costly_cost: float = 0.0,
+        cheap_cost: float = 0.0,
+        answer_first: bool = True,
+        n_init: int | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        max_depth: int | None = 4,
+        min_rows: int = 20,
+        l2: float = 0.0,
+        validation_fraction: float | None = 0.2,
+        n_folds: int = 5,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "expected",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costly = costly
+        self.cheap = cheap
+        self.costs = costs
+        self.budget = budget
+        self.costly_fraction = costly_fraction
+        self.gamma = gamma
+        self.costly_proba = costly_proba
+        self.costly_columns = costly_columns
+        self.costly_cost = costly_cost
+        self.cheap_cost = cheap_cost
+        self.answer_first = answer_first
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_rows = min_rows
+        self.l2 = l2
+        self.validation_fraction = validation_fraction
+        self.n_folds = n_folds
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.time_budget = time_budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        costly_chances: ArrayLike | None = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:
+        """Learn from rows. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Numbers, NaN where one is missing; columns of a table may be categories.
+        y : (n,)
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+        costly_chances : (n, C), default=None
+            What the costly model says of the rows, where that is known; better not from a model that has learned from them.
+        X_val, y_val : (m, d) and (m,), default=None
+            Rows on which settings are chosen, none of which the costly model has learned from. None: a share of ``X``, as
+            ``validation_fraction`` says.
+        """
+        self._validate_params()
+        if (X_val is None) != (y_val is None):
+            raise ValueError("give X_val and y_val together: validation rows and their truth")
+        trained = copy.copy(self)
+        trained._train(X, y, sample_weight, costly_chances, X_val, y_val)
+        self.__dict__ = trained.__dict__
+        return self
+
+    # ------------------------------------------------------------------ what the gate does
+
+    def gate_score(self, X: Any) -> Array:
+        """(n,) Above 0: the row goes on to the costly model. Of several gates the one that is asked first."""
+        rows, chain = self._checked(X), self._chain()
+        if chain is None or not chain.exits:
+            return np.full(len(rows), np.inf if self.threshold_ == -np.inf else -np.inf)
+        return chain.exits[0].score(rows)
+
+    def sent(self, X: Any) -> NDArray[np.bool_]:
+        """(n,) Whether each row goes on to the costly model."""
+        return self.gate_score(X) > 0
+
+    def soft_proba(self, X: Any) -> Array:
+        """(n, C) The mixture ``sigma(g) p0 + sigma(-g) p1`` that training bounds; both models are asked about all rows."""
+        rows, chain = self._checked(X), self._chain()
+        if chain is None or not chain.exits:
+            return np.asarray(self.predict_proba(X))
+        first, link = chain.exits[0], LINKS[self.plan_.link]
+        share = expit(first.gate.outputs(0, rows))
+        run = Run(chain.costly_alone.plan(self.plan_.costs, self.plan_.base, link.name), rows)
+        run.advance()
+        cheap, costly = link.transform(first.cheap.outputs(0, rows)), link.transform(run.scores())
+        return np.asarray(share * costly + (1.0 - share) * cheap)
+
+    def attach(self, costly: Any) -> Self:
+        """Give the costly model that is missing: after learning from its chances alone, or after loading from a file.
+
+        Parameters
+        ----------
+        costly : estimator with ``predict_proba``, or callable from rows to chances
+            It has to say of the probe rows that the model remembers what the costly model said in training.
+        """
+        check_is_fitted(self, "plan_")
+        blocks = list(self.plan_.blocks)
+        if not any(isinstance(block, CostlyBlock) for block in blocks):
+            raise ValueError("this model has no costly model outside its plan: there is nothing to attach")
+        for b, block in enumerate(self.plan_.blocks):
+            if isinstance(block, CostlyBlock):
+                blocks[b] = attached(block, costly, self)
+        self.plan_ = replace(self.plan_, blocks=blocks)
+        self.costly_ = costly
+        return self
+
+    def _chain(self) -> Chain | None:
+        check_is_fitted(self, "plan_")
+        return Chain.of(self.plan_)
+
+    @property
+    def expected_cost_(self) -> float:
+        """What the average held-out row pays."""
+        costs = self._plan.expected_costs
+        return float(costs[-1]) if costs is not None and costs.size else 0.0
+
+    def _default_budget(self) -> float | None:
+        """The constructor's budget is what the model was trained for: all of it is within that budget."""
+        return None
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.costly, "__sklearn_tags__"):
+            tags.input_tags.allow_nan = self.costly.__sklearn_tags__().input_tags.allow_nan
+        return tags

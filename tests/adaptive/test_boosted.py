@@ -1,0 +1,157 @@
+"""Gate and cheap model as trees (adaptive_approximation 6, 7)."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_classification
+
+import anytime as at
+from anytime.adaptive.boosted import BoostedPairLearner
+from anytime.adaptive.routing import KullbackLeibler, alternate
+from anytime.boosting.derivatives import derivatives
+from anytime.boosting.learners import Table
+from anytime.boosting.objective import Objective
+from anytime.losses import training_loss
+from tests.reference.routing import smooth_part
+
+
+def problem(n_classes=2, n=600, seed=0):
+    X, y = make_classification(
+        n,
+        8,
+        n_informative=6,
+        n_redundant=0,
+        n_classes=n_classes,
+        n_clusters_per_class=1,
+        flip_y=0.1,
+        random_state=seed,
+    )
+    costs = at.FeatureCosts([1, 2, 3, 1, 2, 3, 1, 2])
+    return X, y, costs
+
+
+def losses_of_costly(y, seed=0, right=0.95):
+    hit = np.random.default_rng(seed).random(len(y)) < right
+    return -np.log(np.where(hit, right, 1 - right))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes):
+    """Section 6, special case (line 1250): P_full = 0."""
+    X, y, costs = problem(n_classes)
+    gamma = 0.01
+    learner = BoostedPairLearner(
+        Table(X), y, costs.bind(8), gamma=gamma, n_trees=15, max_depth=4, min_rows=10
+    )
+    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.0, max_iter=2)
+    cheap, gate = done.learned.trees
+    miser = at.GradientBoostingClassifier(
+        costs, n_stages=15, max_leaves=None, max_depth=4, min_rows=10, penalty=gamma * len(y)
+    ).fit(X, y)
+    mine, theirs = (
+        at.trees.block.TreeBlock(cheap.trees()).forest.arrays(),
+        miser.plan_.blocks[0].forest.arrays(),
+    )
+    for name in ("tree_start", "feature", "threshold", "left", "right", "value", "tree_output"):
+        assert_array_equal(mine[name], theirs[name], err_msg=name)
+    assert_array_equal(done.learned.bases[0], miser.plan_.base)
+    assert not gate.rounds  # a constant, which buys nothing
+    assert (done.learned.gate < 0).all()
+    assert 0 < done.learned.bought.sum() < 8  # prices mattered
+
+
+def test_with_somebody_sent_on_it_is_not():
+    X, y, costs = problem()
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.01, n_trees=15, min_rows=10)
+    hard = losses_of_costly(y)
+    none, some = (alternate(learner, KullbackLeibler(), hard, p, max_iter=2) for p in (0.0, 0.4))
+    assert some.learned.trees[1].rounds
+    assert np.abs(some.learned.trees[0].scores - none.learned.trees[0].scores).max() > 0.01
+
+
+def test_the_trees_of_gate_and_cheap_model_follow_the_residuals():
+    """(5.1), (5.2): what Boosting is given is the derivative of the smooth part, soft labels included."""
+    _, y, _ = problem()
+    random = np.random.default_rng(1)
+    f, g, q = random.normal(size=len(y)), random.normal(size=len(y)), random.random(len(y))
+    _, in_cheap, in_gate = smooth_part(f, g, q, 2 * y - 1)
+    loss = training_loss("logistic")
+    assert_allclose(
+        derivatives(Objective(loss, y, 1 - q), f[:, None])[0][:, 0], in_cheap, rtol=1e-5, atol=1e-7
+    )
+    assert_allclose(derivatives(Objective(loss, q), g[:, None])[0][:, 0], in_gate, rtol=1e-5, atol=1e-6)
+
+
+def test_what_one_of_the_two_buys_is_free_for_both():
+    X, y, costs = problem()
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.02, n_trees=20, min_rows=10)
+    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.4, max_iter=3)
+    cheap, gate = done.learned.trees
+    assert cheap.bought is gate.bought
+    gate_block, cheap_block = done.learned.blocks()
+    used = np.union1d(gate_block.columns(0), cheap_block.columns(0))
+    assert_array_equal(np.flatnonzero(done.learned.bought), used)
+    assert done.learned.penalty == pytest.approx(0.02 * np.array([1, 2, 3, 1, 2, 3, 1, 2])[used].sum())
+
+
+def test_requirements_are_bought_with_a_feature():
+    X, y, _ = problem()
+    names = [f"x{j}" for j in range(8)]
+    costs = at.FeatureCosts(
+        groups={"draw": [], **{name: [j] for j, name in enumerate(names)}},
+        prices={"draw": 1.0, **dict.fromkeys(names, 1.0)},
+        requires={name: ["draw"] for name in names},
+    )
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.01, n_trees=5)
+    pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
+    assert pair.bought[0]
+    assert pair.penalty == pytest.approx(0.01 * pair.bought.sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_blocks_give_the_scores_of_training(n_classes):
+    X, y, costs = problem(n_classes)
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.002, n_trees=10)
+    pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
+    gate, cheap = pair.blocks()
+    assert_allclose(gate.outputs(0, X)[:, 0], pair.gate, atol=1e-9)
+    loss = training_loss("logistic" if n_classes == 2 else "multinomial")
+    assert_allclose(loss.per_row(cheap.outputs(0, X), y), pair.cheap_loss, atol=1e-9)
+
+
+def test_a_prohibitive_price_leaves_constants():
+    X, y, costs = problem()
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=10.0, n_trees=5)
+    pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
+    assert not pair.bought.any()
+    gate, cheap = pair.blocks()
+    assert gate.columns(0).size == cheap.columns(0).size == 0
+    assert_allclose(gate.outputs(0, X)[:, 0], np.log(0.3 / 0.7))
+
+
+def test_the_best_of_all_turns_is_kept():
+    X, y, costs = problem()
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=10)
+    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.3, max_iter=6, tol=0.0)
+    assert done.terms.total == min(done.trace[1:])
+    assert len(done.trace) == 7
+
+
+def test_continuing_keeps_what_was_bought_and_adds_trees():
+    X, y, costs = problem()
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=6, policy="continue")
+    first = learner.learn(np.full(len(y), 0.3), learner.start(None))
+    second = learner.learn(np.full(len(y), 0.3), first)
+    assert (second.bought >= first.bought).all()
+    assert len(second.trees[0].rounds) > len(first.trees[0].rounds)
+    gate, _ = second.blocks()
+    assert_allclose(gate.outputs(0, X)[:, 0], second.gate, atol=1e-9)
+
+
+def test_threads_do_not_change_the_trees():
+    X, y, costs = problem()
+    one, two = (
+        BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=6, n_threads=k) for k in (1, 2)
+    )
+    q = np.random.default_rng(0).random(len(y))
+    assert_array_equal(one.learn(q, one.start(None)).gate, two.learn(q, two.start(None)).gate)
