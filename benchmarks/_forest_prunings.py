@@ -29,9 +29,9 @@ from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.binning import BinnedData
 
-N_PRUNINGS = 30
+N_PRUNINGS = 24
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
-GREEDY_ROWS = 1000  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
+GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
     0.0,
     0.01,

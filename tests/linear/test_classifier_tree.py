@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anytime as at
 from anytime.linear.classifier_tree import LinearTree, LinearTreeBlock, SubmodularTreeClassifier
 from anytime.linear.joint_tree import CostSensitiveTreeClassifier, _PathObjective
+from anytime.testing import check_anytime_estimator
 
 COSTS = at.FeatureCosts(
     {"draw": 2.0, "a": 1.0, "b": 3.0, "c": 0.5, "free": 0.0},
@@ -191,6 +192,19 @@ def test_a_higher_penalty_costs_less():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SubmodularTreeClassifier(),
+        SubmodularTreeClassifier([1, 2, 0, 4, 0.1, 3], meter="realised", budget=5.0),
+        CostSensitiveTreeClassifier(n_rounds=3),
+    ],
+    ids=["ASTC", "ASTC, realised", "CSTC"],
+)
+def test_anytime_checks(model):
+    check_anytime_estimator(model)
 
 
 @pytest.mark.parametrize("meter", ["model", "realised"])
