@@ -18,6 +18,26 @@ int64_t most_slot_values(const Bins& bins) noexcept {
   return most;
 }
 
+// Few numbers, often: not worth a call.
+void clear_few(double* numbers, int32_t n) noexcept {
+  switch (n) {
+    default:
+      std::fill(numbers + 4, numbers + n, 0.0);
+      [[fallthrough]];
+    case 4:
+      numbers[3] = 0.0;
+      [[fallthrough]];
+    case 3:
+      numbers[2] = 0.0;
+      [[fallthrough]];
+    case 2:
+      numbers[1] = 0.0;
+      [[fallthrough]];
+    case 1:
+      numbers[0] = 0.0;
+  }
+}
+
 }  // namespace
 
 SlotSums::SlotSums(int64_t most_values, int32_t most_width, bool counting)
@@ -67,7 +87,7 @@ void SlotSums::add(const Value* values, const NodeRows& node) noexcept {
 
 void SlotSums::clear() noexcept {
   each(0, n_values_, [this](int32_t value) {
-    std::fill_n(sums_.data() + static_cast<size_t>(value) * static_cast<size_t>(width_), width_, 0.0);
+    clear_few(sums_.data() + static_cast<size_t>(value) * static_cast<size_t>(width_), width_);
     if (counting_) counts_[static_cast<size_t>(value)] = 0;
   });
   std::fill_n(seen_.begin(), (n_values_ + 63) / 64, 0);
@@ -89,14 +109,12 @@ TestSearch::TestSearch(const Bins& bins, const ClassGrowOptions& options, std::s
       options_(options),
       counting_(options.min_rows > 1),
       slot_sums_(most_slot_values(bins), width, counting_),
-      left_(static_cast<size_t>(width)),
-      spare_(static_cast<size_t>(width)) {
+      rest_(static_cast<size_t>(width)),
+      sides_(static_cast<size_t>(width) * 4) {
   size_t most = 2;
   for (const int32_t column : columns)
     most = std::max(most, static_cast<size_t>(bins.cuts()[column].n_bins()));
-  bin_.resize(most);
-  sums_.resize(most * static_cast<size_t>(width));
-  count_.resize(most);
+  entries_.resize(most);
 }
 
 void TestSearch::begin(const NodeRows& node, RandomStream& random) noexcept {
@@ -106,25 +124,23 @@ void TestSearch::begin(const NodeRows& node, RandomStream& random) noexcept {
   best_.proposal.column = -1;
   best_.risk = std::numeric_limits<double>::infinity();
   best_.drop = 0.0;
-  proposals_.clear();
+  waiting_.clear();
   statistics_.clear();
 }
 
 bool TestSearch::consider(int32_t column, const SlotValues& values, double price) {
   collect(column, values);
   if (n_ < 2) return false;
-  const Proposal proposal{.column = column, .price = price};
   if (options_.multiway)
-    propose_all(proposal);
-  else if (bins_.cuts()[column].categorical)
-    propose_sets(proposal);
+    wait_for_all(column, price);
+  else if (options_.impurity.is_custom())
+    wait_for_stumps(column, price);
   else
-    propose_numbers(proposal);
-  if (!options_.impurity.is_custom()) judge();
+    options_.impurity.with([&](const auto& of) { try_stumps(column, price, of); });
   return true;
 }
 
-bool TestSearch::settle() { return !options_.impurity.is_custom() || judge(); }
+bool TestSearch::settle() { return waiting_.empty() || judge(); }
 
 void TestSearch::recall(const SlotValues& values) {
   collect(best_.proposal.column, values);
@@ -141,181 +157,205 @@ void TestSearch::collect(int32_t column, const SlotValues& values) noexcept {
     slot_sums_.build(values, bins_.slot_size(slot_), node_);
   }
   n_ = 0;
-  const auto take = [&](int32_t bin, int32_t value) {
-    add(bin, slot_sums_.sums(value), slot_sums_.count(value));
-  };
-  if (place.first < 0) {
-    slot_sums_.each(0, binned.n_bins(), [&](int32_t value) { take(value, value); });
-  } else {
-    // The common bin has what the others of the column have not.
-    const int32_t last = place.first + binned.n_bins() - 1, common = place.first + binned.common;
-    const auto width = static_cast<size_t>(node_.width);
-    double* rest = spare_.data();
-    std::copy_n(node_.total, width, rest);
-    int64_t count = counting_ ? node_.n_rows : 1, seen = 0;
-    slot_sums_.each(place.first, last, [&](int32_t value) {
-      for (size_t c = 0; c < width; ++c) rest[c] -= slot_sums_.sums(value)[c];
-      if (counting_) count -= slot_sums_.count(value);
-      ++seen;
-    });
-    if (seen > 0) {
-      slot_sums_.each(place.first, common, [&](int32_t value) { take(value - place.first, value); });
-      double weight = rest[0];
-      if (node_.code != nullptr) weight = std::accumulate(rest, rest + width, 0.0);
-      if (weight > 0.0) add(binned.common, rest, count);
-      slot_sums_.each(common, last, [&](int32_t value) { take(value - place.first + 1, value); });
-    }
-  }
-  has_missing_ = n_ > 0 && bin_[static_cast<size_t>(n_ - 1)] == binned.missing();
+  if (place.first < 0)
+    slot_sums_.each(0, binned.n_bins(), [this](int32_t value) { add(value, value); });
+  else
+    collect_shared(column);
+  has_missing_ = n_ > 0 && bin(n_ - 1) == binned.missing();
 }
 
-void TestSearch::add(int32_t bin, const double* sums, int64_t count) noexcept {
-  const auto at = static_cast<size_t>(n_++);
-  bin_[at] = bin;
-  count_[at] = count;
-  std::copy_n(sums, node_.width, sums_.data() + at * static_cast<size_t>(node_.width));
+// A column that shares its slot: the common bin has what the others of the column have not.
+void TestSearch::collect_shared(int32_t column) noexcept {
+  const BinColumn& binned = bins_.cuts()[column];
+  const int32_t first = bins_.place(column).first, common = first + binned.common;
+  const int32_t last = first + binned.n_bins() - 1;
+  const auto width = static_cast<size_t>(node_.width);
+  int64_t count = node_.n_rows, seen = 0;
+  std::copy_n(node_.total, width, rest_.data());
+  slot_sums_.each(first, last, [&](int32_t value) {
+    for (size_t c = 0; c < width; ++c) rest_[c] -= slot_sums_.sums(value)[c];
+    count -= slot_sums_.count(value);
+    ++seen;
+  });
+  if (seen == 0) return;
+  slot_sums_.each(first, common, [&](int32_t value) { add(value - first, value); });
+  if (weight(rest_.data()) > 0.0)
+    entries_[static_cast<size_t>(n_++)] = {.bin = binned.common, .count = count, .sums = rest_.data()};
+  slot_sums_.each(common, last, [&](int32_t value) { add(value - first + 1, value); });
+}
+
+void TestSearch::add(int32_t bin, int32_t value) noexcept {
+  Entry& entry = entries_[static_cast<size_t>(n_++)];
+  entry.bin = bin;
+  entry.count = slot_sums_.count(value);
+  entry.sums = slot_sums_.sums(value);
+}
+
+double TestSearch::weight(const double* sums) const noexcept {
+  return node_.code == nullptr ? sums[0] : std::accumulate(sums, sums + node_.width, 0.0);
 }
 
 // By the share of a class, or for numbers by the mean; equal ones in the order of their bins.
 void TestSearch::sort_entries(int32_t order) noexcept {
-  const auto n = static_cast<size_t>(n_), width = static_cast<size_t>(node_.width);
-  key_.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double* at = sums_.data() + i * width;
-    const double weight = node_.code != nullptr ? std::accumulate(at, at + width, 0.0) : at[0];
-    key_[i] = at[order] / weight;
-  }
-  for (size_t i = 1; i < n; ++i) {  // insertion: few categories, and nothing to allocate
-    const auto before = [&](size_t j) {
-      return key_[j] < key_[j - 1] || (key_[j] == key_[j - 1] && bin_[j] < bin_[j - 1]);
-    };
-    for (size_t j = i; j > 0 && before(j); --j) {
-      std::swap(key_[j], key_[j - 1]);
-      std::swap(bin_[j], bin_[j - 1]);
-      std::swap(count_[j], count_[j - 1]);
-      std::swap_ranges(sums_.begin() + static_cast<int64_t>(j * width),
-                       sums_.begin() + static_cast<int64_t>((j + 1) * width),
-                       sums_.begin() + static_cast<int64_t>((j - 1) * width));
-    }
-  }
+  const auto end = entries_.begin() + n_;
+  for (auto entry = entries_.begin(); entry != end; ++entry)
+    entry->key = entry->sums[order] / weight(entry->sums);
+  std::sort(entries_.begin(), end, [](const Entry& a, const Entry& b) {
+    return a.key < b.key || (a.key == b.key && a.bin < b.bin);
+  });
 }
 
-// ------------------------------------------------------------------ tests
+// ------------------------------------------------------------------ stumps
 
 Sampler TestSearch::sampler(int64_t total) noexcept {
   return {total, options_.random ? n_stumps(node_.n_rows) : total, *random_};
 }
 
-void TestSearch::propose_numbers(Proposal proposal) {
+template <class Offer>
+void TestSearch::each_stump(int32_t column, Offer&& offer) {
+  const auto large = [&](int64_t n_left) {
+    return !counting_ || std::min(n_left, node_.n_rows - n_left) >= options_.min_rows;
+  };
+  const auto offer_large = [&](const Proposal& proposal, const double* left, int64_t n_left) {
+    if (large(n_left)) offer(proposal, left);
+  };
+  if (bins_.cuts()[column].categorical)
+    each_set({.column = column}, offer_large);
+  else
+    each_cut({.column = column}, offer_large);
+}
+
+// Cuts between values, missing ones on either side; and values against missing ones.
+template <class Offer>
+void TestSearch::each_cut(Proposal proposal, Offer&& offer) {
   const int32_t n_values = n_ - has_missing_, last = has_missing_ ? n_values : n_values - 1;
-  const auto width = static_cast<size_t>(node_.width);
-  const double* missing = sums(n_ - 1);
-  std::fill(left_.begin(), left_.end(), 0.0);
+  const int32_t width = node_.width;
+  const Entry& missing = entries_[static_cast<size_t>(n_ - 1)];
+  double *left = sides_.data(), *joined = left + width;
+  std::fill_n(left, width, 0.0);
   int64_t n_left = 0;
   Sampler sampled = sampler(last);
   for (int32_t i = 0; i < last; ++i) {
-    const double* entry = sums(i);
-    for (size_t c = 0; c < width; ++c) left_[c] += entry[c];
-    n_left += count_[static_cast<size_t>(i)];
+    const Entry& entry = entries_[static_cast<size_t>(i)];
+    for (int32_t c = 0; c < width; ++c) left[c] += entry.sums[c];
+    n_left += entry.count;
     if (!sampled.take()) continue;
     proposal.left = i + 1;
     proposal.missing_left = false;
-    propose(proposal, left_.data(), n_left);
+    offer(proposal, left, n_left);
     if (!has_missing_ || i + 1 == n_values) continue;
-    for (size_t c = 0; c < width; ++c) spare_[c] = left_[c] + missing[c];
+    for (int32_t c = 0; c < width; ++c) joined[c] = left[c] + missing.sums[c];
     proposal.missing_left = true;
-    propose(proposal, spare_.data(), n_left + count_[static_cast<size_t>(n_ - 1)]);
+    offer(proposal, joined, n_left + missing.count);
   }
 }
 
 // Categories in the order of the share of each class; with two classes, or numbers, one order will do.
-void TestSearch::propose_sets(Proposal proposal) {
-  const auto width = static_cast<size_t>(node_.width);
+template <class Offer>
+void TestSearch::each_set(Proposal proposal, Offer&& offer) {
+  const int32_t width = node_.width;
   const bool numbers = node_.code == nullptr;
   const auto n_classes = std::count_if(node_.total, node_.total + width, [](double n) { return n > 0.0; });
   int64_t n_orders = numbers || n_classes == 2 ? 1 : n_classes;
+  double* left = sides_.data();
   Sampler sampled = sampler(n_orders * (n_ - 1));
   for (proposal.order = numbers ? 1 : 0; n_orders > 0; ++proposal.order) {
     if (!numbers && node_.total[proposal.order] == 0.0) continue;
     --n_orders;
     sort_entries(proposal.order);
-    std::fill(left_.begin(), left_.end(), 0.0);
+    std::fill_n(left, width, 0.0);
     int64_t n_left = 0;
     for (int32_t i = 0; i + 1 < n_; ++i) {
-      const double* entry = sums(i);
-      for (size_t c = 0; c < width; ++c) left_[c] += entry[c];
-      n_left += count_[static_cast<size_t>(i)];
+      const Entry& entry = entries_[static_cast<size_t>(i)];
+      for (int32_t c = 0; c < width; ++c) left[c] += entry.sums[c];
+      n_left += entry.count;
       proposal.left = i + 1;
-      if (sampled.take()) propose(proposal, left_.data(), n_left);
+      if (sampled.take()) offer(proposal, left, n_left);
     }
   }
 }
 
-void TestSearch::propose_all(Proposal proposal) {
-  for (int32_t i = 0; i < n_; ++i) {
-    if (counting_ && count_[static_cast<size_t>(i)] < options_.min_rows) return;
-  }
-  proposal.first = static_cast<int32_t>(statistics_.size() / static_cast<size_t>(node_.width));
-  proposal.n_outcomes = n_;
-  statistics_.insert(statistics_.end(), sums(0), sums(n_));
-  proposals_.push_back(proposal);
+// The price is the same for all tests of a column: the best one has the largest fall.
+template <class Of>
+void TestSearch::try_stumps(int32_t column, double price, const Of& of) {
+  const int32_t width = node_.width;
+  const double *total = node_.total, before = node_.impurity, size = weight(total);
+  double* right = sides_.data() + 2 * width;
+  Proposal found;
+  double drop = kRounding * before, impurities[2] = {};
+  each_stump(column, [&](const Proposal& proposal, const double* left) {
+    for (int32_t c = 0; c < width; ++c) right[c] = total[c] - left[c];
+    const double a = of(left, width), b = of(right, width);
+    const double after = options_.expected ? (weight(left) * a + weight(right) * b) / size : std::max(a, b);
+    if (before - after <= drop) return;
+    drop = before - after;
+    found = proposal;
+    impurities[0] = a;
+    impurities[1] = b;
+  });
+  if (found.column >= 0) rate(found, price, drop, impurities);
 }
 
-void TestSearch::propose(const Proposal& proposal, const double* left, int64_t n_left) {
-  if (counting_ && std::min(n_left, node_.n_rows - n_left) < options_.min_rows) return;
-  const auto width = static_cast<size_t>(node_.width), at = statistics_.size();
-  statistics_.resize(at + 2 * width);
-  double* to = statistics_.data() + at;
-  for (size_t c = 0; c < width; ++c) {
-    to[c] = left[c];
-    to[width + c] = node_.total[c] - left[c];
-  }
-  proposals_.push_back(proposal);
-  proposals_.back().first = static_cast<int32_t>(at / width);
+// ------------------------------------------------------------------ tests that wait
+
+void TestSearch::wait_for_stumps(int32_t column, double price) {
+  each_stump(column, [&](const Proposal& proposal, const double* left) {
+    statistics_.insert(statistics_.end(), left, left + node_.width);
+    for (int32_t c = 0; c < node_.width; ++c) statistics_.push_back(node_.total[c] - left[c]);
+    waiting_.push_back({proposal, price});
+  });
 }
 
-// Takes the best of the tests that wait: least risk, then largest fall, then the first column.
+void TestSearch::wait_for_all(int32_t column, double price) {
+  const std::span<const Entry> entries(entries_.data(), static_cast<size_t>(n_));
+  if (counting_ && std::any_of(entries.begin(), entries.end(),
+                               [&](const Entry& entry) { return entry.count < options_.min_rows; }))
+    return;
+  for (const Entry& entry : entries)
+    statistics_.insert(statistics_.end(), entry.sums, entry.sums + node_.width);
+  waiting_.push_back({{.column = column, .n_outcomes = n_}, price});
+  if (!options_.impurity.is_custom()) judge();
+}
+
 bool TestSearch::judge() {
-  const auto width = static_cast<size_t>(node_.width);
-  const size_t n = statistics_.size() / width;
+  const auto width = static_cast<size_t>(node_.width), n = statistics_.size() / width;
   impurities_.resize(n);
-  if (n > 0 && !options_.impurity.evaluate(statistics_.data(), static_cast<int64_t>(n), node_.width,
-                                           impurities_.data()))
+  if (!options_.impurity.evaluate(statistics_.data(), static_cast<int64_t>(n), node_.width,
+                                  impurities_.data()))
     return false;
-  const double least = kRounding * node_.impurity;
-  const auto weight = [&](size_t row) {
-    const double* at = statistics_.data() + row * width;
-    return node_.code != nullptr ? std::accumulate(at, at + width, 0.0) : at[0];
-  };
-  for (const Proposal& proposal : proposals_) {
-    const auto first = static_cast<size_t>(proposal.first),
-               last = first + static_cast<size_t>(proposal.n_outcomes);
-    double after = 0.0;
-    if (options_.expected) {
-      double sum = 0.0;
-      for (size_t i = first; i < last; ++i) {
-        const double here = weight(i);
-        after += here * impurities_[i];
-        sum += here;
-      }
-      after /= sum;
-    } else {
-      for (size_t i = first; i < last; ++i) after = std::max(after, impurities_[i]);
-    }
-    const double drop = node_.impurity - after;
-    if (!(drop > least)) continue;
-    const double risk = proposal.price / drop;
-    if (risk > best_.risk || (risk == best_.risk && drop < best_.drop)) continue;
-    if (risk == best_.risk && drop == best_.drop && proposal.column >= best_.proposal.column) continue;
-    best_.risk = risk;
-    best_.drop = drop;
-    best_.proposal = proposal;
-    best_.impurities.assign(impurities_.begin() + static_cast<int64_t>(first),
-                            impurities_.begin() + static_cast<int64_t>(last));
+  size_t first = 0;
+  for (const auto& [proposal, price] : waiting_) {
+    const auto n_outcomes = static_cast<size_t>(proposal.n_outcomes);
+    const auto impurities = std::span<const double>(impurities_).subspan(first, n_outcomes);
+    rate(proposal, price, fall(impurities, statistics_.data() + first * width), impurities);
+    first += n_outcomes;
   }
-  proposals_.clear();
+  waiting_.clear();
   statistics_.clear();
   return true;
+}
+
+double TestSearch::fall(std::span<const double> impurities, const double* statistics) const noexcept {
+  if (!options_.expected) return node_.impurity - *std::max_element(impurities.begin(), impurities.end());
+  double sum = 0.0;
+  for (const double impurity : impurities) {
+    sum += weight(statistics) * impurity;
+    statistics += node_.width;
+  }
+  return node_.impurity - sum / weight(node_.total);
+}
+
+// Takes a test if it is the best so far: least risk, then largest fall, then the first column.
+void TestSearch::rate(const Proposal& proposal, double price, double drop,
+                      std::span<const double> impurities) {
+  if (!(drop > kRounding * node_.impurity)) return;
+  const double risk = price / drop;
+  if (risk > best_.risk || (risk == best_.risk && drop < best_.drop)) return;
+  if (risk == best_.risk && drop == best_.drop && proposal.column >= best_.proposal.column) return;
+  best_.proposal = proposal;
+  best_.risk = risk;
+  best_.drop = drop;
+  best_.impurities.assign(impurities.begin(), impurities.end());
 }
 
 }  // namespace anytime

@@ -64,8 +64,7 @@ struct Proposal {
   int32_t left = 0;
   int32_t order = -1;  // categories: the class by whose share they stand in a row
   bool missing_left = false;
-  int32_t first = 0, n_outcomes = 2;  // their statistics
-  double price = 0.0;
+  int32_t n_outcomes = 2;
 };
 
 struct BestTest {
@@ -92,22 +91,44 @@ class TestSearch {
   // The bins of the best test again, in its order; its outcomes are made of them.
   void recall(const SlotValues& values);
   int32_t n_entries() const noexcept { return n_; }
-  int32_t bin(int32_t entry) const noexcept { return bin_[static_cast<size_t>(entry)]; }
+  int32_t bin(int32_t entry) const noexcept { return entries_[static_cast<size_t>(entry)].bin; }
   bool has_missing() const noexcept { return has_missing_; }  // the last entry, then, unless sorted by share
-  const double* sums(int32_t entry) const noexcept {
-    return sums_.data() + static_cast<size_t>(entry) * static_cast<size_t>(node_.width);
-  }
 
  private:
+  // A bin that the column has here.
+  struct Entry {
+    int32_t bin = 0;
+    int64_t count = 0;  // rows, where wanted
+    const double* sums = nullptr;
+    double key = 0.0;  // to sort by
+  };
+  // Tests that wait for the impurity, which is called once for all of them.
+  struct Waiting {
+    Proposal proposal;
+    double price = 0.0;
+  };
+
   void collect(int32_t column, const SlotValues& values) noexcept;
-  void add(int32_t bin, const double* sums, int64_t count) noexcept;
-  void propose_numbers(Proposal proposal);
-  void propose_sets(Proposal proposal);
-  void propose_all(Proposal proposal);
-  void propose(const Proposal& proposal, const double* left, int64_t n_left);
+  void collect_shared(int32_t column) noexcept;
+  void add(int32_t bin, int32_t value) noexcept;
+  double weight(const double* sums) const noexcept;
   void sort_entries(int32_t order) noexcept;
   Sampler sampler(int64_t total) noexcept;
+
+  // offer(proposal, statistics of the left side) for every stump.
+  template <class Offer>
+  void each_stump(int32_t column, Offer&& offer);
+  template <class Offer>
+  void each_cut(Proposal proposal, Offer&& offer);
+  template <class Offer>
+  void each_set(Proposal proposal, Offer&& offer);
+  template <class Of>
+  void try_stumps(int32_t column, double price, const Of& of);
+  void wait_for_stumps(int32_t column, double price);
+  void wait_for_all(int32_t column, double price);
   bool judge();
+  double fall(std::span<const double> impurities, const double* statistics) const noexcept;
+  void rate(const Proposal& proposal, double price, double drop, std::span<const double> impurities);
 
   const Bins& bins_;
   const ClassGrowOptions& options_;
@@ -116,15 +137,11 @@ class TestSearch {
   int32_t slot_ = -1;  // whose sums there are
   NodeRows node_;
   RandomStream* random_ = nullptr;
-  // What the column has here.
   int32_t n_ = 0;
   bool has_missing_ = false;
-  std::vector<int32_t> bin_;
-  std::vector<double> sums_;
-  std::vector<int64_t> count_;
-  std::vector<double> left_, spare_, key_;
-  // Tests not judged yet.
-  std::vector<Proposal> proposals_;
+  std::vector<Entry> entries_;
+  std::vector<double> rest_, sides_;
+  std::vector<Waiting> waiting_;
   std::vector<double> statistics_, impurities_;
   BestTest best_;
 };
