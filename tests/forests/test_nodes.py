@@ -18,7 +18,15 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import Gini, SquaredError
-from anytime.forests.nodes import NodeStatistics, keeps_errors, node_statistics, parents, usage
+from anytime.forests.nodes import (
+    NodeStatistics,
+    grown_from,
+    keeps_errors,
+    node_statistics,
+    parents,
+    usage,
+    with_unseen,
+)
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
 from tests.forests.pruning.cases import random_problem
@@ -118,15 +126,61 @@ def test_weights_are_repeats():
 
 
 @pytest.mark.parametrize("criterion", ["absolute_error", "poisson"])
-def test_errors_of_other_criteria_fall_towards_the_leaves(criterion):
+def test_errors_are_squares_whatever_the_criterion(criterion):
     X, y = DIABETES
-    nodes = node_statistics(
-        RandomForestRegressor(2, max_depth=3, criterion=criterion, random_state=0).fit(X, y)
+    model = RandomForestRegressor(2, max_depth=3, criterion=criterion, bootstrap=False, random_state=0).fit(
+        X, y
     )
-    inner = np.flatnonzero(nodes.trees.feature != LEAF)
-    above = parents(nodes.trees)
-    below = np.bincount(above[above >= 0], nodes.error[above >= 0], above.size)
-    assert (below[inner] <= nodes.error[inner] * (1 + 1e-9)).all()
+    assert not keeps_errors(model)
+    with pytest.raises(ValueError, match="keeps no training errors"):
+        node_statistics(model)
+    nodes = node_statistics(model, X, y)
+    root = nodes.trees.value[0, 0]
+    assert root == pytest.approx(np.median(y) if criterion == "absolute_error" else y.mean())
+    assert nodes.error[0] == pytest.approx(((y - root) ** 2).sum())
+
+
+# ---------------------------------------------------------------------- rows that a tree has not seen
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_rows_out_of_the_bag_count_for_their_share(regression):
+    X, y = DIABETES if regression else WINE
+    face = RandomForestRegressor if regression else RandomForestClassifier
+    forest = face(3, max_depth=4, random_state=0).fit(X, y)
+    seen = grown_from(forest)
+    kept = node_statistics(forest)
+    mixed = with_unseen(kept, X, y, seen=seen, share=0.632)
+    assert mixed.n_error == 1
+    for t, (tree, drawn) in enumerate(zip(forest.estimators_, in_bag(forest, len(X)), strict=True)):
+        assert_array_equal(seen[t], drawn > 0)
+        outside = drawn == 0
+        for node, here in enumerate(rows_at_nodes(tree.tree_, X), start=kept.trees.tree_start[t]):
+            value = kept.trees.value[node]
+            wrong = (y - value[0]) ** 2 if regression else y != value.argmax()
+            unseen = wrong[here & outside].sum() / outside.sum()
+            expected = 0.368 * kept.error[node] / len(X) + 0.632 * unseen
+            assert mixed.error[node] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_held_out_rows_are_unseen_by_all_trees():
+    X, y = WINE
+    model = ExtraTreesClassifier(3, random_state=0).fit(X[::2], y[::2])
+    assert grown_from(model) is None
+    alone = with_unseen(node_statistics(model), X[1::2], y[1::2], share=1.0)
+    routed = node_statistics(model, X[1::2], y[1::2])
+    assert_allclose(alone.error, routed.error / routed.n_error, atol=1e-12)
+    none = with_unseen(node_statistics(model), X[1::2], y[1::2], share=0.0)
+    assert_allclose(none.error, node_statistics(model).error / 89)
+
+
+def test_a_tree_that_has_seen_all_rows_keeps_its_error():
+    X, y = WINE
+    model = RandomForestClassifier(2, random_state=0).fit(X, y)
+    kept = node_statistics(model)
+    all_rows = [np.ones(len(X), dtype=bool)] * 2
+    assert_allclose(with_unseen(kept, X, y, seen=all_rows, share=0.9).error, kept.error / len(X))
+    assert kept.error[0] > 1  # nothing was changed in place
 
 
 FORESTS = {

@@ -6,7 +6,7 @@ sent through the forest, and an inner node answers with the mean of the leaves b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,8 +23,18 @@ from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.rows import checked_weights
 
-__all__ = ["NodeStatistics", "keeps_errors", "node_statistics", "parents", "truth_of", "usage"]
+__all__ = [
+    "NodeStatistics",
+    "grown_from",
+    "keeps_errors",
+    "node_statistics",
+    "parents",
+    "truth_of",
+    "usage",
+    "with_unseen",
+]
 
+_SQUARES = ("squared_error", "friedman_mse")  # criteria of scikit-learn whose impurity is the mean of squares
 OFTEN = 8  # tests of a group on the way of one row that are many
 
 
@@ -122,7 +132,10 @@ def node_statistics(
     grown = _scikit_trees(model)
     if grown is not None:
         remembered = _remembered(imported, grown)
-        return remembered if X is None else _routed(remembered, remembered.trees.value, X, y, sample_weight)
+        if X is not None:
+            return _routed(remembered, remembered.trees.value, X, y, sample_weight)
+        if keeps_errors(model):
+            return remembered
     if X is None:
         raise ValueError(
             f"{imported.source} keeps no training errors at its nodes: give rows to count them on (X_train and y_train)"
@@ -136,7 +149,8 @@ def node_statistics(
 def keeps_errors(model: Any) -> bool:
     """Whether a forest remembers its training errors, so that `node_statistics` needs no rows."""
     own = isinstance(model, NodeStatistics) or hasattr(model, "_node_statistics")
-    return own or _scikit_trees(model) is not None
+    known = hasattr(model, "classes_") or getattr(model, "criterion", None) in _SQUARES
+    return own or (known and _scikit_trees(model) is not None)
 
 
 def _scikit_trees(model: Any) -> list[Any] | None:
@@ -154,7 +168,6 @@ def _remembered(imported: Imported, grown: Sequence[Any]) -> NodeStatistics:
     weight = np.concatenate([tree.weighted_n_node_samples for tree in grown])
     if imported.classes is None:
         value = np.concatenate([tree.value[:, :, 0] for tree in grown])
-        # The mean over outputs of the criterion's own loss: squares about the mean unless another was chosen.
         error = weight * np.concatenate([tree.impurity for tree in grown]) * value.shape[1]
     else:
         value = np.concatenate([tree.value[:, 0, :] for tree in grown])
@@ -186,27 +199,88 @@ def _routed(
     imported: Imported, value: Array | None, X: Any, y: Any, sample_weight: ArrayLike | None
 ) -> NodeStatistics:
     """Errors on given rows; where inner nodes have no ``value``, the mean of the leaves that these rows reach below."""
+    rows, truth, weight = _read(imported, X, y, sample_weight)
+    trees, leaf, parent = imported.trees, leaves_of(imported.trees, rows), parents(imported.trees)
+    if value is None:
+        means = [_means_below(trees, parent, t, leaf[:, t], weight) for t in range(trees.n_trees)]
+        trees = replace(trees, value=np.concatenate(means))
+    else:
+        trees = replace(trees, value=value)
+    error = [_errors(imported, trees, parent, t, leaf[:, t], truth, weight) for t in range(trees.n_trees)]
+    return _with_statistics(imported, trees, np.concatenate(error), float(weight.sum()))
+
+
+def with_unseen(
+    statistics: NodeStatistics,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
+    *,
+    seen: Sequence[NDArray[np.bool_]] | None = None,
+    share: float,
+) -> NodeStatistics:
+    """The same nodes with errors that rows decide in part which a tree was not grown from.
+
+    Trees of unlimited depth make no error on the rows they were grown from, so that every split seems worth its price. Errors
+    become ``(1 - share)`` times the rate on those rows plus ``share`` times the rate on others; a share of 0.632 gives Efron's
+    estimator of the error of a bootstrapped model.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+    X, y : (n, d) and (n,)
+    sample_weight : (n,), default=None
+    seen : T arrays (n,) bool, default=None
+        The rows that each tree was grown from. None: none of them.
+    share : float
+    """
+    rows, truth, weight = _read(statistics, X, y, sample_weight)
+    trees, parent = statistics.trees, parents(statistics.trees)
+    leaf = leaves_of(trees, rows)
+    rate = statistics.error / statistics.n_error
+    for t in range(trees.n_trees):
+        new = weight if seen is None else np.where(seen[t], 0.0, weight)
+        if new.any():
+            nodes = slice(*trees.tree_start[t : t + 2])
+            error = _errors(statistics, trees, parent, t, leaf[:, t], truth, new)
+            rate[nodes] = (1.0 - share) * rate[nodes] + share * error / new.sum()
+    return replace(statistics, error=rate, n_error=1.0)
+
+
+def grown_from(model: Any) -> list[NDArray[np.bool_]] | None:
+    """Which rows each tree of a fitted forest was grown from; None where that is all rows or not known."""
+    if not getattr(model, "bootstrap", False) or not hasattr(model, "estimators_samples_"):
+        return None
+    drawn = model.estimators_samples_
+    return [np.isin(np.arange(model._n_samples), rows) for rows in drawn]
+
+
+def _read(
+    imported: Imported, X: Any, y: Any, sample_weight: ArrayLike | None
+) -> tuple[Array, NDArray[Any], Array]:
+    """Rows as the trees read them, their truth and their weights."""
     rows, truth = imported.encode(X), truth_of(imported, y)
     check_consistent_length(rows, truth)
-    weight = np.ones(len(rows)) if sample_weight is None else checked_weights(sample_weight, rows)
-    trees = imported.trees
-    leaf, parent = leaves_of(trees, rows), parents(trees)
-    if value is None:
-        value = np.concatenate(
-            [_means_below(trees, parent, t, leaf[:, t], weight) for t in range(trees.n_trees)]
-        )
-    trees = replace(trees, value=value)
+    return rows, truth, np.ones(len(rows)) if sample_weight is None else checked_weights(sample_weight, rows)
+
+
+def _errors(
+    imported: Imported,
+    trees: TreeArrays,
+    parent: NDArray[np.int32],
+    t: int,
+    leaf: NDArray[np.int32],
+    truth: NDArray[Any],
+    weight: Array,
+) -> Array:
+    """(m,) error of each node of tree ``t`` on rows that reach the leaves ``leaf``."""
     if imported.classes is None:
-        moments = weight[:, None] * np.column_stack([np.ones(len(rows)), truth, truth**2])
-        judge: Callable[[Imported, TreeArrays, int, Array], Array] = _squares
+        moments = weight[:, None] * np.column_stack([np.ones(len(truth)), truth, truth**2])
+        error = _squares(imported, trees, t, _upwards(trees, parent, t, leaf, moments))
     else:
-        moments = weight[:, None] * (truth[:, None] == np.arange(len(imported.classes)))
-        judge = _misjudged
-    error = [
-        judge(imported, trees, t, _upwards(trees, parent, t, leaf[:, t], moments))
-        for t in range(trees.n_trees)
-    ]
-    return _with_statistics(imported, trees, np.maximum(np.concatenate(error), 0.0), float(weight.sum()))
+        counts = weight[:, None] * (truth[:, None] == np.arange(len(imported.classes)))
+        error = _misjudged(imported, trees, t, _upwards(trees, parent, t, leaf, counts))
+    return np.maximum(error, 0.0)
 
 
 def _upwards(

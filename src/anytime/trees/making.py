@@ -18,11 +18,11 @@ from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.importers.columns import Finite
 from anytime.trees.judging import judged
 from anytime.trees.ladder import as_replacing_stage
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, Held, ImportedModel, NothingToFit
+from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, ImportedModel, NothingToFit, Rows
 from anytime.trees.names import check_names, column_names
 from anytime.trees.rows import checked_weights
 
-__all__ = ["make_anytime"]
+__all__ = ["check_columns", "make_anytime", "take_names", "to_fit_again"]
 
 
 def make_anytime(
@@ -80,7 +80,7 @@ def make_anytime(
     first, columns = rungs[0]
     face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
     made = face(
-        _to_fit_again(model, rungs),
+        to_fit_again(model, rungs),
         costs=costs,
         budget=budget,
         meter=meter,
@@ -90,10 +90,10 @@ def make_anytime(
     )
     made._validate_params()
     made._check_kind(first)
-    _take_names(made, rungs, X)
+    take_names(made, rungs, X)
     held = _held_out(X, y, sample_weight)
     if len(rungs) == 1 and columns is None:
-        _check_columns(made, first)
+        check_columns(made, first)
         made._adopt(first, made._bound_costs(), held)
     else:
         _adopt_ladder(made, rungs, held)
@@ -130,7 +130,7 @@ def _are_columns(entry: Any) -> bool:
     return all(isinstance(column, (str, Integral)) for column in entry)
 
 
-def _to_fit_again(model: Any, rungs: list[Rung]) -> Any:
+def to_fit_again(model: Any, rungs: list[Rung]) -> Any:
     """The estimator that ``fit`` of the made model, or of a clone, has to train."""
     if hasattr(model, "fit") and hasattr(model, "get_params"):
         return clone(model)
@@ -144,7 +144,7 @@ def _sources(rungs: list[Rung]) -> str:
 # ---------------------------------------------------------------------- columns and held-out rows
 
 
-def _take_names(made: ImportedModel, rungs: list[Rung], X: Any) -> None:
+def take_names(made: ImportedModel, rungs: list[Rung], X: Any) -> None:
     """Set how many columns a row has, and their names where they are known."""
     names = _names(rungs, X)
     if names is not None:
@@ -180,7 +180,7 @@ def _width(imported: Imported, columns: Sequence[str | int] | None) -> int:
     return 1 + max((int(column) for column in columns if not isinstance(column, str)), default=0)
 
 
-def _check_columns(made: ImportedModel, imported: Imported) -> None:
+def check_columns(made: ImportedModel, imported: Imported) -> None:
     """Raise unless rows have the columns that the model was trained on."""
     if made.n_features_in_ != imported.trees.n_features:
         raise ValueError(
@@ -190,7 +190,7 @@ def _check_columns(made: ImportedModel, imported: Imported) -> None:
         check_names(list(made.feature_names_in_), imported)
 
 
-def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Held | None:
+def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows | None:
     if (X is None) != (y is None):
         raise ValueError("give X and y together: held-out rows and their truth")
     if X is None:
@@ -204,7 +204,7 @@ def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Held | None:
 # ---------------------------------------------------------------------- ladders
 
 
-def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: Held | None) -> None:
+def _adopt_ladder(made: ImportedModel, rungs: list[Rung], held: Rows | None) -> None:
     first, d = rungs[0][0], made.n_features_in_
     for imported, _ in rungs:
         _check_rung(imported, first)

@@ -40,9 +40,9 @@ from anytime.trees.rows import checked_weights, has_categories, split_rows, take
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "NothingToFit"]
+__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "NothingToFit", "Rows"]
 
-Held = tuple[Any, Any, Array | None]  # X, y and weights of held-out rows, as the user gives them
+Rows = tuple[Any, Any, Array | None]  # X, y and weights, as the user gives them
 
 
 class NothingToFit:
@@ -152,13 +152,19 @@ class ImportedModel(ColumnModel):
                 raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
             parameters["sample_weight"] = weight[train]
         estimator.fit(take_rows(X, train), y[train], **parameters)
-        imported = import_trees(estimator)
-        self._check_kind(imported)
-        held_weight = None if weight is None else weight[held]
-        self._adopt(imported, costs, (take_rows(X, held), y[held], held_weight) if held.size else None)
+        learned, kept = (
+            (take_rows(X, rows), y[rows], None if weight is None else weight[rows]) for rows in (train, held)
+        )
+        self._take_over(estimator, costs, learned, kept if held.size else None)
         self.estimator_ = estimator
 
-    def _adopt(self, imported: Imported, costs: BoundCosts, held: Held | None) -> None:
+    def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
+        """Make a plan of an estimator that was fitted on the rows ``learned``."""
+        imported = import_trees(estimator)
+        self._check_kind(imported)
+        self._adopt(imported, costs, held)
+
+    def _adopt(self, imported: Imported, costs: BoundCosts, held: Rows | None) -> None:
         """Take over the trees of one model, ordered by held-out data when there is some."""
         trees = imported.trees
         if held is not None and imported.combine == "sum":

@@ -101,17 +101,20 @@ def greedy_prune(
     while (now := prunings[-1]).internal.any():
         needed = problem.node_groups[np.repeat(now.internal, np.diff(problem.group_start))]
         without = [
-            _pruning(problem, _without(problem, now.internal, int(group)), lam, "greedy_prune")
+            _pruning(problem, _without(problem, now.internal, group), lam, "greedy_prune")
             for group in np.unique(needed)
         ]
-        if score == "lagrangian":
-            rank = np.array([other.value for other in without])
-        else:
-            saved = np.array([now.spent - other.spent for other in without])
-            added = np.array([max(other.error - now.error, 0.0) for other in without])
-            rank = -np.divide(saved, added, out=np.where(saved > 0, np.inf, 0.0), where=added > 0)
+        rank = [other.value if score == "lagrangian" else -_savings_rate(now, other) for other in without]
         prunings.append(without[int(np.argmin(rank))])
     return prunings
+
+
+def _savings_rate(before: Pruning, after: Pruning) -> float:
+    """Cost saved per error added."""
+    saved, added = before.spent - after.spent, after.error - before.error
+    if added <= 0:
+        return np.inf if saved > 0 else 0.0
+    return saved / added
 
 
 def _without(problem: PruningProblem, internal: NDArray[np.bool_], group: int) -> NDArray[np.bool_]:

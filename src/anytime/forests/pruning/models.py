@@ -1,0 +1,315 @@
+"""Forests pruned for a budget: all trees together, so that rows need fewer groups and the forest stays nearly as good.
+
+BudgetPrune (Nan, Wang and Saligrama, *Pruning Random Forests for Prediction on a Budget*, 2016; Nan, *Budgeted prediction*,
+chapter 4). A forest made for accuracy reads almost everything for every row, much of it a few times only. Pruning makes rows
+either use a group often or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import StrOptions
+
+from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node_statistics, with_unseen
+from anytime.forests.pruning.paths import voting
+from anytime.forests.pruning.pruned import PrunedForest
+from anytime.trees.making import check_columns, take_names, to_fit_again
+from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
+from anytime.trees.rows import checked_weights
+
+__all__ = ["PrunedForestClassifier", "PrunedForestRegressor", "prune_forest"]
+
+
+class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
+    """A forest of trees for classification, pruned for a budget.
+
+    ``fit`` trains a forest on a part of the rows. All its trees are then pruned together: subtrees become leaves where the
+    training error that they save is not worth, at a weight ``lam``, what held-out rows pay to go through them. A row pays for a
+    group once, however many nodes and trees read it. The optimum is found exactly. Prunings for smaller and smaller budgets are
+    nested, and become stages of a plan that each replace the answer. For a forest that is fitted already use
+    :func:`anytime.prune_forest`.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        A decision tree, random forest or extra-trees classifier of scikit-learn, or a random forest of LightGBM or XGBoost.
+        None: ``RandomForestClassifier``.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    budget : float, default=None
+        What a held-out row may cost on average: the forest is pruned as little as that needs. Also the budget of a
+        prediction that names none.
+    lam : float, default=None
+        The error that one unit of cost is worth. 0 prunes what no error is saved by.
+    tolerance : float, default=None
+        Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors.
+        At most one of ``budget``, ``lam`` and ``tolerance`` is given. None of them: the last stage is the whole forest.
+    method : str, default="auto"
+        "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, for many rows. "lp": exact, by a linear program, for
+        small forests. "auto": exact where that is quick. To compare with: "cost_complexity" prunes by the size of trees
+        (``lam`` is then the error that one leaf is worth), "greedy_prune" takes out one group after the other.
+    vote : {"mean", "majority"}, default="mean"
+        Whether trees are averaged with the shares of their classes or with a whole vote each.
+    computation : float, default=0.0
+        The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
+    n_stages : int, default=12
+        About so many prunings are kept, at equal ratios of cost.
+    meter : {"model", "realised", "expected"}, default="expected"
+        Whether a budget counts the cost of whole stages, what each row really pays, or what rows pay on average.
+    validation_fraction : float, default=0.2
+        Share of the rows that is kept from the forest and says what prunings cost and how good they are. None: the rows that
+        the forest was trained on say it.
+    random_state : int, RandomState or None, default=None
+        Chooses the rows held out, and seeds the estimator where it has no ``random_state`` of its own.
+    n_jobs : int, default=None
+        Threads for pruning and prediction. The result does not depend on it.
+
+    Attributes
+    ----------
+    plan_ : Plan
+    classes_ : (C,) array
+    n_features_in_ : int
+    feature_names_in_ : (d,) array of str
+        Only if the columns have names, all of them strings.
+    stage_costs_, order_, columns_, categories_, source_, estimator_
+        As in :class:`AnytimeClassifier`.
+    path_ : PruningPath
+        All prunings considered, with cost, error, size and how they do on held-out rows.
+    usage_ : Usage
+        How many rows use each group never, seldom and often, before and after pruning.
+    pruning_ : Pruning or None
+        The last stage as a pruning of the forest. None after ``load`` and ``truncate``.
+    pruner_ : BudgetPruner or None
+        Finds prunings for other budgets. None after ``load`` and ``truncate``, and where ``method`` is one to compare with.
+    n_nodes_ : int
+        Nodes of the last stage, leaves included.
+    gap_ : float
+        How far ``error + lam * cost`` of the last stage might be from the best; 0 where it is the best.
+
+    See Also
+    --------
+    prune_forest : The same for a forest that is fitted already.
+    BudgetForestClassifier : Grows a forest within a budget instead.
+
+    References
+    ----------
+    Nan, Wang, Saligrama: *Pruning Random Forests for Prediction on a Budget*, 2016.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = PrunedForestClassifier(costs=costs, budget=20, random_state=0).fit(X, y)
+    >>> bool(model.path_.cost[-1] <= 20)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **PrunedForest._parameter_constraints,
+        "vote": [StrOptions({"mean", "majority"})],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        lam: float | None = None,
+        tolerance: float | None = None,
+        method: str = "auto",
+        vote: str = "mean",
+        out_of_bag: float = 0.632,
+        computation: float = 0.0,
+        n_stages: int = 12,
+        meter: str = "expected",
+        validation_fraction: float | None = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            costs=costs,
+            budget=budget,
+            lam=lam,
+            tolerance=tolerance,
+            method=method,
+            out_of_bag=out_of_bag,
+            computation=computation,
+            n_stages=n_stages,
+            meter=meter,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.vote = vote
+
+    def _default(self) -> BaseEstimator:
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier()
+
+    def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
+        return voting(statistics) if self.vote == "majority" else statistics
+
+
+class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
+    """A forest of trees for regression, pruned for a budget.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        A decision tree, random forest or extra-trees regressor of scikit-learn, or a random forest of LightGBM or XGBoost.
+        None: ``RandomForestRegressor``.
+    lam : float, default=None
+        The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
+    costs, budget, tolerance, method, computation, n_stages, meter, validation_fraction, random_state, n_jobs
+        As in :class:`PrunedForestClassifier`.
+
+    Attributes
+    ----------
+    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, columns_, categories_, source_, estimator_
+        As in :class:`AnytimeClassifier`.
+    path_, usage_, pruning_, pruner_, n_nodes_, gap_
+        As in :class:`PrunedForestClassifier`.
+
+    See Also
+    --------
+    prune_forest : The same for a forest that is fitted already.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = PrunedForestRegressor(costs=costs, budget=5, random_state=0).fit(X, y)
+    >>> bool(model.path_.cost[-1] <= 5)
+    True
+    """
+
+    def _default(self) -> BaseEstimator:
+        from sklearn.ensemble import RandomForestRegressor
+
+        return RandomForestRegressor()
+
+
+def prune_forest(
+    forest: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    costs: Any = None,
+    budget: float | None = None,
+    lam: float | None = None,
+    tolerance: float | None = None,
+    X_train: Any = None,
+    y_train: Any = None,
+    sample_weight: ArrayLike | None = None,
+    method: str = "auto",
+    vote: str = "mean",
+    out_of_bag: float = 0.632,
+    computation: float = 0.0,
+    n_stages: int = 12,
+    meter: str = "expected",
+    n_jobs: int | None = None,
+) -> PrunedForestClassifier | PrunedForestRegressor:
+    """Prune a fitted forest for a budget.
+
+    Parameters
+    ----------
+    forest : fitted forest
+        A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
+        (``boosting_type="rf"``) or XGBoost (``XGBRF*``), one of this library, or what
+        ``anytime.trees.importers.import_file`` read.
+    X, y : (n, d) and (n,), y default=None
+        Held-out rows, not seen in training. What they pay is what pruning makes small; their truth only says how good the
+        prunings are.
+    costs, budget, lam, tolerance, method, vote, computation, n_stages, meter, n_jobs
+        As in :class:`PrunedForestClassifier`.
+    X_train, y_train : (m, d) and (m,), default=None
+        Rows on which the errors of nodes are counted. None: those of training, as far as the forest remembers them
+        (scikit-learn's do), else ``X, y``.
+    sample_weight : (n,), default=None
+        Weights of the held-out rows.
+
+    Returns
+    -------
+    PrunedForestClassifier or PrunedForestRegressor
+        With none of ``budget``, ``lam`` and ``tolerance`` its last stage answers as ``forest`` does. Its ``estimator`` is a clone
+        of ``forest``, where that can be fitted again.
+
+    Raises
+    ------
+    ValueError
+        The trees add up, as those of boosting do.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
+    >>> model = prune_forest(forest, X[1::2], y[1::2], costs=costs, budget=20)
+    >>> bool(model.cost(X[1::2]).mean() <= 20)
+    True
+    """
+    statistics = _statistics(forest, X, y, sample_weight, X_train, y_train, out_of_bag)
+    options: dict[str, Any] = {
+        "costs": costs,
+        "budget": budget,
+        "lam": lam,
+        "tolerance": tolerance,
+        "method": method,
+        "out_of_bag": out_of_bag,
+        "computation": computation,
+        "n_stages": n_stages,
+        "meter": meter,
+        "n_jobs": n_jobs,
+    }
+    rungs: list[Any] = [(statistics, None)]
+    made: PrunedForestClassifier | PrunedForestRegressor
+    if statistics.classes is not None:
+        made = PrunedForestClassifier(to_fit_again(forest, rungs), vote=vote, **options)
+    else:
+        if vote != "mean":
+            raise ValueError("vote is for classes; a forest of numbers answers with the mean of its trees")
+        made = PrunedForestRegressor(to_fit_again(forest, rungs), **options)
+    made._validate_params()
+    made._check_goal()
+    take_names(made, rungs, X)
+    check_columns(made, statistics)
+    weight = None if sample_weight is None else checked_weights(sample_weight, X)
+    made._prune(statistics, made._bound_costs(), (X, y, weight))
+    return made
+
+
+def _statistics(
+    forest: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None,
+    X_train: Any,
+    y_train: Any,
+    out_of_bag: float,
+) -> NodeStatistics:
+    """Errors and answers of the nodes, as far as the rows that are there can tell."""
+    if (X_train is None) != (y_train is None):
+        raise ValueError("give X_train and y_train together: training rows and their truth")
+    if not keeps_errors(forest) and X_train is None:
+        if y is None:
+            raise ValueError(
+                f"this {type(forest).__name__} keeps no training errors at its nodes: give y, or X_train and y_train, to "
+                "count them"
+            )
+        return node_statistics(forest, X, y, sample_weight)  # of rows that no tree was grown from
+    statistics = node_statistics(forest, *(() if keeps_errors(forest) else (X_train, y_train)))
+    seen = None if X_train is None else grown_from(forest)
+    if seen is not None and len(seen[0]) != len(X_train):
+        raise ValueError(f"X_train has {len(X_train)} rows, but the forest was trained on {len(seen[0])}")
+    if out_of_bag and seen is not None:
+        return with_unseen(statistics, X_train, y_train, seen=seen, share=out_of_bag)
+    if out_of_bag and y is not None:
+        return with_unseen(statistics, X, y, sample_weight, share=out_of_bag)
+    return statistics

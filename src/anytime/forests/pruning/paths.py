@@ -1,0 +1,195 @@
+"""From prunings of one forest to a plan: each a stage that replaces the answer of a smaller one.
+
+The prunings of growing budgets are nested, so a row that goes from one to the next pays for what the larger one reads and for
+nothing else: what it has paid after a stage is exactly the cost of that pruning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import BoundCosts
+from anytime.forests.levels import cut
+from anytime.forests.nodes import NodeStatistics
+from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.losses import LINKS, loss_for
+from anytime.plan import Array, Plan
+from anytime.trees.block import TreeBlock
+from anytime.trees.ladder import as_replacing_stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PruningPath", "judged", "nested", "plan_of", "spaced", "voting"]
+
+
+@dataclass(frozen=True, eq=False)
+class PruningPath:
+    """Prunings of one forest from cheap to costly, and how they do on held-out rows.
+
+    Attributes
+    ----------
+    lam : (P,)
+        The weight of cost against error for which each was found.
+    cost, computation : (P,)
+        What held-out rows pay for features, and for tests, on average.
+    error : (P,)
+        Training error, the mean over trees: what pruning makes small.
+    n_nodes : (P,) int
+        Nodes of all trees, leaves included.
+    loss : (P,) or None
+        Held-out error of the whole forest: the share of wrong labels, or the mean of squares. None: there were no labels.
+    deviation : (P,) or None
+        The standard error of ``loss``.
+    quality : (P,) or None
+        Minus the held-out loss of the scores, as in :class:`~anytime.plan.Plan`.
+    stages : (S,) int
+        The prunings that became stages, the last of them the pruning that was asked for.
+    """
+
+    lam: Array
+    cost: Array
+    computation: Array
+    error: Array
+    n_nodes: NDArray[np.int64]
+    loss: Array | None
+    deviation: Array | None
+    quality: Array | None
+    stages: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.lam.size
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per pruning."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {name: value for name, value in self.state().items() if name != "stages"}
+        columns["stage"] = np.isin(np.arange(len(self)), self.stages)
+        return pd.DataFrame({name: value for name, value in columns.items() if value is not None})
+
+    def state(self) -> dict[str, Any]:
+        """What a file keeps."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def nested(problem: PruningProblem, prunings: Sequence[Pruning]) -> list[Pruning]:
+    """Different prunings that each keep all nodes of the one before, the last unchanged.
+
+    Exact prunings are so already. Of what an approximate method keeps, only that is left which larger prunings keep too.
+    """
+    out = [prunings[-1]]
+    for pruning in reversed(prunings[:-1]):
+        internal = pruning.internal & out[-1].internal
+        if internal.sum() == out[-1].internal.sum():
+            continue
+        if internal.sum() < pruning.internal.sum():
+            error, cost, computation = problem.evaluate(internal)
+            value = error + pruning.lam * (cost + computation)
+            pruning = replace(
+                pruning, internal=internal, error=error, cost=cost, computation=computation, value=value
+            )
+        out.append(pruning)
+    return out[::-1]
+
+
+def spaced(costs: Array, most: int) -> NDArray[np.int64]:
+    """Positions in ``costs``, which rise from a first one that tests nothing and is left out: about ``most`` at equal ratios.
+
+    The last is among them, and so is the largest that is free.
+    """
+    last = costs.size - 1
+    free = np.flatnonzero(costs == 0)[-1]
+    ends = np.unique([free, last]) if free > 0 else np.array([last])
+    priced = np.arange(free + 1, last + 1)
+    if priced.size <= most:
+        return np.union1d(ends, priced)
+    wanted = np.geomspace(costs[priced[0]], costs[last], most)
+    nearest = np.abs(np.log(costs[priced])[:, None] - np.log(wanted)).argmin(axis=0)
+    return np.union1d(ends, priced[nearest])
+
+
+def plan_of(
+    statistics: NodeStatistics,
+    prunings: Sequence[Pruning],
+    costs: BoundCosts,
+    quality: Array | None,
+) -> Plan:
+    """The plan whose stages are nested prunings, from cheap to costly; before the first every tree answers with its root.
+
+    ``quality`` is (S + 1,), as in :class:`~anytime.plan.Plan`.
+    """
+    whole = [replace(statistics, trees=cut(statistics.trees, pruning.internal)) for pruning in prunings]
+    n_features = statistics.trees.n_features
+    return Plan(
+        blocks=[TreeBlock(as_replacing_stage(forest, None, n_features, None)) for forest in whole],
+        costs=costs,
+        base=statistics.base,
+        link=statistics.link,
+        replaces=np.ones(len(whole), dtype=bool),
+        quality=quality,
+        expected_costs=np.maximum.accumulate([pruning.cost for pruning in prunings]),
+    )
+
+
+def voting(statistics: NodeStatistics) -> NodeStatistics:
+    """The same forest with a whole vote at every node instead of the shares of the classes."""
+    assert statistics.classes is not None
+    link, trees = LINKS[statistics.link], statistics.trees
+    n_classes = len(statistics.classes)
+    if trees.value.shape[1] < link.n_outputs(n_classes):
+        raise ValueError(
+            f"{statistics.source} has a tree for each class, so that no tree has a vote: use vote='mean'"
+        )
+    votes = np.eye(n_classes)[link.transform(trees.value).argmax(axis=1)]
+    trees = replace(trees, value=votes, n_outputs=n_classes)
+    base = votes[trees.tree_start[:-1]].mean(axis=0)
+    return replace(statistics, trees=trees, base=base, link="probability")
+
+
+# ---------------------------------------------------------------------- held-out rows
+
+
+def judged(
+    statistics: NodeStatistics,
+    problem: PruningProblem,
+    prunings: Sequence[Pruning],
+    truth: NDArray[Any],
+) -> tuple[Array, Array, Array]:
+    """Loss, its standard error and quality, (P,) each, of prunings on the cost rows."""
+    loss, weight = loss_for(statistics.link), problem.weight
+    target = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
+    found = np.empty((3, len(prunings)))
+    for p, scores in enumerate(_scores(statistics, problem, prunings)):
+        answers = LINKS[statistics.link].transform(scores)
+        if statistics.classes is None:
+            wrong = ((answers - truth) ** 2).mean(axis=1)
+        else:
+            wrong = (answers.argmax(axis=1) != truth).astype(np.float64)
+        mean = np.average(wrong, weights=weight)
+        deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
+        found[:, p] = mean, deviation, -loss(scores, target, weight)
+    return found[0], found[1], found[2]
+
+
+def _scores(
+    statistics: NodeStatistics, problem: PruningProblem, prunings: Sequence[Pruning]
+) -> Iterator[Array]:
+    """(n, K) answers of each pruning to the cost rows, tree by tree: a row ends where its way is cut."""
+    trees = statistics.trees
+    each = trees.value.shape[1] == trees.n_outputs > 1 or trees.n_outputs == 1
+    for pruning in prunings:
+        end = np.arange(problem.n_nodes)
+        for level in problem.levels[1:]:
+            above = problem.parent[level]
+            end[level] = np.where(pruning.internal[above], level, end[above])
+        total = np.zeros((len(problem.leaf), trees.n_outputs))
+        for t, leaf in enumerate(problem.leaf.T):
+            output = slice(None) if each else slice(trees.tree_output[t], trees.tree_output[t] + 1)
+            total[:, output] += trees.value[end[leaf]]
+        yield total / trees.n_stages

@@ -1,0 +1,327 @@
+"""What pruned forests share: from the nodes of a forest and held-out rows to prunings, and from these to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_consistent_length
+
+from anytime.costs import BoundCosts
+from anytime.forests.nodes import (
+    NodeStatistics,
+    grown_from,
+    keeps_errors,
+    node_statistics,
+    truth_of,
+    usage,
+    with_unseen,
+)
+from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
+from anytime.forests.pruning.gaps import fill_gap
+from anytime.forests.pruning.paths import PruningPath, judged, nested, plan_of, spaced
+from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.forests.pruning.solvers import BudgetPruner
+from anytime.plan import Array
+from anytime.trees.models import ImportedModel, NothingToFit, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PrunedForest", "Usage"]
+
+_BASELINES = ("cost_complexity", "greedy_prune")
+_PATH = 40  # prunings that are best for some weight of cost, at most
+_LEAP = 0.1  # of the cost of the whole forest: more than that between two of them is bridged
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """How often rows use each group, before and after pruning.
+
+    Attributes
+    ----------
+    groups : tuple of str
+    before, after : (G, 3)
+        Shares of the held-out rows that use it never, 1 to 7 times and more often, over all nodes of all trees.
+    """
+
+    groups: tuple[str, ...]
+    before: Array
+    after: Array
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per group, six columns."""
+        import pandas as pd
+
+        names = pd.MultiIndex.from_product([["before", "after"], ["never", "1-7", "more"]])
+        return pd.DataFrame(np.hstack([self.before, self.after]), index=list(self.groups), columns=names)
+
+
+class PrunedForest(ImportedModel):
+    """What classifier and regressor share."""
+
+    pruner_: BudgetPruner | None
+    pruning_: Pruning | None
+    path_: PruningPath
+    usage_: Usage
+    gap_: float
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "lam": [Interval(Real, 0, None, closed="left"), None],
+        "tolerance": [Interval(Real, 0, None, closed="left"), None],
+        "method": [StrOptions({"auto", "min_cut", "primal_dual", "lp", *_BASELINES})],
+        "out_of_bag": [Interval(Real, 0, 1, closed="both")],
+        "computation": [Interval(Real, 0, None, closed="left")],
+        "n_stages": [Interval(Integral, 1, None, closed="left")],
+        "meter": [StrOptions({"model", "realised", "expected"})],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [
+            Interval(Integral, None, -1, closed="right"),
+            Interval(Integral, 1, None, closed="left"),
+            None,
+        ],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        lam: float | None = None,
+        tolerance: float | None = None,
+        method: str = "auto",
+        out_of_bag: float = 0.632,
+        computation: float = 0.0,
+        n_stages: int = 12,
+        meter: str = "expected",
+        validation_fraction: float | None = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.costs = costs
+        self.budget = budget
+        self.lam = lam
+        self.tolerance = tolerance
+        self.method = method
+        self.out_of_bag = out_of_bag
+        self.computation = computation
+        self.n_stages = n_stages
+        self.meter = meter
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def n_nodes_(self) -> int:
+        """Nodes of all trees of the last stage, leaves included."""
+        return int(self.path_.n_nodes[self.path_.stages[-1]])
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the forest on a part of the rows, and prune it on the others.
+
+        A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+        sample_weight : (n,), default=None
+            None is negative. A row of weight 0 is as good as absent.
+        """
+        self._check_goal()
+        return super().fit(X, y, sample_weight)
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that keeps within ``budget``, without ``estimator_``, ``pruner_`` and ``pruning_``."""
+        smaller = super().truncate(budget)
+        smaller.pruner_ = smaller.pruning_ = None
+        return smaller
+
+    # ------------------------------------------------------------------ from a forest to a plan
+
+    def _check_goal(self) -> None:
+        given = [name for name in ("budget", "lam", "tolerance") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} each say how much is pruned: give one of them")
+
+    def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
+        statistics = node_statistics(estimator, *(() if keeps_errors(estimator) else learned))
+        seen = grown_from(estimator)
+        if self.out_of_bag and seen is not None:
+            statistics = with_unseen(statistics, *learned, seen=seen, share=self.out_of_bag)
+        elif self.out_of_bag and held is not None:
+            statistics = with_unseen(statistics, *held, share=self.out_of_bag)
+        self._prune(statistics, costs, learned if held is None else held)
+
+    def _prune(self, statistics: NodeStatistics, costs: BoundCosts, held: Rows) -> None:
+        """Set all fitted attributes: prune on the rows ``held``, whose truth may be None."""
+        self._check_kind(statistics)
+        self.columns_, self.source_, self.ordering_ = statistics.columns, statistics.source, None
+        if statistics.classes is not None:
+            self.classes_ = statistics.classes
+        rows, truth, weight = self._paying(statistics, *held)
+        problem = PruningProblem.of(
+            statistics.trees,
+            statistics.error,
+            statistics.n_error,
+            rows,
+            costs,
+            weight=weight,
+            computation=self.computation,
+        )
+        statistics = self._voting(statistics)
+        prunings = self._prunings(problem)
+        if truth is None and self.tolerance is not None:
+            raise ValueError("tolerance compares prunings on held-out rows: give y")
+        marks: tuple[Array, ...] | None = (
+            None if truth is None else judged(statistics, problem, prunings, truth)
+        )
+        if self.tolerance is not None and marks is not None:
+            loss, deviation = marks[:2]
+            best = int(np.argmin(loss))
+            last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
+            prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
+        self._keep(statistics, problem, prunings, marks, costs)
+
+    def _paying(
+        self, statistics: NodeStatistics, X: Any, y: Any, weight: Array | None
+    ) -> tuple[Array, NDArray[Any] | None, Array | None]:
+        """Held-out rows as the trees read them, their truth and their weights."""
+        rows = self._matrix(X)
+        self.columns_.check_finite(rows)
+        truth = None if y is None else truth_of(statistics, y)
+        if truth is not None:
+            check_consistent_length(rows, truth)
+        if weight is None or weight.all():
+            return rows, truth, weight
+        present = np.flatnonzero(weight)
+        return rows[present], None if truth is None else truth[present], weight[present]
+
+    def _prunings(self, problem: PruningProblem) -> list[Pruning]:
+        """Nested prunings from one that tests nothing to the one that was asked for."""
+        whole, roots = _as_it_is(problem, problem.splits), _as_it_is(problem, np.zeros_like(problem.splits))
+        if self.method in _BASELINES:
+            self.pruner_ = None
+            return nested(problem, [roots, *self._compared(problem)])
+        pruner = self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads())  # type: ignore[arg-type]
+        path, leap = [roots, *pruner.path(n=_PATH), whole], _LEAP * whole.spent
+        if self.budget is not None and self.budget < whole.spent:
+            most = pruner.to_budget(self.budget)
+            above = next(pruning for pruning in path if pruning.spent > self.budget)
+            path = [*(pruning for pruning in path if pruning.lam > most.lam), most, above]
+            path = _bridged(problem, path, leap, self.budget)
+            if (
+                path[-1].method == "between"
+            ):  # all that is known is how good any could be at its weight of cost
+                path[-1] = replace(path[-1], bound=pruner.prune(path[-1].lam).bound)
+            return path
+        if self.lam is not None:
+            path = [*(pruning for pruning in path if pruning.lam > self.lam), pruner.prune(self.lam)]
+        return _bridged(problem, path, leap)
+
+    def _compared(self, problem: PruningProblem) -> list[Pruning]:
+        """The prunings of a baseline, up to the one that was asked for."""
+        if self.method == "cost_complexity":
+            found = cost_complexity(problem, n_levels=_PATH)[::-1]
+            at_level = [pruning for pruning in found if self.lam is None or pruning.lam >= self.lam]
+        else:
+            at_level = found = greedy_prune(problem, 0.0 if self.lam is None else self.lam)[::-1]
+            if self.lam is not None:
+                at_level = found[: 1 + int(np.argmin([pruning.value for pruning in found]))]
+        if self.budget is not None:
+            at_level = [pruning for pruning in at_level if pruning.spent <= self.budget]
+        return at_level or found[:1]
+
+    def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
+        """The answers that nodes give."""
+        return statistics
+
+    def _keep(
+        self,
+        statistics: NodeStatistics,
+        problem: PruningProblem,
+        prunings: list[Pruning],
+        marks: tuple[Array, ...] | None,
+        costs: BoundCosts,
+    ) -> None:
+        spent = np.array([pruning.cost for pruning in prunings])
+        stages = spaced(spent, self.n_stages)
+        loss, deviation, quality = (None, None, None) if marks is None else marks
+        self.path_ = PruningPath(
+            lam=np.array([pruning.lam for pruning in prunings]),
+            cost=spent,
+            computation=np.array([pruning.computation for pruning in prunings]),
+            error=np.array([pruning.error for pruning in prunings]),
+            n_nodes=np.array([_n_nodes(problem, pruning) for pruning in prunings]),
+            loss=loss,
+            deviation=deviation,
+            quality=quality,
+            stages=stages,
+        )
+        self.pruning_ = prunings[-1]
+        self.gap_ = self.pruning_.gap
+        self.usage_ = Usage(costs.costs.names, usage(problem), usage(problem, self.pruning_.internal))
+        self.plan_ = plan_of(
+            statistics,
+            [prunings[s] for s in stages],
+            costs,
+            None if quality is None else quality[np.concatenate([[0], stages])],
+        )
+
+    # ------------------------------------------------------------------ files
+
+    def _file_state(self) -> dict[str, Any]:
+        return {
+            **super()._file_state(),
+            "path": self.path_.state(),
+            "usage": [self.usage_.before, self.usage_.after],
+            "gap": self.gap_,
+        }
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        self.pruner_ = self.pruning_ = None
+        self.path_ = PruningPath(**state["path"])
+        before, after = state["usage"]
+        self.usage_ = Usage(self.costs_.names, before, after)
+        self.gap_ = float(state["gap"])
+
+
+def _bridged(
+    problem: PruningProblem, prunings: list[Pruning], leap: float, budget: float = np.inf
+) -> list[Pruning]:
+    """Nested prunings within a budget, with others in between where costs leap, and where they leap over the budget."""
+    path = nested(problem, prunings)
+    out = path[:1]
+    for pruning in path[1:]:
+        small = out[-1]
+        if pruning.spent - small.spent > leap or pruning.spent > budget:
+            steps = fill_gap(problem, small, pruning)
+            out += [step for step in steps if step.spent <= budget and step.error < small.error]
+        if pruning.spent <= budget:
+            out.append(pruning)
+    return out
+
+
+def _as_it_is(problem: PruningProblem, internal: NDArray[np.bool_]) -> Pruning:
+    """The whole forest, or its roots: the best pruning for no weight of cost, or for any that is large enough."""
+    error, cost, computation = problem.evaluate(internal)
+    lam = 0.0 if internal.any() else np.inf
+    return Pruning(internal, lam, error, cost, computation, error, error)
+
+
+def _n_nodes(problem: PruningProblem, pruning: Pruning) -> int:
+    below = problem.parent[problem.parent >= 0]
+    return problem.n_trees + int(pruning.internal[below].sum())

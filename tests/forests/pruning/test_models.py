@@ -1,0 +1,643 @@
+"""Pruned forests as estimators: what they answer, what rows pay, and that both hold at every budget."""
+
+import copy
+import pickle
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.estimator_checks import check_estimator
+
+import anytime as at
+from anytime.costs import FeatureCosts
+from anytime.forests.nodes import node_statistics
+from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
+from anytime.forests.pruning.problem import PruningProblem
+from anytime.testing import check_anytime_estimator
+
+LIGHTGBM = {
+    "boosting_type": "rf",
+    "n_estimators": 5,
+    "bagging_freq": 1,
+    "bagging_fraction": 0.7,
+    "verbose": -1,
+}
+WINE, CANCER, DIABETES = (load(return_X_y=True) for load in (load_wine, load_breast_cancer, load_diabetes))
+GROUPED = FeatureCosts(
+    groups={"lab": [], "first": [0, 1, 2], "second": [3, 4, 5, 6], "third": [7, 8], "last": [9, 10, 11, 12]},
+    prices={"lab": 2.0, "first": 1.0, "second": 4.0, "third": 0.0, "last": 3.0},
+    requires={"second": ["lab"], "last": ["lab"]},
+)
+
+FORESTS = {
+    "random forest": (RandomForestClassifier(8, max_depth=6, random_state=0), WINE),
+    "extra trees": (ExtraTreesClassifier(8, max_depth=6, random_state=0), WINE),
+    "tree": (DecisionTreeClassifier(random_state=0), WINE),
+    "random forest, numbers": (RandomForestRegressor(5, max_depth=4, random_state=0), DIABETES),
+    "extra trees, numbers": (ExtraTreesRegressor(5, max_depth=4, random_state=0), DIABETES),
+    "tree, numbers": (DecisionTreeRegressor(max_depth=4, random_state=0), DIABETES),
+    "lightgbm, two classes": (lgb.LGBMClassifier(**LIGHTGBM), CANCER),
+    "lightgbm, three classes": (lgb.LGBMClassifier(**LIGHTGBM), WINE),
+    "lightgbm, numbers": (lgb.LGBMRegressor(**LIGHTGBM, num_leaves=8), DIABETES),
+    "xgboost, two classes": (xgb.XGBRFClassifier(n_estimators=5, max_depth=4), CANCER),
+    "xgboost, three classes": (xgb.XGBRFClassifier(n_estimators=5, max_depth=4), WINE),
+    "xgboost, parallel trees": (
+        xgb.XGBClassifier(n_estimators=1, num_parallel_tree=5, subsample=0.7, max_depth=4, learning_rate=1.0),
+        WINE,
+    ),
+    "xgboost, numbers": (xgb.XGBRFRegressor(n_estimators=5, max_depth=4), DIABETES),
+}
+
+
+def answers(model, X):
+    """Probabilities, or numbers."""
+    return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+
+
+def halves(data):
+    X, y = data
+    return X[::2], y[::2], X[1::2], y[1::2]
+
+
+@pytest.fixture(scope="module")
+def forest():
+    """A forest that is trained on one half, and the other half."""
+    X, y, held, truth = halves(WINE)
+    return RandomForestClassifier(12, max_depth=6, random_state=0).fit(X, y), held, truth
+
+
+@pytest.fixture(scope="module")
+def pruned(forest):
+    """That forest with prices in groups, all its prunings kept."""
+    return prune_forest(*forest, costs=GROUPED, n_stages=200)
+
+
+# ---------------------------------------------------------------------- nothing pruned, everything pruned
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_nothing_pruned_answers_as_the_original(name):
+    model, data = FORESTS[name]
+    X, y, held, truth = halves(data)
+    model = clone(model).fit(X, y)
+    made = prune_forest(model, held, truth)
+    scale = np.abs(answers(model, held)).max()
+    assert_allclose(answers(made, held), answers(model, held), atol=2e-6 * scale)
+    assert made.n_nodes_ == node_statistics(model, X, y).trees.feature.size
+    assert made.gap_ == 0
+    for answer in made.stages(held):
+        assert np.isfinite(answer.scores).all()
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_a_huge_weight_of_cost_leaves_the_roots(name):
+    """budgeted_trees 8.2: every tree is its root, the cost is 0, the error is the mean of the roots'."""
+    model, data = FORESTS[name]
+    X, y, held, truth = halves(data)
+    model = clone(model).fit(X, y)
+    made = prune_forest(model, held, truth, lam=1e9, out_of_bag=0.0)
+    nodes = (
+        node_statistics(model, held, truth) if "boost" in name or "light" in name else node_statistics(model)
+    )
+    roots = nodes.trees.tree_start[:-1]
+    assert made.n_nodes_ == roots.size
+    assert_array_equal(made.cost(held), 0)
+    assert made.path_.error[-1] == pytest.approx(nodes.error[roots].mean() / nodes.n_error)
+    assert_allclose(made.answer(held).scores, np.tile(nodes.base, (len(held), 1)), rtol=1e-6)
+
+
+def test_no_weight_of_cost_keeps_the_training_error(forest):
+    """budgeted_trees 8.2: with lam = 0 the error is that of the whole forest, with fewer nodes."""
+    model, held, truth = forest
+    free, whole = (prune_forest(model, held, truth, lam=lam, out_of_bag=0.0) for lam in (0.0, None))
+    assert free.path_.error[-1] == pytest.approx(whole.path_.error[-1], abs=1e-12)
+    assert free.n_nodes_ <= whole.n_nodes_
+
+
+# ---------------------------------------------------------------------- what rows pay
+
+
+def test_after_each_stage_a_row_has_paid_the_cost_of_that_pruning(forest, pruned):
+    """Prunings are nested, so that nothing is paid for what a larger one does not read."""
+    model, held, _ = forest
+    nodes = node_statistics(model)
+    problem = PruningProblem.of(nodes.trees, nodes.error, nodes.n_error, held, GROUPED.bind(13))
+    whole = list(pruned.stages(held))
+    assert len(whole) == pruned.n_stages_ + 1 > 4
+    for stage, answer in zip(pruned.path_.stages, whole[1:], strict=True):
+        assert answer.cost.mean() == pytest.approx(pruned.path_.cost[stage])
+    assert_array_equal(pruned.plan_.expected_costs, pruned.path_.cost[pruned.path_.stages])
+    # the last one row by row: unique groups over all trees, requirements included
+    needed = np.zeros((len(held), 5), dtype=bool)
+    for i, t in np.ndindex(problem.leaf.shape):
+        node = problem.parent[problem.leaf[i, t]]
+        while node >= 0:
+            needed[i, problem.node_groups[slice(*problem.group_start[node : node + 2])]] = True
+            node = problem.parent[node]
+    assert_allclose(whole[-1].cost, needed @ [2.0, 1.0, 4.0, 0.0, 3.0])
+
+
+def test_a_forest_costs_no_more_than_its_trees_and_than_everything(forest):
+    """budgeted_trees 1.2: unique groups over all trees; one more tree costs no less, the same tree again costs nothing."""
+    model, held, truth = forest
+    total = prune_forest(model, held, truth, costs=GROUPED)
+    paid = total.cost(held)
+    alone = [prune_forest(tree, held, costs=GROUPED).cost(held) for tree in model.estimators_[:6]]
+    six = copy.copy(model)
+    six.estimators_ = model.estimators_[:6]
+    some = prune_forest(six, held, truth, costs=GROUPED).cost(held)
+    assert (some <= np.sum(alone, axis=0)).all()
+    assert (some >= np.max(alone, axis=0)).all()
+    assert (paid >= some).all()
+    assert paid.max() <= GROUPED.total
+    assert paid.max() >= paid.mean()
+    twice = copy.copy(model)
+    twice.estimators_ = model.estimators_ * 2
+    assert_array_equal(prune_forest(twice, held, truth, costs=GROUPED).cost(held), paid)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(
+    "name", ["random forest", "extra trees", "lightgbm, three classes", "xgboost, numbers"]
+)
+def test_a_budget_is_met_on_held_out_rows(name, share):
+    model, data = FORESTS[name]
+    X, y, held, truth = halves(data)
+    model = clone(model).fit(X, y)
+    whole = prune_forest(model, held, truth)
+    budget = share * whole.path_.cost[-1]
+    made = prune_forest(model, held, truth, budget=budget)
+    assert made.cost(held).mean() <= budget + 1e-9
+    assert made.plan_.expected_costs[-1] == pytest.approx(made.cost(held).mean())
+    assert made.path_.error[-1] < made.path_.error[0]
+    assert made.n_nodes_ < whole.n_nodes_
+
+
+def test_a_budget_that_is_large_enough_prunes_nothing(forest):
+    model, held, truth = forest
+    made = prune_forest(model, held, truth, budget=13.0)
+    assert_allclose(made.predict_proba(held), model.predict_proba(held), atol=1e-12)
+
+
+def test_the_path_is_nested_and_rises(forest, pruned):
+    model, held, truth = forest
+    path = pruned.path_
+    assert (np.diff(path.lam) <= 0).all()
+    assert (np.diff(path.cost) >= -1e-12).all()
+    assert (np.diff(path.error[path.lam > 0]) <= 1e-12).all()
+    assert (np.diff(path.n_nodes) > 0).all()
+    reached = [[len(block.columns(0))] for block in pruned.plan_.blocks]
+    assert reached == sorted(reached)
+    kept = [prune_forest(model, held, truth, lam=lam).pruning_.internal for lam in (0.1, 0.03, 0.001)]
+    assert (kept[0] <= kept[1]).all()
+    assert (kept[1] <= kept[2]).all()
+    assert kept[0].sum() < kept[2].sum()
+
+
+def test_free_groups_are_used_before_anything_is_paid(pruned, forest):
+    """The group of price 0 may be tested at once; whoever has no budget gets that answer."""
+    _, held, _ = forest
+    free = pruned.answer(held, budget=0)
+    assert_array_equal(free.cost, 0)
+    assert set(free.groups) <= {"third"}
+
+
+def test_computation_prunes_more(forest):
+    model, held, truth = forest
+    lam = 0.005
+    without = prune_forest(model, held, truth, lam=lam)
+    priced = prune_forest(model, held, truth, lam=lam, computation=1.0)
+    assert priced.n_nodes_ < without.n_nodes_
+    assert priced.path_.computation[-1] > 0
+    assert_array_equal(without.path_.computation, 0)
+
+
+def test_weights_are_repeated_rows(forest):
+    model, held, truth = forest
+    weight = np.random.default_rng(0).integers(0, 3, len(held))
+    repeated = np.repeat(np.arange(len(held)), weight)
+    weighted = prune_forest(model, held, truth, sample_weight=weight, budget=3.0)
+    rows = prune_forest(model, held[repeated], truth[repeated], budget=3.0)
+    assert_allclose(weighted.path_.cost, rows.path_.cost)
+    assert_allclose(weighted.path_.loss, rows.path_.loss)
+    assert_array_equal(weighted.predict(held), rows.predict(held))
+
+
+def test_a_session_computes_and_pays_exactly_the_path(forest):
+    """Lazy features: what is extracted for an example is what its paths test, and what those require."""
+    model, held, truth = forest
+    made = prune_forest(model, held, truth, costs=GROUPED, budget=6.0)
+    computed = []
+
+    def extractor(name, columns):
+        def extract(row):
+            computed.append(name)
+            return row[columns]
+
+        return extract
+
+    features = at.Features(
+        {name: extractor(name, list(columns)) for name, columns in GROUPED.groups.items() if columns},
+    )
+    session = at.Session(made, features)
+    paid = made.cost(held)
+    for i in range(0, len(held), 5):
+        computed.clear()
+        answer = session.predict(held[i])
+        assert answer.prediction == made.predict(held[i : i + 1])[0]
+        assert answer.cost == pytest.approx(paid[i])
+        assert len(computed) == len(set(computed))
+        assert set(computed) == set(answer.groups) - {"lab"}
+
+
+# ---------------------------------------------------------------------- choosing
+
+
+def test_tolerance_chooses_the_cheapest_pruning_that_is_good_enough(forest):
+    model, held, truth = forest
+    every = prune_forest(model, held, truth, n_stages=100).path_
+    best = int(np.argmin(every.loss))
+    strict, lax = (prune_forest(model, held, truth, tolerance=t) for t in (0.0, 2.0))
+    assert strict.path_.loss[-1] == every.loss[best]
+    assert strict.path_.cost[-1] == every.cost[best]
+    limit = every.loss[best] + 2.0 * every.deviation[best]
+    assert lax.path_.cost[-1] == every.cost[np.flatnonzero(every.loss <= limit)[0]]
+    assert lax.path_.cost[-1] <= strict.path_.cost[-1]
+
+
+def test_majority_votes(forest):
+    model, held, truth = forest
+    made = prune_forest(model, held, truth, vote="majority")
+    labels = np.array([tree.predict(held) for tree in model.estimators_]).astype(int)
+    shares = (labels[:, :, None] == np.arange(3)).mean(axis=0)
+    assert_allclose(made.predict_proba(held), shares, atol=1e-12)
+    assert made.path_.loss[-1] == pytest.approx(np.mean(made.predict(held) != truth))
+    two = xgb.XGBRFClassifier(n_estimators=3, max_depth=3).fit(held, truth == 0)
+    votes = prune_forest(two, held, truth == 0, vote="majority").predict_proba(held)
+    assert set(np.unique(np.round(votes * 3))) <= {0.0, 1.0, 2.0, 3.0}
+
+
+@pytest.mark.parametrize("method", ["min_cut", "lp"])
+def test_exact_methods_agree(forest, method):
+    model, held, truth = forest
+    one = prune_forest(model, held, truth, costs=GROUPED, lam=0.01)
+    other = prune_forest(model, held, truth, costs=GROUPED, lam=0.01, method=method)
+    assert other.pruning_.value == pytest.approx(one.pruning_.value, abs=1e-9)
+    assert other.gap_ == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["cost_complexity", "greedy_prune"])
+def test_baselines_have_the_same_face(forest, method):
+    model, held, truth = forest
+    made = prune_forest(model, held, truth, costs=GROUPED, method=method, budget=5.0)
+    assert made.cost(held).mean() <= 5.0
+    assert (np.diff(made.path_.cost) >= -1e-12).all()
+    assert made.pruner_ is None
+    whole = prune_forest(model, held, truth, costs=GROUPED, method=method)
+    assert_allclose(whole.predict_proba(held), model.predict_proba(held), atol=1e-12)
+    some = prune_forest(model, held, truth, costs=GROUPED, method=method, lam=0.02)
+    assert 0 < some.path_.cost[-1] <= whole.path_.cost[-1]
+    check_anytime_estimator(made, held[:30])
+
+
+def test_an_exact_pruning_is_at_least_as_good_as_the_baselines(forest):
+    """At the cost of each baseline's pruning none has less training error than the lower hull of the exact ones."""
+    model, held, truth = forest
+    exact = prune_forest(
+        model, held, truth, costs=GROUPED
+    ).path_  # between its ends the hull runs at most through these
+    for method in ("cost_complexity", "greedy_prune"):
+        other = prune_forest(model, held, truth, costs=GROUPED, method=method).path_
+        hull = np.interp(other.cost, exact.cost, exact.error)
+        assert (other.error >= hull - 1e-9).all()
+
+
+# ---------------------------------------------------------------------- reports
+
+
+def test_tables(pruned):
+    table = pruned.path_.to_frame()
+    assert list(table) == [
+        "lam",
+        "cost",
+        "computation",
+        "error",
+        "n_nodes",
+        "loss",
+        "deviation",
+        "quality",
+        "stage",
+    ]
+    assert table["stage"].sum() == pruned.n_stages_
+    assert len(table) == len(pruned.path_)
+    shares = pruned.usage_.to_frame()
+    assert list(shares.index) == list(GROUPED.names)
+    assert_allclose(shares["before"].sum(axis=1), 1)
+
+
+def test_pruning_lowers_usage(forest):
+    """Table 4.1: fewer rows use a group a few times only; more use it never."""
+    model, held, truth = forest
+    usage = prune_forest(model, held, truth, budget=4.0).usage_
+    assert usage.after[:, 0].mean() > usage.before[:, 0].mean() + 0.2
+    assert (usage.after[:, 0] >= usage.before[:, 0]).all()
+    assert usage.after[:, 1].mean() < usage.before[:, 1].mean()
+
+
+def test_quality_is_what_held_out_rows_say(forest, pruned):
+    _, held, truth = forest
+    for stage, answer in enumerate(pruned.stages(held)):
+        brier = ((answer.probabilities - np.eye(3)[truth]) ** 2).sum(axis=1).mean() / 2
+        assert pruned.plan_.quality[stage] == pytest.approx(-brier)
+        if stage:
+            at_stage = pruned.path_.stages[stage - 1]
+            assert pruned.path_.loss[at_stage] == pytest.approx(np.mean(answer.prediction != truth))
+
+
+def test_stages_are_spaced_by_ratios():
+    X, y, held, truth = halves(CANCER)
+    model = RandomForestClassifier(20, random_state=0).fit(X, y)
+    made = prune_forest(model, held, truth, n_stages=4)
+    assert made.n_stages_ <= 4 < len(made.path_)
+    assert_allclose(made.predict_proba(held), model.predict_proba(held), atol=1e-12)
+
+
+# ---------------------------------------------------------------------- data of all kinds
+
+
+def test_labels_and_tables():
+    X, y, held, truth = halves(WINE)
+    names = np.array(["barolo", "grignolino", "barbera"])
+    columns = [f"c{j}" for j in range(13)]
+    table, other = pd.DataFrame(X, columns=columns), pd.DataFrame(held, columns=columns)
+    model = RandomForestClassifier(5, random_state=0).fit(table, names[y])
+    costs = dict.fromkeys(columns, 1.0) | {"c6": 5.0}
+    made = prune_forest(model, other, names[truth], costs=costs, budget=4.0)
+    assert list(made.feature_names_in_) == columns
+    assert set(made.predict(other)) <= set(names)
+    assert made.score(other, names[truth]) > 0.6
+    with pytest.raises(ValueError, match="feature names should match"):
+        made.predict(other.rename(columns={"c0": "elsewhere"}))
+
+
+def test_missing_values_go_their_way():
+    random = np.random.default_rng(0)
+    X, y, held, truth = halves(WINE)
+    X, held = X.copy(), held.copy()
+    for rows in (X, held):
+        rows[random.random(rows.shape) < 0.2] = np.nan
+    model = RandomForestClassifier(8, random_state=0).fit(X, y)
+    made = prune_forest(model, held, truth)
+    assert_allclose(made.predict_proba(held), model.predict_proba(held), atol=1e-12)
+    fitted = PrunedForestClassifier(DecisionTreeClassifier(), budget=2.0, random_state=0).fit(X, y)
+    assert fitted.cost(held).max() <= 13
+
+
+def test_categories_of_lightgbm(tmp_path):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "colour": pd.Categorical(random.choice(["red", "green", "blue"], 300)),
+            "size": random.normal(size=300),
+        }
+    )
+    y = ((table["colour"] == "red") ^ (table["size"] > 0)).to_numpy()
+    model = lgb.LGBMClassifier(**LIGHTGBM).fit(table, y)
+    made = prune_forest(model, table, y)
+    assert_allclose(made.predict_proba(table), model.predict_proba(table), atol=1e-12)
+    assert prune_forest(model, table, y, budget=1.0).cost(table).mean() <= 1.0
+
+
+def test_rows_without_labels_are_enough(forest):
+    model, held, truth = forest
+    made = prune_forest(model, held, budget=4.0)
+    assert made.plan_.quality is None
+    assert made.path_.loss is None
+    assert_array_equal(made.predict(held), prune_forest(model, held, truth, budget=4.0).predict(held))
+
+
+def test_errors_of_rows_that_trees_have_not_seen():
+    """A forest of unlimited depth makes no in-bag errors; out of the bag it does."""
+    X, y, held, truth = halves(WINE)
+    model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    in_bag, held_out, oob = (
+        prune_forest(model, held, truth, out_of_bag=0.0).path_.error,
+        prune_forest(model, held, truth, out_of_bag=1.0).path_.error,
+        prune_forest(model, held, truth, X_train=X, y_train=y, out_of_bag=1.0).path_.error,
+    )
+    assert in_bag[-1] == 0
+    single = np.mean([tree.predict(held) != truth for tree in model.estimators_])
+    assert held_out[-1] == pytest.approx(single)
+    assert 0.01 < oob[-1] < 0.3
+    with pytest.raises(ValueError, match="trained on 89"):
+        prune_forest(model, held, truth, X_train=X[1:], y_train=y[1:])
+
+
+# ---------------------------------------------------------------------- estimators
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_fit_prunes_on_rows_that_the_forest_has_not_seen(regression):
+    X, y, costs = at.datasets.load("diabetes" if regression else "breast_cancer")
+    face = PrunedForestRegressor if regression else PrunedForestClassifier
+    seen = []
+
+    class Spy(RandomForestRegressor if regression else RandomForestClassifier):
+        def fit(self, X, y, sample_weight=None):
+            seen.append(np.array(X))
+            return super().fit(X, y, sample_weight)
+
+    budget = 5.0 if regression else 20.0
+    model = face(Spy(10, random_state=0), costs=costs, budget=budget, validation_fraction=0.3, random_state=0)
+    model.fit(X, y)
+    assert len(seen[0]) == pytest.approx(0.7 * len(X), abs=3)
+    assert model.path_.cost[-1] <= budget
+    known = {row.tobytes() for row in seen[0]}
+    unseen = np.array([row for row in np.asarray(X, dtype=float) if row.tobytes() not in known])
+    assert model.cost(unseen).mean() == pytest.approx(model.plan_.expected_costs[-1])
+
+
+def test_the_number_of_threads_changes_nothing():
+    X, y = CANCER
+    one, two = (
+        PrunedForestClassifier(RandomForestClassifier(8), budget=5.0, random_state=0, n_jobs=n).fit(X, y)
+        for n in (1, 2)
+    )
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    assert_array_equal(one.path_.cost, two.path_.cost)
+
+
+def test_without_held_out_rows_the_training_rows_pay():
+    X, y = WINE
+    model = PrunedForestClassifier(
+        RandomForestClassifier(5, random_state=0), budget=3.0, validation_fraction=None, random_state=0
+    ).fit(X, y)
+    assert model.cost(X).mean() == pytest.approx(model.plan_.expected_costs[-1])
+    assert model.cost(X).mean() <= 3.0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrunedForestClassifier(RandomForestClassifier(5), random_state=0),
+        PrunedForestClassifier(RandomForestClassifier(5), budget=2.0, vote="majority", random_state=0),
+        PrunedForestClassifier(lgb.LGBMClassifier(**LIGHTGBM), tolerance=1.0, random_state=0),
+        PrunedForestRegressor(RandomForestRegressor(5, max_depth=4), lam=0.01, random_state=0),
+    ],
+)
+def test_the_invariants_of_anytime_prediction(model):
+    check_anytime_estimator(model)
+
+
+def test_other_meters_count_as_they_say(forest):
+    _, held, _ = forest
+    model = prune_forest(*forest)
+    for meter in ("model", "realised"):
+        other = copy.copy(model).set_params(meter=meter)
+        for budget in (0.0, 3.0, 7.0):
+            assert (other.cost(held, budget=budget) <= budget).all()
+    budget = float(model.plan_.expected_costs[-2])
+    by_mean = model.cost(held, budget=budget)
+    assert by_mean.mean() == pytest.approx(budget)
+    assert by_mean.max() > budget
+
+
+def test_a_truncated_model_forgets_the_forest(pruned, forest):
+    _, held, _ = forest
+    small = pruned.truncate(4.0)
+    assert small.cost(held).mean() <= 4.0
+    assert small.pruner_ is None
+    assert len(pickle.dumps(small)) < len(pickle.dumps(pruned))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrunedForestClassifier(DecisionTreeClassifier(random_state=0), random_state=0),
+        PrunedForestRegressor(DecisionTreeRegressor(max_depth=4, random_state=0), random_state=0),
+    ],
+)
+def test_scikit_learn_takes_it_for_one_of_its_own(estimator):
+    check_estimator(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", [PrunedForestClassifier, PrunedForestRegressor])
+def test_scikit_learn_takes_the_default_for_one_of_its_own(face):
+    drawn = "a weight is not a repetition where rows are drawn at random, as in scikit-learn's own forests"
+    check_estimator(
+        face(random_state=0),
+        expected_failed_checks={
+            "check_sample_weight_equivalence_on_dense_data": drawn,
+            "check_sample_weight_equivalence_on_sparse_data": drawn,
+        },
+    )
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", ["random forest", "random forest, numbers", "lightgbm, three classes"])
+def test_a_saved_model_is_the_same_model(name, tmp_path):
+    estimator, data = FORESTS[name]
+    X, y, held, truth = halves(data)
+    made = prune_forest(clone(estimator).fit(X, y), held, truth, budget=4.0)
+    made.save(tmp_path / "pruned.anytime")
+    read = at.load(tmp_path / "pruned.anytime")
+    assert_array_equal(answers(read, held), answers(made, held))
+    assert_array_equal(read.cost(held), made.cost(held))
+    assert_array_equal(read.plan_.expected_costs, made.plan_.expected_costs)
+    assert_array_equal(read.path_.to_frame(), made.path_.to_frame())
+    assert_array_equal(read.usage_.after, made.usage_.after)
+    assert (read.gap_, read.n_nodes_, read.source_) == (made.gap_, made.n_nodes_, made.source_)
+    assert read.pruner_ is None
+
+
+# ---------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"budget": 1.0, "lam": 1.0}, "budget and lam each say"),
+        ({"lam": 1.0, "tolerance": 1.0}, "lam and tolerance each say"),
+        ({"budget": -1.0}, "budget"),
+        ({"lam": -1.0}, "lam"),
+        ({"lam": np.inf}, "lam"),
+        ({"lam": np.nan}, "lam"),
+        ({"method": "guess"}, "method"),
+        ({"vote": "loud"}, "vote"),
+        ({"meter": "time"}, "meter"),
+        ({"n_stages": 0}, "n_stages"),
+        ({"computation": -0.1}, "computation"),
+        ({"out_of_bag": 1.5}, "out_of_bag"),
+        ({"costs": [1.0, 2.0]}, "group"),
+        ({"X_train": np.zeros((1, 13))}, "X_train and y_train together"),
+        ({"sample_weight": [1.0]}, "inconsistent"),
+    ],
+)
+def test_wrong_options_are_refused(forest, options, words):
+    with pytest.raises(ValueError, match=words):
+        prune_forest(*forest, **options)
+
+
+def test_wrong_data_is_refused(forest):
+    model, held, truth = forest
+    with pytest.raises(ValueError, match="13 columns"):
+        prune_forest(model, held[:, :12], truth)
+    with pytest.raises(ValueError, match="shape"):
+        prune_forest(model, held[0], truth)
+    with pytest.raises(ValueError, match="inconsistent"):
+        prune_forest(model, held, truth[1:])
+    with pytest.raises(ValueError, match="label 9"):
+        prune_forest(model, held, np.full(len(held), 9))
+    with pytest.raises(ValueError, match="tolerance compares"):
+        prune_forest(model, held, tolerance=1.0)
+    with pytest.raises(ValueError, match="infinity"):
+        prune_forest(model, np.full_like(held, np.inf), truth)
+    with pytest.raises(ValueError, match="0 sample"):
+        prune_forest(model, held[:0], truth[:0])
+    with pytest.raises(ValueError, match="adds up its trees"):
+        prune_forest(GradientBoostingClassifier(n_estimators=2).fit(held, truth), held, truth)
+    light = lgb.LGBMClassifier(**LIGHTGBM).fit(held, truth)
+    with pytest.raises(ValueError, match="keeps no training errors"):
+        prune_forest(light, held)
+    with pytest.raises(ValueError, match="a tree for each class"):
+        prune_forest(light, held, truth, vote="majority")
+    with pytest.raises(ValueError, match="vote is for classes"):
+        prune_forest(DecisionTreeRegressor().fit(held, truth), held, truth, vote="majority")
+    with pytest.raises(ValueError, match="not fitted"):
+        prune_forest(RandomForestClassifier(), held, truth)
+
+
+def test_one_class_is_refused(forest):
+    _, held, _ = forest
+    with pytest.raises(ValueError, match="one class only"):
+        PrunedForestClassifier().fit(held, np.zeros(len(held)))
+    with pytest.raises(ValueError, match="one class only"):
+        prune_forest(RandomForestClassifier(2).fit(held, np.zeros(len(held))), held, np.zeros(len(held)))
+
+
+def test_a_boosted_estimator_is_refused_and_the_old_fit_stays(forest):
+    _, held, truth = forest
+    model = PrunedForestClassifier(RandomForestClassifier(3), random_state=0).fit(held, truth)
+    before = model.predict(held)
+    with pytest.raises(ValueError, match="adds up its trees"):
+        model.set_params(estimator=GradientBoostingClassifier(n_estimators=2)).fit(held, truth)
+    with pytest.raises(ValueError, match="each say"):
+        model.set_params(estimator=None, budget=1.0, lam=1.0).fit(held, truth)
+    model.set_params(budget=None)
+    assert_array_equal(model.predict(held), before)
