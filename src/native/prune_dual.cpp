@@ -207,7 +207,8 @@ class Subgradient : public Dual {
   void step() override {
     switch (task_.step) {
       case DualStep::kSqrt:
-        return update(first_ / std::sqrt(static_cast<double>(best_.iterations)));
+        return update(first_ /
+                      std::sqrt(static_cast<double>(best_.iterations) + (task_.start.empty() ? 0.0 : kSeen)));
       case DualStep::kPolyak: {
         const double norm = subgradient_norm();
         return update(norm > 0.0 ? task_.first * (best_.value - dual_) / norm : 0.0);

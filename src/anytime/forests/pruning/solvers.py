@@ -50,15 +50,19 @@ def min_cut(
     _check_lam(lam)
     graph, nodes = problem.graph, problem.graph.nodes
     gain = problem.gain[nodes]
-    unit = 2.0 ** (59 - int(np.ceil(np.log2(max(gain[gain > 0].sum(), np.finfo(float).tiny)))))
-    expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
+    unit = np.ldexp(
+        1.0, 60 - np.frexp(max(gain[gain > 0].sum(), 1e-200))[1]
+    )  # gains add up to 2**59 .. 2**60
+    with np.errstate(over="ignore"):  # infinite is too much as well
+        expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
+        rate = lam * problem.prices / problem.n_cost * unit
     whole = np.floor(gain * (1 - _ROUNDING) * unit).astype(np.int64) - expense.astype(np.int64)
     fate = np.full(nodes.size, _OPEN, dtype=np.uint8)
     if at_most is not None:
         fate[~problem.check(at_most)[nodes]] = _PRUNED
     if at_least is not None:
         fate[problem.check(at_least)[nodes]] = _INTERNAL
-    graph.cut(whole, np.minimum(lam * problem.prices / problem.n_cost * unit, 2.0**61), fate)
+    graph.cut(whole, rate, fate)
     return _valued(problem, fate == _INTERNAL, lam, "min_cut", n_threads=n_threads)
 
 
