@@ -1,0 +1,253 @@
+"""Devices that each see a part of an example and send something only if their gate opens; a cloud that adds up what arrives.
+
+Device k has a score ``z_k = w_k'x_k + b_k``, a gate ``g_k = φ(z_k)`` and something to say, ``h_k = v_k'x_k + a_k``. The cloud
+answers by ``s = base + Σ_k h_k g_k``: logits of classes, or a number (Nan, *Learning to Predict under a Budget*, section 7.1).
+A gate is open where ``z_k > 0``: ``φ > 1/2`` for a sigmoid, ``φ > 0`` for a ReLU. Only classes have offsets ``a_k``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit, logsumexp, softmax, xlogy
+
+__all__ = ["Gate", "Problem", "Weights", "device_columns", "device_inputs"]
+
+Array = NDArray[np.float64]
+
+_EDGE = 1e-6  # participation is kept this far from 0 and 1 where its logarithm is needed
+
+
+# ---------------------------------------------------------------------- who sees what
+
+
+def device_columns(devices: int | Sequence[ArrayLike], n_columns: int) -> list[NDArray[np.intp]]:
+    """The columns of each device: equal runs of columns if a number is given, else lists of positions."""
+    if isinstance(devices, int | np.integer):
+        if devices < 1 or n_columns % devices:
+            raise ValueError(
+                f"{n_columns} columns cannot be shared evenly by {devices} devices; list the columns of each"
+            )
+        return list(np.arange(n_columns, dtype=np.intp).reshape(int(devices), -1))
+    columns = [np.asarray(part, dtype=np.intp).ravel() for part in devices]
+    for k, part in enumerate(columns):
+        if not part.size or part.min() < 0 or part.max() >= n_columns:
+            raise ValueError(
+                f"device {k} has the columns {part.tolist()}; at least one of 0 to {n_columns - 1} is needed"
+            )
+    if not columns:
+        raise ValueError("there is no device")
+    return columns
+
+
+def device_inputs(X: ArrayLike, columns: Sequence[NDArray[np.intp]]) -> Array:
+    """(K, n, D) what each device sees, filled up with zeros to the width of the widest."""
+    table = np.asarray(X, dtype=np.float64)
+    inputs = np.zeros((len(columns), len(table), max(part.size for part in columns)))
+    for k, part in enumerate(columns):
+        inputs[k, :, : part.size] = table[:, part]
+    return inputs
+
+
+# ---------------------------------------------------------------------- gates
+
+
+@dataclass(frozen=True)
+class Gate:
+    """φ, from a device's score to how much of what it says counts.
+
+    Parameters
+    ----------
+    kind : {"sigmoid", "relu"}, default="sigmoid"
+    slope : float, default=1.0
+        Multiplies the score inside the sigmoid.
+    """
+
+    kind: Literal["sigmoid", "relu"] = "sigmoid"
+    slope: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("sigmoid", "relu"):
+            raise ValueError(f"the gate is {self.kind!r}; say 'sigmoid' or 'relu'")
+        if not self.slope > 0:
+            raise ValueError(f"the slope is {self.slope}; it has to be positive")
+
+    def value(self, z: Array) -> Array:
+        """φ(z)."""
+        return np.asarray(expit(self.slope * z)) if self.kind == "sigmoid" else np.maximum(z, 0.0)
+
+    def derivative(self, z: Array) -> Array:
+        """φ'(z)."""
+        if self.kind == "relu":
+            return np.asarray(z > 0, dtype=np.float64)
+        value = self.value(z)
+        return np.asarray(self.slope * value * (1 - value))
+
+    def curvature(self, z: Array) -> Array:
+        """φ''(z)."""
+        if self.kind == "relu":
+            return np.zeros_like(z)
+        value = self.value(z)
+        return np.asarray(self.slope**2 * value * (1 - value) * (1 - 2 * value))
+
+
+# ---------------------------------------------------------------------- what is learned
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of all devices: ``v`` (K, D, M) and ``a`` (K, M) for what they say, ``w`` (K, D) and ``b`` (K,) for their gates."""
+
+    v: Array
+    a: Array
+    w: Array
+    b: Array
+
+    @classmethod
+    def drawn(
+        cls, n_devices: int, width: int, n_outputs: int, random: np.random.Generator, scale: float = 1.0
+    ) -> Weights:
+        """Normal entries of a given standard deviation, and offsets ``a`` of 0."""
+        normal = random.standard_normal
+        return cls(
+            scale * normal((n_devices, width, n_outputs)),
+            np.zeros((n_devices, n_outputs)),
+            scale * normal((n_devices, width)),
+            scale * normal(n_devices),
+        )
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """The four arrays."""
+        return self.v, self.a, self.w, self.b
+
+    def moved(self, changes: Weights, step: float) -> Weights:
+        """These plus ``step`` times others."""
+        return Weights(
+            *(mine + step * other for mine, other in zip(self.arrays, changes.arrays, strict=True))
+        )
+
+    def scores(self, inputs: Array) -> Array:
+        """(K, n) z, above 0 where the gate is open."""
+        return np.asarray(np.matmul(inputs, self.w[:, :, None])[:, :, 0] + self.b[:, None])
+
+    def messages(self, inputs: Array) -> Array:
+        """(K, n, M) h, what devices would say."""
+        return np.asarray(np.matmul(inputs, self.v) + self.a[:, None, :])
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Examples seen by devices, and what the cloud should answer.
+
+    Attributes
+    ----------
+    inputs : (K, n, D) float
+    targets : (n, M) float
+        Classes as rows of 0 and 1, or numbers.
+    base : (M,) float
+        What the cloud answers if nobody speaks.
+    loss : {"cross_entropy", "squared"}
+    gate : Gate
+    """
+
+    inputs: Array
+    targets: Array
+    base: Array
+    loss: Literal["cross_entropy", "squared"]
+    gate: Gate
+
+    @property
+    def n_devices(self) -> int:
+        """K."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of examples."""
+        return int(self.inputs.shape[1])
+
+    def rows(self, chosen: NDArray[np.intp]) -> Problem:
+        """The same for some of the examples."""
+        return replace(self, inputs=self.inputs[:, chosen], targets=self.targets[chosen])
+
+    def answers(self, weights: Weights, gates: Array) -> Array:
+        """(n, M) s, for gates (K, n) of any origin."""
+        return np.asarray(self.base + np.einsum("kn,knm->nm", gates, weights.messages(self.inputs)))
+
+    def mean_loss(self, answers: Array) -> float:
+        """Negative log-likelihood, or squared error."""
+        if self.loss == "squared":
+            return float(np.mean(np.sum((answers - self.targets) ** 2, axis=1)))
+        return float(np.mean(logsumexp(answers, axis=1) - np.sum(answers * self.targets, axis=1)))
+
+    def _pull(self, answers: Array) -> Array:
+        """(n, M) gradient of the mean loss by the answers."""
+        if self.loss == "squared":
+            return 2 * (answers - self.targets) / self.n_rows
+        return np.asarray((softmax(answers, axis=1) - self.targets) / self.n_rows)
+
+    # ------------------------------------------------------------------ gates that count as they are
+
+    def direct(self, weights: Weights, penalty: float) -> float:
+        """Mean loss plus ``penalty`` times the mean gate (OPT-Direct)."""
+        gates = self.gate.value(weights.scores(self.inputs))
+        return self.mean_loss(self.answers(weights, gates)) + penalty * float(gates.mean())
+
+    def direct_gradient(self, weights: Weights, penalty: float, *, hard: bool = False) -> Weights:
+        """Of ``direct``; if ``hard``, messages behind closed gates do not arrive, and gates learn as if they did."""
+        scores, messages = weights.scores(self.inputs), weights.messages(self.inputs)
+        gates = self.gate.value(scores)
+        if hard:
+            gates = np.where(scores > 0, gates, 0.0)
+        pull = self._pull(self.base + np.einsum("kn,knm->nm", gates, messages))
+        by_gate = np.einsum("nm,knm->kn", pull, messages) + penalty / gates.size
+        return self._gradient(gates, pull, by_gate * self.gate.derivative(scores))
+
+    # ------------------------------------------------------------------ participation apart from the gates
+
+    def relaxed(self, weights: Weights, q: Array, closeness: float) -> float:
+        """Mean loss with participation q (K, n), plus ``closeness / n · Σ KL(q, φ)`` (OPT-Relax, divided by n)."""
+        scores = self._log_odds(weights)
+        entropy = xlogy(q, q) + xlogy(1 - q, 1 - q)
+        divergence = entropy + np.logaddexp(0, scores) - q * scores
+        return self.mean_loss(self.answers(weights, q)) + closeness * float(divergence.sum()) / self.n_rows
+
+    def relaxed_gradient(self, weights: Weights, q: Array, closeness: float) -> Weights:
+        """Of ``relaxed`` by the weights."""
+        pull = self._pull(self.answers(weights, q))
+        by_score = closeness * self.gate.slope * (expit(self._log_odds(weights)) - q) / self.n_rows
+        return self._gradient(q, pull, by_score)
+
+    def participation_gradient(self, weights: Weights, q: Array, closeness: float) -> Array:
+        """(K, n) of ``relaxed`` by q, which is kept a little off 0 and 1."""
+        messages = weights.messages(self.inputs)
+        pull = self._pull(self.base + np.einsum("kn,knm->nm", q, messages))
+        inner = np.clip(q, _EDGE, 1 - _EDGE)
+        apart = np.asarray(logit(inner)) - self._log_odds(weights)
+        return np.asarray(np.einsum("nm,knm->kn", pull, messages) + closeness * apart / self.n_rows)
+
+    def _log_odds(self, weights: Weights) -> Array:
+        if self.gate.kind != "sigmoid":
+            raise ValueError("the relaxed form compares chances; its gate has to be 'sigmoid'")
+        return self.gate.slope * weights.scores(self.inputs)
+
+    def _gradient(self, gates: Array, pull: Array, by_score: Array) -> Weights:
+        """From gradients by the answers (n, M) and by the scores (K, n)."""
+        turned = self.inputs.transpose(0, 2, 1)
+        weighted = gates[:, :, None] * pull
+        offsets = (
+            weighted.sum(axis=1)
+            if self.loss == "cross_entropy"
+            else np.zeros((self.n_devices, pull.shape[1]))
+        )
+        return Weights(
+            np.matmul(turned, weighted),
+            offsets,
+            np.matmul(turned, by_score[:, :, None])[:, :, 0],
+            by_score.sum(axis=1),
+        )
