@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,16 +22,19 @@ from _forest_curves import (
     stopped,
 )
 from _forest_sets import Split
+from anytime.curves import AnytimeCurve
 from anytime.forests.growing import ClassTree
 from anytime.forests.impurity import Entropy
 from anytime.forests.levels import cut
 from anytime.forests.nodes import NodeStatistics, usage
 from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
+from anytime.forests.pruning.gaps import fill_gap
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.binning import BinnedData
 
 N_PRUNINGS = 24
+LEAP, MOST_BETWEEN = 0.04, 12  # share of the cost of the whole forest between prunings; how many to put there
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
 GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
@@ -95,10 +100,26 @@ def base(split: Split, seed: int, kind: str) -> Base:
     return Base(split, grown[kind]())
 
 
-def budget_prune(base: Base) -> tuple[Pair, list[Pruning]]:
-    """Exact prunings for a path of trade-offs."""
-    path = BudgetPruner(base.problem()).path(n=N_PRUNINGS)
-    return base.judged(path), path
+def budget_prune(base: Base) -> tuple[Pair, Pair, list[Pruning]]:
+    """Exact prunings for a path of trade-offs; the same with others between them where costs leap; all of these."""
+    problem = base.problem()
+    path = BudgetPruner(problem).path(n=N_PRUNINGS)
+    between: list[Pruning] = []
+    for small, large in pairwise(path):
+        if large.spent - small.spent > LEAP * path[-1].spent:
+            found = fill_gap(problem, small, large)
+            between += found[:: max(len(found) // MOST_BETWEEN, 1)]
+    everything = base.judged([*path, *between])
+    exact = [*range(len(path) + 1), len(path) + len(between) + 1]
+    return tuple(_only(curve, exact) for curve in everything), everything, [*path, *between]
+
+
+def _only(curve: AnytimeCurve, stages: list[int]) -> AnytimeCurve:
+    kept = np.isin(np.asarray(curve.stages), stages)
+    return replace(
+        curve, costs=curve.costs[kept], values=curve.values[kept], stages=np.asarray(curve.stages)[kept],
+        realised_costs=None, model_costs=None, times=None,
+    )  # fmt: skip
 
 
 def complexity(base: Base) -> Pair:
