@@ -34,7 +34,7 @@ struct DualTask {
   double first = 1.0;  // length of the first step; of kShares: how fast shares follow
   double tolerance = 1e-3;
   int64_t max_iterations = 1000;
-  std::span<const double> start;  // what DualAnswer.state was, or nothing
+  std::span<const double> start = {};  // what DualAnswer.state was, or nothing
   int threads = 1;
 };
 

@@ -22,3 +22,4 @@ void test_class_grow();  // test_class_grow.cpp
 void test_grow();        // test_grow.cpp
 void test_linear();      // test_linear.cpp
 void test_margins();     // test_margins.cpp
+void test_prune();       // test_prune.cpp

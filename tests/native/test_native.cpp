@@ -514,5 +514,6 @@ int main() {
   test_bandit();
   test_linear();
   test_margins();
+  test_prune();
   std::puts("native tests passed");
 }
