@@ -14,7 +14,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anytime import boosting, curves, datasets, greedy, linear, losses, runtime, testing, trees
+    from anytime import (
+        boosting,
+        curves,
+        datasets,
+        forests,
+        greedy,
+        linear,
+        losses,
+        neighbours,
+        runtime,
+        testing,
+        trees,
+    )
     from anytime._native import StopFlag
     from anytime.boosting import (
         CascadeClassifier,
@@ -36,7 +48,18 @@ if TYPE_CHECKING:
     from anytime.estimator import budget_scorer
     from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
+    from anytime.forests import (
+        BudgetForestClassifier,
+        BudgetForestRegressor,
+        BudgetPruner,
+        BudgetTreeClassifier,
+        BudgetTreeRegressor,
+        PrunedForestClassifier,
+        PrunedForestRegressor,
+        prune_forest,
+    )
     from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
+    from anytime.neighbours import MarginAcquisitionClassifier
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
@@ -49,6 +72,11 @@ __all__ = [
     "AnytimeRegressor",
     "BadFileError",
     "BatchSession",
+    "BudgetForestClassifier",
+    "BudgetForestRegressor",
+    "BudgetPruner",
+    "BudgetTreeClassifier",
+    "BudgetTreeRegressor",
     "CascadeClassifier",
     "Comparison",
     "ExtractionError",
@@ -59,7 +87,10 @@ __all__ = [
     "GradientBoostingRegressor",
     "GroupPursuitClassifier",
     "GroupPursuitRegressor",
+    "MarginAcquisitionClassifier",
     "Plan",
+    "PrunedForestClassifier",
+    "PrunedForestRegressor",
     "Session",
     "SpeedBoostClassifier",
     "SpeedBoostRanker",
@@ -73,12 +104,15 @@ __all__ = [
     "curve",
     "curves",
     "datasets",
+    "forests",
     "greedy",
     "linear",
     "load",
     "losses",
     "make_anytime",
+    "neighbours",
     "pareto_frontier",
+    "prune_forest",
     "replay",
     "runtime",
     "save",
@@ -86,7 +120,10 @@ __all__ = [
     "trees",
 ]
 
-_ROOMS = ["boosting", "curves", "datasets", "greedy", "linear", "losses", "runtime", "testing", "trees"]
+_ROOMS = [
+    *("boosting", "curves", "datasets", "forests", "greedy", "linear"),
+    *("losses", "neighbours", "runtime", "testing", "trees"),
+]
 _HOMES = {
     "_native": ["StopFlag"],
     "boosting": [
@@ -102,7 +139,18 @@ _HOMES = {
     "estimator": ["budget_scorer"],
     "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],
+    "forests": [
+        "BudgetForestClassifier",
+        "BudgetForestRegressor",
+        "BudgetPruner",
+        "BudgetTreeClassifier",
+        "BudgetTreeRegressor",
+        "PrunedForestClassifier",
+        "PrunedForestRegressor",
+        "prune_forest",
+    ],
     "linear": ["GroupPursuitClassifier", "GroupPursuitRegressor"],
+    "neighbours": ["MarginAcquisitionClassifier"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
