@@ -1,6 +1,7 @@
 """Trees and forests grown for a budget: scikit-learn's checks, those of anytime prediction, and the loop of BudgetRF."""
 
 import warnings
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
+from anytime.forests.choosing import Setting, Trial
 from anytime.forests.impurity import CustomImpurity, Gini, Pairs, SquaredPairs
 from anytime.forests.levels import groups_before
 from anytime.testing import check_anytime_estimator
@@ -256,7 +258,7 @@ def test_validation_chooses_the_best_of_the_settings():
     X, y = problem(600)
     model = at.BudgetForestClassifier(COSTS, budget=6, n_trees=10, alphas=[0, 3, 40], random_state=0)
     model.fit(X, y)
-    best = min(model.trials_, key=lambda trial: (trial.error, trial.loss, trial.cost))
+    best = reduce(lambda found, trial: trial if trial.beats(found) else found, model.trials_)
     assert model.setting_ == best.setting
     assert model.alpha_ == best.setting.size
     assert {trial.setting.size for trial in model.trials_} == {0, 3, 40}
@@ -268,10 +270,19 @@ def test_validation_chooses_the_best_of_the_settings():
     assert_array_equal(same.predict_proba(X), model.predict_proba(X))
 
 
+def test_errors_that_cannot_be_told_apart_leave_the_choice_to_the_loss():
+    setting = Setting(0.0, 1.0)
+    sure = Trial(setting, 5, cost=2.0, error=0.10, loss=0.09, spread=0.03)
+    assert Trial(setting, 5, cost=3.0, error=0.12, loss=0.08, spread=0.03).beats(sure)
+    assert not Trial(setting, 5, cost=1.0, error=0.14, loss=0.01, spread=0.03).beats(sure)
+    assert Trial(setting, 5, cost=1.0, error=0.10, loss=0.09, spread=0.03).beats(sure)
+    assert not sure.beats(sure)
+
+
 def test_where_all_columns_cost_the_same_their_weight_is_not_searched():
     X, y = problem()
     model = at.BudgetForestClassifier(**SMALL, alphas=[0, 5]).fit(X, y)
-    assert [trial.setting.weighting for trial in model.trials_] == [1, 1]
+    assert [trial.setting for trial in model.trials_] == [Setting(0, 1), Setting(5, 1)]
 
 
 def test_larger_thresholds_make_shallower_and_cheaper_trees():

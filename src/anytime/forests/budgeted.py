@@ -171,18 +171,18 @@ class BudgetModel(ColumnModel):
         grower = self._grower(setting.size, task)
         growth = self._grow(grower, setting.weighting, task, seconds)
         if growth.interrupted:
-            warnings.warn(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown", stacklevel=6)
+            warnings.warn(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown", stacklevel=7)
+        bench, plan = task.bench, None
         if growth.trees:
-            cost = growth.costs[-1] * task.bench.costs.costs.amount(1)
-            return Attempt(Trial(setting, len(growth.trees), cost, growth.error, growth.loss), grower, growth)
-        assert growth.dropped is not None
-        plan = levels_within(growth.dropped, task.bench, task.base, task.budget)
-        assert plan.expected_costs is not None
-        cost = float(plan.expected_costs[-1]) if plan.n_stages else 0.0
-        run = Run(plan, task.bench.X)
-        run.advance()
-        scores = run.scores()
-        trial = Trial(setting, 0, cost, task.bench.error(scores), task.bench.loss(scores))
+            cost, error, loss = growth.costs[-1] * bench.costs.costs.amount(1), growth.error, growth.loss
+        else:
+            plan = levels_within(growth.first, bench, task.base, task.budget)
+            assert plan.expected_costs is not None
+            cost = float(plan.expected_costs[-1]) if plan.n_stages else 0.0
+            run = Run(plan, bench.X)
+            run.advance()
+            error, loss = bench.error(run.scores()), bench.loss(run.scores())
+        trial = Trial(setting, len(growth.trees), cost, error, loss, bench.spread(error))
         return Attempt(trial, grower, growth, plan)
 
     def _grow(self, grower: ClassTreeGrower, weighting: float, task: Task, seconds: float) -> Growth:

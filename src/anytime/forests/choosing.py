@@ -45,7 +45,9 @@ class Trial:
     error : float
         Share of held-out rows that are wrong, or squared error; NaN where no rows were held out.
     loss : float
-        The squared distance of what is answered from the truth, which decides where errors are the same.
+        The squared distance of what is answered from the truth.
+    spread : float
+        A standard error of ``error``; 0 where error and loss are the same.
     """
 
     setting: Setting
@@ -53,6 +55,13 @@ class Trial:
     cost: float
     error: float
     loss: float
+    spread: float = 0.0
+
+    def beats(self, other: Trial) -> bool:
+        """Whether it is better: errors closer than a standard error decide nothing, and then the loss does; then the cost."""
+        if abs(self.error - other.error) > max(self.spread, other.spread):
+            return self.error < other.error
+        return (self.loss, self.cost) < (other.loss, other.cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +82,6 @@ class Attempt:
     growth: Growth
     plan: Plan | None = None
 
-    @property
-    def rank(self) -> tuple[float, float, float]:
-        """Less is better."""
-        return self.trial.error, self.trial.loss, self.trial.cost
-
 
 def choose(
     sizes: Sequence[float | None],
@@ -85,7 +89,7 @@ def choose(
     attempt: Callable[[Setting, float], Attempt],
     clock: Clock,
 ) -> tuple[Attempt, list[Trial]]:
-    """Try weightings with the middle one of the sizes, then the other sizes with the best weighting.
+    """Try weightings with the first and the middle size, then sizes with the best weighting, then weightings with the best size.
 
     Parameters
     ----------
@@ -95,28 +99,47 @@ def choose(
     clock : Clock
         Where time is up, or the user interrupts, the best so far is taken; there is at least one.
     """
-    middle = sizes[len(sizes) // 2]
-    n = len(weightings) + len(sizes) - 1
-    best: Attempt | None = None
-    trials: list[Trial] = []
-    waiting = [Setting(middle, weighting) for weighting in weightings]
-    while waiting and not (best is not None and (clock.over or best.growth.interrupted)):
-        setting = waiting.pop(0)
-        clock.tell(f"setting {len(trials) + 1} of {n}: size {setting.size}, weighting {setting.weighting}")
-        try:
-            found = attempt(setting, clock.seconds * (len(trials) + 1) / n)
-        except KeyboardInterrupt:
-            if best is None:
-                raise
-            warnings.warn(f"interrupted: {len(trials)} of {n} settings were tried", stacklevel=4)
-            break
-        trials.append(found.trial)
-        if best is None or found.rank < best.rank:
-            best = found
-        if len(trials) == len(weightings):
-            waiting = [Setting(size, best.trial.setting.weighting) for size in sizes if size != middle]
-    assert best is not None
-    return best, trials
+    begin = list(dict.fromkeys([sizes[0], sizes[len(sizes) // 2]]))
+    others = len(sizes) - len(begin)
+    most = len(begin) * len(weightings) + others + (len(weightings) - 1 if others else 0)
+    search = _Search(attempt, clock, most)
+    for size in begin:
+        search.look([Setting(size, weighting) for weighting in weightings])
+    search.look([Setting(size, search.best.trial.setting.weighting) for size in sizes])
+    search.look([Setting(search.best.trial.setting.size, weighting) for weighting in weightings])
+    return search.best, list(search.trials.values())
+
+
+class _Search:
+    """Settings tried so far. Only the best keeps its trees."""
+
+    best: Attempt
+
+    def __init__(self, attempt: Callable[[Setting, float], Attempt], clock: Clock, most: int) -> None:
+        self.attempt, self.clock, self.most = attempt, clock, most
+        self.trials: dict[Setting, Trial] = {}
+        self.over = False
+
+    def look(self, settings: Sequence[Setting]) -> None:
+        """Try those that are new, unless the search is over."""
+        for setting in settings:
+            if setting in self.trials or self.over:
+                continue
+            n = len(self.trials)
+            told = f"size {setting.size}, weighting {setting.weighting}"
+            self.clock.tell(f"setting {n + 1} of at most {self.most}: {told}")
+            try:
+                found = self.attempt(setting, self.clock.seconds * (n + 1) / self.most)
+            except KeyboardInterrupt:
+                if not n:
+                    raise
+                warnings.warn(f"interrupted: {n} of at most {self.most} settings were tried", stacklevel=5)
+                self.over = True
+                return
+            self.trials[setting] = found.trial
+            if not n or found.trial.beats(self.best.trial):
+                self.best = found
+            self.over = self.clock.over or found.growth.interrupted
 
 
 def softened(costs: BoundCosts, weighting: float) -> BoundCosts | None:

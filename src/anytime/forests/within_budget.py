@@ -111,6 +111,13 @@ class Bench:
             return self.loss(scores)
         return self.mean(scores.argmax(axis=1) != self.target)
 
+    def spread(self, error: float) -> float:
+        """A standard error of a share of wrong rows; 0 for numbers."""
+        if self.target is None or self.link == "identity":
+            return 0.0
+        weight = np.ones(len(self.X)) if self.weight is None else self.weight
+        return float(np.sqrt(error * (1 - error) * (weight**2).sum()) / weight.sum())
+
     def truth(self, n_outputs: int) -> Array:
         """(n, K) what a perfect model would answer: indicators of the classes, or the numbers."""
         assert self.target is not None
