@@ -481,6 +481,25 @@ def test_an_interrupt_leaves_the_trees_grown_so_far(monkeypatch):
     assert len(model.trees_) == 3, "a fit that fails leaves the model as it was"
 
 
+def test_an_interrupt_between_settings_takes_the_best_so_far(monkeypatch):
+    from anytime.forests.growing import ClassTreeGrower
+
+    X, y = problem()
+    grow, thresholds = ClassTreeGrower.grow_forest, set()
+
+    def interrupted(self, *args, **settings):
+        thresholds.add(self.impurity.alpha)
+        if len(thresholds) > 2:
+            raise KeyboardInterrupt
+        return grow(self, *args, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: 2 of at most 3 settings"):
+        model = at.BudgetForestClassifier(**SMALL, alphas=[0, 5, 9]).fit(X, y)
+    assert len(model.trials_) == 2
+    assert len(model.trees_) == 6
+
+
 def test_a_loaded_model_knows_what_was_chosen(tmp_path):
     X, y = problem()
     path = tmp_path / "model.anytime"

@@ -217,7 +217,7 @@ class BudgetModel(ColumnModel):
         self.plan_, self.trees_ = attempt.plan, []
         costs = task.bench.costs.costs
         kept = (
-            f"the model is what of it costs {self.expected_cost_:.6g}"
+            f"the model is the part of it that costs {self.expected_cost_:.6g}"
             if self.plan_.n_stages
             else "and so is its first test, so that the model gives everyone the same answer"
         )
