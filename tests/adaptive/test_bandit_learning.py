@@ -271,6 +271,13 @@ def test_doubling_restarts_at_powers_of_two():
     assert not learner.totals.any()
 
 
+def test_a_horizon_too_short_to_learn_in_is_named():
+    with pytest.warns(UserWarning, match=r"30 rounds are fewer than 34\.7"):
+        learner = RequestLearner(4, cost=0.2, horizon=30, random_state=0)
+    asks = np.tile([False, False, False, True], (30, 1))
+    assert learner.run(asks, np.zeros((30, 4))).asked.all()
+
+
 @given(st.integers(0, 10**6), st.booleans())
 def test_the_second_order_bound_of_hedge(seed, decreasing):
     """Regret at most log K / eta_T + sum eta_t / 2 sum_i q_t(i) l_t(i)^2, for losses from 0 on: both schedules rest on it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -30,6 +31,11 @@ class Pace:
     n_explorers : int, default=1
     learning, exploration : float, default=None
         Rates that take the place of the computed ones.
+
+    Warns
+    -----
+    UserWarning
+        If a known horizon is so short that every round has to explore.
     """
 
     log_experts: float
@@ -47,6 +53,11 @@ class Pace:
             raise ValueError(f"the learning rate is {self.learning}; it has to be positive")
         if self.exploration is not None and not 0 <= self.exploration <= 1:
             raise ValueError(f"the exploration rate is {self.exploration}; it has to lie in [0, 1]")
+        needed = self.n_explorers * self.log_experts / self.cost**2
+        if isinstance(self.horizon, int) and self.exploration is None and self.horizon < needed:
+            warnings.warn(
+                f"{self.horizon} rounds are fewer than {needed:.1f}, so every round explores", stacklevel=4
+            )
 
     def rates(self, first: int, n_rounds: int) -> Rates:
         """Of ``n_rounds`` rounds, of which the first has number ``first``, counted from 1."""
