@@ -40,7 +40,8 @@ Pair = tuple[AnytimeCurve, AnytimeCurve]  # on validation and on test rows
 ALPHAS = (0, 2, 4, 6, 8, 10, 15, 25, 35, 45)  # of the thesis
 ENTROPIES = (0.0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.1)  # below which a node is left alone
 N_TREES = 40
-ROUNDS = 200
+ROUNDS, RATE = 200, 0.1
+SHORT = 100, 0.2  # rounds and rate of boosting where there are many rows and classes
 PENALTIES = (
     1e-5,
     1e-4,
@@ -214,11 +215,15 @@ def entropy_forests(split: Split, seed: int) -> dict[str, Pair]:
 # ---------------------------------------------------------------------- peers
 
 
-def greedy_miser(
-    split: Split, rounds: int = ROUNDS, penalties: Sequence[float] = PENALTIES
-) -> dict[str, Pair]:
+def boosting(split: Split) -> tuple[int, float]:
+    """Rounds and learning rate."""
+    return SHORT if split.n_classes * len(split.train[1]) > 100_000 else (ROUNDS, RATE)
+
+
+def greedy_miser(split: Split, penalties: Sequence[float] = PENALTIES) -> dict[str, Pair]:
     """Boosted trees of depth 4 with a fixed price on first use, for many prices and numbers of rounds."""
     X, y = split.train
+    rounds, rate = boosting(split)
     mean_price = split.costs.total / X.shape[1]
     scale = 0.25 * len(y) / mean_price
     out = {}
@@ -226,6 +231,7 @@ def greedy_miser(
         model = at.GradientBoostingClassifier(
             costs=split.costs,
             n_stages=rounds,
+            learning_rate=rate,
             penalty=penalty * scale,
             max_depth=4,
             max_leaves=None,
@@ -235,9 +241,10 @@ def greedy_miser(
     return out
 
 
-def cegb(split: Split, rounds: int = ROUNDS, trade_offs: Sequence[float] = TRADE_OFFS) -> dict[str, Pair]:
+def cegb(split: Split, trade_offs: Sequence[float] = TRADE_OFFS) -> dict[str, Pair]:
     """LightGBM with its penalty on the first use of a column, at many trade-offs and numbers of rounds."""
     X, y = split.train
+    rounds, rate = boosting(split)
     bound = split.costs.bind(X.shape[1])
     price = np.array([split.costs.price([split.costs.names[g]]) for g in bound.column_group])
     out = {}
@@ -245,7 +252,7 @@ def cegb(split: Split, rounds: int = ROUNDS, trade_offs: Sequence[float] = TRADE
         parameters = {
             "objective": "binary" if split.n_classes == 2 else "multiclass",
             "verbose": -1, "num_threads": 1, "seed": 0, "deterministic": True, "force_col_wise": True,
-            "cegb_tradeoff": trade_off, "cegb_penalty_feature_coupled": (price / price.mean()).tolist(),
+            "learning_rate": rate, "cegb_tradeoff": trade_off, "cegb_penalty_feature_coupled": (price / price.mean()).tolist(),
             **({} if split.n_classes == 2 else {"num_class": split.n_classes}),
         }  # fmt: skip
         model = at.make_anytime(lgb.train(parameters, lgb.Dataset(X, y), rounds), costs=split.costs)

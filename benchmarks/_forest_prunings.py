@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,11 +21,10 @@ from _forest_curves import (
     stopped,
 )
 from _forest_sets import Split
-from anytime.curves import AnytimeCurve
 from anytime.forests.growing import ClassTree
 from anytime.forests.impurity import Entropy
 from anytime.forests.levels import cut
-from anytime.forests.nodes import NodeStatistics, usage
+from anytime.forests.nodes import NodeStatistics, usage, with_unseen
 from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
 from anytime.forests.pruning.gaps import fill_gap
 from anytime.forests.pruning.problem import Pruning, PruningProblem
@@ -35,6 +33,7 @@ from anytime.trees.binning import BinnedData
 
 N_PRUNINGS = 24
 LEAP, MOST_BETWEEN = 0.04, 12  # share of the cost of the whole forest between prunings; how many to put there
+UNSEEN = 0.632  # weight of errors on rows that a tree was not grown from, as prune_forest has it
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
 GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
@@ -64,9 +63,12 @@ THRESHOLDS = (
 class Base:
     """A forest to prune, with what its nodes know and the problem of pruning it."""
 
-    def __init__(self, split: Split, trees: list[ClassTree]) -> None:
+    def __init__(self, split: Split, trees: list[ClassTree], unseen: float = 0.0) -> None:
         self.split, self.trees = split, trees
         self.nodes = NodeStatistics.of_trees(trees, classes=np.arange(split.n_classes))
+        if unseen:
+            seen = [np.asarray(tree.in_bag) > 0 for tree in trees]
+            self.nodes = with_unseen(self.nodes, *split.train, seen=seen, share=unseen)
         self.bound = split.costs.bind(split.train[0].shape[1])
 
     def problem(self, most: int = COST_ROWS, *, of_test: bool = False) -> PruningProblem:
@@ -100,8 +102,15 @@ def base(split: Split, seed: int, kind: str) -> Base:
     return Base(split, grown[kind]())
 
 
-def budget_prune(base: Base) -> tuple[Pair, Pair, list[Pruning]]:
-    """Exact prunings for a path of trade-offs; the same with others between them where costs leap; all of these."""
+def budget_prune(base: Base) -> tuple[Pair, list[Pruning]]:
+    """Exact prunings for a path of trade-offs, as in the thesis."""
+    path = BudgetPruner(base.problem()).path(n=N_PRUNINGS)
+    return base.judged(path), path
+
+
+def as_the_library_prunes(base: Base) -> Pair:
+    """With errors of rows that trees have not seen, and further prunings where the costs of exact ones leap."""
+    base = Base(base.split, base.trees, UNSEEN)
     problem = base.problem()
     path = BudgetPruner(problem).path(n=N_PRUNINGS)
     between: list[Pruning] = []
@@ -109,17 +118,7 @@ def budget_prune(base: Base) -> tuple[Pair, Pair, list[Pruning]]:
         if large.spent - small.spent > LEAP * path[-1].spent:
             found = fill_gap(problem, small, large)
             between += found[:: max(len(found) // MOST_BETWEEN, 1)]
-    everything = base.judged([*path, *between])
-    exact = [*range(len(path) + 1), len(path) + len(between) + 1]
-    return tuple(_only(curve, exact) for curve in everything), everything, [*path, *between]
-
-
-def _only(curve: AnytimeCurve, stages: list[int]) -> AnytimeCurve:
-    kept = np.isin(np.asarray(curve.stages), stages)
-    return replace(
-        curve, costs=curve.costs[kept], values=curve.values[kept], stages=np.asarray(curve.stages)[kept],
-        realised_costs=None, model_costs=None, times=None,
-    )  # fmt: skip
+    return base.judged([*path, *between])
 
 
 def complexity(base: Base) -> Pair:

@@ -7,9 +7,10 @@ that are on the frontier of validation rows, judged on test rows; cost is what r
 
     python benchmarks/forest_pruning.py [--quick] [--data DIR] [--sets a,b] [--repeats N] [--keep DIR]
 
-"Between" has further prunings where the cost of exact ones leaps: one group after the other is taken out of the larger. "Any
-base" lets validation rows choose among such prunings of several forests: entropy with all columns or the root of their number per
-split, entropy per price, Pairs per price. A run with ``--keep`` can be broken off and goes on where it was.
+"prune_forest" prunes as the library does: by errors that are in part of rows a tree has not seen, and with further prunings where
+the cost of exact ones leaps. "Any base" lets validation rows choose among its prunings of several forests: entropy with all
+columns or the root of their number per split, entropy per price, Pairs per price. A run with ``--keep`` can be broken off and
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from _forest_prunings import (
     GREEDY_ROWS,
     N_PRUNINGS,
     Base,
+    as_the_library_prunes,
     base,
     budget_prune,
     complexity,
@@ -39,15 +41,18 @@ from _forest_sets import SETS, Split
 from common import write
 
 QUICK_SETS = ("thyroid", "miniboone-small", "spambase")
-OURS, BETWEEN, ANY = "BudgetPrune", "BudgetPrune, between", "BudgetPrune, any base"
+OURS, LIBRARY, ANY = "BudgetPrune", "prune_forest", "prune_forest, any base"
 OTHER_PRUNINGS = ("CCP", "GreedyPrune", "early stopping")
 PEERS: dict[str, Callable[[Split], dict[str, Pair]]] = {"Greedy Miser": greedy_miser, "cegb": cegb}
-OTHER_BASES = ("entropy, root of the columns", "entropy per price", "pairs")
+BASES = ("entropy", "entropy, root of the columns", "entropy per price", "pairs")
 MARGIN = (
     0.0025  # error on validation rows that pruning may cost, so that it costs no more than BAR on test rows
 )
 BAR, SAVING = 0.005, 0.3
-SAVINGS = ("saving", "saving, ordinary forest", "saving, any base")
+SAVINGS = (
+    "saving", "saving, prune_forest", "saving, prune_forest, ordinary forest", "saving, prune_forest, any base",
+    "saving, any base against the ordinary forest",
+)  # fmt: skip
 WEIGHTED = ("miniboone-small", "miniboone")  # also at prices by weight
 TOO_MANY_GROUPS = ("ranking",)  # for GreedyPrune
 SUBSETS = {"mfeat": (20, 120)}  # columns per split
@@ -88,7 +93,7 @@ def one_repeat(name: str, seed: int, folder: str, keep: Path | None) -> dict[str
     def done(key: str, make: Callable[[], Any]) -> Any:
         return kept(keep, f"{name}/{seed}/{key}", make)
 
-    main = done("pruned-entropy", lambda: chosen_pruning(based("entropy")))
+    main = done("exact-entropy", lambda: chosen_pruning(based("entropy")))
     pairs: dict[str, dict[str, Pair]] = {
         OURS: {"entropy": main["pair"]},
         "CCP": {"levels": done("ccp-entropy", lambda: complexity(based("entropy")))},
@@ -96,10 +101,10 @@ def one_repeat(name: str, seed: int, folder: str, keep: Path | None) -> dict[str
     }
     if name not in TOO_MANY_GROUPS:
         pairs["GreedyPrune"] = {"groups": done("greedy-entropy", lambda: one_by_one(based("entropy")))}
-    others = {k: done(f"pruned-{k}", lambda k=k: budget_prune(based(k))[:2]) for k in OTHER_BASES}
-    pairs[BETWEEN] = {"entropy": main["between"]}
-    pairs[ANY] = {"entropy": main["between"], **{k: between for k, (_, between) in others.items()}}
-    pairs["BudgetPrune, Pairs base"] = {"pairs": others["pairs"][0]}
+    library = {k: done(f"library-{k}", lambda k=k: as_the_library_prunes(based(k))) for k in BASES}
+    pairs[LIBRARY] = {"entropy": library["entropy"]}
+    pairs[ANY] = library
+    pairs["BudgetPrune, Pairs base"] = {"pairs": done("exact-pairs", lambda: budget_prune(based("pairs"))[0])}
     pairs |= {peer: done(peer, lambda make=make: make(drawn())) for peer, make in PEERS.items()}
     if name in WEIGHTED:
 
@@ -114,21 +119,25 @@ def one_repeat(name: str, seed: int, folder: str, keep: Path | None) -> dict[str
             pairs[f"{method}, priced by weight"] = {"weighted": found}
     for subset in SUBSETS.get(name, ()):
         kind = f"{subset} columns per split"
-        pairs[f"{OURS}, {kind}"] = {kind: done(f"pruned-{kind}", lambda k=kind: budget_prune(based(k))[0])}
+        pairs[f"{OURS}, {kind}"] = {kind: done(f"exact-{kind}", lambda k=kind: budget_prune(based(k))[0])}
         pairs[f"GreedyPrune, {kind}"] = {kind: done(f"greedy-{kind}", lambda k=kind: one_by_one(based(k)))}
     return {
         "sizes": done("sizes", lambda: {"rows": drawn().sizes, "total": drawn().costs.total}),
         "frontiers": {method: frontier(found) for method, found in pairs.items()},
         "saving": saving(main["pair"]),
-        "saving, ordinary forest": saving(others["entropy, root of the columns"][1]),
-        "saving, any base": saving_of_all(pairs[ANY], main["pair"]),
+        "saving, prune_forest": saving(library["entropy"]),
+        "saving, prune_forest, ordinary forest": saving(library["entropy, root of the columns"]),
+        "saving, prune_forest, any base": saving_of_all(pairs[ANY], main["pair"]),
+        "saving, any base against the ordinary forest": saving_of_all(
+            pairs[ANY], library["entropy, root of the columns"]
+        ),
         "usage": main["usage"],
     }
 
 
 def chosen_pruning(base: Base) -> dict[str, Any]:
     """The curves, and table 4.1 for the cheapest pruning that is within 0.1 points of the whole forest on validation rows."""
-    curves, between, path = budget_prune(base)
+    curves, path = budget_prune(base)
     valid, test = curves
     k = int(np.flatnonzero(valid.values <= valid.values[-1] + 0.001)[0])
     which = int(np.asarray(valid.stages)[k])  # 0: the constant answer, beyond the path: the whole forest
@@ -136,7 +145,7 @@ def chosen_pruning(base: Base) -> dict[str, Any]:
     table = usage_table(base, internal)
     for when, at in (("before", -1), ("after", k)):
         table[f"{when}, mean cost and error"] = [float(test.costs[at]), float(test.values[at])]
-    return {"pair": curves, "between": between, "usage": table}
+    return {"pair": curves, "usage": table}
 
 
 def saving(curves: Pair) -> dict[str, float]:
@@ -181,7 +190,7 @@ def one_set(repeats: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "against": {
             ours: {m: compared(ours, m) for m in (*OTHER_PRUNINGS, *PEERS) if m in frontiers}
-            for ours in (OURS, BETWEEN, ANY)
+            for ours in (OURS, LIBRARY, ANY)
         },
         "further": {
             f"{ours} against {theirs}": compared(ours, theirs)
@@ -220,7 +229,7 @@ def verdict(sets: dict[str, Any]) -> dict[str, str]:
         f"{which}: {SAVING:.0%} of the cost within {BAR} of the error": count(lambda f, w=which: saves(f, w))
         for which in SAVINGS
     }
-    for ours in (OURS, BETWEEN, ANY):
+    for ours in (OURS, LIBRARY, ANY):
         for peer in (*OTHER_PRUNINGS, *PEERS):
             out[f"{ours}: less error than {peer} at equal mean cost"] = count(
                 lambda f, ours=ours, peer=peer: f["against"][ours][peer]["error_less_by"]["mean"] > 0, peer
