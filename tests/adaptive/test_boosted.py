@@ -1,5 +1,7 @@
 """Gate and cheap model as trees (adaptive_approximation 6, 7)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,11 +9,13 @@ from sklearn.datasets import make_classification
 
 import anytime as at
 from anytime.adaptive.boosted import BoostedPairLearner
-from anytime.adaptive.routing import KullbackLeibler, alternate
+from anytime.adaptive.routing import alternate
 from anytime.boosting.derivatives import derivatives
 from anytime.boosting.learners import Table
 from anytime.boosting.objective import Objective
 from anytime.losses import training_loss
+from anytime.trees.block import TreeBlock
+from tests.reference import tree_growing as reference
 from tests.reference.routing import smooth_part
 
 
@@ -43,13 +47,13 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
     learner = BoostedPairLearner(
         Table(X), y, costs.bind(8), gamma=gamma, n_trees=15, max_depth=4, min_rows=10
     )
-    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.0, max_iter=2)
+    done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2)
     cheap, gate = done.learned.trees
     miser = at.GradientBoostingClassifier(
         costs, n_stages=15, max_leaves=None, max_depth=4, min_rows=10, penalty=gamma * len(y)
     ).fit(X, y)
     mine, theirs = (
-        at.trees.block.TreeBlock(cheap.trees()).forest.arrays(),
+        TreeBlock(cheap.trees()).forest.arrays(),
         miser.plan_.blocks[0].forest.arrays(),
     )
     for name in ("tree_start", "feature", "threshold", "left", "right", "value", "tree_output"):
@@ -64,7 +68,7 @@ def test_with_somebody_sent_on_it_is_not():
     X, y, costs = problem()
     learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.01, n_trees=15, min_rows=10)
     hard = losses_of_costly(y)
-    none, some = (alternate(learner, KullbackLeibler(), hard, p, max_iter=2) for p in (0.0, 0.4))
+    none, some = (alternate(learner, hard, p, max_iter=2) for p in (0.0, 0.4))
     assert some.learned.trees[1].rounds
     assert np.abs(some.learned.trees[0].scores - none.learned.trees[0].scores).max() > 0.01
 
@@ -85,7 +89,7 @@ def test_the_trees_of_gate_and_cheap_model_follow_the_residuals():
 def test_what_one_of_the_two_buys_is_free_for_both():
     X, y, costs = problem()
     learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.02, n_trees=20, min_rows=10)
-    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.4, max_iter=3)
+    done = alternate(learner, losses_of_costly(y), 0.4, max_iter=3)
     cheap, gate = done.learned.trees
     assert cheap.bought is gate.bought
     gate_block, cheap_block = done.learned.blocks()
@@ -132,7 +136,7 @@ def test_a_prohibitive_price_leaves_constants():
 def test_the_best_of_all_turns_is_kept():
     X, y, costs = problem()
     learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=10)
-    done = alternate(learner, KullbackLeibler(), losses_of_costly(y), 0.3, max_iter=6, tol=0.0)
+    done = alternate(learner, losses_of_costly(y), 0.3, max_iter=6, tol=0.0)
     assert done.terms.total == min(done.trace[1:])
     assert len(done.trace) == 7
 
@@ -155,3 +159,52 @@ def test_threads_do_not_change_the_trees():
     )
     q = np.random.default_rng(0).random(len(y))
     assert_array_equal(one.learn(q, one.start(None)).gate, two.learn(q, two.start(None)).gate)
+
+
+def test_trees_are_those_of_algorithm_5():
+    """(5.1), (5.2): in turns a penalised CART on the residuals of each, with what is bought shared in between."""
+    random = np.random.default_rng(0)
+    n, prices, gamma = 80, [1.0, 2.0, 4.0], 0.004
+    X = random.integers(0, 6, (n, 3)).astype(float)
+    y = (X[:, 0] + X[:, 1] + random.normal(size=n) > 5).astype(np.intp)
+    q = np.clip(0.5 - 0.15 * (X[:, 2] - 2.5) + 0.1 * random.normal(size=n), 0.05, 0.95)
+    table = Table(X)
+    learner = BoostedPairLearner(
+        table,
+        y,
+        at.FeatureCosts(prices).bind(3),
+        gamma=gamma,
+        n_trees=3,
+        max_depth=2,
+        min_rows=1,
+        learning_rate=0.5,
+        leaf="mean",
+    )
+    pair = learner.learn(q, learner.start(None))
+    ensembles, bought = pair.trees, set()
+    scores = [np.full(n, pair.bases[0][0]), np.full(n, pair.bases[1][0])]
+    for t in range(3):
+        for which in (0, 1):
+            _, *slopes = smooth_part(scores[0], scores[1], q, 2 * y - 1)
+            (tree,) = ensembles[which].rounds[t]
+            unscaled = replace(tree, value=tree.value / 0.5)
+            data = reference.Data(
+                X,
+                -slopes[which][:, None],
+                np.ones((n, 1)),
+                [table.binned.thresholds(j) for j in range(3)],
+                range(3),
+            )
+            rules = reference.Rules(
+                max_leaves=None,
+                max_depth=2,
+                penalty=gamma * n,
+                prices=prices,
+                requires=[[], [], []],
+                column_group=[0, 1, 2],
+                bought=bought,
+            )
+            _, bought = reference.replay(unscaled, data, rules, 1e-5)
+            scores[which] = scores[which] + TreeBlock(tree).outputs(0, X)[:, 0]
+    assert bought == set(np.flatnonzero(pair.bought))
+    assert_allclose(scores[1], pair.gate, atol=1e-9)

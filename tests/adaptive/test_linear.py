@@ -33,7 +33,7 @@ def test_the_objective_never_rises(divergence, fraction, gamma, n_classes):
     X, y, costs, costly = problem(n_classes)
     learner = LinearPairLearner(X, y, costs, gamma=gamma, divergence=divergence)
     for start in (learner.start(None), learner.start(np.random.RandomState(0))):
-        done = alternate(learner, divergence, costly, fraction, start=start, max_iter=4, tol=0.0)
+        done = alternate(learner, costly, fraction, start=start, max_iter=4, tol=0.0)
         assert (np.diff(done.trace) <= 1e-9).all()
         assert done.trace[-1] < done.trace[0] - 1e-3
 
@@ -99,7 +99,7 @@ def test_columns_of_a_group_come_together_and_free_ones_are_not_shrunk():
         groups={"a": [0, 1], "b": [2, 3], "free": [4, 5]}, prices={"a": 1, "b": 1, "free": 0}
     ).bind(6)
     learner = LinearPairLearner(X, y, costs, gamma=0.2)
-    done = alternate(learner, KullbackLeibler(), costly, 0.3, max_iter=10)
+    done = alternate(learner, costly, 0.3, max_iter=10)
     used = set(done.learned.support)
     assert {4, 5} <= used
     for group in ({0, 1}, {2, 3}):
@@ -147,7 +147,7 @@ def test_a_group_in_use_pays_for_all_it_requires():
 def test_with_requirements_the_support_is_cheap_to_reach():
     X, y, _, costly = problem()
     learner = LinearPairLearner(X, y, dag(3), gamma=0.03)
-    done = alternate(learner, KullbackLeibler(), costly, 0.3, max_iter=10)
+    done = alternate(learner, costly, 0.3, max_iter=10)
     blocks = done.learned.blocks()
     used = np.union1d(blocks[0].columns(0), blocks[1].columns(0))
     assert 0 < used.size < 6
@@ -186,9 +186,7 @@ def test_synthetic_2_from_ones(fraction, gamma, cost, objective):
     """The table of section 13.2: average cost at accuracy 1."""
     learner, cluster = synthetic_2_learner(gamma)
     costly = np.full(70, -np.log(0.99))
-    done = alternate(
-        learner, KullbackLeibler(), costly, fraction, start=learner.at(1.0, 0.0), max_iter=50, tol=0.0
-    )
+    done = alternate(learner, costly, fraction, start=learner.at(1.0, 0.0), max_iter=50, tol=0.0)
     pair = done.learned
     assert average_cost(pair) == pytest.approx(cost, abs=1e-3)
     stays = pair.gate <= 0
@@ -204,7 +202,6 @@ def test_synthetic_2_weights():
     learner, _ = synthetic_2_learner(0.05)
     done = alternate(
         learner,
-        KullbackLeibler(),
         np.full(70, -np.log(0.99)),
         0.6,
         start=learner.at(1.0, 0.0),
@@ -220,8 +217,7 @@ def test_synthetic_2_restarts_are_told_apart_by_their_objective():
     learner, _ = synthetic_2_learner(0.05, tol=1e-7)
     costly, random = np.full(70, -np.log(0.99)), np.random.RandomState(0)
     done = [
-        alternate(learner, KullbackLeibler(), costly, 0.6, start=learner.start(random), max_iter=40, tol=1e-7)
-        for _ in range(10)
+        alternate(learner, costly, 0.6, start=learner.start(random), max_iter=40, tol=1e-7) for _ in range(10)
     ]
     found = {round(average_cost(d.learned), 3) for d in done}
     assert {1.571, 1.714} <= found
@@ -235,7 +231,7 @@ def test_synthetic_2_restarts_are_told_apart_by_their_objective():
 def test_synthetic_2_logistic_start_is_trapped():
     """Negative control: the start used for Letters never reaches 110/70."""
     learner, _ = synthetic_2_learner(0.05, tol=1e-7)
-    done = alternate(learner, KullbackLeibler(), np.full(70, -np.log(0.99)), 0.6, max_iter=25, tol=0.0)
+    done = alternate(learner, np.full(70, -np.log(0.99)), 0.6, max_iter=25, tol=0.0)
     assert average_cost(done.learned) > 110 / 70 + 0.1
 
 
@@ -245,7 +241,7 @@ def test_blocks_give_the_scores_of_training_and_missing_values_count_as_means(n_
     X = X.copy()
     X[::9, 2] = np.nan
     learner = LinearPairLearner(X, y, costs, gamma=0.01)
-    done = alternate(learner, KullbackLeibler(), costly, 0.3, max_iter=4)
+    done = alternate(learner, costly, 0.3, max_iter=4)
     gate, cheap = done.learned.blocks()
     assert_allclose(gate.outputs(0, X)[:, 0], done.learned.gate, atol=1e-9)
     assert_allclose(learner.loss.per_row(cheap.outputs(0, X), y), done.learned.cheap_loss, atol=1e-9)

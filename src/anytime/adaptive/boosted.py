@@ -8,7 +8,7 @@ the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from anytime.costs import BoundCosts
 from anytime.losses import training_loss
 from anytime.plan import Array
 from anytime.trees.block import TreeBlock
-from anytime.trees.growing import TreeGrower
+from anytime.trees.growing import GrownTree, TreeGrower
 from anytime.trees.ladder import add_base
 
 __all__ = ["BoostedPair", "BoostedPairLearner", "constant_block"]
@@ -68,6 +68,9 @@ class BoostedPairLearner:
     max_depth : int, default=4
     min_rows : int, default=20
     l2 : float, default=0.0
+    leaf : {"newton", "mean"}, default="newton"
+        What a leaf holds: a Newton step, as Greedy Miser here has it, or the mean residual, as in the thesis. With the first a
+        gain is in units of the loss itself.
     policy : {"restart", "continue"}, default="restart"
         Whether each turn learns all trees anew, with nothing bought, or adds to those before.
     n_threads : int, default=1
@@ -88,6 +91,7 @@ class BoostedPairLearner:
         max_depth: int | None = 4,
         min_rows: int = 20,
         l2: float = 0.0,
+        leaf: Literal["newton", "mean"] = "newton",
         policy: Literal["restart", "continue"] = "restart",
         n_threads: int = 1,
     ) -> None:
@@ -98,6 +102,7 @@ class BoostedPairLearner:
         self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self.n_trees, self.learning_rate, self.policy = n_trees, learning_rate, policy
+        self.kind = Boosting if leaf == "newton" else _MeanLeaves
         self.grower = TreeGrower(
             max_leaves=None,
             max_depth=max_depth,
@@ -167,7 +172,7 @@ class BoostedPairLearner:
     def _boosting(
         self, objective: Objective, start: Array, bought: NDArray[np.bool_] | None = None
     ) -> Boosting:
-        return Boosting(
+        return self.kind(
             self.table.binned,
             objective,
             self.grower,
@@ -204,6 +209,13 @@ class BoostedPairLearner:
         scores = np.where(np.isfinite(Z), Z, 0.0) @ random.standard_normal(X.shape[1])
         spread = float(scores.std())
         return np.asarray((scores - scores.mean()) / (spread if spread > 0 else 1.0))
+
+
+class _MeanLeaves(Boosting):
+    """Boosting whose leaves hold mean residuals: every row bends alike."""
+
+    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], output: int | None) -> GrownTree:
+        return super()._grow(gradient, np.ones_like(hessian), output)
 
 
 def _block(boosting: Boosting, base: Array) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,27 +64,26 @@ class Bench:
     link: str
 
     def points(self, chain: Chain) -> list[Point]:
-        """What a chain comes to at various thresholds of its first gate, from no row to all rows sent on."""
+        """What a chain comes to without its first gate, and with it as it sends ever more rows on, up to all of them."""
+        gate = chain.exits[0].gate.outputs(0, self.X)[:, 0]
+        return self.at(chain, [None, *_cuts(gate)])
+
+    def at(self, chain: Chain, thresholds: Sequence[float | None]) -> list[Point]:
+        """What it comes to at given thresholds of its first gate; None: without it."""
         first = chain.exits[0]
         gate = first.gate.outputs(0, self.X)[:, 0]
-        order = np.argsort(-gate, kind="stable")
-        weight = np.ones(len(self.y)) if self.weight is None else self.weight
-        share, falling = weight[order] / weight.sum(), gate[order]
-        stays = self._right(first.cheap.outputs(0, self.X))[order].astype(np.float64)
-        goes = self._right(self.costly_scores)[order].astype(np.float64)
-        stay, go = (self._bill(chain.at(t))[-1][order] for t in (np.inf, -np.inf))
-        # after so many rows, the ones that the gate would rather send first
-        sent = np.concatenate([[0.0], np.cumsum(share)])
-        right = share @ stays + np.concatenate([[0.0], np.cumsum(share * (goes - stays))])
-        cost = share @ stay + np.concatenate([[0.0], np.cumsum(share * (go - stay))])
-        right = np.minimum(right, 1.0)  # sums of shares may exceed it by a rounding error
-        found = [Point(None, float(right[0]), self._mean(self._bill(chain.cheap_alone)[-1]), 0.0)]
-        for k in _cuts(falling):
-            threshold = 0.5 * (falling[k - 1] + falling[k]) if k < falling.size else falling[-1] - 1.0
-            if k == np.count_nonzero(falling > 0):
-                threshold = 0.0
-            found.append(Point(float(threshold), float(right[k]), float(cost[k]), float(sent[k])))
-        return found
+        stays = self._right(first.cheap.outputs(0, self.X))
+        goes = self._right(self.costly_scores)
+        stay, go = (self._bill(chain.at(t))[-1] for t in (np.inf, -np.inf))
+
+        def point(threshold: float | None) -> Point:
+            if threshold is None:
+                return Point(None, self._mean(stays), self._mean(self._bill(chain.cheap_alone)[-1]), 0.0)
+            on = gate > threshold
+            right, cost = np.where(on, goes, stays), np.where(on, go, stay)
+            return Point(float(threshold), self._mean(right), self._mean(cost), self._mean(on))
+
+        return [point(threshold) for threshold in thresholds]
 
     def costly_alone(self, chain: Chain) -> Point:
         """What comes of sending all rows on without asking a gate."""
@@ -113,7 +112,7 @@ class Bench:
     def _bill(self, chain: Chain) -> Array:
         return bills(chain.without_asking.plan(self.costs, self.base, self.link), self.X)
 
-    def _mean(self, values: Array) -> float:
+    def _mean(self, values: NDArray[np.float64 | np.bool_]) -> float:
         return float(np.average(values, weights=self.weight))
 
     def _right(self, scores: Array) -> NDArray[np.bool_]:
@@ -121,7 +120,7 @@ class Bench:
         return np.asarray(leading == self.y)
 
     def _accuracy(self, scores: Array) -> float:
-        return self._mean(self._right(scores).astype(np.float64))
+        return self._mean(self._right(scores))
 
 
 def best_point(points: Iterable[Point], budget: float = np.inf, fraction: float = 1.0) -> Point | None:
@@ -130,11 +129,11 @@ def best_point(points: Iterable[Point], budget: float = np.inf, fraction: float 
     return min(within, key=lambda p: (-p.accuracy, p.cost), default=None)
 
 
-def _cuts(falling: Array) -> NDArray[np.intp]:
-    """How many rows may be sent on: never one of two that the gate holds equal; where it changes sign, and some others."""
-    cuts = np.append(np.flatnonzero(np.diff(falling)) + 1, falling.size)
-    if cuts.size > _MOST_POINTS:
-        kept = np.linspace(0, cuts.size - 1, _MOST_POINTS).astype(np.intp)
-        sign_change = min(int(np.searchsorted(cuts, np.count_nonzero(falling > 0))), cuts.size - 1)
-        cuts = cuts[np.union1d(kept, [sign_change])]
-    return cuts
+def _cuts(gate: Array) -> list[float]:
+    """Thresholds between the gate's scores, falling, one below them all, and 0."""
+    scores = np.unique(gate)[::-1]
+    cuts = np.append(0.5 * (scores[:-1] + scores[1:]), scores[-1] - 1.0)
+    if cuts.size > _MOST_POINTS:  # with about as many rows between any two
+        ranks = np.linspace(0, gate.size - 1, _MOST_POINTS).astype(np.intp)
+        cuts = cuts[np.searchsorted(-scores, -np.sort(gate)[::-1][ranks])]
+    return sorted({*cuts.tolist(), 0.0}, reverse=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
-from anytime.adaptive.boosted import BoostedPairLearner
+from anytime.adaptive.boosted import BoostedPairLearner, constant_block
 from anytime.adaptive.choosing import Bench, Point, best_point
 from anytime.adaptive.costly import Costly, Question, read_costly
 from anytime.adaptive.least_squares import LogOdds
@@ -36,7 +36,7 @@ from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights, split_rows, take_rows
 
-__all__ = ["AdaptiveModel", "Trial"]
+__all__ = ["AdaptiveModel", "Task", "Trial"]
 
 _GAMMAS = tuple(np.geomspace(0.01, 10.0, 6))  # in units of the entropy of the classes per price of everything
 _FRACTIONS = (0.1, 0.3, 0.6)
@@ -63,7 +63,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class Task:
     """All that learning needs to know."""
 
     table: Table
@@ -138,7 +138,7 @@ class AdaptiveModel(BoostedModel):
             scores = np.where(on[:, None], costly_scores, first.cheap.outputs(0, X))
         return LINKS[plan.link].transform(scores)
 
-    def _choose(self, task: _Task) -> _Candidate:
+    def _choose(self, task: Task) -> _Candidate:
         """Try the settings; the best within the budget."""
         self.trials_: list[Trial] = []
         best: _Candidate | None = None
@@ -169,7 +169,7 @@ class AdaptiveModel(BoostedModel):
             best = alone
         return best
 
-    def _settings(self, task: _Task) -> list[tuple[float, float]]:
+    def _settings(self, task: Task) -> list[tuple[float, float]]:
         """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
         search = self.budget is not None and task.bench is not None
         gammas = [_GAMMA * task.unit] if not search else [task.unit * factor for factor in reversed(_GAMMAS)]
@@ -179,33 +179,10 @@ class AdaptiveModel(BoostedModel):
         return [(gamma, fraction) for gamma in gammas for fraction in fractions]
 
     def _try(
-        self, learner: PairLearner, start: Learned, gamma: float, fraction: float, task: _Task
+        self, learner: PairLearner, start: Learned, gamma: float, fraction: float, task: Task
     ) -> _Candidate:
-        starts = [start, *(learner.start(task.random) for _ in range(self._starts - 1))]
-        done = best_of(
-            [
-                alternate(
-                    learner,
-                    self._divergence(),
-                    task.costly_loss,
-                    fraction,
-                    weight=task.weight,
-                    start=begin,
-                    max_iter=self._turns,
-                    tol=self.tol,
-                    over=lambda: task.clock.over,
-                )
-                for begin in starts
-            ]
-        )
-        gate, cheap = done.learned.blocks()
-        costly = task.costly
-        chain = Chain(
-            [Exit(cheap, gate, 0.0, self.cheap_cost), *costly.exits],
-            costly.block,
-            costly.cost or self.costly_cost,
-            self.answer_first,
-        )
+        done = self._alternate(learner, start, fraction, task)
+        chain = self._chain_of(done, task)
         point = None
         if task.bench is not None:
             budget = np.inf if self.budget is None else self.budget
@@ -214,14 +191,44 @@ class AdaptiveModel(BoostedModel):
             point = best_point(task.bench.points(chain), budget, most)
         return _Candidate(Trial(gamma, fraction, done.terms.total, point), chain, done)
 
-    def _costly_alone(self, task: _Task, best: _Candidate) -> _Candidate | None:
+    def _alternate(self, learner: PairLearner, start: Learned, fraction: float, task: Task) -> Alternation:
+        """From one start or several."""
+        starts = [start, *(learner.start(task.random) for _ in range(self._starts - 1))]
+        done = [
+            alternate(
+                learner,
+                task.costly_loss,
+                fraction,
+                weight=task.weight,
+                start=begin,
+                max_iter=self._turns,
+                tol=self.tol,
+                over=lambda: task.clock.over,
+            )
+            for begin in starts
+        ]
+        return best_of(done)
+
+    def _chain_of(self, done: Alternation | None, task: Task) -> Chain:
+        """Gate and cheap model in front of the costly one, which may be a chain itself; None: a gate that sends all on."""
+        costly = task.costly
+        nothing = constant_block(task.base), constant_block(np.ones(1))
+        gate, cheap = nothing[::-1] if done is None else done.learned.blocks()
+        return Chain(
+            [Exit(cheap, gate, 0.0, self.cheap_cost), *costly.exits],
+            costly.block,
+            costly.cost or self.costly_cost,
+            self.answer_first,
+        )
+
+    def _costly_alone(self, task: Task, best: _Candidate) -> _Candidate | None:
         """The costly model for all rows, where it is within the budget."""
         if task.bench is None or self.budget is None or self.costly_fraction is not None:
             return None
         point = task.bench.costly_alone(best.chain)
         return replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.budget else None
 
-    def _finished(self, best: _Candidate, task: _Task) -> Plan:
+    def _finished(self, best: _Candidate, task: Task) -> Plan:
         """The plan of the chosen chain at its threshold, with what it costs."""
         point, chain = best.trial.point, best.chain
         if task.bench is None:
@@ -258,7 +265,7 @@ class AdaptiveModel(BoostedModel):
     def _divergence(self) -> Divergence:
         return LogOdds() if self.cheap == "lstsq" else KullbackLeibler()
 
-    def _learner(self, gamma: float, task: _Task) -> PairLearner:
+    def _learner(self, gamma: float, task: Task) -> PairLearner:
         if self.cheap != "boost":
             return LinearPairLearner(
                 task.table.X,
@@ -351,7 +358,7 @@ class AdaptiveModel(BoostedModel):
             found.append(j)
         return np.array(found, dtype=np.int32)
 
-    def _task(self, question: Question, costly: Costly, X_val: Any, y_val: Any) -> _Task:
+    def _task(self, question: Question, costly: Costly, X_val: Any, y_val: Any) -> Task:
         X, weight = question.numbers, question.weight
         y = question.class_numbers
         loss = training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
@@ -372,7 +379,7 @@ class AdaptiveModel(BoostedModel):
             max_bins=self.max_bins,
             n_threads=self._threads(),
         )
-        return _Task(
+        return Task(
             table=table,
             y=y[train],
             weight=part,

@@ -22,7 +22,7 @@ from anytime.costs import BoundCosts
 from anytime.losses import training_loss
 from anytime.plan import Array
 
-__all__ = ["GroupPenalty", "LinearPair", "LinearPairLearner"]
+__all__ = ["GroupPenalty", "LinearPair", "LinearPairLearner", "standardised"]
 
 _SWEEPS = 200  # of the proximal step, at most, where requirements make norms overlap
 
@@ -164,7 +164,7 @@ class LinearPairLearner:
         self.y, self.gamma, self.ridge, self.max_steps, self.tol = y, gamma, ridge, max_steps, tol
         given = np.ones(len(y)) if weight is None else weight
         self.share = given / given.sum()
-        self.mean, self.scale, self.Z = _standardised(X, self.share, standardise)
+        self.mean, self.scale, self.Z = standardised(X, self.share, standardise)
         self.costs, self.penalty = costs, GroupPenalty(costs, gamma)
         ones = np.column_stack([self.Z, np.ones(len(y))])
         spread = float(np.linalg.norm(ones.T @ (self.share[:, None] * ones), 2))
@@ -278,7 +278,7 @@ class LinearPairLearner:
         return LinearBlock(used, table, intercepts=b[None, :], centres=self.mean[used])
 
 
-def _standardised(X: Array, share: Array, standardise: bool) -> tuple[Array, Array, Array]:
+def standardised(X: Array, share: Array, standardise: bool) -> tuple[Array, Array, Array]:
     """Centres and scales of the columns, and the rows so measured; a missing or infinite value counts as the centre."""
     known = np.isfinite(X)
     filled = np.where(known, X, 0.0)

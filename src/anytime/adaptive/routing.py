@@ -238,6 +238,8 @@ class Learned:
 class PairLearner(Protocol):
     """What learns a gate and a cheap model for given routing chances (the M-step)."""
 
+    divergence: Divergence
+
     def start(self, random: np.random.RandomState | None) -> Learned:
         """Where to begin; with ``random``, somewhere else each time."""
 
@@ -270,7 +272,6 @@ class Alternation:
 
 def alternate(
     learner: PairLearner,
-    divergence: Divergence,
     costly_loss: Array,
     fraction: float,
     *,
@@ -285,7 +286,6 @@ def alternate(
     Parameters
     ----------
     learner : PairLearner
-    divergence : Divergence
     costly_loss : (n,)
     fraction : float
         The most rows sent to the costly model, on average.
@@ -300,12 +300,12 @@ def alternate(
     """
     shares = _shares(weight, costly_loss.size)
     learned = learner.start(None) if start is None else start
-    chances, beta, terms = _judge(learned, divergence, costly_loss, fraction, shares)
+    chances, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
     trace = [terms.total]
     best: Alternation | None = None
     for _ in range(max(max_iter, 1)):
         learned = learner.learn(chances, learned)
-        chances, beta, terms = _judge(learned, divergence, costly_loss, fraction, shares)
+        chances, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
         trace.append(terms.total)
         if best is None or terms.total < best.terms.total:
             best = Alternation(learned, chances, beta, terms, trace)

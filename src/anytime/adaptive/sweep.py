@@ -1,0 +1,336 @@
+"""Many settings of an adaptive classifier side by side: parallel, told as they come, taken up again after an interruption.
+
+The costly model is asked once; each setting gives a gate and a cheap model, which validation rows judge at various thresholds.
+What a setting came to is written down at once, so that a sweep that was killed goes on where it was. Points are chosen on
+validation rows alone, test rows only say what they are worth (Nan, *Learning to predict under a budget*, 2018, appendix A,
+seed 001).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from anytime.adaptive.choosing import Bench, Point
+from anytime.adaptive.costly import read_costly
+from anytime.adaptive.learning import AdaptiveModel, Task
+from anytime.plan import Array
+from anytime.trees.clock import Clock
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PRESETS", "Preset", "Sweep", "sweep"]
+
+Setting = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings that the thesis tried on a data set (section 6's table).
+
+    Attributes
+    ----------
+    n_trees, max_depth, max_iter : int
+    gammas : (low, high, number)
+        On a logarithmic scale, for sums over rows: this library's gamma, for means, is that divided by the number of rows.
+    fractions, learning_rates : (low, high, number)
+        The first linear, the second logarithmic.
+    """
+
+    n_trees: int
+    max_depth: int
+    max_iter: int
+    gammas: tuple[float, float, int]
+    learning_rates: tuple[float, float, int]
+    fractions: tuple[float, float, int] = (0.1, 0.9, 9)
+
+    def settings(self, n_rows: int) -> list[dict[str, Any]]:
+        """All combinations, for so many training rows."""
+        low, high, number = self.learning_rates
+        return [
+            {
+                "n_trees": self.n_trees,
+                "max_depth": self.max_depth,
+                "max_iter": self.max_iter,
+                "gamma": float(gamma) / n_rows,
+                "costly_fraction": float(fraction),
+                "learning_rate": float(rate),
+            }
+            for gamma in np.geomspace(*self.gammas)
+            for fraction in np.linspace(*self.fractions)
+            for rate in np.geomspace(low, high, number)
+        ]
+
+
+PRESETS = {
+    "letters": Preset(500, 4, 30, (1e-1, 1e2, 10), (0.1, 1.0, 9)),
+    "miniboone": Preset(100, 4, 50, (1e-1, 1e2, 20), (0.1, 1.0, 9)),
+    "forest": Preset(500, 4, 50, (1e-1, 1e2, 20), (0.1, 1.0, 9)),
+    "yahoo": Preset(100, 4, 20, (1e-1, 1e3, 30), (0.1, 1.0, 9)),
+    "cifar10": Preset(200, 5, 50, (1e-4, 1e1, 15), (0.01, 1.0, 10)),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a setting came to.
+
+    Attributes
+    ----------
+    setting : mapping
+    objective : float
+        On the training rows.
+    validation, test : list of Point
+        At the same thresholds; ``test`` is empty where there were no test rows.
+    """
+
+    setting: dict[str, Any]
+    objective: float
+    validation: list[Point]
+    test: list[Point]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Outcome:
+        """What ``to_json`` gave."""
+        points = [[Point(**point) for point in data[name]] for name in ("validation", "test")]
+        return cls(dict(data["setting"]), float(data["objective"]), *points)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The outcomes of all settings.
+
+    Attributes
+    ----------
+    outcomes : list of Outcome
+    costly : dict of str to Point
+        What the costly model alone comes to on the rows called "validation" and "test".
+    """
+
+    outcomes: list[Outcome]
+    costly: dict[str, Point]
+
+    def _pairs(self) -> Iterator[tuple[Setting, Point, Point | None]]:
+        for outcome in self.outcomes:
+            tests: Sequence[Point | None] = outcome.test or [None] * len(outcome.validation)
+            for chosen, worth in zip(outcome.validation, tests, strict=True):
+                yield outcome.setting, chosen, worth
+
+    def frontier(self) -> list[tuple[Setting, Point, Point | None]]:
+        """Points that no other is as cheap and as accurate as on validation rows, by cost, each with what test rows say."""
+        kept: list[tuple[Setting, Point, Point | None]] = []
+        for found in sorted(self._pairs(), key=lambda pair: (pair[1].cost, -pair[1].accuracy)):
+            if not kept or found[1].accuracy > kept[-1][1].accuracy:
+                kept.append(found)
+        return kept
+
+    def best(self, budget: float) -> tuple[Setting, Point, Point | None] | None:
+        """The most accurate point on validation rows that costs at most ``budget`` there; None where there is none."""
+        within = [found for found in self.frontier() if found[1].cost <= budget * (1 + 1e-12)]
+        return within[-1] if within else None
+
+    def cost_reduction(self, tolerance: float = 0.01) -> float:
+        """Share of the costly model's cost that is saved at an accuracy within ``tolerance`` of its own.
+
+        The cheapest point of the frontier that is so accurate on validation rows; its cost is that on test rows where there are
+        some.
+        """
+        rows = "test" if "test" in self.costly else "validation"
+        for _, chosen, worth in self.frontier():
+            if chosen.accuracy >= self.costly["validation"].accuracy - tolerance:
+                return 1.0 - (chosen if worth is None else worth).cost / self.costly[rows].cost
+        return 0.0
+
+    def area(self) -> float:
+        """Mean accuracy over all costs from 0 to that of the costly model, holding the frontier's last accuracy."""
+        end = self.costly["validation"].cost
+        points = [(chosen.cost, (worth or chosen).accuracy) for _, chosen, worth in self.frontier()]
+        points = [(0.0, points[0][1]), *((c, a) for c, a in points if c < end), (end, 0.0)]
+        return sum(a * (after - c) for (c, a), (after, _) in pairwise(points)) / end
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per setting and threshold."""
+        import pandas as pd
+
+        rows = []
+        for setting, chosen, worth in self._pairs():
+            row = {**setting, **asdict(chosen)}
+            if worth is not None:
+                row |= {"test_accuracy": worth.accuracy, "test_cost": worth.cost, "test_sent": worth.sent}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+
+def sweep(
+    model: Any,
+    settings: Iterable[Setting],
+    X: Any,
+    y: Any,
+    X_val: Any,
+    y_val: Any,
+    X_test: Any = None,
+    y_test: Any = None,
+    *,
+    path: str | Path | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Sweep:
+    """Try settings of an ``AdaptiveClassifier``, each on all rows of ``X``, judged on validation and test rows.
+
+    Parameters
+    ----------
+    model : AdaptiveClassifier
+        Its parameters are those that a setting does not name. Its costly model is fitted, or asked by folds, once.
+    settings : iterable of mapping
+        Each with ``gamma`` and ``costly_fraction`` and any other parameters of learning.
+    X, y, X_val, y_val, X_test, y_test
+        Rows; those for validation and test have not been seen by the costly model.
+    path : str or path, default=None
+        A file to which each outcome is written as soon as it is there, one line of JSON each. Outcomes that stand in it already
+        are taken from it: a sweep that was killed has lost the settings that were being tried, and no other.
+    n_jobs : int, default=None
+        Settings tried at a time, in threads.
+    verbose : int, default=0
+        1: tell of every setting. Ctrl-C ends the sweep with the outcomes so far.
+
+    Returns
+    -------
+    Sweep
+    """
+    wanted = [_plain(setting) for setting in settings]
+    ready = copy.copy(model)
+    ready.set_params(budget=None, validation_fraction=None)
+    ready._validate_params()
+    question, _ = ready._question(X, y, None, None)
+    costly = read_costly(question, ready.costly_proba)
+    task = ready._task(question, costly, X_val, y_val)
+    assert task.bench is not None
+    benches = {"validation": task.bench}
+    if X_test is not None:
+        benches["test"] = ready._task(question, costly, X_test, y_test).bench
+    book = _Book(None if path is None else Path(path), _fingerprint(ready, task, benches))
+    clock = Clock(None, verbose)
+    todo = [setting for setting in wanted if _key(setting) not in book.outcomes]
+    clock.tell(f"{len(todo)} of {len(wanted)} settings to try")
+
+    def attempt(setting: dict[str, Any]) -> None:
+        book.add(_outcome(ready, setting, task, benches))
+        clock.tell(f"{len(book.outcomes)} of {len(wanted)} settings tried")
+
+    try:
+        Parallel(n_jobs=n_jobs, prefer="threads")(delayed(attempt)(setting) for setting in todo)
+    except KeyboardInterrupt:
+        warnings.warn(f"interrupted: {len(book.outcomes)} of {len(wanted)} settings were tried", stacklevel=2)
+    found = [book.outcomes[_key(setting)] for setting in wanted if _key(setting) in book.outcomes]
+    alone = {name: bench.costly_alone(ready._chain_of(None, task)) for name, bench in benches.items()}
+    return Sweep(found, alone)
+
+
+def _outcome(
+    ready: AdaptiveModel, setting: dict[str, Any], task: Task, benches: Mapping[str, Bench]
+) -> Outcome:
+    trying = copy.copy(ready)
+    trying.set_params(**setting)
+    trying._validate_params()
+    gamma, fraction = trying._settings(task)[0]
+    seed = int(
+        hashlib.sha256(_key(setting).encode()).hexdigest()[:8], 16
+    )  # the order of trials does not matter
+    own = replace(task, random=np.random.RandomState(seed), clock=Clock(None, 0))
+    learner = trying._learner(gamma, own)
+    done = trying._alternate(learner, learner.start(None), fraction, own)
+    chain = trying._chain_of(done, own)
+    points = benches["validation"].points(chain)
+    thresholds = [point.threshold for point in points]
+    test = benches["test"].at(chain, thresholds) if "test" in benches else []
+    return Outcome(dict(setting), done.terms.total, points, test)
+
+
+def _plain(setting: Setting) -> dict[str, Any]:
+    """Values that JSON knows."""
+    return {str(k): v.item() if isinstance(v, np.generic) else v for k, v in setting.items()}
+
+
+def _key(setting: Setting) -> str:
+    return json.dumps(setting, sort_keys=True)
+
+
+def _fingerprint(ready: AdaptiveModel, task: Task, benches: Mapping[str, Bench]) -> str:
+    """What outcomes depend on besides their settings."""
+    state = hashlib.sha256()
+    arrays: list[Array | NDArray[np.intp]] = [task.table.X, task.y, task.costly_loss]
+    for bench in benches.values():
+        arrays += [bench.X, bench.y, bench.costly_scores]
+    for array in arrays:
+        state.update(np.ascontiguousarray(array).tobytes())
+    state.update(json.dumps(task.costs.costs.to_dict(), sort_keys=True, default=str).encode())
+    fixed = {
+        k: v
+        for k, v in ready.get_params(deep=False).items()
+        if k not in ("costly", "costs", "n_jobs", "verbose")
+    }
+    state.update(repr(sorted(fixed.items())).encode())
+    return state.hexdigest()
+
+
+class _Book:
+    """Outcomes, and the file that they are written to: a line that says what they depend on, then one for each."""
+
+    def __init__(self, path: Path | None, fingerprint: str) -> None:
+        self.path, self.outcomes = path, dict[str, Outcome]()
+        self._lock = threading.Lock()
+        if path is None:
+            return
+        if path.exists():
+            self._read(path, fingerprint)
+        else:
+            self._write({"sweep": fingerprint})
+
+    def _read(self, path: Path, fingerprint: str) -> None:
+        whole = path.read_bytes()
+        end = whole.rfind(b"\n") + 1  # a line that was being written when the sweep was killed has no end
+        lines = whole[:end].splitlines()
+        try:
+            first, *others = [json.loads(line) for line in lines]
+            known = [Outcome.from_json(entry) for entry in others]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is no file of a sweep: {error}; move it away or name another") from None
+        if first != {"sweep": fingerprint}:
+            raise ValueError(
+                f"{path} belongs to a sweep with other rows, prices or parameters; move it away or name another"
+            )
+        self.outcomes = {_key(outcome.setting): outcome for outcome in known}
+        if end < len(whole):
+            os.truncate(path, end)
+
+    def add(self, outcome: Outcome) -> None:
+        """Write an outcome down."""
+        with self._lock:
+            if self.path is not None:
+                self._write(outcome.to_json())
+            self.outcomes[_key(outcome.setting)] = outcome
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        assert self.path is not None
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

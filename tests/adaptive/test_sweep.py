@@ -1,0 +1,177 @@
+"""Sweeps: resumable, chosen on validation rows (adaptive_approximation 12, 13.4)."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.neighbors import KNeighborsClassifier
+
+from anytime.adaptive import AdaptiveClassifier, sweep
+from anytime.adaptive.choosing import Point
+from anytime.adaptive.sweep import PRESETS, Outcome, Sweep
+
+SETTINGS = [{"gamma": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
+
+
+def rows():
+    X, y = make_classification(900, 6, n_informative=5, n_redundant=0, random_state=0)
+    return X[:500], y[:500], X[500:700], y[500:700], X[700:], y[700:]
+
+
+def model(**settings):
+    return AdaptiveClassifier(KNeighborsClassifier(), n_trees=8, max_iter=1, random_state=0, **settings)
+
+
+def points(found):
+    return [(o.setting, o.objective, o.validation, o.test) for o in found.outcomes]
+
+
+def test_points_are_what_a_fitted_model_comes_to():
+    X, y, X_val, y_val, X_test, y_test = rows()
+    found = sweep(model(), SETTINGS[:1], X, y, X_val, y_val, X_test, y_test)
+    fitted = model(**SETTINGS[0]).fit(X, y, X_val=X_val, y_val=y_val)
+    (outcome,) = found.outcomes
+    at = next(k for k, p in enumerate(outcome.validation) if p.threshold == fitted.threshold_)
+    assert outcome.validation[at].cost == pytest.approx(fitted.cost(X_val).mean())
+    assert outcome.validation[at].accuracy == pytest.approx(fitted.score(X_val, y_val))
+    assert outcome.test[at].cost == pytest.approx(fitted.cost(X_test).mean())
+    assert outcome.test[at].accuracy == pytest.approx(fitted.score(X_test, y_test))
+    assert found.costly["test"].accuracy == pytest.approx(
+        KNeighborsClassifier().fit(X, y).score(X_test, y_test)
+    )
+    assert found.costly["test"].cost == 6
+
+
+def test_what_is_in_the_file_is_not_tried_again(tmp_path, monkeypatch):
+    path = tmp_path / "sweep.jsonl"
+    whole = sweep(model(), SETTINGS, *rows())
+    first = sweep(model(), SETTINGS[:4], *rows(), path=path)
+    path.write_bytes(path.read_bytes()[:-30])  # killed while the fourth was being written
+    tried = []
+    module = sys.modules["anytime.adaptive.sweep"]
+    honest = module._outcome
+    monkeypatch.setattr(module, "_outcome", lambda *a: tried.append(a[1]) or honest(*a))
+    again = sweep(model(), SETTINGS, *rows(), path=path)
+    assert tried == SETTINGS[3:]
+    assert points(again) == points(whole)
+    assert points(first) == points(whole)[:4]
+    assert len(path.read_text().splitlines()) == 1 + len(SETTINGS)
+
+
+def test_a_sweep_that_is_killed_loses_at_most_one_setting(tmp_path):
+    path, grid = (
+        tmp_path / "sweep.jsonl",
+        [{"gamma": 0.001 * k, "costly_fraction": 0.3} for k in range(1, 51)],
+    )
+    script = f"""
+from anytime.adaptive import sweep
+from tests.adaptive.test_sweep import model, rows
+sweep(model(), {grid!r}, *rows(), path={str(path)!r})
+"""
+    running = subprocess.Popen([sys.executable, "-c", script])
+    until = time.monotonic() + 60
+    while time.monotonic() < until and (not path.exists() or path.read_bytes().count(b"\n") < 10):
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    done = path.read_bytes().count(b"\n") - 1
+    assert 9 <= done < 50
+    found = sweep(model(), grid[: done + 1], *rows(), path=path)
+    assert len(found.outcomes) == done + 1
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["setting"] for line in lines[1:]] == grid[: done + 1]  # in their order, none twice
+
+
+def test_an_interrupt_leaves_the_outcomes_so_far(monkeypatch):
+    module = sys.modules["anytime.adaptive.sweep"]
+    honest, tried = module._outcome, []
+
+    def impatient(*arguments):
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        tried.append(1)
+        return honest(*arguments)
+
+    monkeypatch.setattr(module, "_outcome", impatient)
+    with pytest.warns(UserWarning, match="2 of 6 settings"):
+        found = sweep(model(), SETTINGS, *rows())
+    assert len(found.outcomes) == 2
+
+
+def test_threads_and_order_do_not_matter():
+    one = sweep(model(n_init=2), SETTINGS, *rows())
+    two = sweep(model(n_init=2), SETTINGS[::-1], *rows(), n_jobs=2)
+    assert points(one) == points(two)[::-1]
+
+
+def test_a_file_of_another_sweep_is_refused(tmp_path):
+    path = tmp_path / "sweep.jsonl"
+    sweep(model(), SETTINGS[:1], *rows(), path=path)
+    with pytest.raises(ValueError, match="other rows, prices or parameters"):
+        sweep(model(learning_rate=0.3), SETTINGS[:1], *rows(), path=path)
+    path.write_text("nonsense\n")
+    with pytest.raises(ValueError, match="is no file of a sweep"):
+        sweep(model(), SETTINGS[:1], *rows(), path=path)
+
+
+# ---------------------------------------------------------------------- choosing
+
+
+def made_up():
+    """Costs and accuracies on validation and test rows."""
+    validation = [Point(None, 0.80, 2.0, 0.0), Point(1.0, 0.90, 4.0, 0.1), Point(0.0, 0.895, 5.0, 0.2)]
+    test = [Point(None, 0.79, 2.1, 0.0), Point(1.0, 0.88, 4.5, 0.1), Point(0.0, 0.97, 5.0, 0.2)]
+    costly = {"validation": Point(-np.inf, 0.905, 10.0, 1.0), "test": Point(-np.inf, 0.9, 9.0, 1.0)}
+    return Sweep([Outcome({"gamma": 1.0}, 0.5, validation, test)], costly)
+
+
+def test_the_frontier_is_chosen_on_validation_rows_alone():
+    frontier = made_up().frontier()
+    assert [chosen.cost for _, chosen, _ in frontier] == [2.0, 4.0]  # not the point that test rows like best
+    assert [worth.accuracy for *_, worth in frontier] == [0.79, 0.88]
+
+
+def test_a_budget_buys_the_best_within_it():
+    found = made_up()
+    assert found.best(1.0) is None
+    assert found.best(3.9)[1].cost == 2.0
+    assert found.best(4.0)[1].cost == 4.0
+
+
+def test_cost_reduction_within_a_tolerance():
+    assert made_up().cost_reduction(0.01) == pytest.approx(1 - 4.5 / 9)
+    assert made_up().cost_reduction(0.001) == 0.0
+    assert made_up().cost_reduction(0.2) == pytest.approx(1 - 2.1 / 9)
+
+
+def test_area_and_table():
+    assert made_up().area() == pytest.approx((0.79 * 4 + 0.88 * 6) / 10)
+    frame = made_up().to_frame()
+    assert frame.test_cost.tolist() == [2.1, 4.5, 5.0]
+    assert frame.gamma.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "trees"),
+    [
+        ("letters", 810, 500),
+        ("miniboone", 1620, 100),
+        ("forest", 1620, 500),
+        ("yahoo", 2430, 100),
+        ("cifar10", 1350, 200),
+    ],
+)
+def test_presets_have_as_many_fits_as_the_thesis(name, fits, trees):
+    """Section 6's table."""
+    settings = PRESETS[name].settings(1000)
+    assert len(settings) == fits
+    assert {setting["n_trees"] for setting in settings} == {trees}
+    low, high, _ = PRESETS[name].gammas
+    gammas = [1000 * setting["gamma"] for setting in settings]
+    assert (min(gammas), max(gammas)) == pytest.approx((low, high))
+    fractions = sorted({setting["costly_fraction"] for setting in settings})
+    assert fractions == pytest.approx(np.arange(1, 10) / 10)
