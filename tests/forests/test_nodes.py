@@ -37,6 +37,7 @@ LIGHTGBM = {
     "n_estimators": 4,
     "bagging_freq": 1,
     "bagging_fraction": 0.7,
+    "n_jobs": 1,
     "verbose": -1,
 }
 

@@ -102,8 +102,8 @@ def node_statistics(
     ----------
     model : fitted forest
         A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
-        (``boosting_type="rf"``) or XGBoost (``XGBRF*``; ``num_parallel_tree`` with one round), an `Imported` one, or what
-        this function returned.
+        (``boosting_type="rf"``) or XGBoost (``XGBRF*``; ``num_parallel_tree`` with one round), a tree or forest grown here
+        within a budget, an `Imported` one, or what this function returned.
     X, y : (n, d) and (n,), default=None
         Rows on which errors are counted. None: the training rows, as far as the forest remembers what it made of
         them; scikit-learn's do, with every row as often as it was drawn.
@@ -120,8 +120,14 @@ def node_statistics(
         raise ValueError("give rows and their truth together")
     if isinstance(model, NodeStatistics):
         return model if X is None else _routed(model, model.trees.value, X, y, sample_weight)
-    if hasattr(model, "_node_statistics"):  # a forest of our own
-        kept: NodeStatistics = model._node_statistics()
+    if (own := _own_trees(model)) is not None:
+        kept = NodeStatistics.of_trees(
+            own,
+            columns=model.columns_,
+            classes=getattr(model, "classes_", None),
+            feature_names=_names(model),
+            source=type(model).__name__,
+        )
         return node_statistics(kept, X, y, sample_weight)
     imported = model if isinstance(model, Imported) else import_trees(model)
     if imported.combine != "mean":
@@ -148,9 +154,20 @@ def node_statistics(
 
 def keeps_errors(model: Any) -> bool:
     """Whether a forest remembers its training errors, so that `node_statistics` needs no rows."""
-    own = isinstance(model, NodeStatistics) or hasattr(model, "_node_statistics")
+    own = isinstance(model, NodeStatistics) or _own_trees(model) is not None
     known = hasattr(model, "classes_") or getattr(model, "criterion", None) in _SQUARES
     return own or (known and _scikit_trees(model) is not None)
+
+
+def _own_trees(model: Any) -> list[ClassTree] | None:
+    """The trees of a forest that was grown here, None for any other model."""
+    trees = getattr(model, "trees_", None)
+    return trees if isinstance(trees, list) and all(isinstance(tree, ClassTree) for tree in trees) else None
+
+
+def _names(model: Any) -> list[str] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
 
 
 def _scikit_trees(model: Any) -> list[Any] | None:
@@ -379,21 +396,20 @@ def usage(problem: PruningProblem, internal: NDArray[np.bool_] | None = None) ->
     node of the whole forest. After Nan, *Budgeted prediction*, table 4.1.
     """
     internal = problem.splits if internal is None else problem.check(internal)
-    n_groups = problem.prices.size
-    times = np.zeros((len(problem.leaf), n_groups), dtype=np.int32)
+    times = np.zeros((len(problem.leaf), problem.prices.size), dtype=np.int32)
     owner = np.repeat(np.arange(problem.n_nodes), np.diff(problem.group_start))
     for t in range(problem.n_trees):
         first, stop = problem.tree_start[t : t + 2]
-        tests = np.zeros((stop - first, n_groups), dtype=np.int32)
         here = slice(problem.group_start[first], problem.group_start[stop])
         kept = internal[owner[here]]
+        tests = np.zeros(
+            (stop - first, problem.prices.size), dtype=np.int32
+        )  # on the way to each node, and at it
         tests[owner[here][kept] - first, problem.node_groups[here][kept]] = 1
-        at = problem.leaf[:, t]
-        rows = np.arange(at.size)
-        while rows.size:
-            times[rows] += tests[at - first]
-            at = problem.parent[at]
-            rows, at = rows[at >= 0], at[at >= 0]
+        for level in problem.levels[1:]:
+            own = level[slice(*np.searchsorted(level, (first, stop)))]
+            tests[own - first] += tests[problem.parent[own] - first]
+        times += tests[problem.leaf[:, t] - first]
     weight = np.ones(len(times)) if problem.weight is None else problem.weight
     none, many = times == 0, times >= OFTEN
     shares = [weight @ part / weight.sum() for part in (none, ~none & ~many, many)]

@@ -35,8 +35,8 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     Parameters
     ----------
     estimator : classifier, default=None
-        A decision tree, random forest or extra-trees classifier of scikit-learn, or a random forest of LightGBM or XGBoost.
-        None: ``RandomForestClassifier``.
+        A decision tree, random forest or extra-trees classifier of scikit-learn, a random forest of LightGBM or XGBoost, or
+        a ``BudgetForestClassifier``. None: ``RandomForestClassifier``.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     budget : float, default=None
@@ -53,6 +53,10 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         (``lam`` is then the error that one leaf is worth), "greedy_prune" takes out one group after the other.
     vote : {"mean", "majority"}, default="mean"
         Whether trees are averaged with the shares of their classes or with a whole vote each.
+    out_of_bag : float, default=0.632
+        Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the error on those it was grown
+        from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones. 0: in-bag
+        errors only, as in the paper. The default is that of the .632 bootstrap.
     computation : float, default=0.0
         The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
     n_stages : int, default=12
@@ -102,8 +106,8 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = PrunedForestClassifier(costs=costs, budget=20, random_state=0).fit(X, y)
-    >>> bool(model.path_.cost[-1] <= 20)
+    >>> model = PrunedForestClassifier(costs=costs, budget=40, random_state=0).fit(X, y)
+    >>> bool(30 < model.path_.cost[-1] <= 40)
     True
     """
 
@@ -162,11 +166,11 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     Parameters
     ----------
     estimator : regressor, default=None
-        A decision tree, random forest or extra-trees regressor of scikit-learn, or a random forest of LightGBM or XGBoost.
-        None: ``RandomForestRegressor``.
+        A decision tree, random forest or extra-trees regressor of scikit-learn, a random forest of LightGBM or XGBoost, or
+        a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
     lam : float, default=None
         The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
-    costs, budget, tolerance, method, computation, n_stages, meter, validation_fraction, random_state, n_jobs
+    costs, budget, tolerance, method, out_of_bag, computation, n_stages, meter, validation_fraction, random_state, n_jobs
         As in :class:`PrunedForestClassifier`.
 
     Attributes
@@ -224,13 +228,13 @@ def prune_forest(
         (``boosting_type="rf"``) or XGBoost (``XGBRF*``), one of this library, or what
         ``anytime.trees.importers.import_file`` read.
     X, y : (n, d) and (n,), y default=None
-        Held-out rows, not seen in training. What they pay is what pruning makes small; their truth only says how good the
-        prunings are.
-    costs, budget, lam, tolerance, method, vote, computation, n_stages, meter, n_jobs
+        Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
+        are, and without ``X_train`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
+    costs, budget, lam, tolerance, method, vote, out_of_bag, computation, n_stages, meter, n_jobs
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
-        Rows on which the errors of nodes are counted. None: those of training, as far as the forest remembers them
-        (scikit-learn's do), else ``X, y``.
+        The rows that the forest was trained on, in their order. Errors of nodes are counted on those of them that a tree has not
+        drawn, and on all where the forest remembers none. None: what it remembers, and ``X, y``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
 
@@ -251,8 +255,8 @@ def prune_forest(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
-    >>> model = prune_forest(forest, X[1::2], y[1::2], costs=costs, budget=20)
-    >>> bool(model.cost(X[1::2]).mean() <= 20)
+    >>> model = prune_forest(forest, X[1::2], y[1::2], costs=costs, budget=40)
+    >>> bool(30 < model.cost(X[1::2]).mean() <= 40)
     True
     """
     statistics = _statistics(forest, X, y, sample_weight, X_train, y_train, out_of_bag)
