@@ -300,6 +300,30 @@ def test_exact_methods_agree(forest, method):
     assert other.gap_ == pytest.approx(0, abs=1e-9)
 
 
+def test_a_near_optimum_is_nested_too_and_says_how_near_it_is(forest):
+    model, held, truth = forest
+    exact = prune_forest(model, held, truth, lam=0.01)
+    near = prune_forest(model, held, truth, lam=0.01, method="primal_dual", n_stages=100)
+    assert 0 <= near.pruning_.value - exact.pruning_.value <= near.gap_ + 1e-12
+    assert near.gap_ <= 0.01 * exact.pruning_.value
+    for answer, stage in zip(list(near.stages(held))[1:], near.path_.stages, strict=True):
+        assert answer.cost.mean() == pytest.approx(near.path_.cost[stage])
+    within = prune_forest(model, held, truth, budget=4.0, method="primal_dual")
+    assert within.cost(held).mean() <= 4.0
+
+
+def test_between_two_best_prunings_the_gap_is_known(forest):
+    """A budget that no weight of cost leads to: no pruning of that cost makes less error than error minus gap."""
+    model, held, truth = forest
+    path = prune_forest(model, held, truth, out_of_bag=0.0).path_
+    for budget in np.linspace(1.0, 9.0, 9):
+        made = prune_forest(model, held, truth, out_of_bag=0.0, budget=budget)
+        assert 0 <= made.gap_ < 0.3
+        cheaper = path.cost <= made.path_.cost[-1]
+        assert (path.error[cheaper] >= made.path_.error[-1] - made.gap_ - 1e-12).all()
+        assert (made.gap_ == 0) == (made.pruning_.method != "between")
+
+
 @pytest.mark.parametrize("method", ["cost_complexity", "greedy_prune"])
 def test_baselines_have_the_same_face(forest, method):
     model, held, truth = forest
