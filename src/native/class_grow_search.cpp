@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 namespace anytime {
 namespace {
 
-constexpr double kRounding = 1e-13;  // of the impurity: a fall by no more than this is none
+constexpr double kRounding = 1e-13;  // a share that is nothing: of the impurity, of a risk
 
 // Random stumps per column in a node of n rows.
 int64_t n_stumps(int64_t n) noexcept { return n > 2000 ? 80 : n > 500 ? 40 : 20; }
@@ -122,8 +123,6 @@ void TestSearch::begin(const NodeRows& node, RandomStream& random) noexcept {
   random_ = &random;
   slot_ = -1;
   best_.proposal.column = -1;
-  best_.risk = std::numeric_limits<double>::infinity();
-  best_.drop = 0.0;
   waiting_.clear();
   statistics_.clear();
 }
@@ -282,12 +281,12 @@ void TestSearch::try_stumps(int32_t column, double price, const Of& of) {
   const double *total = node_.total, before = node_.impurity, size = weight(total);
   double* right = sides_.data() + 2 * width;
   Proposal found;
-  double drop = kRounding * before, impurities[2] = {};
+  double drop = 0.0, impurities[2] = {};
   each_stump(column, [&](const Proposal& proposal, const double* left) {
     for (int32_t c = 0; c < width; ++c) right[c] = total[c] - left[c];
     const double a = of(left, width), b = of(right, width);
     const double after = options_.expected ? (weight(left) * a + weight(right) * b) / size : std::max(a, b);
-    if (before - after <= drop) return;
+    if (!(before - after > drop + kRounding * before)) return;  // equal but for rounding: the first
     drop = before - after;
     found = proposal;
     impurities[0] = a;
@@ -345,13 +344,21 @@ double TestSearch::fall(std::span<const double> impurities, const double* statis
   return node_.impurity - sum / weight(node_.total);
 }
 
-// Takes a test if it is the best so far: least risk, then largest fall, then the first column.
+// Takes a test if it is the best so far: least risk, then largest fall, then the first column. What differs
+// by rounding only is equal, so that trees keep to few columns.
 void TestSearch::rate(const Proposal& proposal, double price, double drop,
                       std::span<const double> impurities) {
   if (!(drop > kRounding * node_.impurity)) return;
   const double risk = price / drop;
-  if (risk > best_.risk || (risk == best_.risk && drop < best_.drop)) return;
-  if (risk == best_.risk && drop == best_.drop && proposal.column >= best_.proposal.column) return;
+  const auto order = [](double a, double b) {  // -1: a is less
+    if (std::abs(a - b) <= kRounding * std::max(a, b)) return 0;
+    return a < b ? -1 : 1;
+  };
+  if (best_.found()) {
+    const int by_risk = order(risk, best_.risk), by_drop = order(best_.drop, drop);
+    if (by_risk > 0 || (by_risk == 0 && by_drop > 0)) return;
+    if (by_risk == 0 && by_drop == 0 && proposal.column >= best_.proposal.column) return;
+  }
   best_.proposal = proposal;
   best_.risk = risk;
   best_.drop = drop;

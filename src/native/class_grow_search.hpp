@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -69,7 +68,7 @@ struct Proposal {
 
 struct BestTest {
   Proposal proposal;
-  double risk = std::numeric_limits<double>::infinity();
+  double risk = 0.0;
   double drop = 0.0;               // fall of the impurity
   std::vector<double> impurities;  // of the outcomes
 

@@ -344,6 +344,38 @@ def test_a_free_test_comes_first_and_the_most_helpful_of_them() -> None:
     assert (tree.arrays.feature[0], tree.risk[0]) == (2, 1 / 16)
 
 
+@pytest.mark.parametrize("split", ["minimax", "expected"])
+@pytest.mark.parametrize("impurity", [Pairs(1.7), Gini(), Entropy(), SquaredPairs(), SquaredError()])
+def test_of_equal_columns_the_first_is_tested_whatever_the_rounding(impurity: Impurity, split: str) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=400)
+    y = np.round(x + random.normal(size=400)).astype(int) % 3
+    X = np.column_stack([x, -x, 3 * x, -np.exp(x)])  # bins are summed up in either order
+    data = BinnedData.fit(X, exact=True)
+    target, n_classes = (random.normal(size=400), None) if impurity.regression else (y, 3)
+    weight = random.uniform(0.1, 1, size=400)
+    tree = ClassTreeGrower(impurity, split=split).grow(data, target, weight, n_classes=n_classes)
+    assert set(tree.arrays.feature.tolist()) == {LEAF, 0}
+    assert tree.n_leaves > 8
+
+
+@given(SEEDS, st.sampled_from([*EXACT, *ROUNDED, *NUMBERS]))
+@pytest.mark.parametrize("split", ["minimax", "expected"])
+def test_a_row_of_weight_w_is_like_w_rows(split: str, seed: int, impurity: Impurity) -> None:
+    random = np.random.default_rng(seed)
+    X, y, weight = random.random((15, 30)), random.integers(3, size=15), random.integers(1, 5, size=15)
+    grower = ClassTreeGrower(impurity, split=split)
+    n_classes = None if impurity.regression else 3
+    weighted = grower.grow(BinnedData.fit(X), y, weight, n_classes=n_classes)
+    again = np.repeat(np.arange(15), weight)
+    repeated = grower.grow(BinnedData.fit(X[again]), y[again], n_classes=n_classes)
+    named = grower.grow(BinnedData.fit(X), y, n_classes=n_classes, rows=again)
+    for other in (repeated, named):
+        np.testing.assert_array_equal(weighted.arrays.feature, other.arrays.feature)
+        np.testing.assert_array_equal(weighted.arrays.threshold, other.arrays.threshold)
+        np.testing.assert_allclose(weighted.statistics, other.statistics, rtol=1e-14)
+
+
 def test_what_the_path_has_paid_is_free_when_discounted() -> None:
     """budgeted_trees 9.B9."""
     x = np.repeat([0.0, 1, 2, 3], 4)
