@@ -626,6 +626,29 @@ def test_a_saved_model_is_the_same_model(name, tmp_path):
     assert read.pruner_ is None
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        {"path": {}},
+        {"path": None},
+        {"usage": [np.zeros((5, 3))]},
+        {"usage": [np.zeros((5, 3)), np.zeros((4, 3))]},
+        {"gap": "none"},
+        {"stages": np.array([7000])},
+        {"stages": np.array([], dtype=int)},
+        {"stages": np.array([1.0])},
+        {"cost": np.zeros(2)},
+    ],
+)
+def test_a_spoiled_file_is_refused(pruned, spoil, tmp_path, monkeypatch):
+    state = pruned._file_state()
+    inner = {name: value for name, value in spoil.items() if name in state["path"]}
+    spoiled = {**state, "path": {**state["path"], **inner}} if inner else {**state, **spoil}
+    monkeypatch.setattr(type(pruned), "_file_state", lambda model: spoiled)
+    with pytest.raises(ValueError, match="cannot be saved"):  # because the reader refuses it
+        pruned.save(tmp_path / "spoiled.anytime")
+
+
 # ---------------------------------------------------------------------- wrong input
 
 

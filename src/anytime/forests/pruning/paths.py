@@ -62,6 +62,14 @@ class PruningPath:
     quality: Array | None
     stages: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        for name, value in self.state().items():
+            if name != "stages" and value is not None and np.shape(value) != (len(self),):
+                raise ValueError(f"{name} of {len(self)} prunings has shape {np.shape(value)}")
+        known = self.stages.dtype.kind == "i" and np.isin(self.stages, np.arange(len(self))).all()
+        if self.stages.ndim != 1 or not self.stages.size or not known:
+            raise ValueError(f"the stages of {len(self)} prunings are numbered {self.stages.tolist()}")
+
     def __len__(self) -> int:
         return self.lam.size
 

@@ -55,6 +55,11 @@ class Usage:
     before: Array
     after: Array
 
+    def __post_init__(self) -> None:
+        for shares in (self.before, self.after):
+            if np.shape(shares) != (len(self.groups), 3):
+                raise ValueError(f"usage of {len(self.groups)} groups has shape {np.shape(shares)}")
+
     def to_frame(self) -> pd.DataFrame:
         """One row per group, six columns."""
         import pandas as pd
@@ -222,9 +227,7 @@ class PrunedForest(ImportedModel):
             above = next(pruning for pruning in path if pruning.spent > self.budget)
             path = [*(pruning for pruning in path if pruning.lam > most.lam), most, above]
             path = _bridged(problem, path, leap, self.budget)
-            if (
-                path[-1].method == "between"
-            ):  # all that is known is how good any could be at its weight of cost
+            if path[-1].method == "between":  # how good could any be at its weight of cost?
                 path[-1] = replace(path[-1], bound=pruner.prune(path[-1].lam).bound)
             return path
         if self.lam is not None:
