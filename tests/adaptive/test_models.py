@@ -374,3 +374,26 @@ def test_a_chain_pays_for_a_union():
     first = outer.truncate(float(outer.plan_.expected_costs[0]))
     assert first.n_stages_ == 1
     assert_array_equal(outer.predict_proba(X)[~sent], first.predict_proba(X)[~sent])
+
+
+def test_features_are_computed_only_for_rows_that_need_them():
+    X, y, _ = problem(n=1000)
+    parts = {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7]}
+    costs = at.FeatureCosts(groups=parts, prices={"a": 1.0, "b": 2.0, "c": 3.0})
+    model = AdaptiveClassifier(
+        KNeighborsClassifier(), costs=costs, gamma=0.04, costly_fraction=0.5, **SMALL
+    ).fit(X, y)
+    asked = []
+
+    def extractor(name):
+        return lambda row: asked.append(name) or row[parts[name]]
+
+    session = at.Session(model, at.Features({name: extractor(name) for name in parts}))
+    sent = model.sent(X)
+    for row in (int(np.argmax(sent)), int(np.argmin(sent))):
+        asked.clear()
+        answer = session.predict(X[row])
+        assert answer.prediction == model.predict(X[row : row + 1])[0]
+        assert answer.cost == model.cost(X[row : row + 1])[0]
+        assert len(asked) == len(set(asked))
+        assert (set(asked) == set(parts)) == sent[row]

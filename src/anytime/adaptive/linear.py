@@ -192,7 +192,8 @@ class LinearPairLearner:
         """No gate and a ridge-regularised logistic regression on all columns; with ``random``, Gaussian weights for both."""
         W, b = np.zeros((self.Z.shape[1], 1 + self.n_outputs)), np.zeros(1 + self.n_outputs)
         if random is not None:
-            W[:], b[:] = random.standard_normal(W.shape), random.standard_normal(b.shape)
+            wide = 3.0 ** random.uniform()  # narrow starts all end in the same minimum
+            W[:], b[:] = wide * random.standard_normal(W.shape), wide * random.standard_normal(b.shape)
         elif np.unique(self.y).size > 1:
             fitted = LogisticRegression(max_iter=200).fit(self.Z, self.y, self.share * len(self.y))
             known = np.unique(self.y) if self.n_outputs > 1 else np.zeros(1, dtype=np.intp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 __all__ = ["AdaptiveClassifier"]
+
+_SAVED = ("gamma_", "costly_fraction_", "threshold_", "sent_")  # what a file keeps besides the plan
 
 
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
@@ -324,3 +327,16 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         if hasattr(self.costly, "__sklearn_tags__"):
             tags.input_tags.allow_nan = self.costly.__sklearn_tags__().input_tags.allow_nan
         return tags
+
+    # ------------------------------------------------------------------ files
+
+    def _file_state(self) -> dict[str, Any]:
+        return {**super()._file_state(), **{name: getattr(self, name) for name in _SAVED}}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        for name in _SAVED:
+            value = state[name]
+            if value is not None and not isinstance(value, float):
+                raise ValueError(f"{name} must be a number, not {value!r}")
+            setattr(self, name, value)
