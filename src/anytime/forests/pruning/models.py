@@ -91,7 +91,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     n_nodes_ : int
         Nodes of the last stage, leaves included.
     gap_ : float
-        How far ``error + lam * cost`` of the last stage might be from the best; 0 where it is the best.
+        How far ``error + lam * cost`` of the last stage might be from the best; 0 where it is the best, or nothing was asked for.
 
     See Also
     --------
