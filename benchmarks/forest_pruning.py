@@ -113,7 +113,7 @@ def one_repeat(name: str, seed: int, folder: str, keep: Path | None) -> dict[str
                 memory["weighted"] = drawn().priced_by_weight()
             return memory["weighted"]
 
-        prunings = {OURS: lambda b: budget_prune(b)[0], "CCP": complexity, "GreedyPrune": one_by_one}
+        prunings = {OURS: lambda b: budget_prune(b)[0], "CCP": complexity}
         for method, prune in prunings.items():
             found = done(f"weighted-{method}", lambda prune=prune: prune(based("entropy", weighted)))
             pairs[f"{method}, priced by weight"] = {"weighted": found}
@@ -196,7 +196,7 @@ def one_set(repeats: list[dict[str, Any]]) -> dict[str, Any]:
             f"{ours} against {theirs}": compared(ours, theirs)
             for ours, theirs in (
                 ("BudgetPrune, Pairs base", OURS),
-                *((f"{OURS}{p}", f"{m}{p}") for p in (", priced by weight",) for m in ("CCP", "GreedyPrune")),
+                (f"{OURS}, priced by weight", "CCP, priced by weight"),
                 *(
                     (f"{OURS}, {k} columns per split", f"GreedyPrune, {k} columns per split")
                     for k in (20, 120)
