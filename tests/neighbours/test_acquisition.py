@@ -265,6 +265,13 @@ def test_a_dear_group_waits_when_cost_counts():
         assert (groups[:, 0] == favourite).all() != last
 
 
+def test_a_single_purchase_is_estimated_too():
+    block = toy(weights=[0.0, 2.0, 0.0])
+    groups, _, estimate, _ = _followed(block, TOY)
+    assert groups.tolist() == [[1]] * 8
+    assert estimate[:, 0].tolist() == [1.0] * 2 + [4 / 6] * 6
+
+
 def test_columns_that_the_classifier_does_not_use_are_never_bought():
     X, reference, positive, slopes = continuous()
     slopes[[1, 4]] = 0.0

@@ -216,9 +216,7 @@ class MarginBlock(Block):
 
     def columns(self, stage: int) -> NDArray[np.int32]:
         """All that a row may have bought by then."""
-        if stage == 0:
-            return self._first
-        return self._later
+        return self._later if stage else self._first
 
     @cached_property
     def _later(self) -> NDArray[np.int32]:
@@ -245,7 +243,8 @@ class MarginBlock(Block):
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         """Buy once per stage, and give the score of all that was bought."""
         purchases = stage - first + 1
-        if first == 0 and purchases == int(self.candidates.sum()) and self.confidence is None:
+        everything = purchases > 1 and purchases == int(self.candidates.sum())  # in one go
+        if everything and self.confidence is None:
             self._buy_everything(memory)
         elif self.acquisition == "voc":
             for _ in range(purchases):
@@ -281,9 +280,8 @@ class MarginBlock(Block):
     def score(self, X: Array, bought: NDArray[np.bool_]) -> Array:
         """(n, 1) offset and terms of what was bought. A score of 0 speaks for the larger class."""
         terms = np.where(bought[:, self.costs.column_group], self.classifier.contributions(X), 0.0)
-        score = self.classifier.offset + terms.sum(
-            axis=1
-        )  # all columns in their order: the same bits whatever the order of purchase
+        # all columns in their order: the same bits whatever the order of purchase
+        score = self.classifier.offset + terms.sum(axis=1)
         return np.where(score == 0, self.undecided, score)[:, None]
 
     @property
