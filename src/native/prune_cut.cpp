@@ -28,7 +28,7 @@ class Flow {
   void run() {
     share_prices();
     search();
-    const auto pause = static_cast<int64_t>(o_.link_pair.size()) + 1000;
+    const auto pause = 2 * static_cast<int64_t>(o_.link_pair.size()) + 1000;
     for (int32_t k; (k = highest()) >= 0;) {
       discharge(k);
       if (seen_ > pause) search();
