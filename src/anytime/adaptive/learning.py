@@ -158,11 +158,14 @@ class AdaptiveModel(BoostedModel):
             except KeyboardInterrupt:
                 if best is None:
                     raise
-                warnings.warn(f"interrupted: {number} of {len(settings)} settings were tried", stacklevel=4)
+                _warn_of_interrupt(number, len(settings))
                 break
             self.trials_.append(candidate.trial)
             if best is None or _rank(candidate) < _rank(best):
                 best = candidate
+            if candidate.alternation.interrupted:
+                _warn_of_interrupt(number + 1, len(settings))
+                break
         assert best is not None
         alone = self._costly_alone(task, best)
         if alone is not None and _rank(alone) < _rank(best):
@@ -193,21 +196,23 @@ class AdaptiveModel(BoostedModel):
 
     def _alternate(self, learner: PairLearner, start: Learned, fraction: float, task: Task) -> Alternation:
         """From one start or several."""
-        starts = [start, *(learner.start(task.random) for _ in range(self._starts - 1))]
-        done = [
-            alternate(
-                learner,
-                task.costly_loss,
-                fraction,
-                weight=task.weight,
-                start=begin,
-                max_iter=self._turns,
-                tol=self.tol,
-                over=lambda: task.clock.over,
+        done: list[Alternation] = []
+        for number in range(self._starts):
+            done.append(
+                alternate(
+                    learner,
+                    task.costly_loss,
+                    fraction,
+                    weight=task.weight,
+                    start=start if number == 0 else learner.start(task.random),
+                    max_iter=self._turns,
+                    tol=self.tol,
+                    over=lambda: task.clock.over,
+                )
             )
-            for begin in starts
-        ]
-        return best_of(done)
+            if done[-1].interrupted or task.clock.over:
+                break
+        return replace(best_of(done), interrupted=done[-1].interrupted)
 
     def _chain_of(self, done: Alternation | None, task: Task) -> Chain:
         """Gate and cheap model in front of the costly one, which may be a chain itself; None: a gate that sends all on."""
@@ -411,3 +416,7 @@ def _rank(candidate: _Candidate) -> tuple[float, float, float]:
     if point is None:
         return 0.0, np.inf, candidate.trial.objective
     return -point.accuracy, point.cost, candidate.trial.objective
+
+
+def _warn_of_interrupt(done: int, wanted: int) -> None:
+    warnings.warn(f"interrupted: {done} of {wanted} settings were tried", stacklevel=5)

@@ -13,7 +13,7 @@ predict under a budget*, 2018, chapter 5, seed 001.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -261,6 +261,8 @@ class Alternation:
     terms : Terms
     trace : list of float
         The objective after each q-step, that of the start first.
+    interrupted : bool, default=False
+        Whether Ctrl-C ended it.
     """
 
     learned: Learned
@@ -268,6 +270,7 @@ class Alternation:
     beta: float
     terms: Terms
     trace: list[float]
+    interrupted: bool = False
 
 
 def alternate(
@@ -282,6 +285,8 @@ def alternate(
     over: Callable[[], bool] = lambda: False,
 ) -> Alternation:
     """Lower the objective in turns, until it changes by less than a share ``tol``; the best that was met is kept.
+
+    Ctrl-C ends it with what there is, from the second turn on.
 
     Parameters
     ----------
@@ -304,7 +309,12 @@ def alternate(
     trace = [terms.total]
     best: Alternation | None = None
     for _ in range(max(max_iter, 1)):
-        learned = learner.learn(chances, learned)
+        try:
+            learned = learner.learn(chances, learned)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            return replace(best, interrupted=True)
         chances, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
         trace.append(terms.total)
         if best is None or terms.total < best.terms.total:
