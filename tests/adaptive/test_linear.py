@@ -12,6 +12,7 @@ import anytime as at
 from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import GroupPenalty, LinearPairLearner
 from anytime.adaptive.routing import KullbackLeibler, alternate, best_of
+from anytime.losses import training_loss
 from tests.adaptive.problems import synthetic_2
 
 PRICES = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
@@ -36,6 +37,21 @@ def test_the_objective_never_rises(divergence, fraction, gamma, n_classes):
         done = alternate(learner, costly, fraction, start=start, max_iter=4, tol=0.0)
         assert (np.diff(done.trace) <= 1e-9).all()
         assert done.trace[-1] < done.trace[0] - 1e-3
+
+
+def test_numbers_can_be_predicted_too():
+    """Any convex smooth loss for the cheap model: the alternation stays valid."""
+    X, _, costs, costly = problem()
+    y = X @ [1.0, 0.0, 2.0, 0.0, 0.0, 0.5] + 0.1 * np.abs(X[:, 3])
+    learner = LinearPairLearner(X, y, costs, loss=training_loss("squared"), gamma=0.02)
+    done = alternate(learner, costly, 0.3, max_iter=10, tol=0.0)
+    assert (np.diff(done.trace) <= 1e-9).all()
+    assert set(done.learned.support) >= {0, 2}
+    _, cheap = done.learned.blocks()
+    stays = done.chances < 0.5
+    assert np.corrcoef(cheap.outputs(0, X)[stays, 0], y[stays])[0, 1] > 0.95
+    with pytest.raises(ValueError, match="has no smoothness"):
+        LinearPairLearner(X, y, costs, loss=training_loss("absolute"))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -135,6 +135,13 @@ def test_the_frontier_is_chosen_on_validation_rows_alone():
     assert [worth.accuracy for *_, worth in frontier] == [0.79, 0.88]
 
 
+def test_the_hull_leaves_out_what_a_mixture_beats():
+    points = [Point(0.0, a, c, 0.0) for c, a in ((1.0, 0.5), (2.0, 0.6), (3.0, 0.9), (4.0, 0.91), (5.0, 1.0))]
+    found = Sweep([Outcome({}, 0.0, points, [])], {})
+    assert [chosen.cost for _, chosen, _ in found.frontier()] == [1, 2, 3, 4, 5]
+    assert [chosen.cost for _, chosen, _ in found.frontier(hull=True)] == [1, 3, 5]
+
+
 def test_a_budget_buys_the_best_within_it():
     found = made_up()
     assert found.best(1.0) is None

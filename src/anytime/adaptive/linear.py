@@ -11,6 +11,7 @@ Nan, *Learning to predict under a budget*, 2018, Algorithm 4, seed 001.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from anytime.adaptive.routing import Divergence, KullbackLeibler, Learned
 from anytime.blocks import Block, LinearBlock
 from anytime.costs import BoundCosts
-from anytime.losses import training_loss
+from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array
 
 __all__ = ["GroupPenalty", "LinearPair", "LinearPairLearner", "standardised"]
@@ -124,10 +125,12 @@ class LinearPairLearner:
     X : (n, d)
         A missing value counts as the mean of its column.
     y : (n,) int
-        Numbers of classes.
+        Numbers of classes; for another ``loss`` the targets that it takes.
     costs : BoundCosts
     n_classes : int, default=None
         None: as many as there are in ``y``.
+    loss : Loss, default=None
+        Of the cheap model, convex and smooth. None: the logarithmic one, for classes.
     gamma : float, default=0
         Mean loss that one unit of cost must save.
     divergence : Divergence, default=KullbackLeibler()
@@ -145,10 +148,11 @@ class LinearPairLearner:
     def __init__(
         self,
         X: Array,
-        y: NDArray[np.intp],
+        y: NDArray[Any],
         costs: BoundCosts,
         *,
         n_classes: int | None = None,
+        loss: Loss | None = None,
         gamma: float = 0.0,
         divergence: Divergence | None = None,
         weight: Array | None = None,
@@ -157,10 +161,16 @@ class LinearPairLearner:
         max_steps: int = 200,
         tol: float = 1e-6,
     ) -> None:
-        n_classes = int(y.max()) + 1 if n_classes is None else n_classes
+        if loss is None:
+            n_classes = int(y.max()) + 1 if n_classes is None else n_classes
+            loss = training_loss("logistic" if n_classes == 2 else "multinomial")
+        elif loss.smoothness is None:
+            raise ValueError(
+                f"the loss {loss.name!r} has no smoothness, so that it is not known how far to step"
+            )
         self.divergence = KullbackLeibler() if divergence is None else divergence
-        self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
-        self.n_outputs = 1 if n_classes == 2 else n_classes
+        self.loss = loss
+        self.n_outputs = loss.n_outputs(y) if n_classes is None else LINKS[loss.link].n_outputs(n_classes)
         self.y, self.gamma, self.ridge, self.max_steps, self.tol = y, gamma, ridge, max_steps, tol
         given = np.ones(len(y)) if weight is None else weight
         self.share = given / given.sum()
@@ -189,12 +199,12 @@ class LinearPairLearner:
         )
 
     def start(self, random: np.random.RandomState | None) -> LinearPair:
-        """No gate and a ridge-regularised logistic regression on all columns; with ``random``, Gaussian weights for both."""
+        """No gate and, for classes, a ridge-regularised logistic regression on all columns; with ``random``, Gaussian weights."""
         W, b = np.zeros((self.Z.shape[1], 1 + self.n_outputs)), np.zeros(1 + self.n_outputs)
         if random is not None:
             wide = 3.0 ** random.uniform()  # narrow starts all end in the same minimum
             W[:], b[:] = wide * random.standard_normal(W.shape), wide * random.standard_normal(b.shape)
-        elif np.unique(self.y).size > 1:
+        elif LINKS[self.loss.link].classifies and np.unique(self.y).size > 1:
             fitted = LogisticRegression(max_iter=200).fit(self.Z, self.y, self.share * len(self.y))
             known = np.unique(self.y) if self.n_outputs > 1 else np.zeros(1, dtype=np.intp)
             W[:, 1 + known], b[1 + known] = fitted.coef_.T[:, : known.size], fitted.intercept_[: known.size]

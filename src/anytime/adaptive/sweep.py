@@ -114,6 +114,9 @@ class Outcome:
         return cls(dict(data["setting"]), float(data["objective"]), *points)
 
 
+Found = tuple[Setting, Point, Point | None]  # a setting, what it came to on validation rows, and on test rows
+
+
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """The outcomes of all settings.
@@ -128,21 +131,27 @@ class Sweep:
     outcomes: list[Outcome]
     costly: dict[str, Point]
 
-    def _pairs(self) -> Iterator[tuple[Setting, Point, Point | None]]:
+    def _pairs(self) -> Iterator[Found]:
         for outcome in self.outcomes:
             tests: Sequence[Point | None] = outcome.test or [None] * len(outcome.validation)
             for chosen, worth in zip(outcome.validation, tests, strict=True):
                 yield outcome.setting, chosen, worth
 
-    def frontier(self) -> list[tuple[Setting, Point, Point | None]]:
-        """Points that no other is as cheap and as accurate as on validation rows, by cost, each with what test rows say."""
-        kept: list[tuple[Setting, Point, Point | None]] = []
+    def frontier(self, *, hull: bool = False) -> list[Found]:
+        """Points that no other is as cheap and as accurate as on validation rows, by cost, each with what test rows say.
+
+        ``hull``: only those that no mixture of two others beats, which one has by choosing between them at random.
+        """
+        kept: list[Found] = []
         for found in sorted(self._pairs(), key=lambda pair: (pair[1].cost, -pair[1].accuracy)):
-            if not kept or found[1].accuracy > kept[-1][1].accuracy:
-                kept.append(found)
+            if kept and found[1].accuracy <= kept[-1][1].accuracy:
+                continue
+            while hull and len(kept) > 1 and _below(kept[-2][1], kept[-1][1], found[1]):
+                kept.pop()
+            kept.append(found)
         return kept
 
-    def best(self, budget: float) -> tuple[Setting, Point, Point | None] | None:
+    def best(self, budget: float) -> Found | None:
         """The most accurate point on validation rows that costs at most ``budget`` there; None where there is none."""
         within = [found for found in self.frontier() if found[1].cost <= budget * (1 + 1e-12)]
         return within[-1] if within else None
@@ -262,6 +271,12 @@ def _outcome(
     thresholds = [point.threshold for point in points]
     test = benches["test"].at(chain, thresholds) if "test" in benches else []
     return Outcome(dict(setting), done.terms.total, points, test)
+
+
+def _below(left: Point, middle: Point, right: Point) -> bool:
+    """Whether the middle point is not above the line between the other two."""
+    rise = (right.accuracy - left.accuracy) * (middle.cost - left.cost)
+    return (middle.accuracy - left.accuracy) * (right.cost - left.cost) <= rise
 
 
 def _plain(setting: Setting) -> dict[str, Any]:
