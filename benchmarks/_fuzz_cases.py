@@ -201,11 +201,13 @@ def sample_models() -> dict[str, Any]:
     limited.columns_ = Columns(COLUMNS, {1: [0, 1, 2]}, arrays_hold_codes=False, missing_value=-1.0)
     rows, labels = rng.normal(size=(12, COLUMNS)), np.arange(12) % 2
     steps = StepTerms(0.1, [0, 1, 3, 3, 3], [0.0, -1.0, 1.0], [0.5, -0.5, 1.0, 0.0, -1.0, 0.0, 0.0])
+    margins = MarginAcquisitionClassifier(
+        LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbours=3
+    ).fit(rows, labels)
+    stepped = MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels)
     return {
-        "margins": MarginAcquisitionClassifier(
-            LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbours=3
-        ).fit(rows, labels),
-        "stepped": MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels),
+        "margins": margins.set_params(classifier=None),  # a file has no room for it
+        "stepped": stepped.set_params(classifier=None),
         "bumps": fitted(AnytimeRegressor, bumps, costs=costs),
         "boosted": fitted(AnytimeClassifier, boosted, ["no", "yes"], names, costs=costs, evaluation_cost=0.1),
         "forest": labelled,

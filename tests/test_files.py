@@ -92,14 +92,15 @@ def test_saved_equals_loaded_bit_for_bit(name: str, tmp_path: Path) -> None:
     for rules, read in ((plan.passes, copy.passes), (plan.stops, copy.stops)):
         assert {s: r.kind for s, r in rules.items()} == {s: r.kind for s, r in read.items()}
         assert {s: r for s, r in rules.items() if r.kind != "score"}.items() <= read.items()
-    expected = model.get_params(deep=False) | {"estimator": None}
+    given = model.get_params(deep=False)
+    expected = {key: None if key == "estimator" else value for key, value in given.items()}
     assert again.get_params(deep=False) == expected
     assert [type(v) for v in again.get_params(deep=False).values()] == [type(v) for v in expected.values()]
     if hasattr(model, "feature_names_in_"):
         assert again.feature_names_in_.dtype == object
         assert again.feature_names_in_.tolist() == model.feature_names_in_.tolist()
-    assert str(again.columns_) == str(model.columns_)
-    assert again.source_ == model.source_
+    for attribute in ("columns_", "source_"):  # of models made of trees
+        assert str(getattr(again, attribute, None)) == str(getattr(model, attribute, None))
 
 
 @pytest.mark.parametrize("name", MODELS)
