@@ -31,6 +31,7 @@ __all__ = ["Calibration", "MarginAcquisitionClassifier", "MarginTrace"]
 
 _STUMPS: dict[str, Any] = {"n_stages": 1000, "max_leaves": 2, "learning_rate": 0.1, "min_rows": 5}
 _LOOKED_AT = {"margin": 250, "random": 250, "voc": 20}  # reference rows that say what stages cost
+_WORTH_OF_ALL = 0.1  # accuracy that all groups together have to bring
 _CHUNK = 512  # rows whose purchases are followed together
 
 
@@ -98,8 +99,9 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         a fitted one is used as it is.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    trade_off : float, default=0
-        Accuracy that a unit of cost has to bring. 0: what groups cost does not count in the choice.
+    trade_off : float or "auto", default="auto"
+        Accuracy that a unit of cost has to bring. 0: what groups cost does not count in the choice. "auto": as much as makes
+        all groups together cost a tenth; where all cost the same, the choice does not depend on it.
     confidence : float, default=None
         A row whose estimated accuracy is above this buys nothing more. None: rows go on as long as the budget lasts.
     neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
@@ -145,7 +147,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
 
     _finite = "allow-nan"  # a weight times infinity says nothing
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "trade_off": [Interval(Real, 0, None, closed="left")],
+        "trade_off": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],
@@ -163,7 +165,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         classifier: Any = None,
         *,
         costs: Any = None,
-        trade_off: float = 0.0,
+        trade_off: float | str = "auto",
         confidence: float | None = None,
         neighbourhood: str = "nearest",
         n_neighbours: int = 65,
@@ -289,13 +291,19 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             given = clone(self.classifier)
         return as_additive(given.fit(X, self.classes_[positive.astype(int)]))
 
+    def _exchange(self, costs: FeatureCosts) -> float:
+        """Accuracy for a unit of cost."""
+        if self.trade_off != "auto":
+            return float(self.trade_off)
+        return _WORTH_OF_ALL / costs.total if costs.total else 0.0
+
     def _planned(self, X: Array, positive: NDArray[np.bool_], bound: BoundCosts, seed: int) -> Plan:
         block = MarginBlock(
             self.classifier_,
             X,
             positive,
             bound,
-            trade_off=self.trade_off,
+            trade_off=self._exchange(bound.costs),
             confidence=self.confidence,
             neighbourhood=self.neighbourhood,
             n_neighbours=self.n_neighbours,
