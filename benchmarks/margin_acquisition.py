@@ -185,14 +185,16 @@ def figure(
 
 
 def table(
-    draws: list[Draw], learn: Callable[[Array, NDArray[Any]], AdditiveClassifier | None]
+    draws: list[Draw],
+    learn: Callable[[Array, NDArray[Any]], AdditiveClassifier | None] = lambda X, y: None,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Table 2.1: actual and estimated accuracy, for three sizes of a neighbourhood."""
     found: dict[int, tuple[list[Array], list[Array]]] = {k: ([], []) for k in TABLE}
     for draw in draws:
         classifier = learn(*draw[:2])
         for k, (actual, estimated) in found.items():
-            trace, right = follow(classifier, draw, n_neighbours=k)
+            trace, right = follow(classifier, draw, n_neighbours=k, **settings)
             actual.append(right.mean(axis=0))
             estimated.append(trace.estimate.mean(axis=0))
     out: dict[str, Any] = {"counts": TABLE_COUNTS, "draws": len(draws)}
@@ -262,6 +264,25 @@ def claims(parts: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def figures_of(part: str, options: Any) -> dict[str, Any]:
+    """What one part gives, by name."""
+    folder, draws = options.data, options.draws
+    if part == "letter":
+        return {part: figure(letters(folder, draws), stumps, options)}
+    if part == "landsat":
+        return {part: figure(landsat(folder, draws), stumps, options)}
+    if part == "miniboone":
+        return {part: figure(miniboone(folder, draws), machine, options)}
+    if part == "table":
+        drawn = list(miniboone(folder, draws))
+        return {"table_2_1": table(drawn, machine), "table_2_1_standardised": table(drawn)}
+    if part == "placeholders":
+        drawn = list(miniboone(folder, draws, placeholders=False))
+        name = "table_2_1_standardised_without_placeholders"
+        return {name: table(drawn), f"{name}_half_held_out": table(drawn, reference=0.5, random_state=0)}
+    return {part: growth()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA", "data"))
@@ -272,23 +293,11 @@ def main() -> None:
     options = parser.parse_args()
     path = RESULTS / "margin_acquisition.json"
     parts: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
+    settings = f"--draws {options.draws} --voc-draws {options.voc_draws} --voc-rows {options.voc_rows}"
     for part in options.parts:
         print(part, flush=True)
-        if part == "letter":
-            parts[part] = figure(letters(options.data, options.draws), stumps, options)
-        elif part == "landsat":
-            parts[part] = figure(landsat(options.data, options.draws), stumps, options)
-        elif part == "miniboone":
-            parts[part] = figure(miniboone(options.data, options.draws), machine, options)
-        elif part == "table":
-            drawn = list(miniboone(options.data, options.draws))
-            parts["table_2_1"] = table(drawn, machine)
-            parts["table_2_1_standardised"] = table(drawn, lambda X, y: None)
-        elif part == "placeholders":
-            drawn = list(miniboone(options.data, options.draws, placeholders=False))
-            parts["table_2_1_standardised_without_placeholders"] = table(drawn, lambda X, y: None)
-        else:
-            parts[part] = growth()
+        for name, figures in figures_of(part, options).items():
+            parts[name] = {"made_by": f"--parts {part} {settings}", **figures}
         write("margin_acquisition", {"parts": parts, "claims": claims(parts)})
 
 
