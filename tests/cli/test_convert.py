@@ -90,6 +90,20 @@ def test_held_out_rows_order_the_trees(shop: Path, tmp_path: Path) -> None:
     assert after.plan_.quality is not None
 
 
+def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> None:
+    held = ["--holdout", shop / "odd.csv", "-t", "kind", "--trusted", "-o", tmp_path / "m.anytime"]
+    said = run("convert", shop / "forest.joblib", "--prune", "6", *held).stdout
+    assert "mean cost" in said
+    model, table = at.load(tmp_path / "m.anytime"), pd.read_csv(shop / "odd.csv")
+    assert 3 < model.cost(table.drop(columns=["kind"])).mean() <= 6
+    assert model.score(table.drop(columns=["kind"]), table["kind"]) > 0.8
+    said = run("inspect", tmp_path / "m.anytime").stdout
+    assert "mean cost" in said
+    alone = ["--trusted", "--prune", "6", "-o", tmp_path / "n.anytime"]
+    assert "--prune needs rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
+    assert "adds up its trees" in fails("convert", shop / "lightgbm.txt", "--prune", "6", *held)
+
+
 def test_prices_are_taken_over(shop: Path, wine: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
     at.FeatureCosts(dict.fromkeys(wine[0].columns, 2.0), unit="EUR").write(tmp_path / "p.yaml")
     run("convert", shop / "xgboost.json", "--costs", tmp_path / "p.yaml", "-o", tmp_path / "m.anytime")

@@ -214,7 +214,7 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
                 "leave its columns only, in the order of training"
             )
         return rest.apply(lambda column: _numbers(column, str(column.name), path)).to_numpy()
-    read = model.plan_.read_columns
+    read = model.plan_.read_columns if hasattr(model, "plan_") else [True] * len(names)
     missing = [
         str(name) for name, needed in zip(names, read, strict=True) if needed and name not in table.columns
     ]
