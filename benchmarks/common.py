@@ -58,11 +58,16 @@ def median(values: list[float]) -> float:
     return float(np.median(values))
 
 
+def _shown(argument: str) -> str:
+    """An argument of the command line; of a folder somewhere on this machine the last part."""
+    return f".../{Path(argument).name}" if os.path.isabs(argument) else argument
+
+
 def write(name: str, figures: dict[str, Any]) -> None:
     """Write ``results/NAME.json`` and print it; the command that made it stands in it."""
     RESULTS.mkdir(exist_ok=True)
     record = {
-        "command": "python " + " ".join([os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
+        "command": "python " + " ".join([os.path.relpath(sys.argv[0]), *map(_shown, sys.argv[1:])]),
         "date": time.strftime("%Y-%m-%d"),
         "versions": {p: version(p) for p in ("anytime", "numpy", "scikit-learn", "lightgbm")},
         "python": platform.python_version(),
