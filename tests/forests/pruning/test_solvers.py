@@ -62,6 +62,33 @@ def test_minimum_cut_is_the_best_of_all_prunings(seed, computation):
         np.testing.assert_array_equal(found.internal, smallest)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_minimum_cut_is_the_best_where_errors_rise_below_a_node(seed):
+    """Errors on held-out rows may rise by a split, and by far more than all others lower them."""
+    random = np.random.default_rng(seed)
+    problem = reference.random_problem(seed, computation=0.05 * (seed % 2))
+    problem = replace(problem, error=problem.error * 10.0 ** random.integers(-6, 6, problem.n_nodes))
+    _, error, spent = reference.lines(problem)
+    for lam in (0.0, 1e-7, *LAMS):
+        assert min_cut(problem, lam).value == pytest.approx((error + lam * spent).min(), rel=1e-9)
+
+
+def test_a_split_that_loses_far_more_than_others_gain_is_pruned():
+    problem = PruningProblem(
+        parent=[-1, 0, 0, -1, 3, 3],
+        tree_start=[0, 3, 6],
+        error=[1, 3, 3, 1e-3, 0, 0],
+        n_error=10,
+        prices=[1.0],
+        leaf=[[1, 4], [2, 5]],
+        weight=None,
+        group_start=[0, 1, 1, 1, 2, 2, 2],
+        node_groups=[0, 0],
+        computation=0.5,
+    )
+    assert min_cut(problem, 1e-7).value == pytest.approx(0.05 + 1.5e-7, rel=1e-9)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_pruning_costs_what_walking_rows_pay(seed):
     problem = reference.random_problem(seed, computation=0.1, weighted=seed % 2 == 0)

@@ -50,13 +50,13 @@ def min_cut(
     _check_lam(lam)
     graph, nodes = problem.graph, problem.graph.nodes
     gain = problem.gain[nodes]
-    unit = np.ldexp(
-        1.0, 60 - np.frexp(max(gain[gain > 0].sum(), 1e-200))[1]
-    )  # gains add up to 2**59 .. 2**60
+    # Gains add up to less than 2**60, so what is below -2**60 is never made good.
+    unit = np.ldexp(1.0, 60 - np.frexp(max(gain[gain > 0].sum(), 1e-200))[1])
     with np.errstate(over="ignore"):  # infinite is too much as well
+        gained = np.maximum(np.floor(gain * (1 - _ROUNDING) * unit), -(2.0**60))
         expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
         rate = lam * problem.prices / problem.n_cost * unit
-    whole = np.floor(gain * (1 - _ROUNDING) * unit).astype(np.int64) - expense.astype(np.int64)
+    whole = gained.astype(np.int64) - expense.astype(np.int64)
     fate = np.full(nodes.size, _OPEN, dtype=np.uint8)
     if at_most is not None:
         fate[~problem.check(at_most)[nodes]] = _PRUNED
@@ -134,6 +134,20 @@ class BudgetPruner:
     tolerance : float, default=1e-3
         Of the primal-dual method.
     n_threads : int, default=1
+
+    Examples
+    --------
+    A tree that tests group 0 and then, on the right, group 1; one row, which goes to the right twice.
+
+    >>> problem = PruningProblem(
+    ...     parent=np.array([-1, 0, 0, 2, 2]), tree_start=np.array([0, 5]), error=np.array([10.0, 0, 4, 1, 0]),
+    ...     n_error=20, prices=np.array([1.0, 2.0]), leaf=np.array([[4]]), weight=None,
+    ...     group_start=np.array([0, 1, 1, 2, 2, 2]), node_groups=np.array([0, 1]))
+    >>> pruner = BudgetPruner(problem)
+    >>> [(p.cost, p.error) for p in pruner.path()]
+    [(0.0, 0.5), (1.0, 0.2), (3.0, 0.05)]
+    >>> pruner.to_budget(2.5).cost
+    1.0
     """
 
     def __init__(
