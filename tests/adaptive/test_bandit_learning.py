@@ -166,12 +166,12 @@ def _skewed(learner, n_experts):
     return learner
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(5))
 def test_estimates_of_exp3g_are_unbiased(seed):
     """The draw averaged over a fine grid of chances: E lhat = l, and E lhat^2 = l^2 / P."""
     rng = np.random.default_rng(seed)
     graph, losses = random_graph(rng, 5), rng.random((1, 5))
-    grid = (np.arange(4_000) + 0.5) / 4_000
+    grid = (np.arange(10_000) + 0.5) / 10_000
     start = _skewed(Exp3G(graph, horizon=100), 5)
     before, seeing = start.totals.copy(), graph.seeing(start.chances())
     estimates = np.empty((grid.size, 5))
@@ -179,8 +179,8 @@ def test_estimates_of_exp3g_are_unbiased(seed):
         start.totals, start.random = before.copy(), Chances([chance])
         start.run(losses)
         estimates[row] = start.totals - before
-    np.testing.assert_allclose(estimates.mean(axis=0), losses[0], atol=5e-3)
-    np.testing.assert_allclose((estimates**2).mean(axis=0), losses[0] ** 2 / seeing, rtol=1e-2)
+    np.testing.assert_allclose(estimates.mean(axis=0), losses[0], atol=2e-3)
+    np.testing.assert_allclose((estimates**2).mean(axis=0), losses[0] ** 2 / seeing, rtol=5e-3)
 
 
 @pytest.mark.parametrize("charge_requests", [False, True])
