@@ -1,7 +1,9 @@
 #include "prune.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <unordered_map>
 
 namespace anytime {
@@ -19,7 +21,10 @@ uint64_t hash_of(std::span<const int32_t> values) noexcept {
 }  // namespace
 
 PruneGraph::PruneGraph(const PruneArrays& arrays) : price_(arrays.prices.begin(), arrays.prices.end()) {
-  order_rows(arrays, merge_rows(arrays));
+  const auto kept = merge_rows(arrays);
+  if (n_pairs() > std::numeric_limits<int32_t>::max())
+    throw std::invalid_argument("more than 2^31 pairs of a group and a cost row; use fewer cost rows");
+  order_rows(arrays, kept);
   find_first_uses(arrays);
   sort_blocks();
 }

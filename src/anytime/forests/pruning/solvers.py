@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 Internal = NDArray[np.bool_]
 
 _OPEN, _PRUNED, _INTERNAL = 0, 1, 2
-_ROUNDING = 1e-12  # a gain must exceed the prices by this part to keep a node: ties go to the smaller pruning
+_ROUNDING = 1e-12  # of an error: a smaller gain is none, and ties go to the smaller pruning
 _MOST_LINKS = 80_000_000  # that "auto" cuts exactly, in some two gigabytes
 
 
@@ -50,10 +50,11 @@ def min_cut(
     _check_lam(lam)
     graph, nodes = problem.graph, problem.graph.nodes
     gain = problem.gain[nodes]
+    slack = _ROUNDING * problem.error[nodes] / (problem.n_error * problem.n_trees)
     # Gains add up to less than 2**60, so what is below -2**60 is never made good.
     unit = np.ldexp(1.0, 60 - np.frexp(max(gain[gain > 0].sum(), 1e-200))[1])
     with np.errstate(over="ignore"):  # infinite is too much as well
-        gained = np.maximum(np.floor(gain * (1 - _ROUNDING) * unit), -(2.0**60))
+        gained = np.maximum(np.floor((gain - slack) * unit), -(2.0**60))
         expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
         rate = lam * problem.prices / problem.n_cost * unit
     whole = gained.astype(np.int64) - expense.astype(np.int64)
