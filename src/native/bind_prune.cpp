@@ -25,6 +25,7 @@ void construct_graph(PruneGraph* self, Vector<const int32_t> parent, Vector<cons
                      Vector<const double> prices, Matrix<const int32_t> leaf,
                      std::optional<Vector<const double>> weight) {
   check_length(group_start.size(), parent.size() + 1, "group_start");
+  if (tree_start.size() < 2) throw std::invalid_argument("there are no trees");
   check_length(leaf.shape(1), tree_start.size() - 1, "a row of leaf");
   if (weight) check_length(weight->size(), leaf.shape(0), "weight");
   const PruneArrays arrays{.parent = span_of(parent),

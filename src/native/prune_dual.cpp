@@ -160,7 +160,8 @@ class Shares : public Dual {
   }
 
   void value_prunings() override {
-    if (best_.iterations > 1 && best_.iterations % kLookEvery != 0) return;
+    const bool is_end = best_.iterations == 1 || best_.iterations == task_.max_iterations;
+    if (!is_end && best_.iterations % kLookEvery != 0) return;
     value(kept_);
     if (best_.iterations == 1 && task_.start.empty()) return;
     Kept often(kept_.size());
