@@ -1,7 +1,7 @@
 """Trees and forests grown for a budget: scikit-learn's checks, those of anytime prediction, and the loop of BudgetRF."""
 
 import warnings
-from functools import reduce
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -10,10 +10,12 @@ from numpy.testing import assert_array_equal
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
-from anytime.forests.choosing import Setting, Trial
+from anytime.forests.choosing import Attempt, Setting, Trial, best_trial, choose
 from anytime.forests.impurity import CustomImpurity, Gini, Pairs, SquaredPairs
 from anytime.forests.levels import groups_before
+from anytime.forests.within_budget import Growth, Rival
 from anytime.testing import check_anytime_estimator
+from anytime.trees.clock import Clock
 
 SMALL = {"n_trees": 6, "random_state": 0}
 FIXED = {"alpha": 0.0, "cost_weighted": True}
@@ -258,7 +260,7 @@ def test_validation_chooses_the_best_of_the_settings():
     X, y = problem(600)
     model = at.BudgetForestClassifier(COSTS, budget=6, n_trees=10, alphas=[0, 3, 40], random_state=0)
     model.fit(X, y)
-    best = reduce(lambda found, trial: trial if trial.beats(found) else found, model.trials_)
+    best = best_trial(model.trials_)
     assert model.setting_ == best.setting
     assert model.alpha_ == best.setting.size
     assert {trial.setting.size for trial in model.trials_} == {0, 3, 40}
@@ -270,13 +272,55 @@ def test_validation_chooses_the_best_of_the_settings():
     assert_array_equal(same.predict_proba(X), model.predict_proba(X))
 
 
-def test_errors_that_cannot_be_told_apart_leave_the_choice_to_the_loss():
-    setting = Setting(0.0, 1.0)
-    sure = Trial(setting, 5, cost=2.0, error=0.10, loss=0.09, spread=0.03)
-    assert Trial(setting, 5, cost=3.0, error=0.12, loss=0.08, spread=0.03).beats(sure)
-    assert not Trial(setting, 5, cost=1.0, error=0.14, loss=0.01, spread=0.03).beats(sure)
-    assert Trial(setting, 5, cost=1.0, error=0.10, loss=0.09, spread=0.03).beats(sure)
-    assert not sure.beats(sure)
+def test_the_best_setting_is_the_one_of_least_loss_among_those_near_the_least_error():
+    """Stated anew with arrays; of 2000 draws, and whatever the order in which trials come."""
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        n = random.integers(1, 7)
+        error, loss, cost = random.integers(0, 10, (3, n)) / 10
+        spread = random.integers(0, 4, n) / 20 + 0.01
+        trials = [Trial(Setting(float(i), 1.0), 5, cost[i], error[i], loss[i], spread[i]) for i in range(n)]
+        chosen = best_trial(trials)
+        i = int(chosen.setting.size)
+        least = spread[error == error.min()]
+        assert error[i] <= error.min() + least.max()
+        near = error <= error.min() + spread[np.lexsort((cost, loss, error))[0]]
+        assert loss[i] == loss[near].min()
+        assert cost[i] == cost[near & (loss == loss[i])].min()
+        turned = best_trial(trials[::-1])
+        if len(set(error)) == n:
+            assert (turned.loss, turned.cost) == (chosen.loss, chosen.cost)
+
+
+def test_three_settings_do_not_beat_each_other_in_a_circle():
+    worse = Trial(Setting(0.0, 1.0), 5, cost=1, error=0.14, loss=0.01, spread=0.03)
+    middle = Trial(Setting(1.0, 1.0), 5, cost=1, error=0.12, loss=0.05, spread=0.03)
+    least = Trial(Setting(2.0, 1.0), 5, cost=1, error=0.10, loss=0.09, spread=0.03)
+    for order in permutations([worse, middle, least]):
+        assert best_trial(order) is middle
+        attempts = {trial.setting: Attempt(trial, None, Growth(None)) for trial in order}
+        sizes = [trial.setting.size for trial in order]
+        best, _ = choose(sizes, [1.0], lambda setting, *_: attempts[setting], Clock(None, 0), [])  # noqa: B023
+        assert best.trial is middle
+
+
+def test_a_setting_that_is_clearly_worse_is_given_up_early():
+    X, y = problem(4000)
+    settings = {"n_trees": 40, "random_state": 0, "cost_weighted": True}
+    model = at.BudgetForestClassifier(UNIT, alphas=[0, 5000, 0.5], **settings).fit(X, y)
+    n_trees = {trial.setting.size: trial.n_trees for trial in model.trials_}
+    assert n_trees == {0: 40, 5000: 5, 0.5: 40}
+    assert len(model.trees_) == 40
+
+
+@pytest.mark.parametrize(
+    ("errors", "leads"),
+    [({5: 0.3}, {0.29: False, 0.4: True}), ({}, {0.29: True, 0.4: True, 0.22: False})],
+    ids=["beside the rival after as many trees", "the rival has fewer trees"],
+)
+def test_clearly_worse_is_three_standard_errors_then_and_in_the_end(errors, leads):
+    rival = Rival(errors, error=0.2, spread=0.02)
+    assert {error: rival.leads(5, error) for error in leads} == leads
 
 
 def test_where_all_columns_cost_the_same_their_weight_is_not_searched():
@@ -432,10 +476,43 @@ def test_wrong_settings_are_refused():
             forest(**settings).fit(X, y)
     with pytest.raises(ValueError, match="impurity of numbers"):
         forest(impurity=SquaredPairs()).fit(X, y)
-    with pytest.raises(ValueError, match="nothing to choose from"):
-        forest(alpha="auto", alphas=[]).fit(X, y)
+    for alpha in (2.0, 0.5):
+        for impurity in ("gini", Gini(), Pairs(3)):
+            with pytest.raises(ValueError, match=r"alpha is .*, the threshold of impurity='pairs', but"):
+                forest(alpha=alpha, impurity=impurity).fit(X, y)
     with pytest.raises(ValueError, match="impurity of classes"):
         at.BudgetForestRegressor(impurity=Pairs()).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (at.BudgetForestClassifier(alphas=[]), "alphas is empty"),
+        (at.BudgetForestClassifier(alphas=[0, 1, -2]), r"alphas\[2\] is -2"),
+        (at.BudgetForestClassifier(alphas=[0, np.nan]), r"alphas\[1\] is nan"),
+        (at.BudgetForestClassifier(alphas=[np.inf]), r"alphas\[0\] is inf"),
+        (at.BudgetForestClassifier(alphas=["a"]), r"alphas\[0\] is 'a'"),
+        (at.BudgetForestRegressor(leaf_sizes=[1, 2.5]), r"leaf_sizes\[1\] is 2.5|leaf_sizes\[0\] is 1.0"),
+        (at.BudgetForestRegressor(leaf_sizes=[5, 0]), r"leaf_sizes\[1\] is 0"),
+    ],
+)
+def test_sizes_are_checked_before_anything_is_grown(model, message, monkeypatch):
+    monkeypatch.setattr("anytime.forests.budgeted.grow_within", lambda *args, **kw: pytest.fail("grown"))
+    X, y = problem()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_truth_is_refused_by_its_row(missing):
+    X, y = problem()
+    for model in (forest(), at.BudgetForestRegressor(**SMALL)):
+        truth = y.astype(object)
+        truth[[7, 9]] = missing
+        with pytest.raises(ValueError, match="y is missing in 2 rows, first in row 7"):
+            model.fit(X, truth)
+        with pytest.raises(ValueError, match="y_val is missing in 2 rows, first in row 7"):
+            model.fit(X, y, X_val=X, y_val=truth)
 
 
 def test_an_impurity_of_ones_own_grows_the_same_trees():
@@ -446,71 +523,6 @@ def test_an_impurity_of_ones_own_grows_the_same_trees():
     )
     assert_array_equal(named.predict_proba(X), own.predict_proba(X))
     assert named.alpha_ is None
-
-
-# ---------------------------------------------------------------------- time, interrupts, files
-
-
-def test_training_ends_with_what_the_time_allowed():
-    X, y = problem(500)
-    model = at.BudgetForestClassifier(n_trees=100_000, alphas=[0, 4], random_state=0, time_budget=0.3)
-    model.fit(X, y)
-    assert 1 <= len(model.trees_) < 100_000
-    assert model.score(X, y) > 0.5
-
-
-def test_an_interrupt_leaves_the_trees_grown_so_far(monkeypatch):
-    from anytime.forests.growing import ClassTreeGrower
-
-    X, y = problem()
-    grow, calls = ClassTreeGrower.grow_forest, []
-
-    def interrupted(self, *args, **settings):
-        calls.append(settings["first_tree"])
-        if len(calls) > 2:
-            raise KeyboardInterrupt
-        return grow(self, *args, **settings)
-
-    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
-    with pytest.warns(UserWarning, match="interrupted: 3 of 50 trees"):
-        model = forest(n_trees=50).fit(X, y)
-    assert len(model.trees_) == 3
-    calls[:] = [0, 0]
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert len(model.trees_) == 3, "a fit that fails leaves the model as it was"
-
-
-def test_an_interrupt_between_settings_takes_the_best_so_far(monkeypatch):
-    from anytime.forests.growing import ClassTreeGrower
-
-    X, y = problem()
-    grow, thresholds = ClassTreeGrower.grow_forest, set()
-
-    def interrupted(self, *args, **settings):
-        thresholds.add(self.impurity.alpha)
-        if len(thresholds) > 2:
-            raise KeyboardInterrupt
-        return grow(self, *args, **settings)
-
-    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
-    with pytest.warns(UserWarning, match="interrupted: 2 of at most 3 settings"):
-        model = at.BudgetForestClassifier(**SMALL, alphas=[0, 5, 9]).fit(X, y)
-    assert len(model.trials_) == 2
-    assert len(model.trees_) == 6
-
-
-def test_a_loaded_model_knows_what_was_chosen(tmp_path):
-    X, y = problem()
-    path = tmp_path / "model.anytime"
-    for model in (forest(4.0), at.BudgetTreeClassifier(UNIT, random_state=0)):
-        model.fit(X, y).save(path)
-        loaded = at.load(path)
-        assert loaded.setting_ == model.setting_
-        assert loaded.expected_cost_ == model.expected_cost_
-        assert_array_equal(loaded.predict_proba(X, budget=1.0), model.predict_proba(X, budget=1.0))
-    assert loaded.guarantee_ == model.guarantee_
-    assert loaded.max_cost_ == model.max_cost_
 
 
 def test_regression_within_a_budget():

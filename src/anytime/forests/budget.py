@@ -53,7 +53,11 @@ class _Tree(BudgetModel):
         super()._finish(attempt, task)
         grown = self.trees_[0] if self.trees_ else attempt.growth.first.tree
         by_price = self.setting_.weighting == 1
-        proved = TreeGuarantee.of(grown, attempt.grower, task.bench.costs) if by_price else None
+        try:
+            proved = TreeGuarantee.of(grown, attempt.grower, task.bench.costs) if by_price else None
+        except KeyboardInterrupt:
+            proved = None
+            task.notes.append("interrupted: the tree has no guarantee_")
         if proved is not None and not self.trees_:  # what was cut off makes it cheaper, and no longer pure
             proved = replace(proved, max_cost=self.max_cost_, separates=False)
         self.guarantee_ = proved
@@ -78,6 +82,10 @@ class BudgetForestClassifier(Classes):
     The plan begins with one tree, level by level, so that small budgets have an answer; then tree after tree joins.
     ``predict(X, budget=b)`` stops where the average row has paid ``b``; without a budget it uses all trees.
 
+    With "auto", a forest is grown for each of up to 20 settings, and given up after an eighth, a quarter or a half of its trees
+    where another is clearly better, by three standard errors. Of those whose error is within one of the least, the one of least
+    loss is taken. Name ``alpha`` and ``cost_weighted`` to grow one forest only.
+
     Parameters
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
@@ -90,7 +98,7 @@ class BudgetForestClassifier(Classes):
         Of ``anytime.forests.impurity``.
     alpha : float or "auto", default="auto"
         Threshold of Pairs: a leaf is forgiven about so many rows of other classes. Small: few deep trees; large: many shallow
-        ones. "auto": the best of ``alphas`` on validation rows.
+        ones. "auto": the best of ``alphas`` on validation rows. Only with ``impurity="pairs"``.
     alphas : sequence of float, default=(0, 2, 4, 8, 15, 30, 60, 120)
     split : {"minimax", "expected"}, default="minimax"
         Whether a test is judged by its worst outcome or by the mean of its outcomes.
@@ -111,14 +119,13 @@ class BudgetForestClassifier(Classes):
         Whether each tree learns from its own draw of the rows.
     cost_weighted : bool, float from 0 to 1, or "auto", default="auto"
         How much prices count in a split: True as they are, False not at all, and between to this power. "auto": the best of 1,
-        1/2, 1/4 and 0 on validation rows. False, ``impurity="gini"``, ``split="expected"`` and ``max_features="sqrt"`` are the
-        ordinary random forest, stopped at a budget.
+        0.2, 0.1, 0.05 and 0 on validation rows. False, ``impurity="gini"``, ``split="expected"`` and ``max_features="sqrt"``
+        are the ordinary random forest, stopped at a budget.
     vote : {"probability", "majority", "counts"}, default="probability"
         What is averaged over trees: shares of classes in leaves, their majority, or their counts.
     validation_fraction : float or None, default=0.2
         Share of the rows that costs and quality are measured on. None: learn from all rows, which say what trees cost, too;
-        then
-        nothing is chosen and trees stand as grown.
+        then nothing is chosen and trees stand as grown.
     max_bins : int, default=255
         Bins per column.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"

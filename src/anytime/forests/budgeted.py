@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from math import isqrt
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -24,8 +24,8 @@ from anytime.forests.choosing import Attempt, Setting, Trial, choose, softened
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs, Powers, SquaredError, SquaredPairs
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
-from anytime.forests.within_budget import Bench, Growth, grow_within
-from anytime.plan import Array
+from anytime.forests.within_budget import Bench, Growth, Rival, Visited, grow_within
+from anytime.plan import Array, Plan
 from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
@@ -38,6 +38,28 @@ _WEIGHTINGS = (1.0, 0.2, 0.1, 0.05, 0.0)
 
 positive_integer = Interval(Integral, 1, None, closed="left")
 _not_negative = Interval(Real, 0, None, closed="left")
+
+
+def _checked(name: str, sizes: Iterable[Any], allowed: Interval) -> list[float | None]:
+    """Sizes to be tried as numbers, each of which is in an interval."""
+    listed = np.asarray(sizes).tolist()
+    for at, size in enumerate(listed):
+        if not (allowed.is_satisfied_by(size) and np.isfinite(size)):
+            raise ValueError(f"{name}[{at}] is {size!r}; it must be {allowed}")
+    if not listed:
+        raise ValueError(f"{name} is empty: there is nothing to choose from")
+    return [float(size) for size in listed]
+
+
+def _refuse_missing(name: str, y: Any) -> None:
+    """Of any kind that objects may hold: None, NaN, pandas.NA."""
+    if getattr(getattr(y, "dtype", None), "kind", None) != "O":
+        return
+    import pandas as pd
+
+    absent = np.flatnonzero(pd.isna(y))
+    if absent.size:
+        raise ValueError(f"{name} is missing in {absent.size} rows, first in row {absent[0]}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +79,8 @@ class Task:
         Ticks.
     seed : int
     clock : Clock
+    notes : list of str
+        What the user is warned of in the end.
     """
 
     data: BinnedData
@@ -67,6 +91,7 @@ class Task:
     budget: float
     seed: int
     clock: Clock
+    notes: list[str] = field(default_factory=list)
 
 
 class BudgetModel(ColumnModel):
@@ -123,8 +148,10 @@ class BudgetModel(ColumnModel):
         """
         self._validate_params()
         trained = copy.copy(self)
-        trained._train(X, y, sample_weight, X_val, y_val)
+        notes = trained._train(X, y, sample_weight, X_val, y_val)
         self.__dict__ = trained.__dict__
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
         return self
 
     @property
@@ -154,38 +181,51 @@ class BudgetModel(ColumnModel):
 
     # ------------------------------------------------------------------ from data to a plan
 
-    def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any) -> None:
+    def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any) -> list[str]:
         clock = Clock(self.time_budget, int(self.verbose))
+        sizes = self._listed_sizes()
         task = self._task(X, y, sample_weight, X_val, y_val, clock)
         best, self.trials_ = choose(
-            self._sizes(task),
+            sizes if task.bench.target is not None else sizes[:1],  # nothing judges them
             self._weightings(task),
-            lambda setting, seconds: self._try(setting, seconds, task),
+            lambda setting, seconds, rival: self._try(setting, seconds, rival, task),
             clock,
+            task.notes,
         )
         self.setting_ = best.trial.setting
         self._finish(best, task)
+        return task.notes
 
-    def _try(self, setting: Setting, seconds: float, task: Task) -> Attempt:
+    def _try(self, setting: Setting, seconds: float, rival: Rival | None, task: Task) -> Attempt:
         """Grow with one setting; where no whole tree is within the budget, make do with levels of the first."""
         grower = self._grower(setting.size, task)
-        growth = self._grow(grower, setting.weighting, task, seconds)
+        growth = self._grow(grower, setting.weighting, task, seconds, rival)
+        try:
+            trial, plan = self._judge(setting, growth, task)
+        except KeyboardInterrupt:  # what was grown shall not be lost; a second one ends it all
+            growth = replace(growth, interrupted=True)
+            trial, plan = self._judge(setting, growth, task)
         if growth.interrupted:
-            warnings.warn(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown", stacklevel=7)
+            task.notes.append(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown")
+        return Attempt(trial, grower, growth, plan)
+
+    def _judge(self, setting: Setting, growth: Growth, task: Task) -> tuple[Trial, Plan | None]:
         bench, plan = task.bench, None
         if growth.trees:
-            cost, error, loss = growth.costs[-1] * bench.costs.costs.amount(1), growth.error, growth.loss
+            cost, scores = growth.cost * bench.costs.costs.amount(1), growth.scores
         else:
             plan = levels_within(growth.first, bench, task.base, task.budget)
             assert plan.expected_costs is not None
             cost = float(plan.expected_costs[-1]) if plan.n_stages else 0.0
             run = Run(plan, bench.X)
             run.advance()
-            error, loss = bench.error(run.scores()), bench.loss(run.scores())
-        trial = Trial(setting, len(growth.trees), cost, error, loss, bench.spread(error))
-        return Attempt(trial, grower, growth, plan)
+            scores = run.scores()
+        error, loss, spread = bench.error(scores), bench.loss(scores), bench.spread(scores)
+        return Trial(setting, len(growth.trees), cost, error, loss, spread), plan
 
-    def _grow(self, grower: ClassTreeGrower, weighting: float, task: Task, seconds: float) -> Growth:
+    def _grow(
+        self, grower: ClassTreeGrower, weighting: float, task: Task, seconds: float, rival: Rival | None
+    ) -> Growth:
         prices = softened(task.bench.costs, weighting)
 
         def grow(first: int, n: int) -> list[ClassTree]:
@@ -202,16 +242,28 @@ class BudgetModel(ColumnModel):
             )
 
         return grow_within(
-            task.budget, grow, task.bench, n_trees=self.n_trees, clock=task.clock, seconds=seconds
+            task.budget,
+            grow,
+            task.bench,
+            n_trees=self.n_trees,
+            clock=task.clock,
+            seconds=seconds,
+            rival=rival,
         )
 
     def _finish(self, attempt: Attempt, task: Task) -> None:
         """Put the chosen trees into their order and make the plan."""
         if attempt.plan is None:
-            trees = attempt.growth.trees
-            if task.bench.target is not None and len(trees) > 1:
-                trees = [trees[t] for t in order_trees(trees, task.bench, task.base)]
-            self.plan_ = sequence_plan(trees, task.bench, task.base)
+            trees: Sequence[Visited] = attempt.growth.trees
+            try:
+                if task.bench.target is not None and len(trees) > 1:
+                    task.clock.tell("putting trees into their order")
+                    trees = [trees[t] for t in order_trees(trees, task.bench, task.base)]
+                self.plan_ = sequence_plan(trees, task.bench, task.base)
+            except KeyboardInterrupt:
+                task.notes.append("interrupted: trees stand in the order in which they were grown")
+                trees = attempt.growth.trees
+                self.plan_ = sequence_plan(trees, task.bench, task.base)
             self.trees_ = [visited.tree for visited in trees]
             return
         self.plan_, self.trees_ = attempt.plan, []
@@ -221,22 +273,15 @@ class BudgetModel(ColumnModel):
             if self.plan_.n_stages
             else "and so is its first test, so that the model gives everyone the same answer"
         )
-        warnings.warn(
+        task.notes.append(
             f"the first tree costs {attempt.growth.dropped_cost * costs.amount(1):.6g} {costs.unit or 'units'} on average, "
-            f"beyond the budget of {self.budget:.6g}; {kept}",
-            stacklevel=4,
+            f"beyond the budget of {self.budget:.6g}; {kept}"
         )
 
     # ------------------------------------------------------------------ settings
 
-    def _sizes(self, task: Task) -> list[float | None]:
-        """What makes trees shallow, to be tried; only the first where nothing judges it."""
-        sizes = self._listed_sizes()
-        if not sizes:
-            raise ValueError("there is nothing to choose from: the list is empty")
-        return sizes if task.bench.target is not None else sizes[:1]
-
     def _listed_sizes(self) -> list[float | None]:
+        """What makes trees shallow, to be tried."""
         raise NotImplementedError
 
     def _weightings(self, task: Task) -> list[float]:
@@ -282,6 +327,8 @@ class BudgetModel(ColumnModel):
     ) -> Task:
         if (X_val is None) != (y_val is None):
             raise ValueError("give X_val and y_val together: validation rows and their truth")
+        _refuse_missing("y", y)
+        _refuse_missing("y_val", y_val)
         X, y = self._read_rows(X, y)
         target = self._targets(y)
         check_consistent_length(X, target)
@@ -368,17 +415,20 @@ class Classes(ClassifierFace, BudgetModel):
         return self.setting_.size
 
     def _listed_sizes(self) -> list[float | None]:
-        if isinstance(self.impurity, Impurity):
-            return [self.impurity.alpha if isinstance(self.impurity, Pairs) else None]
-        if self.impurity != "pairs":
-            return [None]
-        return [float(a) for a in (self.alphas if isinstance(self.alpha, str) else [self.alpha])]
+        named, chosen = self.impurity, isinstance(self.alpha, str)
+        if named == "pairs":
+            return _checked("alphas", self.alphas if chosen else [self.alpha], _not_negative)
+        if not chosen and self.alpha != 0:
+            raise ValueError(
+                f"alpha is {self.alpha}, the threshold of impurity='pairs', but the impurity is {named!r}, which has its own"
+            )
+        if isinstance(named, Impurity) and named.regression:
+            raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
+        return [named.alpha if isinstance(named, Pairs) else None]
 
     def _impurity(self, size: float | None) -> Impurity:
         named = self.impurity
         if isinstance(named, Impurity):
-            if named.regression:
-                raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
             return named
         if named == "pairs":
             assert size is not None
@@ -394,10 +444,6 @@ class Classes(ClassifierFace, BudgetModel):
 
     def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
         y = column_or_1d(y, warn=True)
-        if y.dtype == object:
-            absent = [row for row, label in enumerate(y) if label is None or label != label]
-            if absent:
-                raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
         check_classification_targets(y)
         if not known:
             self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -436,13 +482,15 @@ class Numbers(RegressorFace, BudgetModel):
         return self._leaf_rows(self.setting_.size)
 
     def _listed_sizes(self) -> list[float | None]:
-        return [float(n) for n in (self.leaf_sizes if isinstance(self.min_rows, str) else [self.min_rows])]
+        named = self.impurity
+        if isinstance(named, Impurity) and not named.regression:
+            raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
+        sizes = self.leaf_sizes if isinstance(self.min_rows, str) else [self.min_rows]
+        return _checked("leaf_sizes", sizes, positive_integer)
 
     def _impurity(self, size: float | None) -> Impurity:
         named = self.impurity
         if isinstance(named, Impurity):
-            if not named.regression:
-                raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
             return named
         return SquaredPairs() if named == "pairs" else SquaredError()
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
-from anytime.forests.within_budget import Growth
+from anytime.forests.within_budget import Growth, Rival
 from anytime.plan import Plan
 from anytime.trees.clock import Clock
 
-__all__ = ["Attempt", "Setting", "Trial", "choose", "softened"]
+__all__ = ["Attempt", "Setting", "Trial", "best_trial", "choose", "softened"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Trial:
     ----------
     setting : Setting
     n_trees : int
-        Trees within the budget.
+        Trees within the budget; fewer where another setting was clearly better early on.
     cost : float
         What the average row pays.
     error : float
@@ -47,7 +46,7 @@ class Trial:
     loss : float
         The squared distance of what is answered from the truth.
     spread : float
-        A standard error of ``error``; 0 where error and loss are the same.
+        A standard error of ``error``.
     """
 
     setting: Setting
@@ -57,11 +56,15 @@ class Trial:
     loss: float
     spread: float = 0.0
 
-    def beats(self, other: Trial) -> bool:
-        """Whether it is better: errors closer than a standard error decide nothing, and then the loss does; then the cost."""
-        if abs(self.error - other.error) > max(self.spread, other.spread):
-            return self.error < other.error
-        return (self.loss, self.cost) < (other.loss, other.cost)
+
+def best_trial(trials: Iterable[Trial]) -> Trial:
+    """Of all whose error is within a standard error of the least, the one of least loss; of equals the cheaper, the earlier."""
+    trials = list(trials)
+    least = min(trials, key=lambda trial: (trial.error, trial.loss, trial.cost))
+    near = [
+        trial for trial in trials if not trial.error > least.error + least.spread
+    ]  # NaN: nothing was held out
+    return min(near, key=lambda trial: (trial.loss, trial.cost))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +85,22 @@ class Attempt:
     growth: Growth
     plan: Plan | None = None
 
+    @property
+    def rival(self) -> Rival:
+        """What later attempts are compared with."""
+        return Rival(self.growth.errors, self.trial.error, self.trial.spread)
+
+    def excels(self, other: Attempt) -> bool:
+        """Whether the other can never be chosen while this one is there: neither its error nor its loss is less."""
+        a, b = self.trial, other.trial
+        return a.error <= b.error and (a.loss, a.cost) < (b.loss, b.cost)
+
+
+Try = Callable[[Setting, float, Rival | None], Attempt]
+
 
 def choose(
-    sizes: Sequence[float | None],
-    weightings: Sequence[float],
-    attempt: Callable[[Setting, float], Attempt],
-    clock: Clock,
+    sizes: Sequence[float | None], weightings: Sequence[float], attempt: Try, clock: Clock, notes: list[str]
 ) -> tuple[Attempt, list[Trial]]:
     """Try weightings with the first and the middle size, then sizes with the best weighting, then weightings with the best size.
 
@@ -95,14 +108,17 @@ def choose(
     ----------
     sizes, weightings : sequence of float
     attempt : callable
-        ``attempt(setting, seconds)`` grows until the clock shows so many seconds.
+        ``attempt(setting, seconds, rival)`` grows until the clock shows so many seconds, or the rival, the best so far, is
+        clearly better.
     clock : Clock
         Where time is up, or the user interrupts, the best so far is taken; there is at least one.
+    notes : list of str
+        Gets what the user should be warned of.
     """
     begin = list(dict.fromkeys([sizes[0], sizes[len(sizes) // 2]]))
     others = len(sizes) - len(begin)
     most = len(begin) * len(weightings) + others + (len(weightings) - 1 if others else 0)
-    search = _Search(attempt, clock, most)
+    search = _Search(attempt, clock, notes, most)
     for size in begin:
         search.look([Setting(size, weighting) for weighting in weightings])
     search.look([Setting(size, search.best.trial.setting.weighting) for size in sizes])
@@ -111,14 +127,19 @@ def choose(
 
 
 class _Search:
-    """Settings tried so far. Only the best keeps its trees."""
+    """Settings tried so far. Only those that may still turn out best keep their trees."""
 
-    best: Attempt
-
-    def __init__(self, attempt: Callable[[Setting, float], Attempt], clock: Clock, most: int) -> None:
-        self.attempt, self.clock, self.most = attempt, clock, most
+    def __init__(self, attempt: Try, clock: Clock, notes: list[str], most: int) -> None:
+        self.attempt, self.clock, self.notes, self.most = attempt, clock, notes, most
         self.trials: dict[Setting, Trial] = {}
+        self.kept: list[Attempt] = []
         self.over = False
+
+    @property
+    def best(self) -> Attempt:
+        """By what is known so far."""
+        chosen = best_trial(attempt.trial for attempt in self.kept)
+        return next(attempt for attempt in self.kept if attempt.trial is chosen)
 
     def look(self, settings: Sequence[Setting]) -> None:
         """Try those that are new, unless the search is over."""
@@ -129,16 +150,18 @@ class _Search:
             told = f"size {setting.size}, weighting {setting.weighting}"
             self.clock.tell(f"setting {n + 1} of at most {self.most}: {told}")
             try:
-                found = self.attempt(setting, self.clock.seconds * (n + 1) / self.most)
+                found = self.attempt(
+                    setting, self.clock.seconds * (n + 1) / self.most, self.best.rival if n else None
+                )
+                if not any(attempt.excels(found) for attempt in self.kept):
+                    self.kept = [*(attempt for attempt in self.kept if not found.excels(attempt)), found]
+                self.trials[setting] = found.trial
             except KeyboardInterrupt:
-                if not n:
+                if not self.kept:
                     raise
-                warnings.warn(f"interrupted: {n} of at most {self.most} settings were tried", stacklevel=5)
+                self.notes.append(f"interrupted: {n} of at most {self.most} settings were tried")
                 self.over = True
                 return
-            self.trials[setting] = found.trial
-            if not n or found.trial.beats(self.best.trial):
-                self.best = found
             self.over = self.clock.over or found.growth.interrupted
 
 

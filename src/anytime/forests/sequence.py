@@ -100,7 +100,7 @@ def order_trees(trees: Sequence[Visited], bench: Bench, base: Array) -> list[int
     inner = scaled @ scaled.T
     off = _chances(base[None], bench) - truth
     loss = float((off**2).sum(axis=1) @ weight)
-    needs = np.array([bench.groups(tree)[rows] for tree in trees])
+    needs = np.array([bench.groups(tree, rows) for tree in trees])
     paid = np.zeros(needs.shape[1:], dtype=bool)
     order: list[int] = []
     waiting = np.arange(len(trees))

@@ -8,7 +8,7 @@ tree with which their average bill exceeds the budget is dropped, and the forest
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,12 +24,14 @@ from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.clock import Clock
 
-__all__ = ["Bench", "Growth", "Visited", "grow_within", "voting"]
+__all__ = ["Bench", "Growth", "Rival", "Visited", "grow_within", "voting"]
 
 Vote = Literal["probability", "majority", "counts"]
 
 _SECONDS = 1.0  # of a batch of trees: how long an interrupt may have to wait
 _ROUNDING = 1 - 1e-12
+_CHECKS = (8, 4, 2)  # a rival is looked at after these parts of the trees
+_CLEARLY = 3.0  # standard errors
 
 
 def voting(tree: ClassTree, vote: Vote) -> TreeArrays:
@@ -91,9 +93,9 @@ class Bench:
         arrays = voting(tree, self.vote)
         return Visited(tree, arrays, leaves_of(arrays, self.X)[:, 0])
 
-    def groups(self, visited: Visited) -> NDArray[np.bool_]:
-        """(n, G) the groups that each row has to pay for in a tree."""
-        return groups_before(visited.arrays, self.costs)[visited.leaf]
+    def groups(self, visited: Visited, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+        """(n, G) the groups that each row, or each of some, has to pay for in a tree."""
+        return groups_before(visited.arrays, self.costs)[visited.leaf if rows is None else visited.leaf[rows]]
 
     def mean(self, amounts: Array | NDArray[np.int64]) -> float:
         """Of one number per row."""
@@ -106,17 +108,23 @@ class Bench:
         return float(loss_for(self.link)(scores, self.target, self.weight))
 
     def error(self, scores: Array) -> float:
-        """Share of the rows whose leading class is wrong; of numbers, and where the rows cannot judge, the loss."""
-        if self.target is None or self.link == "identity":
-            return self.loss(scores)
-        return self.mean(scores.argmax(axis=1) != self.target)
+        """Share of the rows whose leading class is wrong; of numbers, the squared error; NaN where the rows cannot judge."""
+        return float("nan") if self.target is None else self.mean(self._errors(scores))
 
-    def spread(self, error: float) -> float:
-        """A standard error of a share of wrong rows; 0 for numbers."""
-        if self.target is None or self.link == "identity":
-            return 0.0
+    def spread(self, scores: Array) -> float:
+        """A standard error of the error; NaN where the rows cannot judge."""
+        if self.target is None:
+            return float("nan")
+        errors = self._errors(scores)
         weight = np.ones(len(self.X)) if self.weight is None else self.weight
-        return float(np.sqrt(error * (1 - error) * (weight**2).sum()) / weight.sum())
+        variance = self.mean((errors - self.mean(errors)) ** 2)
+        return float(np.sqrt(variance * (weight**2).sum()) / weight.sum())
+
+    def _errors(self, scores: Array) -> Array:
+        assert self.target is not None
+        if self.link == "identity":
+            return np.asarray((scores[:, 0] - self.target) ** 2)
+        return np.asarray(scores.argmax(axis=1) != self.target, dtype=np.float64)
 
     def truth(self, n_outputs: int) -> Array:
         """(n, K) what a perfect model would answer: indicators of the classes, or the numbers."""
@@ -125,18 +133,22 @@ class Bench:
         return numbers if self.link == "identity" else (numbers == np.arange(n_outputs)).astype(np.float64)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Growth:
-    """A forest within a budget, and how it came about.
+    """A forest within a budget, and how it came about. It is replaced as a whole, so that an interrupt finds none half made.
 
     Attributes
     ----------
-    trees : list of Visited
+    trees : tuple of Visited
         Those within the budget, as grown.
-    costs : list of float
-        Ticks that rows pay on average, after each of them.
-    loss, error : float
-        Held-out loss and error of all of them; NaN where there are no held-out rows.
+    cost : float
+        Ticks that rows pay on average.
+    paid : (n, G) bool
+        What each row has paid for.
+    total : (n, K) or None
+        The sum of what trees answer.
+    errors : mapping
+        The held-out error when there were so many trees, where they were judged against a rival.
     dropped : Visited or None
         The tree that broke the budget.
     dropped_cost : float
@@ -144,10 +156,11 @@ class Growth:
     interrupted : bool
     """
 
-    trees: list[Visited] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
-    loss: float = float("nan")
-    error: float = float("nan")
+    paid: NDArray[np.bool_]
+    trees: tuple[Visited, ...] = ()
+    cost: float = 0.0
+    total: Array | None = None
+    errors: Mapping[int, float] = field(default_factory=dict)
     dropped: Visited | None = None
     dropped_cost: float = float("nan")
     interrupted: bool = False
@@ -160,6 +173,46 @@ class Growth:
         assert self.dropped is not None
         return self.dropped
 
+    @property
+    def scores(self) -> Array:
+        """(n, K) what the forest answers."""
+        assert self.total is not None
+        return self.total / len(self.trees)
+
+    def joined_by(self, tree: Visited, bench: Bench, budget: float) -> Growth:
+        """With one tree more, or with the one that breaks the budget."""
+        paid = self.paid | bench.groups(tree)
+        cost = bench.mean(
+            np.einsum("ng,g->n", paid, bench.costs.prices)
+        )  # @ would widen all truth values at once
+        if cost * _ROUNDING > budget:
+            return replace(self, dropped=tree, dropped_cost=cost)
+        total = tree.outputs if self.total is None else self.total + tree.outputs
+        return replace(self, trees=(*self.trees, tree), cost=cost, paid=paid, total=total)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """What a forest must not fall clearly behind of.
+
+    Attributes
+    ----------
+    errors : mapping
+        Its held-out error after some numbers of trees.
+    error : float
+        And in the end.
+    spread : float
+        A standard error of it.
+    """
+
+    errors: Mapping[int, float]
+    error: float
+    spread: float
+
+    def leads(self, n_trees: int, error: float) -> bool:
+        """Whether ``error``, after so many trees, is clearly worse than that of the rival then and in the end."""
+        return error > max(self.error, self.errors.get(n_trees, self.error)) + _CLEARLY * self.spread
+
 
 def grow_within(
     budget: float,
@@ -169,8 +222,9 @@ def grow_within(
     n_trees: int,
     clock: Clock,
     seconds: float = np.inf,
+    rival: Rival | None = None,
 ) -> Growth:
-    """Grow trees until there are enough, the budget is broken, time is up, or the user interrupts.
+    """Grow trees until there are enough, the budget is broken, a rival is clearly better, time is up, or the user interrupts.
 
     Parameters
     ----------
@@ -185,44 +239,42 @@ def grow_within(
     clock : Clock
     seconds : float, default=inf
         On the clock when the last batch may begin; there is at least one.
+    rival : Rival, default=None
+        Errors are compared after an eighth, a quarter and a half of the trees.
     """
-    growth = Growth()
-    paid = np.zeros((len(bench.X), bench.costs.n_groups), dtype=bool)
-    total: Array | None = None
+    growth = Growth(np.zeros((len(bench.X), bench.costs.n_groups), dtype=bool))
+    checks = {n for part in _CHECKS if (n := n_trees // part)}
     size = 1
     try:
-        while len(growth.trees) < n_trees and growth.dropped is None:
-            done = len(growth.trees)
+        while (done := len(growth.trees)) < n_trees and growth.dropped is None:
             if done and (clock.over or time.monotonic() - clock.began >= seconds):
                 break
             began = time.monotonic()
-            for tree in grow(done, min(size, n_trees - done)):
-                visited = bench.visit(tree)
-                after = paid | bench.groups(visited)
-                cost = bench.mean(after @ bench.costs.prices)
-                if cost * _ROUNDING > budget:
-                    growth.dropped, growth.dropped_cost = visited, cost
+            next_check = min((n for n in checks if n > done), default=n_trees)
+            for tree in grow(done, min(size, next_check - done)):
+                growth = growth.joined_by(bench.visit(tree), bench, budget)
+                if growth.dropped is not None:
                     break
-                total = visited.outputs.copy() if total is None else total + visited.outputs
-                paid = after
-                growth.trees.append(visited)
-                growth.costs.append(cost)
-            if total is not None:
-                mean = total / len(growth.trees)
-                growth.loss, growth.error = bench.loss(mean), bench.error(mean)
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
-            clock.tell(f"{len(growth.trees)} of {n_trees} trees" + _so_far(growth, bench))
+            if clock.verbose:
+                clock.tell(f"{len(growth.trees)} of {n_trees} trees" + _so_far(growth, bench))
+            if len(growth.trees) in checks and growth.dropped is None and bench.target is not None:
+                error = bench.error(growth.scores)
+                growth = replace(growth, errors={**growth.errors, len(growth.trees): error})
+                if rival is not None and rival.leads(len(growth.trees), error):
+                    clock.tell("given up: another setting is clearly better")
+                    break
     except KeyboardInterrupt:
         if not growth.trees:
             raise
-        growth.interrupted = True
+        growth = replace(growth, interrupted=True)
     return growth
 
 
 def _so_far(growth: Growth, bench: Bench) -> str:
     if not growth.trees:
         return ": the first is beyond the budget"
-    cost = bench.costs.costs.amount(1) * growth.costs[-1]
-    told = f", mean cost {cost:.4g}, held-out error {growth.error:.4g}"
+    cost = bench.costs.costs.amount(1) * growth.cost
+    told = f", mean cost {cost:.4g}, held-out error {bench.error(growth.scores):.4g}"
     return told + (" (budget reached)" if growth.dropped is not None else "")

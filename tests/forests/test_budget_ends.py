@@ -1,0 +1,153 @@
+"""How training of trees and forests for a budget ends: time, interrupts, files, going on."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import anytime as at
+from anytime.forests import budget as budget_module
+from anytime.forests import budgeted
+from anytime.forests.growing import ClassTreeGrower
+from anytime.forests.within_budget import Bench
+
+SMALL = {"n_trees": 6, "random_state": 0}
+UNIT = at.FeatureCosts(np.ones(8), unit="CAD")
+
+
+def problem(n=300, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, 8))
+    signal = X[:, 0] * (X[:, 1] > 0) + np.abs(X[:, 3]) + 0.3 * X[:, 6]
+    return X, np.searchsorted(np.quantile(signal, [1 / 3, 2 / 3]), signal)
+
+
+def forest(budget=None, **settings):
+    return at.BudgetForestClassifier(
+        UNIT, budget=budget, **{**SMALL, "alpha": 0.0, "cost_weighted": True, **settings}
+    )
+
+
+def test_training_ends_with_what_the_time_allowed():
+    X, y = problem(500)
+    model = at.BudgetForestClassifier(n_trees=100_000, alphas=[0, 4], random_state=0, time_budget=0.3)
+    model.fit(X, y)
+    assert 1 <= len(model.trees_) < 100_000
+    assert model.score(X, y) > 0.5
+
+
+def test_an_interrupt_leaves_the_trees_grown_so_far(monkeypatch):
+    X, y = problem()
+    grow, calls = ClassTreeGrower.grow_forest, []
+
+    def interrupted(self, *args, **settings):
+        calls.append(settings["first_tree"])
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return grow(self, *args, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: 3 of 50 trees"):
+        model = forest(n_trees=50).fit(X, y)
+    assert len(model.trees_) == 3
+    calls[:] = [0, 0]
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert len(model.trees_) == 3, "a fit that fails leaves the model as it was"
+
+
+def test_an_interrupt_between_settings_takes_the_best_so_far(monkeypatch):
+    X, y = problem()
+    grow, thresholds = ClassTreeGrower.grow_forest, set()
+
+    def interrupted(self, *args, **settings):
+        thresholds.add(self.impurity.alpha)
+        if len(thresholds) > 2:
+            raise KeyboardInterrupt
+        return grow(self, *args, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: 2 of at most 3 settings"):
+        model = at.BudgetForestClassifier(**SMALL, alphas=[0, 5, 9]).fit(X, y)
+    assert len(model.trials_) == 2
+    assert len(model.trees_) == 6
+
+
+def test_a_loaded_model_knows_what_was_chosen(tmp_path):
+    X, y = problem()
+    path = tmp_path / "model.anytime"
+    for model in (forest(4.0), at.BudgetTreeClassifier(UNIT, random_state=0)):
+        model.fit(X, y).save(path)
+        loaded = at.load(path)
+        assert loaded.setting_ == model.setting_
+        assert loaded.expected_cost_ == model.expected_cost_
+        assert_array_equal(loaded.predict_proba(X, budget=1.0), model.predict_proba(X, budget=1.0))
+    assert loaded.guarantee_ == model.guarantee_
+    assert loaded.max_cost_ == model.max_cost_
+
+
+# ---------------------------------------------------------------------- interrupts at any place
+
+
+def interrupt(monkeypatch, owner, name, at_call):
+    """Make the call with this number an interrupt."""
+    real, calls = getattr(owner, name), []
+
+    def called(*args, **settings):
+        calls.append(1)
+        if len(calls) == at_call:
+            raise KeyboardInterrupt
+        return real(*args, **settings)
+
+    monkeypatch.setattr(owner, name, called)
+
+
+@pytest.mark.parametrize(
+    ("name", "at_call"), [("visit", 2), ("visit", 5), ("groups", 3), ("groups", 6), ("mean", 2)]
+)
+def test_an_interrupt_in_the_middle_of_a_batch_counts_whole_trees_only(monkeypatch, name, at_call):
+    """The trial says of the trees that are there what a forest of so many says."""
+    X, y = problem()
+    with monkeypatch.context() as patch:
+        interrupt(patch, Bench, name, at_call)
+        with pytest.warns(UserWarning, match="interrupted: . of 20 trees"):
+            model = forest(n_trees=20).fit(X, y)
+    (trial,) = model.trials_
+    assert trial.n_trees == len(model.trees_) == at_call - 1
+    whole = forest(n_trees=at_call - 1).fit(X, y)
+    assert model.trials_ == whole.trials_
+    assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", ["error", "loss", "spread"])
+def test_an_interrupt_while_the_trees_are_judged_keeps_them(monkeypatch, name):
+    X, y = problem()
+    whole = forest().fit(X, y)
+    interrupt(monkeypatch, Bench, name, 1 if name == "spread" else 2)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = forest().fit(X, y)
+    assert len(model.trees_) >= 3
+    assert model.trials_[0].n_trees == len(model.trees_)
+    if len(model.trees_) == 6:
+        assert model.trials_ == whole.trials_
+
+
+@pytest.mark.parametrize("name", ["order_trees", "sequence_plan"])
+def test_an_interrupt_after_growing_keeps_the_trees_in_the_order_of_growth(monkeypatch, name):
+    X, y = problem()
+    whole = forest().fit(X, y)
+    interrupt(monkeypatch, budgeted, name, 1)
+    with pytest.warns(UserWarning, match="trees stand in the order in which they were grown") as told:
+        model = forest().fit(X, y)
+    assert [tree._bag.draw[1] for tree in model.trees_] == list(range(6))
+    assert np.allclose(model.predict_proba(X), whole.predict_proba(X))
+    assert told[0].filename == __file__, "warnings point at the call of fit"
+
+
+def test_an_interrupt_while_the_guarantee_is_worked_out_keeps_the_tree(monkeypatch):
+    X, y = problem()
+    whole = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
+    interrupt(monkeypatch, budget_module.TreeGuarantee, "of", 1)
+    with pytest.warns(UserWarning, match="no guarantee_"):
+        tree = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
+    assert tree.guarantee_ is None
+    assert_array_equal(tree.predict_proba(X), whole.predict_proba(X))
