@@ -554,5 +554,12 @@ class PruneGraph:
         self, gain: NDArray[np.float64], charge: NDArray[np.float64]
     ) -> tuple[NDArray[np.uint8], float]:
         """Prune each tree by itself, every split charged for its pairs: splits kept, gains less charges."""
+    def charges(
+        self, kept: NDArray[np.uint8], paid: NDArray[np.uint8], power: float = 1.0, threads: int = 1
+    ) -> NDArray[np.float64]:
+        """(N,) what each kept split owes where n that need a pair are charged its price by ``n ** power`` each.
+
+        Pairs that a split of ``paid`` needs are free. With power 1, the sum is what ``kept`` costs more than ``paid``.
+        """
     def feature_cost(self, kept: NDArray[np.uint8], threads: int = 1) -> float:
         """Mean price of the groups that the cost rows need."""

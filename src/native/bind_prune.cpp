@@ -113,6 +113,21 @@ void bind_prune(nb::module_& m) {
       .def("prune_trees", &graph_prune_trees, "gain"_a.noconvert(), "charge"_a.noconvert(),
            "Prune each tree by itself, every split charged for its pairs: splits kept, gains less charges.")
       .def(
+          "charges",
+          [](const PruneGraph& graph, Vector<const uint8_t> kept, Vector<const uint8_t> paid, double power,
+             int threads) {
+            check_splits(graph, kept.size(), "kept");
+            check_splits(graph, paid.size(), "paid");
+            std::vector<double> owed;
+            {
+              const nb::gil_scoped_release unlocked;
+              owed = charges(graph, span_of(kept), span_of(paid), power, threads);
+            }
+            return array_of(std::span<const double>(owed));
+          },
+          "kept"_a.noconvert(), "paid"_a.noconvert(), "power"_a = 1.0, "threads"_a = 1,
+          "What each kept split owes where n that need a pair are charged its price by n ** power each.")
+      .def(
           "feature_cost",
           [](const PruneGraph& graph, Vector<const uint8_t> kept, int threads) {
             check_splits(graph, kept.size(), "kept");

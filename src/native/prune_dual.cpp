@@ -283,6 +283,33 @@ double feature_cost(const PruneGraph& graph, std::span<const uint8_t> kept, int 
   return sum / graph.n_cost();
 }
 
+std::vector<double> charges(const PruneGraph& graph, std::span<const uint8_t> kept,
+                            std::span<const uint8_t> paid, double power, int threads) {
+  Team team(threads);
+  const size_t n = graph.n_rows();
+  std::vector<double> parts(n * team.size()), owed(graph.blocks().size(), 0.0);
+  team.each(graph.n_groups(), true, [&](int64_t group, size_t which) noexcept {
+    const std::span part(parts.data() + which * n, n);
+    const auto blocks = graph.blocks_of_group(static_cast<int32_t>(group));
+    std::ranges::fill(part, 0.0);
+    for (const PruneBlock& block : blocks) {
+      if (!kept[block.split] && !paid[block.split]) continue;
+      const double by = paid[block.split] ? std::numeric_limits<double>::infinity() : 1.0;
+      for (const int32_t row : graph.rows(block.split)) part[row] += by;
+    }
+    for (size_t row = 0; row < n; ++row) part[row] = graph.weight()[row] * std::pow(part[row], -power);
+    for (const PruneBlock& block : blocks) {
+      if (!kept[block.split]) continue;
+      double sum = 0.0;
+      for (const int32_t row : graph.rows(block.split)) sum += part[row];
+      owed[&block - graph.blocks().data()] = sum * graph.price()[group] / graph.n_cost();
+    }
+  });
+  std::vector<double> out(graph.n_splits(), 0.0);
+  for (size_t b = 0; b < owed.size(); ++b) out[graph.blocks()[b].split] += owed[b];
+  return out;
+}
+
 double prune_trees(const PruneGraph& graph, std::span<const double> gain, std::span<const double> charge,
                    std::span<uint8_t> kept) {
   std::vector<double> worth(gain.begin(), gain.end());

@@ -55,4 +55,10 @@ double prune_trees(const PruneGraph& graph, std::span<const double> gain, std::s
 // Mean over the cost rows of the prices of the groups they need.
 double feature_cost(const PruneGraph& graph, std::span<const uint8_t> kept, int threads);
 
+// Charges of the kept splits, on the mean over the cost rows: a pair that n of them need charges each its
+// price by n^power. With 1 they share what `kept` costs more than `paid`; the larger, the more do those owe
+// who need alone. Pairs that a split of `paid` needs are free.
+std::vector<double> charges(const PruneGraph& graph, std::span<const uint8_t> kept,
+                            std::span<const uint8_t> paid, double power, int threads);
+
 }  // namespace anytime
