@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +18,15 @@
 namespace anytime {
 namespace {
 
+// Products of two sums of weights and two of targets stay within what a number can hold.
+constexpr double kMostWeight = 1e30, kMostTarget = 1e100;
+
+std::string shown(double number) {
+  std::ostringstream out;
+  out << number;
+  return out.str();
+}
+
 // Rounded to multiples of a power of two of which any draw of the rows adds up exactly.
 std::vector<double> rounded(std::span<const double> weight, const std::vector<int32_t>& rows) {
   double most = 0.0;
@@ -24,13 +34,18 @@ std::vector<double> rounded(std::span<const double> weight, const std::vector<in
   for (const int32_t row : rows) {
     const double w = weight[static_cast<size_t>(row)];
     if (!(w >= 0.0) || !std::isfinite(w)) {
-      throw std::invalid_argument("weight of row " + std::to_string(row) + " is " + std::to_string(w) +
+      throw std::invalid_argument("weight of row " + std::to_string(row) + " is " + shown(w) +
                                   "; weights are finite and not negative");
     }
     most = std::max(most, w);
     whole = whole && w == std::floor(w);
   }
   if (most == 0.0) throw std::invalid_argument("all rows have weight 0: there is nothing to learn from");
+  if (most > kMostWeight || most < 1 / kMostWeight) {
+    throw std::invalid_argument("the largest weight is " + shown(most) + ", which must be from " +
+                                shown(1 / kMostWeight) + " to " + shown(kMostWeight) +
+                                ": scale the weights so that it is near 1");
+  }
   std::vector<double> out(weight.begin(), weight.end());
   const double bound = most * static_cast<double>(rows.size());
   if (whole && bound <= 0x1p53) return out;
@@ -39,17 +54,30 @@ std::vector<double> rounded(std::span<const double> weight, const std::vector<in
   return out;
 }
 
+void check_numbers(std::span<const double> y, const std::vector<int32_t>& rows) {
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (const int32_t row : rows) {
+    const double number = y[static_cast<size_t>(row)];
+    if (!std::isfinite(number))
+      throw std::invalid_argument("y of row " + std::to_string(row) + " is not finite");
+    least = std::min(least, number);
+    most = std::max(most, number);
+  }
+  const bool too_close = most > least && most - least < 1 / kMostTarget;
+  if (too_close || std::max(most, -least) > kMostTarget) {
+    throw std::invalid_argument("y goes from " + shown(least) + " to " + shown(most) +
+                                ", whose squares are beyond what a number can hold: scale y");
+  }
+}
+
 void check_targets(const ClassTargets& targets, const std::vector<int32_t>& rows) {
+  if (targets.n_classes == 0) return check_numbers(targets.y, rows);
   for (const int32_t row : rows) {
     const double y = targets.y[static_cast<size_t>(row)];
-    if (targets.n_classes == 0) {
-      if (!std::isfinite(y))
-        throw std::invalid_argument("y of row " + std::to_string(row) + " is not finite");
-    } else if (!(y >= 0.0 && y < targets.n_classes && y == std::floor(y))) {
-      throw std::invalid_argument("y of row " + std::to_string(row) + " is " + std::to_string(y) +
-                                  "; classes are whole numbers from 0 to " +
-                                  std::to_string(targets.n_classes - 1));
-    }
+    if (y >= 0.0 && y < targets.n_classes && y == std::floor(y)) continue;
+    throw std::invalid_argument("y of row " + std::to_string(row) + " is " + shown(y) +
+                                "; classes are whole numbers from 0 to " +
+                                std::to_string(targets.n_classes - 1));
   }
 }
 

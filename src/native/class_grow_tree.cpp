@@ -1,7 +1,9 @@
 #include "class_grow_tree.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "grow_split.hpp"
 
@@ -91,6 +93,10 @@ bool ClassGrower::open_root() {
   std::copy(root.statistics.begin(), root.statistics.end(), statistics(0));
   double impurity = 0.0;
   if (!options_.impurity.evaluate(root.statistics.data(), 1, job_.width(), &impurity)) return false;
+  if (!std::isfinite(impurity)) {
+    throw std::invalid_argument(
+        "the impurity of all rows is beyond what a number can hold: use smaller weights or powers");
+  }
   OpenNode nothing{.live_end = live_.size(), .depth = -1};
   if (options_.discount_reused && job_.table != nullptr)
     nothing.paid.assign(static_cast<size_t>(job_.table->n_groups()), 0);

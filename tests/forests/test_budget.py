@@ -401,6 +401,20 @@ def test_levels_of_a_tree_never_exceed_their_cost():
     assert worst[-1] == tree.max_cost_ == 6
 
 
+def test_nothing_is_proved_of_stumps_of_many_categories():
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.integers(0, 5, 200), random.integers(0, 2, 200)]).astype(float)
+    y = (X[:, 0] % 2 == X[:, 1]).astype(int)
+    proved = {
+        (tests, column): at.BudgetTreeClassifier(tests=tests, categorical_features=[column], random_state=0)
+        .fit(X, y)
+        .guarantee_
+        for tests in ("stumps", "multiway")
+        for column in (0, 1)
+    }
+    assert {key for key, guarantee in proved.items() if guarantee is None} == {("stumps", 0)}
+
+
 # ---------------------------------------------------------------------- edges
 
 

@@ -8,6 +8,16 @@ import anytime as at
 from anytime.forests import budget as budget_module
 from anytime.forests import budgeted
 from anytime.forests.growing import ClassTreeGrower
+from anytime.forests.impurity import (
+    CustomImpurity,
+    Entropy,
+    Gini,
+    Pairs,
+    Polynomial,
+    Powers,
+    SquaredError,
+    SquaredPairs,
+)
 from anytime.forests.within_budget import Bench
 
 SMALL = {"n_trees": 6, "random_state": 0}
@@ -83,6 +93,38 @@ def test_a_loaded_model_knows_what_was_chosen(tmp_path):
         assert_array_equal(loaded.predict_proba(X, budget=1.0), model.predict_proba(X, budget=1.0))
     assert loaded.guarantee_ == model.guarantee_
     assert loaded.max_cost_ == model.max_cost_
+
+
+@pytest.mark.parametrize(
+    "impurity",
+    [Pairs(2.5), Powers(3), Polynomial([(1, (1, 1, 0)), (0.5, (0, 1, 2))]), Entropy(), Gini()],
+    ids=repr,
+)
+def test_an_impurity_comes_back_from_a_file(tmp_path, impurity):
+    X, y = problem()
+    forest(impurity=impurity).fit(X, y).save(tmp_path / "model.anytime")
+    loaded = at.load(tmp_path / "model.anytime")
+    assert loaded.impurity == impurity
+    loaded.fit(X, y)
+
+
+def test_an_impurity_of_numbers_comes_back_from_a_file(tmp_path):
+    X, y = problem()
+    for impurity in (SquaredPairs(), SquaredError()):
+        at.BudgetForestRegressor(**SMALL, impurity=impurity).fit(X, y).save(tmp_path / "model.anytime")
+        assert at.load(tmp_path / "model.anytime").impurity == impurity
+
+
+def test_an_impurity_of_ones_own_is_no_part_of_a_file(tmp_path):
+    X, y = problem()
+    model = forest(impurity=CustomImpurity(Gini())).fit(X, y)
+    with pytest.warns(UserWarning, match="no file holds"):
+        model.save(tmp_path / "model.anytime")
+    with pytest.warns(UserWarning, match="no file holds"):
+        loaded = at.load(tmp_path / "model.anytime")
+    assert loaded.impurity == "pairs"
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.fit(X, y)
 
 
 # ---------------------------------------------------------------------- interrupts at any place

@@ -579,8 +579,8 @@ def test_its_errors_reach_the_caller(n_threads: int) -> None:
     for function, kind, message in (
         (broken, ZeroDivisionError, "no such impurity"),
         (lambda n: n, ValueError, "has the shape"),
-        (lambda n: Pairs()(n) - 1, ValueError, "must not be negative"),
-        (lambda n: Pairs()(n) * np.nan, ValueError, "must not be negative"),
+        (lambda n: Pairs()(n) - 1, ValueError, "must be finite and not negative"),
+        (lambda n: Pairs()(n) * np.nan, ValueError, "must be finite and not negative"),
     ):
         grower = ClassTreeGrower(CustomImpurity(function), n_threads=n_threads)
         with pytest.raises(kind, match=message):
@@ -621,6 +621,13 @@ def test_rules_that_are_none_are_told(options: dict[str, Any], message: str) -> 
         ({"weight": [1, np.nan, 1, 1]}, "weight of row 1 is nan"),
         ({"weight": [0, 0, 0, 0]}, "nothing to learn from"),
         ({"weight": [1, 1]}, "weight has 2 entries"),
+        ({"weight": [1, 1, 1e305, 1]}, r"largest weight is 1e\+305.*scale the weights"),
+        ({"weight": [1e-310, 0, 0, 1e-310]}, "largest weight is 1e-310.*scale the weights"),
+        ({"y": [0, 1e160, 2, 1], "n_classes": None}, r"y goes from 0 to 1e\+160.*scale y"),
+        ({"y": [0, -1e160, 2, 1], "n_classes": None}, r"y goes from -1e\+160 to 2.*scale y"),
+        ({"y": [0, 1e-170, 0, 0], "n_classes": None}, "y goes from 0 to 1e-170.*scale y"),
+        ({"impurity": Powers(600)}, "impurity of all rows is beyond what a number can hold"),
+        ({"impurity": CustomImpurity(lambda n: np.full(len(n), np.inf))}, "is inf; it must be finite"),
         ({"rows": [0, 4]}, "rows names row 4; the data have 4"),
         ({"rows": [True, False, True, True]}, "np.flatnonzero"),
         ({"rows": np.zeros(0, int)}, "no rows"),

@@ -1,5 +1,7 @@
 """budgeted_trees 3.7: the dearest path of a greedy tree beside the best possible."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,22 @@ def test_least_impurity_is_that_of_all_subsets(impurity):
     assert np.isclose(least_impurity(own, counts), values[values > 0].min())
 
 
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 1 / 3, 2.7, 6.999, 7.001])
+def test_least_impurity_of_a_broken_threshold_is_that_of_all_counts(alpha):
+    impurity = Pairs(alpha)
+    for counts in ([40, 31, 5], [3, 60], [14, 15], [1, 1]):
+        few, many = np.sort(counts)[::-1][:2]
+        grid = np.array(np.meshgrid(np.arange(few + 1), np.arange(many + 1))).reshape(2, -1).T
+        values = impurity(grid)
+        assert least_impurity(impurity, counts) == values[values > 0].min(initial=np.inf)
+
+
+def test_least_impurity_of_a_million_rows_takes_no_time():
+    began = time.process_time()
+    assert np.isclose(least_impurity(Pairs(2.7), [500_000, 400_000]), 0.3)  # 28 and 3 rows: 25.3 * 0.3 - 2.7**2
+    assert time.process_time() - began < 5
+
+
 def test_least_impurity_is_unknown_for_broken_weights():
     assert least_impurity(Pairs(), [1.5, 2]) is None
 
@@ -192,6 +210,24 @@ def test_nothing_is_proved_of_other_searches():
     ):
         assert TreeGuarantee.of(*grown(X, y, prices, impurity, **settings)) is None
     assert TreeGuarantee.of(*grown(X, y, prices, CustomImpurity(Pairs()))).holds
+
+
+def test_nothing_is_proved_of_sets_that_were_not_all_tried():
+    """Four categories: the set of least risk does not stand together in the order by the share of a class."""
+    counts = np.array([[1, 4], [3, 5], [3, 3], [5, 4]])
+    X = np.repeat(np.arange(4.0), counts.sum(axis=1))[:, None]
+    y = np.concatenate([np.repeat([0, 1], n) for n in counts])
+    grower, costs = ClassTreeGrower(Pairs()), FeatureCosts([1.0]).bind(1)
+    data = BinnedData.fit(X, categorical=[0])
+    tree = grower.grow(data, y, n_classes=2, costs=costs)
+    sets = [[b for b in range(4) if bits >> b & 1] for bits in range(1, 15)]
+    worst = [max(Pairs()([counts[s].sum(axis=0), np.delete(counts, s, axis=0).sum(axis=0)])) for s in sets]
+    least_risk = 1 / (Pairs()([counts.sum(axis=0)])[0] - min(worst))
+    assert tree.risk[0] > least_risk
+    assert TreeGuarantee.of(tree, grower, costs, many_categories=True) is None
+    every = ClassTreeGrower(Pairs(), tests="multiway")
+    tree = every.grow(data, y, n_classes=2, costs=costs)
+    assert TreeGuarantee.of(tree, every, costs, many_categories=True) is not None
 
 
 def test_the_run_speaks_for_numbers_too():

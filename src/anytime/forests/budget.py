@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from anytime.forests.budgeted import BudgetModel, Classes, Numbers, Task, positive_integer
 from anytime.forests.choosing import Attempt
+from anytime.forests.growing import ClassTree
 from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import Impurity
 from anytime.forests.levels import max_cost
@@ -54,13 +56,18 @@ class _Tree(BudgetModel):
         grown = self.trees_[0] if self.trees_ else attempt.growth.first.tree
         by_price = self.setting_.weighting == 1
         try:
-            proved = TreeGuarantee.of(grown, attempt.grower, task.bench.costs) if by_price else None
+            proved = self._proved(grown, attempt, task) if by_price else None
         except KeyboardInterrupt:
             proved = None
             task.notes.append("interrupted: the tree has no guarantee_")
         if proved is not None and not self.trees_:  # what was cut off makes it cheaper, and no longer pure
             proved = replace(proved, max_cost=self.max_cost_, separates=False)
         self.guarantee_ = proved
+
+    def _proved(self, tree: ClassTree, attempt: Attempt, task: Task) -> TreeGuarantee | None:
+        named = sorted(self.columns_.categories)
+        many = bool(named) and any(np.unique(bins).size > 2 for bins in task.data.bins()[:, named].T)
+        return TreeGuarantee.of(tree, attempt.grower, task.bench.costs, many_categories=many)
 
     def _file_state(self) -> dict[str, Any]:
         proved = self.guarantee_
@@ -265,7 +272,7 @@ class BudgetTreeClassifier(_Tree, Classes):
         The cost of the dearest path: what no row ever exceeds.
     guarantee_ : TreeGuarantee or None
         How far that is from the best possible, on the rows it was grown on. None where nothing is proved: another
-        ``split``, ``search`` or impurity, some columns only, leaves of several rows.
+        ``split``, ``search`` or impurity, some columns only, leaves of several rows, stumps of three categories or more.
     plan_, expected_cost_, classes_, alpha_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
     n_features_in_, feature_names_in_, stage_costs_, order_, categories_

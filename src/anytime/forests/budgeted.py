@@ -22,7 +22,17 @@ from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.forests.choosing import Attempt, Setting, Trial, choose, softened
 from anytime.forests.growing import ClassTree, ClassTreeGrower
-from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs, Powers, SquaredError, SquaredPairs
+from anytime.forests.impurity import (
+    CustomImpurity,
+    Entropy,
+    Gini,
+    Impurity,
+    Pairs,
+    Powers,
+    SquaredError,
+    SquaredPairs,
+    read_impurity,
+)
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
 from anytime.forests.within_budget import Bench, Growth, Rival, Visited, grow_within
 from anytime.plan import Array, Plan
@@ -97,6 +107,7 @@ class Task:
 class BudgetModel(ColumnModel):
     """What all four share."""
 
+    impurity: Any
     setting_: Setting
     trees_: list[ClassTree]
     trials_: list[Trial]
@@ -170,13 +181,28 @@ class BudgetModel(ColumnModel):
         return smaller
 
     def _file_state(self) -> dict[str, Any]:
-        return {**super()._file_state(), "setting": asdict(self.setting_)}
+        given = self.impurity
+        written = None
+        if isinstance(given, Impurity):  # a name is a parameter like others
+            written = ("custom", None) if isinstance(given, CustomImpurity) else given.native()
+        return {**super()._file_state(), "setting": asdict(self.setting_), "impurity": written}
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
         super()._restore_file_state(state)
         read = state["setting"]
         self.setting_ = Setting(
             None if read["size"] is None else float(read["size"]), float(read["weighting"])
+        )
+        if self.impurity is not None:
+            return
+        name, parameter = state.get("impurity") or ("custom", None)  # older files do not have it
+        if name != "custom":
+            self.impurity = read_impurity(name, parameter)
+            return
+        self.impurity = "pairs"
+        warnings.warn(
+            "the impurity was a function of its user's, which no file holds: another fit would use 'pairs'; it predicts as ever",
+            stacklevel=2,
         )
 
     # ------------------------------------------------------------------ from data to a plan

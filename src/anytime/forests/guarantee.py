@@ -111,14 +111,16 @@ def _least_pairs(impurity: Pairs, counts: Array) -> float:
     """A pair of classes reaches it alone, and whole thresholds give whole numbers."""
     if impurity.alpha == round(impurity.alpha):
         return 1.0
-    least, present = inf, np.sort(counts[counts > 0])[::-1]
-    if present.size > 1:
-        # F rises with both counts: for each count of one class the first count of the other that gives something
-        few, many = np.arange(1.0, present[1] + 1), np.arange(1.0, present[0] + 1)
-        for n in few:
-            values = impurity(np.column_stack([np.full(many.size, n), many]))
-            least = min(least, float(values[values > 0].min(initial=inf)))
-    return least
+    present = np.sort(counts[counts > 0])[::-1]
+    if present.size < 2:
+        return inf
+    alpha = impurity.alpha
+    few = np.arange(np.floor(alpha) + 1, present[1] + 1)
+    # F rises with both counts: for each of one class the first of the other that gives something, or its neighbours by rounding
+    first = np.floor(alpha + alpha**2 / (few - alpha)) + 1
+    pairs = np.concatenate([np.column_stack([few, first + step]) for step in (-1, 0, 1)])
+    values = impurity(pairs[pairs[:, 1] <= present[0]])
+    return float(values[values > 0].min(initial=inf))
 
 
 # ---------------------------------------------------------------------- grown trees
@@ -179,6 +181,8 @@ class TreeGuarantee:
         grower: ClassTreeGrower,
         costs: BoundCosts,
         problem: DiscreteProblem | None = None,
+        *,
+        many_categories: bool = False,
     ) -> TreeGuarantee | None:
         """The guarantee of a tree, None where none is proved: random search, some columns only, another rule or impurity.
 
@@ -191,8 +195,11 @@ class TreeGuarantee:
         costs : BoundCosts
         problem : DiscreteProblem, default=None
             The rows it was grown on, where the optimum is to be found as well.
+        many_categories : bool, default=False
+            Whether a column of three categories or more could be tested. Stumps try only some of the sets of these, so that a
+            test of less risk may have been missed: nothing is proved.
         """
-        if not _is_proved(grower, tree.statistics.shape[1]):
+        if (many_categories and grower.tests == "stumps") or not _is_proved(grower, tree.statistics.shape[1]):
             return None
         impurity = grower.impurity(tree.statistics)
         leaves = tree.arrays.feature == LEAF

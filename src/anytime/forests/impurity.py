@@ -33,6 +33,7 @@ __all__ = [
     "SquaredError",
     "SquaredPairs",
     "check_admissible",
+    "read_impurity",
 ]
 
 Array = NDArray[np.float64]
@@ -241,7 +242,7 @@ class CustomImpurity(Impurity):
     Parameters
     ----------
     function : callable
-        (m, C) counts of classes to (m,) impurities, not negative.
+        (m, C) counts of classes to (m,) impurities, finite and not negative.
     """
 
     function: Callable[[Array], ArrayLike]
@@ -258,12 +259,29 @@ class CustomImpurity(Impurity):
 
     def _not_negative(self, n: Array) -> Array:
         found = self(n)
-        if not (found >= 0).all():
-            bad = np.flatnonzero(~(found >= 0))[0]
+        usable = (found >= 0) & (found < np.inf)
+        if not usable.all():
+            bad = np.flatnonzero(~usable)[0]
             raise ValueError(
-                f"the impurity of a set with sums {n[bad]} is {found[bad]}; it must not be negative"
+                f"the impurity of a set with sums {n[bad]} is {found[bad]}; it must be finite and not negative"
             )
         return np.ascontiguousarray(found)
+
+
+def read_impurity(name: str, parameter: Any) -> Impurity:
+    """The impurity whose ``native()`` was this; not one of your own, which only its function knows."""
+    kinds: dict[str, Callable[..., Impurity]] = {
+        "pairs": Pairs,
+        "powers": Powers,
+        "polynomial": Polynomial,
+        "entropy": Entropy,
+        "gini": Gini,
+        "squared_pairs": SquaredPairs,
+        "squared_error": SquaredError,
+    }
+    if name not in kinds:
+        raise ValueError(f"no impurity is called {name!r}; there are {', '.join(kinds)}")
+    return kinds[name]() if parameter is None else kinds[name](parameter)
 
 
 @dataclass(frozen=True)
