@@ -32,10 +32,10 @@ from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.binning import BinnedData
 
 N_PRUNINGS = 24
-LEAP, MOST_BETWEEN = 0.04, 12  # share of the cost of the whole forest between prunings; how many to put there
+LEAP, MOST_BETWEEN = 0.1, 12  # share of the cost of the whole forest between prunings; how many to put there
 UNSEEN = 0.632  # weight of errors on rows that a tree was not grown from, as prune_forest has it
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
-FEWER_ROWS = 1500  # with 50 groups or more, where there are prunings between the exact ones
+FEWER_ROWS = 800  # with 40 groups or more, where there are prunings between the exact ones
 GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
     0.0,
@@ -112,12 +112,12 @@ def budget_prune(base: Base) -> tuple[Pair, list[Pruning]]:
 def as_the_library_prunes(base: Base) -> Pair:
     """With errors of rows that trees have not seen, and further prunings where the costs of exact ones leap."""
     base = Base(base.split, base.trees, UNSEEN)
-    problem = base.problem(COST_ROWS if len(base.split.costs.names) < 50 else FEWER_ROWS)
+    problem = base.problem(COST_ROWS if len(base.split.costs.names) < 40 else FEWER_ROWS)
     path = BudgetPruner(problem).path(n=N_PRUNINGS)
     between: list[Pruning] = []
     for small, large in pairwise(path):
         if large.spent - small.spent > LEAP * path[-1].spent:
-            found = fill_gap(problem, small, large)
+            found = [step for step in fill_gap(problem, small, large) if step.error < small.error]
             between += found[:: max(len(found) // MOST_BETWEEN, 1)]
     return base.judged([*path, *between])
 
