@@ -143,15 +143,22 @@ class OutsideRule(Rule):
 
 @dataclass(frozen=True, eq=False)
 class ScoreRule(Rule):
-    """A learned gate: the output of a one-stage block of width 1 is above a threshold (or, with ``below``, is not)."""
+    """A learned gate: the output of a one-stage block of width 1 is above a threshold (or, with ``below``, is not).
+
+    With ``doubt`` the margin of the answer so far, times it, is taken off the output: who is undecided passes more easily.
+    """
 
     block: Block
     threshold: float = 0.0
     below: bool = False
+    doubt: float = 0.0
     kind: ClassVar[str] = "score"
 
     def columns(self) -> NDArray[np.int32]:
         return self.block.columns(0)
 
     def holds(self, X: Array, scores: Array, link: Link) -> NDArray[np.bool_]:
-        return np.asarray((self.block.outputs(0, X)[:, 0] > self.threshold) != self.below)
+        measure = self.block.outputs(0, X)[:, 0]
+        if self.doubt:
+            measure = measure - self.doubt * link.margin(scores)
+        return np.asarray((measure > self.threshold) != self.below)

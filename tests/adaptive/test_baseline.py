@@ -22,10 +22,10 @@ def test_synthetic_2_l1_gives_120_70():
     bench = Bench(X, y, None, np.where(y == 1, 5.0, -5.0)[:, None], costs, np.zeros(1), "logistic")
     perfect = []
     for found in l1_exits(X, y, [(0,)], standardise=False):
-        (point,) = bench.at(Chain([found.exit], knows_all), [0.0])
+        (point,) = bench.at(Chain([found.exit], knows_all), [(0.0, 0.0)])
         if point.accuracy == 1:
             perfect.append(point.cost)
-            assert (found.exit.score(X) <= 0)[cluster == 0].all()  # only cluster 1 stays
+            assert (found.exit.score(X, "logistic") <= 0)[cluster == 0].all()  # only cluster 1 stays
     assert min(perfect) == pytest.approx(120 / 70)
     cheap = next(iter(l1_exits(X, y, [(0,)], standardise=False))).exit.cheap
     assert np.mean((cheap.outputs(0, X)[:, 0] > 0) == y) == pytest.approx(55 / 70)
@@ -55,7 +55,7 @@ def test_supports_are_different_and_gates_send_ever_more(n_classes):
     assert len(supports) == len(set(supports)) > 3
     exits = list(l1_exits(X, y, supports[:2], shares=[0.1, 0.3, 0.5, 0.7, 0.9]))
     assert len(exits) == 10
-    sent = [(found.exit.score(X) > 0).mean() for found in exits[:5]]
+    sent = [(found.exit.score(X, "logistic") > 0).mean() for found in exits[:5]]
     assert sent == sorted(sent)
     assert sent[0] < sent[-1]
     for found in exits:
@@ -66,4 +66,4 @@ def test_a_cheap_model_that_is_never_wrong_keeps_everybody():
     X = np.linspace(-1, 1, 50)[:, None]
     y = (X[:, 0] > 0).astype(int)
     (found,) = l1_exits(X, y, [(0,)], shares=[0.99])
-    assert (found.exit.score(X) <= 0).all()
+    assert (found.exit.score(X, "logistic") <= 0).all()

@@ -77,16 +77,20 @@ def test_a_table_reaches_the_model_with_its_categories():
     assert seen["a"].tolist() == [1.0, 2.0, 3.0]
 
 
-def test_a_composite_with_a_forest_is_saved_whole(tmp_path, monkeypatch):
+@pytest.mark.parametrize("gate", ["learned", "margin"])
+def test_a_composite_with_a_forest_is_saved_whole(tmp_path, monkeypatch, gate):
     from anytime.files import estimators
 
     monkeypatch.setitem(
         estimators.ESTIMATORS, "AdaptiveClassifier", "anytime.adaptive.models:AdaptiveClassifier"
     )
     X, y, costs = problem()
-    forest = RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
-    model = AdaptiveClassifier(forest, costs=costs, gamma=0.03, costly_proba="insample", **SMALL).fit(X, y)
+    forest = RandomForestClassifier(20, max_depth=8, random_state=0).fit(X, y)
+    model = AdaptiveClassifier(
+        forest, costs=costs, gamma=0.02, costly_proba="insample", gate=gate, **SMALL
+    ).fit(X, y)
     assert 0 < model.sent(X).mean() < 1
+    assert (model.doubt_ == 0) == (gate == "learned")
     model.save(tmp_path / "model.anytime")
     loaded = at.load(tmp_path / "model.anytime")
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))

@@ -39,8 +39,9 @@ def losses_of_costly(y, seed=0, right=0.95):
     return -np.log(np.where(hit, right, 1 - right))
 
 
+@pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes):
+def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes, n_folds):
     """Section 6, special case (line 1250): P_full = 0."""
     X, y, costs = problem(n_classes)
     gamma = 0.01
@@ -208,3 +209,16 @@ def test_trees_are_those_of_algorithm_5():
             scores[which] = scores[which] + TreeBlock(tree).outputs(0, X)[:, 0]
     assert bought == set(np.flatnonzero(pair.bought))
     assert_allclose(scores[1], pair.gate, atol=1e-9)
+
+
+def test_routing_by_folds_knows_that_a_cheap_model_errs_on_new_rows():
+    X, y, costs = problem(n=300)
+    q, settings = np.full(300, 0.3), {"n_trees": 40, "min_rows": 1, "learning_rate": 0.3}
+    vain, honest = (
+        BoostedPairLearner(Table(X), y, costs.bind(8), gamma=1e-4, n_folds=k, **settings) for k in (None, 3)
+    )
+    own, new = vain.learn(q, vain.start(None)), honest.learn(q, honest.start(None))
+    assert_array_equal(own.trees[0].scores, new.trees[0].scores)  # the same trees, judged otherwise
+    fresh = np.mean(training_loss("logistic").per_row(new.blocks()[1].outputs(0, X), y))
+    assert own.cheap_loss.mean() == pytest.approx(fresh)
+    assert new.cheap_loss.mean() > 3 * own.cheap_loss.mean()

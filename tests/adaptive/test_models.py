@@ -122,6 +122,41 @@ def test_expected_costs_are_what_held_out_rows_pay():
     assert model.plan_.quality[-1] == pytest.approx(model.score(X[400:], y[400:]))
 
 
+def test_a_gate_that_goes_by_the_margin_reads_nothing():
+    X, y, costs = problem()
+    learned, margin = (
+        AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, gate=gate, **SMALL).fit(X, y)
+        for gate in ("learned", "margin")
+    )
+    assert (learned.doubt_, margin.doubt_) == (0, np.inf)
+    rule = margin.plan_.passes[1]
+    assert rule.columns().size == 0
+    scores = margin.plan_.blocks[0].outputs(0, X)
+    assert_allclose(margin.gate_score(X), -np.abs(scores[:, 0]) - rule.threshold)
+    assert 0 < margin.sent(X).mean() < 1
+    assert np.abs(scores[margin.sent(X), 0]).max() < np.abs(scores[~margin.sent(X), 0]).min()
+    alone = margin.truncate(float(margin.plan_.expected_costs[0]))
+    assert_array_equal(margin.cost(X)[~margin.sent(X)], alone.cost(X)[~margin.sent(X)])
+
+
+@pytest.mark.parametrize("doubt", [0.0, 0.7])
+def test_doubt_is_taken_off_the_gate(doubt):
+    X, y, costs = problem()
+    model = AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, gate="learned", **SMALL).fit(
+        X, y
+    )
+    chain = Chain.of(model.plan_)
+    model.plan_ = chain.at(-0.8, doubt).plan(model.plan_.costs, model.plan_.base, model.plan_.link)
+    model.meter = "model"
+    first = chain.exits[0]
+    margin = np.abs(first.cheap.outputs(0, X)[:, 0])
+    on = first.gate.outputs(0, X)[:, 0] - doubt * margin > -0.8
+    assert_array_equal(model.sent(X), on)
+    cheap = at.losses.LINKS["logistic"].transform(first.cheap.outputs(0, X))
+    assert_allclose(model.predict_proba(X)[~on], cheap[~on], atol=1e-12)
+    assert (model.cost(X)[on] == 15).all()
+
+
 def test_an_obviously_hard_row_goes_to_the_costly_model():
     """Section 0: a gate's score above 0 means the costly model, in every family."""
     random = np.random.default_rng(0)
@@ -141,6 +176,7 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
             max_depth=2,
             max_iter=10,
             n_init=1,
+            gate="learned",
             random_state=0,
         ).fit(X, y)
         score = model.gate_score(X)

@@ -35,7 +35,11 @@ def test_points_are_what_a_fitted_model_comes_to():
     found = sweep(model(), SETTINGS[:1], X, y, X_val, y_val, X_test, y_test)
     fitted = model(**SETTINGS[0]).fit(X, y, X_val=X_val, y_val=y_val)
     (outcome,) = found.outcomes
-    at = next(k for k, p in enumerate(outcome.validation) if p.threshold == fitted.threshold_)
+    at = next(
+        k
+        for k, p in enumerate(outcome.validation)
+        if (p.threshold, p.doubt) == (fitted.threshold_, fitted.doubt_)
+    )
     assert outcome.validation[at].cost == pytest.approx(fitted.cost(X_val).mean())
     assert outcome.validation[at].accuracy == pytest.approx(fitted.score(X_val, y_val))
     assert outcome.test[at].cost == pytest.approx(fitted.cost(X_test).mean())

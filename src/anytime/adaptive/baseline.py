@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from anytime.adaptive.boosted import constant_block
 from anytime.adaptive.linear import standardised
-from anytime.adaptive.stages import Exit
+from anytime.adaptive.stages import Exit, constant_block
 from anytime.blocks import Block, LinearBlock
 from anytime.plan import Array
 

@@ -7,7 +7,7 @@ the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from anytime.adaptive.routing import Divergence, KullbackLeibler, Learned
-from anytime.blocks import Block, LinearBlock
+from anytime.adaptive.stages import constant_block
+from anytime.blocks import Block
 from anytime.boosting.learners import Table
 from anytime.boosting.objective import Objective
 from anytime.boosting.rounds import Boosting
@@ -26,7 +27,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.growing import GrownTree, TreeGrower
 from anytime.trees.ladder import add_base
 
-__all__ = ["BoostedPair", "BoostedPairLearner", "constant_block"]
+__all__ = ["BoostedPair", "BoostedPairLearner"]
 
 _LEAST_SHARE = 1e-9  # of a row's weight that the cheap model keeps, so that it can always be fitted
 
@@ -73,6 +74,10 @@ class BoostedPairLearner:
         gain is in units of the loss itself.
     policy : {"restart", "continue"}, default="restart"
         Whether each turn learns all trees anew, with nothing bought, or adds to those before.
+    n_folds : int or None, default=None
+        Route by what gate and cheap model say of rows that they have not learned from: both are learned again without each fold,
+        on the features that were bought. A cheap model that fits its own rows too well would seem to need no help. None: by what
+        they say of their own rows, as in the thesis.
     n_threads : int, default=1
     """
 
@@ -93,6 +98,7 @@ class BoostedPairLearner:
         l2: float = 0.0,
         leaf: Literal["newton", "mean"] = "newton",
         policy: Literal["restart", "continue"] = "restart",
+        n_folds: int | None = None,
         n_threads: int = 1,
     ) -> None:
         n_classes = int(y.max()) + 1 if n_classes is None else n_classes
@@ -103,6 +109,8 @@ class BoostedPairLearner:
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self.n_trees, self.learning_rate, self.policy = n_trees, learning_rate, policy
         self.kind = Boosting if leaf == "newton" else _MeanLeaves
+        fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
+        self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
         self.grower = TreeGrower(
             max_leaves=None,
             max_depth=max_depth,
@@ -192,14 +200,36 @@ class BoostedPairLearner:
         bought = np.zeros(self.costs.n_groups, dtype=bool) if cheap.bought is None else cheap.bought
         price = self.costs.costs.amount(int(self.costs.prices[bought].sum()))
         return BoostedPair(
-            gate=gate.scores[:, 0].copy(),
-            cheap_loss=self.loss.per_row(cheap.scores, self.y),
+            gate=self._honest_scores(gate, bases[1], bought)[:, 0].copy(),
+            cheap_loss=self.loss.per_row(self._honest_scores(cheap, bases[0], bought), self.y),
             penalty=self.gamma * price,
             blocks=lambda: (_block(gate, bases[1]), _block(cheap, bases[0])),
             trees=(cheap, gate),
             bases=bases,
             bought=bought.copy(),
         )
+
+    def _honest_scores(self, ensemble: Boosting, base: Array, bought: NDArray[np.bool_]) -> Array:
+        """(n, K) scores of rows as if they had not been learned from, by as many trees on what was bought."""
+        if not self._folds or not ensemble.rounds:
+            return ensemble.scores
+        columns = bought[self.costs.column_group] if self.gamma else None
+        grower = replace(self.grower, penalty=0.0)
+        scores = np.empty_like(ensemble.scores)
+        for fold in self._folds:
+            others = np.setdiff1d(np.arange(len(self.y)), fold)
+            again = self.kind(
+                self.table.binned,
+                ensemble.objective,
+                grower,
+                base,
+                learning_rate=self.learning_rate,
+                rows=others,
+                columns=columns,
+            )
+            again.run(len(ensemble.rounds))
+            scores[fold] = again.scores[fold]
+        return scores
 
     def _random_direction(self, random: np.random.RandomState) -> Array:
         """(n,) A random linear score of the columns, of mean 0 and deviation 1."""
@@ -225,8 +255,3 @@ def _block(boosting: Boosting, base: Array) -> Block:
     trees = boosting.trees(one_stage=True)
     add_base(trees, trees.value, base)
     return TreeBlock(trees)
-
-
-def constant_block(scores: Array) -> LinearBlock:
-    """A stage that reads nothing and always gives the same scores."""
-    return LinearBlock(np.empty(0, dtype=np.int32), np.empty((0, scores.size)), intercepts=scores[None, :])

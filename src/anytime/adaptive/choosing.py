@@ -30,12 +30,15 @@ class Point:
         Means over rows.
     sent : float
         Share of rows that go to the costly model.
+    doubt : float, default=0
+        How much the margin of the cheap answer counts in the gate; infinite where it alone counts.
     """
 
     threshold: float | None
     accuracy: float
     cost: float
     sent: float
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,27 +66,33 @@ class Bench:
     base: Array
     link: str
 
-    def points(self, chain: Chain) -> list[Point]:
+    def points(self, chain: Chain, doubts: Sequence[float] = (0.0,)) -> list[Point]:
         """What a chain comes to without its first gate, and with it as it sends ever more rows on, up to all of them."""
-        gate = chain.exits[0].gate.outputs(0, self.X)[:, 0]
-        return self.at(chain, [None, *_cuts(gate)])
+        found: list[tuple[float | None, float]] = [(None, 0.0)]
+        for doubt in doubts if chain.answer_first else (0.0,):
+            found += [(t, doubt) for t in _cuts(chain.at(0.0, doubt).exits[0].score(self.X, self.link))]
+        return self.at(chain, found)
 
-    def at(self, chain: Chain, thresholds: Sequence[float | None]) -> list[Point]:
-        """What it comes to at given thresholds of its first gate; None: without it."""
-        first = chain.exits[0]
-        gate = first.gate.outputs(0, self.X)[:, 0]
-        stays = self._right(first.cheap.outputs(0, self.X))
+    def at(self, chain: Chain, cuts: Sequence[tuple[float | None, float]]) -> list[Point]:
+        """What it comes to at given thresholds and doubts of its first gate; None: without it."""
+        stays = self._right(chain.exits[0].cheap.outputs(0, self.X))
         goes = self._right(self.costly_scores)
-        stay, go = (self._bill(chain.at(t))[-1] for t in (np.inf, -np.inf))
+        gates = {doubt: chain.at(0.0, doubt).exits[0].score(self.X, self.link) for _, doubt in cuts}
+        # whether there is a gate to be paid for, and what rows pay that stay or go
+        paid = {
+            alone: [self._bill(chain.at(t, np.inf if alone else 0.0))[-1] for t in (np.inf, -np.inf)]
+            for alone in {doubt == np.inf for doubt in gates}
+        }
 
-        def point(threshold: float | None) -> Point:
+        def point(threshold: float | None, doubt: float) -> Point:
             if threshold is None:
                 return Point(None, self._mean(stays), self._mean(self._bill(chain.cheap_alone)[-1]), 0.0)
-            on = gate > threshold
+            on = gates[doubt] > threshold
+            stay, go = paid[doubt == np.inf]
             right, cost = np.where(on, goes, stays), np.where(on, go, stay)
-            return Point(float(threshold), self._mean(right), self._mean(cost), self._mean(on))
+            return Point(float(threshold), self._mean(right), self._mean(cost), self._mean(on), doubt)
 
-        return [point(threshold) for threshold in thresholds]
+        return [point(*cut) for cut in cuts]
 
     def costly_alone(self, chain: Chain) -> Point:
         """What comes of sending all rows on without asking a gate."""
@@ -98,7 +107,7 @@ class Bench:
         scores = np.tile(self.base, (len(self.y), 1))
         here, quality = np.ones(len(self.y), dtype=bool), [self._accuracy(scores)]
         for exit in chain.exits:
-            on = here & (exit.score(self.X) > 0)
+            on = here & (exit.score(self.X, self.link) > 0)
             answered = here if chain.answer_first else here & ~on
             scores = np.where(answered[:, None], exit.cheap.outputs(0, self.X), scores)
             quality.append(self._accuracy(scores))

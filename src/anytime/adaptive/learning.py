@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 
-from anytime.adaptive.boosted import BoostedPairLearner, constant_block
+from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Bench, Point, best_point
 from anytime.adaptive.costly import Costly, Question, read_costly
 from anytime.adaptive.least_squares import LogOdds
@@ -26,7 +26,7 @@ from anytime.adaptive.routing import (
     alternate,
     best_of,
 )
-from anytime.adaptive.stages import Chain, Exit, bills
+from anytime.adaptive.stages import Chain, Exit, bills, constant_block
 from anytime.boosting.boosted import BoostedModel
 from anytime.boosting.gradient_boosting import GradientBoostingClassifier
 from anytime.boosting.learners import Table
@@ -40,6 +40,7 @@ __all__ = ["AdaptiveModel", "Task", "Trial"]
 
 _GAMMAS = tuple(np.geomspace(0.01, 10.0, 6))  # in units of the entropy of the classes per price of everything
 _FRACTIONS = (0.1, 0.3, 0.6)
+_DOUBTS = (0.0, 0.5, 1.0, 2.0, np.inf)
 _GAMMA, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
 
 
@@ -120,6 +121,7 @@ class AdaptiveModel(BoostedModel):
         self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
         self.threshold_ = 0.0 if task.bench is None else None if point is None else point.threshold
         self.sent_ = None if point is None else point.sent
+        self.doubt_ = 0.0 if point is None else point.doubt
         self.n_iter_ = len(self.trace_) - 1
         self.plan_ = self._finished(chosen, task)
         self.honest_proba_ = self._honest_proba(question.numbers, costly.scores)
@@ -134,7 +136,7 @@ class AdaptiveModel(BoostedModel):
             scores = chain.last.outputs(0, X)
         elif chain is not None:
             first = chain.exits[0]
-            on = first.score(X) > 0
+            on = first.score(X, plan.link) > 0
             scores = np.where(on[:, None], costly_scores, first.cheap.outputs(0, X))
         return LINKS[plan.link].transform(scores)
 
@@ -191,7 +193,7 @@ class AdaptiveModel(BoostedModel):
             budget = np.inf if self.budget is None else self.budget
             # a gate is told by the budget, or by the user, how many it may send
             most = fraction if self.budget is None or self.costly_fraction is not None else 1.0
-            point = best_point(task.bench.points(chain), budget, most)
+            point = best_point(task.bench.points(chain, self._doubts), budget, most)
         return _Candidate(Trial(gamma, fraction, done.terms.total, point), chain, done)
 
     def _alternate(self, learner: PairLearner, start: Learned, fraction: float, task: Task) -> Alternation:
@@ -220,7 +222,7 @@ class AdaptiveModel(BoostedModel):
         nothing = constant_block(task.base), constant_block(np.ones(1))
         gate, cheap = nothing[::-1] if done is None else done.learned.blocks()
         return Chain(
-            [Exit(cheap, gate, 0.0, self.cheap_cost), *costly.exits],
+            [Exit(cheap, gate, cost=self.cheap_cost), *costly.exits],
             costly.block,
             costly.cost or self.costly_cost,
             self.answer_first,
@@ -250,7 +252,7 @@ class AdaptiveModel(BoostedModel):
             return replace(empty, expected_costs=np.empty(0))
         if point.threshold is None:
             return task.bench.judged(chain.cheap_alone, ends_costly=False)
-        chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold)
+        chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold, point.doubt)
         return task.bench.judged(chain, ends_costly=True)
 
     # ------------------------------------------------------------------ learners
@@ -260,6 +262,11 @@ class AdaptiveModel(BoostedModel):
         if self.max_iter is not None:
             return int(self.max_iter)
         return 5 if self.cheap == "boost" else 50
+
+    @property
+    def _doubts(self) -> tuple[float, ...]:
+        """How much the cheap model's margin may count in the gate."""
+        return _DOUBTS if self.gate == "both" else (0.0 if self.gate == "learned" else np.inf,)
 
     @property
     def _starts(self) -> int:
@@ -294,6 +301,7 @@ class AdaptiveModel(BoostedModel):
             max_depth=self.max_depth,
             min_rows=self.min_rows,
             l2=self.l2,
+            n_folds=self.cross_fit,
             n_threads=self._threads(),
         )
 

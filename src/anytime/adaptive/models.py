@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AdaptiveClassifier"]
 
-_SAVED = ("gamma_", "costly_fraction_", "threshold_", "sent_")  # what a file keeps besides the plan
+_SAVED = ("gamma_", "costly_fraction_", "threshold_", "sent_", "doubt_")  # what a file keeps besides the plan
 
 
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
@@ -70,6 +70,12 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     answer_first : bool, default=True
         Whether a row has the cheap answer before its gate is asked. False: the gate comes first, and rows that it sends on do not
         pay for what only the cheap model reads; they have no answer until the costly model has one.
+    gate : {"both", "learned", "margin"}, default="both"
+        What decides who goes on: the learned gate, how undecided the cheap answer is, or as much of both as held-out rows find
+        best. Without held-out rows, or where the gate comes first, it is the learned one.
+    cross_fit : int or None, default=3
+        Folds by which trees route training rows as if they had not learned from them. A cheap model that fits its own rows too
+        well would seem to need no help. None: by what they say of their own rows, as in the thesis.
     n_init : int, default=None
         Starts, all but the first random; the one with the least objective is kept. None: 1 for trees, 4 for linear models, which
         often end in a local minimum.
@@ -111,6 +117,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         The setting used.
     threshold_ : float or None
         Rows whose gate is above it go to the costly model; None where none goes.
+    doubt_ : float
+        How much the margin of the cheap answer counts in the gate; infinite where it alone does.
     sent_ : float
         Share of held-out rows that do. It may differ from ``costly_fraction_``, which bounds the mean of soft decisions.
     expected_cost_ : float
@@ -153,6 +161,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         "costly_cost": [Interval(Real, 0, None, closed="left")],
         "cheap_cost": [Interval(Real, 0, None, closed="left")],
         "answer_first": ["boolean"],
+        "gate": [StrOptions({"both", "learned", "margin"})],
+        "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
         "n_init": [positive_integer, None],
         "max_iter": [positive_integer, None],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -182,6 +192,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         costly_cost: float = 0.0,
         cheap_cost: float = 0.0,
         answer_first: bool = True,
+        gate: Literal["both", "learned", "margin"] = "both",
+        cross_fit: int | None = 3,
         n_init: int | None = None,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -211,6 +223,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self.costly_cost = costly_cost
         self.cheap_cost = cheap_cost
         self.answer_first = answer_first
+        self.gate = gate
+        self.cross_fit = cross_fit
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -271,7 +285,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         rows, chain = self._checked(X), self._chain()
         if chain is None or not chain.exits:
             return np.full(len(rows), np.inf if self.threshold_ == -np.inf else -np.inf)
-        return chain.exits[0].score(rows)
+        return chain.exits[0].score(rows, self.plan_.link)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
         """(n,) Whether each row goes on to the costly model."""

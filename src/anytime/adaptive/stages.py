@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anytime.adaptive.blocks import CostlyBlock
-from anytime.blocks import Block, FunctionBlock
+from anytime.blocks import Block, FunctionBlock, LinearBlock
 from anytime.costs import BoundCosts
 from anytime.engine import Run
+from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.rules import ScoreRule
 
-__all__ = ["Chain", "Exit", "bills"]
+__all__ = ["Chain", "Exit", "bills", "constant_block"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,8 @@ class Exit:
         One stage of one output.
     threshold : float
         Rows whose gate is above it go on.
+    doubt : float
+        Times this, the margin of the cheap answer is taken off the gate's score first: who is undecided goes on more easily.
     cost : float
         Of evaluating the cheap model and the gate, features apart.
     """
@@ -40,15 +43,19 @@ class Exit:
     cheap: Block
     gate: Block
     threshold: float = 0.0
+    doubt: float = 0.0
     cost: float = 0.0
 
-    def score(self, X: Array) -> Array:
+    def score(self, X: Array, link: str) -> Array:
         """(n,) Above 0: the row goes on."""
-        return np.asarray(self.gate.outputs(0, X)[:, 0] - self.threshold)
+        score = self.gate.outputs(0, X)[:, 0] - self.threshold
+        if self.doubt:
+            score = score - self.doubt * LINKS[link].margin(self.cheap.outputs(0, X))
+        return np.asarray(score)
 
     def rule(self, *, leave: bool) -> ScoreRule:
         """Who leaves, or who goes on."""
-        return ScoreRule(self.gate, self.threshold, below=leave)
+        return ScoreRule(self.gate, self.threshold, below=leave, doubt=self.doubt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +114,15 @@ class Chain:
             rule = plan.stops.get(s) if s < n - 1 else plan.passes.get(n)
             if not isinstance(rule, ScoreRule):
                 return None
-            exits.append(Exit(plan.blocks[s], rule.block, rule.threshold, float(cost[s])))
+            exits.append(Exit(plan.blocks[s], rule.block, rule.threshold, rule.doubt, float(cost[s])))
         return cls(exits, plan.blocks[-1], float(cost[-1]), n == 0 or 0 not in plan.passes)
 
-    def at(self, threshold: float) -> Chain:
-        """The chain with another threshold of its first gate."""
+    def at(self, threshold: float, doubt: float = 0.0) -> Chain:
+        """The chain with another threshold of its first gate, and the doubt of it; infinite doubt: it goes by doubt alone."""
         first, *others = self.exits
-        return replace(self, exits=[replace(first, threshold=threshold), *others])
+        if doubt == np.inf:
+            first, doubt = replace(first, gate=constant_block(np.zeros(1))), 1.0
+        return replace(self, exits=[replace(first, threshold=threshold, doubt=doubt), *others])
 
     @property
     def cheap_alone(self) -> Chain:
@@ -133,6 +142,11 @@ class Chain:
         width = self.last.width
         silent = FunctionBlock(self.last.columns(0), lambda X: np.zeros((len(X), width)), width)
         return replace(self, last=silent)
+
+
+def constant_block(scores: Array) -> LinearBlock:
+    """A stage that reads nothing and always gives the same scores."""
+    return LinearBlock(np.empty(0, dtype=np.int32), np.empty((0, scores.size)), intercepts=scores[None, :])
 
 
 def bills(plan: Plan, X: Array) -> Array:

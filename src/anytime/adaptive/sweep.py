@@ -267,9 +267,9 @@ def _outcome(
     learner = trying._learner(gamma, own)
     done = trying._alternate(learner, learner.start(None), fraction, own)
     chain = trying._chain_of(done, own)
-    points = benches["validation"].points(chain)
-    thresholds = [point.threshold for point in points]
-    test = benches["test"].at(chain, thresholds) if "test" in benches else []
+    points = benches["validation"].points(chain, trying._doubts)
+    cuts = [(point.threshold, point.doubt) for point in points]
+    test = benches["test"].at(chain, cuts) if "test" in benches else []
     return Outcome(dict(setting), done.terms.total, points, test)
 
 

@@ -152,6 +152,8 @@ def _write_rules(rules: Mapping[int, Rule], prefix: str, arrays: Arrays) -> list
         if isinstance(rule, ThresholdRule | ScoreRule):
             entry |= {"threshold": write_number(rule.threshold), "below": bool(rule.below)}
         if isinstance(rule, ScoreRule):
+            if rule.doubt:
+                entry["doubt"] = write_number(rule.doubt)
             entry["block"] = _write_block(rule.block, f"{prefix}.{stage}", arrays)
         out.append(entry)
     return out
@@ -354,7 +356,8 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts
     block = _read_block(entry.inner("block"), prefix, arrays, costs, 1)
     if block.n_stages != 1 or block.width != 1:
         bad(entry.where, f"a gate has one stage and one output, not {block.n_stages} and {block.width}")
-    return ScoreRule(block, threshold, below)
+    doubt = entry.number("doubt", 0, np.finfo(np.float64).max) if entry.has("doubt") else 0.0
+    return ScoreRule(block, threshold, below, doubt)
 
 
 def _cut_table(
