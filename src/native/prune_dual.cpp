@@ -297,7 +297,8 @@ std::vector<double> charges(const PruneGraph& graph, std::span<const uint8_t> ke
       const double by = paid[block.split] ? std::numeric_limits<double>::infinity() : 1.0;
       for (const int32_t row : graph.rows(block.split)) part[row] += by;
     }
-    for (size_t row = 0; row < n; ++row) part[row] = graph.weight()[row] * std::pow(part[row], -power);
+    for (size_t row = 0; row < n; ++row)
+      part[row] = std::isinf(part[row]) ? 0.0 : graph.weight()[row] * std::pow(part[row], -power);
     for (const PruneBlock& block : blocks) {
       if (!kept[block.split]) continue;
       double sum = 0.0;

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.forests.growing import ClassTree
-from anytime.forests.pruning.problem import PruningProblem, leaves_of
+from anytime.forests.pruning.problem import PruningProblem, leaves_of, parents
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
@@ -28,7 +28,6 @@ __all__ = [
     "grown_from",
     "keeps_errors",
     "node_statistics",
-    "parents",
     "truth_of",
     "usage",
     "with_unseen",
@@ -377,16 +376,6 @@ def truth_of(imported: Imported, y: Any) -> NDArray[Any]:
 
 
 # ---------------------------------------------------------------------- the shape of trees, and what rows use
-
-
-def parents(trees: TreeArrays) -> NDArray[np.int32]:
-    """(M,) the parent of every node, numbered through all trees; -1 at a root."""
-    first = np.repeat(trees.tree_start[:-1], np.diff(trees.tree_start))
-    out = np.full(trees.feature.size, -1, dtype=np.int32)
-    inner = np.flatnonzero(trees.feature != LEAF)
-    for child in (trees.left, trees.right):
-        out[first[inner] + child[inner]] = inner
-    return out
 
 
 def usage(problem: PruningProblem, internal: NDArray[np.bool_] | None = None) -> Array:

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from anytime.forests.pruning.gaps import fill_gap, first_uses
+from anytime.forests.pruning.gaps import fill_gap, first_uses, spend
 from anytime.forests.pruning.solvers import BudgetPruner
 from tests.forests.pruning.cases import random_problem
 
@@ -93,3 +93,79 @@ def test_the_first_group_to_go_is_that_of_least_error_per_price_paid():
         ratios[added / (problem.prices[g] * paying)] = without
     assert len(ratios) > 1
     assert_array_equal(fill_gap(problem, small, large)[-1].internal, ratios[min(ratios)])
+
+
+# ---------------------------------------------------------------------- nodes instead of groups
+
+
+def needs(problem, internal):
+    """Every pair (group, cost row) with the nodes of ``internal`` that are the first on the row's way to need the group."""
+    node, group = first_uses(problem)
+    out = {}
+    for row, leaves in enumerate(problem.leaf):
+        ways = set()
+        for leaf in leaves.tolist():
+            while leaf >= 0:
+                ways.add(leaf)
+                leaf = int(problem.parent[leaf])
+        for h, g in zip(node.tolist(), group.tolist(), strict=True):
+            if h in ways and internal[h]:
+                out.setdefault((g, row), set()).add(h)
+    return out
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 1.5])
+def test_nodes_are_charged_for_the_pairs_that_nobody_has_paid(power):
+    problem = random_problem(
+        2, n_trees=4, depth=4, n_rows=30, n_groups=5, prices=(1.0, 2.0, 5.0), requires=True
+    )
+    small, large = BudgetPruner(problem).path()[1], ends(problem)[1]
+    paid = needs(problem, small.internal)
+    expected = np.zeros(problem.n_nodes)
+    for pair, nodes in needs(problem, large.internal).items():
+        for h in nodes if pair not in paid else ():
+            expected[h] += problem.prices[pair[0]] / len(nodes) ** power / problem.n_cost
+    nodes = problem.graph.nodes
+    masks = [pruning.internal[nodes].astype(np.uint8) for pruning in (large, small)]
+    assert expected.any()
+    for threads in (1, 2):
+        assert_allclose(problem.graph.charges(*masks, power, threads), expected[nodes], rtol=1e-12)
+    if power == 1:
+        assert expected.sum() == pytest.approx(large.cost - small.cost)
+
+
+@pytest.mark.parametrize("computation", [0.0, 0.05])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_spent_lies_between_and_within_the_budget(seed, computation):
+    problem = random_problem(seed, n_trees=5, depth=5, n_rows=50, n_groups=6, computation=computation)
+    small, large = ends(problem)
+    spent = []
+    for share in (0.2, 0.5, 0.9):
+        budget = small.spent + share * (large.spent - small.spent)
+        found = spend(problem, small, large, budget)
+        problem.check(found.internal)
+        assert (small.internal <= found.internal).all()
+        assert (found.internal <= large.internal).all()
+        assert found.spent <= budget
+        assert found.error <= small.error
+        assert found.error == problem.evaluate(found.internal)[0]
+        spent.append((found.spent - small.spent) / (budget - small.spent))
+    assert spent[-1] > 0.8
+    assert found.error < small.error
+
+
+def test_where_little_is_too_much_nodes_lose_less_than_a_group():
+    by_nodes, by_group = [], []
+    for seed in range(10):
+        problem = random_problem(seed, n_trees=6, depth=5, n_rows=60, n_groups=8)
+        small, large = ends(problem)
+        by_nodes.append(spend(problem, small, large, large.spent - 1e-9).error - large.error)
+        by_group.append(fill_gap(problem, small, large)[-1].error - large.error)
+    assert min(by_nodes) > 0
+    assert np.mean(by_nodes) < 0.6 * np.mean(by_group)
+
+
+def test_nothing_is_spent_where_nothing_lies_between():
+    problem = random_problem(0)
+    small, large = ends(problem)
+    assert spend(problem, small, large, small.spent).spent == small.spent

@@ -45,7 +45,7 @@ def cost_complexity(problem: PruningProblem, *, n_levels: int | None = None) -> 
         links = _links(problem, internal, risk)
         level = max(level, float(links.min()))
         internal &= links > level * (1 + _EQUAL)
-        internal = _closed(problem, internal)
+        internal = problem.closed(internal)
         if internal.sum() <= last * share or not internal.any():
             last = int(internal.sum())
             prunings.append(_pruning(problem, internal, level, "cost_complexity"))
@@ -64,14 +64,6 @@ def _links(problem: PruningProblem, internal: NDArray[np.bool_], risk: Array) ->
     # What sums of counts leave over in their last digits is nothing saved.
     saved = np.where(np.abs(saved) <= _EQUAL * np.maximum(risk, 1.0), 0.0, saved)
     return np.asarray(np.divide(saved, leaves - 1.0, out=out, where=internal))
-
-
-def _closed(problem: PruningProblem, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """``internal`` without the nodes that have an ancestor outside of it."""
-    out = internal.copy()
-    for level in problem.levels[1:]:
-        out[level] &= out[problem.parent[level]]
-    return out
 
 
 def greedy_prune(
@@ -123,7 +115,7 @@ def _without(problem: PruningProblem, internal: NDArray[np.bool_], group: int) -
     out[np.repeat(np.arange(problem.n_nodes), np.diff(problem.group_start))[problem.node_groups == group]] = (
         False
     )
-    return _closed(problem, out)
+    return problem.closed(out)
 
 
 def _pruning(problem: PruningProblem, internal: NDArray[np.bool_], lam: float, method: str) -> Pruning:

@@ -3,6 +3,8 @@
 What is best for some ``lam`` lies on the lower hull of error against cost, and a hull has long edges: with many trees that each
 read a little of everything there may be nothing between no feature and most of them. Budgets on such an edge get what is left
 of the larger pruning when one group after the other is taken out of it, the one first whose loss adds least error per cost.
+Where a whole group is too much, nodes are taken out: each is charged for the groups that it needs for its rows, less where more
+nodes need the same, and those go first that save least error for their charges.
 """
 
 from __future__ import annotations
@@ -13,9 +15,15 @@ from numpy.typing import NDArray
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.plan import Array
 
-__all__ = ["fill_gap"]
+__all__ = ["fill_gap", "spend"]
 
 _STEPS = 60  # about so many prunings in a gap: with more groups than that, several are taken out at a time
+_REFILLS = 4  # times that what is left over is spent on what was taken out
+_SLOWEST = 0.02  # part of what is too much at first that is taken out at a time at least
+_POWER = 1.5  # of n nodes with the same need each is charged price / n**1.5: more than even shares say, those who need alone pay
+_HALVINGS = 60  # of the range in which a rate is looked for
+
+Internal = NDArray[np.bool_]
 
 
 def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pruning]:
@@ -35,7 +43,6 @@ def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pr
     shares = np.minimum(problem.reach / problem.n_cost, 1 - 1e-12)
     tree = np.searchsorted(problem.tree_start, node, side="right") - 1
     n_groups = problem.prices.size
-    lam = (small.error - large.error) / max(large.spent - small.spent, np.finfo(float).tiny)
     internal, found = large.internal, list[Pruning]()
     at_once = max(1, np.unique(group).size // _STEPS)
     while True:
@@ -50,15 +57,125 @@ def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pr
         worst = left[np.lexsort((-problem.prices[left], worth))[: min(at_once, left.size - 1)]]
         internal = internal.copy()
         internal[node[np.isin(group, worst)]] = False
-        for level in problem.levels[1:]:
-            internal[level] &= internal[problem.parent[level]]
-        error, cost, computation = problem.evaluate(internal)
-        value = error + lam * (cost + computation)
-        pruning = Pruning(internal, lam, error, cost, computation, value, -np.inf, method="between")
+        internal = problem.closed(internal)
+        pruning = _between(problem, internal, small, large)
         if pruning.spent <= small.spent:
             return found[::-1]
         if pruning.spent < (found[-1] if found else large).spent:
             found.append(pruning)
+
+
+def spend(
+    problem: PruningProblem, small: Pruning, large: Pruning, budget: float, *, n_threads: int = 1
+) -> Pruning:
+    """A pruning between two nested ones that spends nearly all of a budget between their costs, and never more.
+
+    Nothing is proved of it but that its error is no larger than that of ``small``. It takes some 50 passes over nodes and rows.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    small, large : Pruning
+        ``small`` is within the budget.
+    budget : float
+    n_threads : int, default=1
+    """
+    found = small
+    for _ in range(_REFILLS):
+        for fill in (_thinned, _topped_up):
+            internal = fill(problem, found.internal, large.internal, budget - found.spent, n_threads)
+            fuller = _between(problem, internal, small, large)
+            if fuller.spent <= budget and fuller.error < found.error:
+                found = fuller
+                break
+        else:
+            break
+    return found
+
+
+def _thinned(
+    problem: PruningProblem, paid: Internal, internal: Internal, room: float, n_threads: int
+) -> Internal:
+    """``internal`` without so many nodes, none of them ``paid``, that it costs at most ``room`` more than ``paid``.
+
+    About as many nodes go at a time as save half of what is too much; then the charges of the others grow.
+    """
+    graph, nodes = problem.graph, problem.graph.nodes
+    stays, kept = paid[nodes], internal[nodes]
+    before = graph.feature_cost(stays.astype(np.uint8), n_threads)
+    computation = problem.computation * problem.reach[nodes] / problem.n_cost
+    least = 0.0
+    while True:
+        cost = (
+            graph.feature_cost(kept.astype(np.uint8), n_threads) - before + computation[kept & ~stays].sum()
+        )
+        if cost <= room:
+            break
+        excess = cost - room
+        least = least or _SLOWEST * excess
+        charge = _charges(problem, kept, stays, _POWER, n_threads)
+        go = min(max(excess / 2, least), charge.sum() / 4)
+        kept = _paying(problem, kept, stays, charge, charge.sum() - go, go / 10)
+    return _of_splits(problem, kept)
+
+
+def _topped_up(
+    problem: PruningProblem, paid: Internal, internal: Internal, room: float, n_threads: int
+) -> Internal:
+    """``paid`` and so much more of ``internal`` as ``room`` pays for if every node pays in full."""
+    nodes = problem.graph.nodes
+    stays, kept = paid[nodes], internal[nodes]
+    charge = _charges(problem, kept, stays, 0.0, n_threads)
+    return _of_splits(problem, _paying(problem, kept, stays, charge, room, 0.0))
+
+
+def _charges(problem: PruningProblem, kept: Internal, stays: Internal, power: float, n_threads: int) -> Array:
+    """(N,) what the splits ``kept`` are charged that do not stay anyway."""
+    graph = problem.graph
+    charge = graph.charges(kept.astype(np.uint8), stays.astype(np.uint8), power, n_threads)
+    computation = problem.computation * problem.reach[graph.nodes] / problem.n_cost
+    return charge + np.where(kept & ~stays, computation, 0.0)
+
+
+def _of_splits(problem: PruningProblem, kept: Internal) -> Internal:
+    internal = np.zeros(problem.n_nodes, dtype=bool)
+    internal[problem.graph.nodes] = kept
+    return internal
+
+
+def _paying(
+    problem: PruningProblem, kept: Internal, stays: Internal, charge: Array, most: float, near: float
+) -> Internal:
+    """(N,) the splits that trees keep at the least rate of error to cost at which charges add up to at most ``most``.
+
+    Or at a rate so low that at most ``near`` is missing.
+    """
+    gain = np.where(kept, problem.gain[problem.graph.nodes], -np.inf)
+    gain[stays] = 1.0  # whatever they gain, they stay
+    least, largest = charge[charge > 0].min(initial=np.inf), np.abs(gain[kept]).sum()
+    if not np.isfinite(least):
+        return kept
+    low, high = np.log(np.finfo(float).tiny), np.log(2 * largest) - np.log(least)
+    kept = stays
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = problem.graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
+        total = charge[found].sum()
+        if total > most:
+            low = middle
+            continue
+        kept, high = found, middle
+        if total >= most - near:
+            break
+    return kept
+
+
+def _between(problem: PruningProblem, internal: Internal, small: Pruning, large: Pruning) -> Pruning:
+    """A pruning of which nothing is claimed, at the trade-off of the edge from ``small`` to ``large``."""
+    lam = (small.error - large.error) / max(large.spent - small.spent, np.finfo(float).tiny)
+    error, cost, computation = problem.evaluate(internal)
+    value = error + lam * (cost + computation)
+    return Pruning(internal, lam, error, cost, computation, value, -np.inf, method="between")
 
 
 def first_uses(problem: PruningProblem) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

@@ -70,6 +70,8 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         Chooses the rows held out, and seeds the estimator where it has no ``random_state`` of its own.
     n_jobs : int, default=None
         Threads for pruning and prediction. The result does not depend on it.
+    verbose : int, default=0
+        1: a line on stderr for every pruning found. Ctrl-C ends the search, between prunings, with what was found.
 
     Attributes
     ----------
@@ -133,6 +135,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         super().__init__(
             estimator,
@@ -148,6 +151,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
             validation_fraction=validation_fraction,
             random_state=random_state,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.vote = vote
 
@@ -170,7 +174,9 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
         a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
     lam : float, default=None
         The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
-    costs, budget, tolerance, method, out_of_bag, computation, n_stages, meter, validation_fraction, random_state, n_jobs
+    costs, budget, tolerance, method, out_of_bag, computation, n_stages, meter
+        As in :class:`PrunedForestClassifier`.
+    validation_fraction, random_state, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
 
     Attributes
@@ -218,6 +224,7 @@ def prune_forest(
     n_stages: int = 12,
     meter: str = "expected",
     n_jobs: int | None = None,
+    verbose: int = 0,
 ) -> PrunedForestClassifier | PrunedForestRegressor:
     """Prune a fitted forest for a budget.
 
@@ -230,7 +237,7 @@ def prune_forest(
     X, y : (n, d) and (n,), y default=None
         Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
         are, and without ``X_train`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
-    costs, budget, lam, tolerance, method, vote, out_of_bag, computation, n_stages, meter, n_jobs
+    costs, budget, lam, tolerance, method, vote, out_of_bag, computation, n_stages, meter, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
         The rows that the forest was trained on, in their order. Errors of nodes are counted on those of them that a tree has not
@@ -271,6 +278,7 @@ def prune_forest(
         "n_stages": n_stages,
         "meter": meter,
         "n_jobs": n_jobs,
+        "verbose": verbose,
     }
     rungs: list[Any] = [(statistics, None)]
     made: PrunedForestClassifier | PrunedForestRegressor

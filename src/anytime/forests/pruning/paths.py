@@ -25,7 +25,7 @@ from anytime.trees.ladder import as_replacing_stage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PruningPath", "judged", "nested", "plan_of", "spaced", "voting"]
+__all__ = ["PruningPath", "judged", "plan_of", "spaced", "voting"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,26 +84,6 @@ class PruningPath:
     def state(self) -> dict[str, Any]:
         """What a file keeps."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
-def nested(problem: PruningProblem, prunings: Sequence[Pruning]) -> list[Pruning]:
-    """Different prunings that each keep all nodes of the one before, the last unchanged.
-
-    Exact prunings are so already. Of what an approximate method keeps, only that is left which larger prunings keep too.
-    """
-    out = [prunings[-1]]
-    for pruning in reversed(prunings[:-1]):
-        internal = pruning.internal & out[-1].internal
-        if internal.sum() == out[-1].internal.sum():
-            continue
-        if internal.sum() < pruning.internal.sum():
-            error, cost, computation = problem.evaluate(internal)
-            value = error + pruning.lam * (cost + computation)
-            pruning = replace(
-                pruning, internal=internal, error=error, cost=cost, computation=computation, value=value
-            )
-        out.append(pruning)
-    return out[::-1]
 
 
 def spaced(costs: Array, most: int) -> NDArray[np.int64]:

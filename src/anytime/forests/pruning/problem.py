@@ -12,7 +12,8 @@ number of nodes that test a row, over all trees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +23,7 @@ from anytime._native import Forest, PruneGraph
 from anytime.costs import BoundCosts
 from anytime.trees.arrays import LEAF, TreeArrays
 
-__all__ = ["Pruning", "PruningProblem", "leaves_of"]
+__all__ = ["Pruning", "PruningProblem", "leaves_of", "nested", "parents"]
 
 Array = NDArray[np.float64]
 
@@ -95,17 +96,13 @@ class PruningProblem:
 
         ``error[h]`` is the training error of node ``h`` as a leaf and ``n_error`` the number of training rows of a tree.
         """
-        first = np.repeat(trees.tree_start[:-1], np.diff(trees.tree_start))
-        parent = np.full(trees.feature.size, -1, dtype=np.int32)
         inner = np.flatnonzero(trees.feature != LEAF)
-        for child in (trees.left, trees.right):
-            parent[first[inner] + child[inner]] = inner
         needs = [np.asarray(costs.table.closure(g), dtype=np.int32) for g in range(costs.n_groups)]
         groups = costs.column_group[trees.feature[inner]]
         sizes = np.zeros(trees.feature.size, dtype=np.int64)
         sizes[inner] = np.array([need.size for need in needs], dtype=np.int64)[groups]
         return cls(
-            parent=parent,
+            parent=parents(trees),
             tree_start=trees.tree_start,
             error=error,
             n_error=n_error,
@@ -208,6 +205,13 @@ class PruningProblem:
             raise ValueError(f"node {bad[0]} stays internal but its parent {self.parent[bad[0]]} does not")
         return internal
 
+    def closed(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """``internal`` without the nodes that have an ancestor outside of it."""
+        out = internal.copy()
+        for level in self.levels[1:]:
+            out[level] &= out[self.parent[level]]
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class Pruning:
@@ -255,6 +259,34 @@ class Pruning:
     def relative_gap(self) -> float:
         """``gap`` as a part of the value."""
         return self.gap / self.value if self.value > 0 else 0.0
+
+
+def nested(problem: PruningProblem, prunings: Sequence[Pruning], *, n_threads: int = 1) -> list[Pruning]:
+    """Prunings from cheap to costly, cut down so that each keeps what those before it keep; the last is unchanged.
+
+    Exact ones are nested already. Of what an approximate method keeps, only that is left which larger prunings keep too.
+    """
+    out: list[Pruning] = []
+    for pruning in reversed(prunings):
+        if out and (pruning.internal & ~out[-1].internal).any():
+            internal = pruning.internal & out[-1].internal
+            error, cost, computation = problem.evaluate(internal, n_threads=n_threads)
+            value = error + pruning.lam * (cost + computation)
+            pruning = replace(
+                pruning, internal=internal, error=error, cost=cost, computation=computation, value=value
+            )
+        out.append(pruning)
+    return out[::-1]
+
+
+def parents(trees: TreeArrays) -> NDArray[np.int32]:
+    """(M,) the parent of every node, numbered through all trees; -1 at a root."""
+    first = np.repeat(trees.tree_start[:-1], np.diff(trees.tree_start))
+    out = np.full(trees.feature.size, -1, dtype=np.int32)
+    inner = np.flatnonzero(trees.feature != LEAF)
+    for child in (trees.left, trees.right):
+        out[first[inner] + child[inner]] = inner
+    return out
 
 
 def leaves_of(trees: TreeArrays, X: Array) -> NDArray[np.int32]:

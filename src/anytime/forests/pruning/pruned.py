@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -23,11 +24,12 @@ from anytime.forests.nodes import (
     with_unseen,
 )
 from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
-from anytime.forests.pruning.gaps import fill_gap
-from anytime.forests.pruning.paths import PruningPath, judged, nested, plan_of, spaced
-from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.forests.pruning.gaps import fill_gap, spend
+from anytime.forests.pruning.paths import PruningPath, judged, plan_of, spaced
+from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.plan import Array
+from anytime.trees.clock import Clock
 from anytime.trees.models import ImportedModel, NothingToFit, Rows
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class PrunedForest(ImportedModel):
             Interval(Integral, 1, None, closed="left"),
             None,
         ],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -113,6 +116,7 @@ class PrunedForest(ImportedModel):
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.costs = costs
@@ -127,6 +131,7 @@ class PrunedForest(ImportedModel):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @property
     def n_nodes_(self) -> int:
@@ -186,18 +191,24 @@ class PrunedForest(ImportedModel):
             weight=weight,
             computation=self.computation,
         )
-        statistics = self._voting(statistics)
-        prunings = self._prunings(problem)
         if truth is None and self.tolerance is not None:
             raise ValueError("tolerance compares prunings on held-out rows: give y")
-        marks: tuple[Array, ...] | None = (
-            None if truth is None else judged(statistics, problem, prunings, truth)
-        )
+        clock = Clock(None, int(self.verbose))
+        statistics = self._voting(statistics)
+        prunings = self._prunings(problem, clock)
+        marks: tuple[Array, ...] | None = None
+        if truth is not None:
+            clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
+            try:
+                marks = judged(statistics, problem, prunings, truth)
+            except KeyboardInterrupt:
+                _warn("interrupted: the quality of the prunings is not known, and the largest is kept")
         if self.tolerance is not None and marks is not None:
             loss, deviation = marks[:2]
             best = int(np.argmin(loss))
             last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
             prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
+        clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
         self._keep(statistics, problem, prunings, marks, costs)
 
     def _paying(
@@ -214,25 +225,55 @@ class PrunedForest(ImportedModel):
         present = np.flatnonzero(weight)
         return rows[present], None if truth is None else truth[present], weight[present]
 
-    def _prunings(self, problem: PruningProblem) -> list[Pruning]:
+    def _prunings(self, problem: PruningProblem, clock: Clock) -> list[Pruning]:
         """Nested prunings from one that tests nothing to the one that was asked for."""
         whole, roots = _as_it_is(problem, problem.splits), _as_it_is(problem, np.zeros_like(problem.splits))
         if self.method in _BASELINES:
             self.pruner_ = None
-            return nested(problem, [roots, *self._compared(problem)])
-        pruner = self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads())  # type: ignore[arg-type]
-        path, leap = [roots, *pruner.path(n=_PATH), whole], _LEAP * whole.spent
-        if self.budget is not None and self.budget < whole.spent:
-            most = pruner.to_budget(self.budget)
-            above = next(pruning for pruning in path if pruning.spent > self.budget)
-            path = [*(pruning for pruning in path if pruning.lam > most.lam), most, above]
-            path = _bridged(problem, path, leap, self.budget)
-            if path[-1].method == "between":  # how good could any be at its weight of cost?
-                path[-1] = replace(path[-1], bound=pruner.prune(path[-1].lam).bound)
-            return path
+            return _distinct(problem, [roots, *self._compared(problem)])
+        self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads(), tell=clock.tell)  # type: ignore[arg-type]
+        found = self._search(self.pruner_, whole)
         if self.lam is not None:
-            path = [*(pruning for pruning in path if pruning.lam > self.lam), pruner.prune(self.lam)]
-        return _bridged(problem, path, leap)
+            path = _distinct(problem, [roots, *(pruning for pruning in found if pruning.lam >= self.lam)])
+        else:
+            path = _distinct(problem, [roots, *found, whole])
+        if self.budget is not None and self.budget < whole.spent:
+            path = self._within_budget(self.pruner_, path)
+        clock.tell(f"{len(path)} prunings are best at their cost; those between follow")
+        return _bridged(problem, path, _LEAP * whole.spent)
+
+    def _search(self, pruner: BudgetPruner, whole: Pruning) -> list[Pruning]:
+        """Prunings that are best for some weight of cost, those that were asked for among them."""
+        try:
+            pruner.path(n=_PATH)
+            if self.lam is not None and not pruner.interrupted:
+                pruner.prune(self.lam)
+            if self.budget is not None and self.budget < whole.spent and not pruner.interrupted:
+                pruner.to_budget(self.budget)
+        except KeyboardInterrupt:
+            _warn("interrupted: the best of the prunings found so far")
+            pruner.interrupted = True
+        return pruner.found
+
+    def _within_budget(self, pruner: BudgetPruner, path: list[Pruning]) -> list[Pruning]:
+        """The prunings of a path within the budget, and one that spends nearly all of it."""
+        budget, problem = self.budget, pruner.problem
+        assert budget is not None
+        within = [pruning for pruning in path if pruning.spent <= budget]
+        small, large = within[-1], path[len(within)]
+        found = [small]
+        try:
+            found += [step for step in fill_gap(problem, small, large) if step.spent <= budget][-1:]
+            for start in found.copy():
+                found.append(spend(problem, start, large, budget, n_threads=pruner.n_threads))
+        except KeyboardInterrupt:
+            _warn("interrupted: the budget may not be spent")
+        best = min(found, key=lambda pruning: pruning.error)
+        if best is small:
+            return within
+        if not pruner.interrupted:  # how good could any be at its weight of cost?
+            best = replace(best, bound=pruner.prune(best.lam).bound)
+        return [*within, best]
 
     def _compared(self, problem: PruningProblem) -> list[Pruning]:
         """The prunings of a baseline, up to the one that was asked for."""
@@ -302,20 +343,33 @@ class PrunedForest(ImportedModel):
         self.gap_ = float(state["gap"])
 
 
-def _bridged(
-    problem: PruningProblem, prunings: list[Pruning], leap: float, budget: float = np.inf
-) -> list[Pruning]:
-    """Nested prunings within a budget, with others in between where costs leap, and where they leap over the budget."""
+def _distinct(problem: PruningProblem, prunings: list[Pruning]) -> list[Pruning]:
+    """The same prunings nested, without those that are equal to the next."""
     path = nested(problem, prunings)
+    return [
+        pruning
+        for pruning, larger in zip(path, [*path[1:], None], strict=True)
+        if larger is None or (pruning.internal != larger.internal).any()
+    ]
+
+
+def _bridged(problem: PruningProblem, path: list[Pruning], leap: float) -> list[Pruning]:
+    """Nested prunings with others in between where costs leap."""
     out = path[:1]
-    for pruning in path[1:]:
-        small = out[-1]
-        if pruning.spent - small.spent > leap or pruning.spent > budget:
-            steps = fill_gap(problem, small, pruning)
-            out += [step for step in steps if step.spent <= budget and step.error < small.error]
-        if pruning.spent <= budget:
+    try:
+        for pruning in path[1:]:
+            small = out[-1]
+            if pruning.spent - small.spent > leap:
+                out += [step for step in fill_gap(problem, small, pruning) if step.error < small.error]
             out.append(pruning)
+    except KeyboardInterrupt:
+        _warn("interrupted: there are fewer prunings than there might be")
+        return path
     return out
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
 
 
 def _as_it_is(problem: PruningProblem, internal: NDArray[np.bool_]) -> Pruning:

@@ -8,13 +8,15 @@ for other ``lam`` settle the fate of most nodes, and where the lines of two prun
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
 
 __all__ = ["BudgetPruner", "min_cut", "primal_dual"]
 
@@ -135,6 +137,13 @@ class BudgetPruner:
     tolerance : float, default=1e-3
         Of the primal-dual method.
     n_threads : int, default=1
+    tell : callable, default=None
+        Called with a line of text for every pruning that is found.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether a search was ended by the user (Ctrl-C, heeded between prunings); it then gave what had been found.
 
     Examples
     --------
@@ -158,6 +167,7 @@ class BudgetPruner:
         *,
         tolerance: float = 1e-3,
         n_threads: int = 1,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         if method not in ("auto", "min_cut", "primal_dual", "lp"):
             raise ValueError(f"method is {method!r}; it must be 'auto', 'min_cut', 'primal_dual' or 'lp'")
@@ -167,13 +177,28 @@ class BudgetPruner:
         self.method = method
         self.tolerance = tolerance
         self.n_threads = n_threads
+        self.interrupted = False
+        self._tell = tell
         self._found: dict[float, Pruning] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_tell": None}
+
+    @property
+    def found(self) -> list[Pruning]:
+        """All prunings found so far, nested, by decreasing ``lam``."""
+        by_lam = sorted(self._found.values(), key=lambda pruning: -pruning.lam)
+        return nested(self.problem, by_lam, n_threads=self.n_threads)
 
     def prune(self, lam: float) -> Pruning:
         """The best pruning for ``lam``."""
         _check_lam(lam)
         if lam not in self._found:
-            self._found[lam] = self._solve(float(lam))
+            found = self._found[lam] = self._solve(float(lam))
+            if self._tell is not None:
+                self._tell(
+                    f"pruning {len(self._found)}: lam {lam:.4g}, cost {found.spent:.6g}, error {found.error:.6g}"
+                )
         return self._found[lam]
 
     def path(self, lams: ArrayLike | None = None, n: int = 20) -> list[Pruning]:
@@ -187,10 +212,18 @@ class BudgetPruner:
             ``n`` or there is none between any two.
         n : int, default=20
         """
-        if lams is None:
-            return _nested(self.problem, self._vertices(n), self.n_threads)
-        wanted = np.unique(np.asarray(lams, dtype=float))
-        return _nested(self.problem, [self.prune(float(lam)) for lam in _halving(wanted)], self.n_threads)
+        if n < 2:
+            raise ValueError(f"n is {n}; a path has two ends at least")
+        try:
+            if lams is None:
+                found = self._vertices(n)
+            else:
+                wanted = np.unique(np.asarray(lams, dtype=float))
+                found = [self.prune(float(lam)) for lam in _halving(wanted)]
+        except KeyboardInterrupt:
+            found = self._until_now()
+        found.sort(key=lambda pruning: -pruning.lam)
+        return nested(self.problem, found, n_threads=self.n_threads)
 
     def to_budget(self, budget: float) -> Pruning:
         """The pruning of the path with the least error that spends at most ``budget`` on features and computation.
@@ -199,6 +232,14 @@ class BudgetPruner:
         """
         if np.isnan(budget):
             raise ValueError("budget is NaN; give a number of units")
+        try:
+            return self._searched(budget)
+        except KeyboardInterrupt:
+            if within := [pruning for pruning in self._until_now() if pruning.spent <= budget]:
+                return min(within, key=lambda pruning: pruning.error)
+            raise
+
+    def _searched(self, budget: float) -> Pruning:
         low, high = self.prune(0.0), self.prune(self._largest())
         if low.spent <= budget:
             return low
@@ -207,6 +248,14 @@ class BudgetPruner:
         while (middle := self._between(low, high)) is not None:
             low, high = (low, middle) if middle.spent <= budget else (middle, high)
         return high
+
+    def _until_now(self) -> list[Pruning]:
+        """In a search that was interrupted: what it has found. Nothing yet: the interrupt goes on."""
+        if not self._found:
+            raise  # the interrupt that is being handled
+        self.interrupted = True
+        warnings.warn(f"interrupted: the best of the {len(self._found)} prunings found so far", stacklevel=3)
+        return list(self._found.values())
 
     def _solve(self, lam: float) -> Pruning:
         if self.method == "lp":
@@ -256,8 +305,6 @@ class BudgetPruner:
 
     def _vertices(self, n: int) -> list[Pruning]:
         """``n`` prunings that are best for some ``lam``, their costs as even as they come."""
-        if n < 2:
-            raise ValueError(f"n is {n}; a path has two ends at least")
         low, high = self.prune(0.0), self.prune(self._largest())
         if low.spent == high.spent:  # nothing that is worth keeping costs anything
             return [high]
@@ -314,14 +361,3 @@ def _halving(values: Array) -> list[float]:
             order.append(middle)
             pending += [(first, middle), (middle, last)]
     return [float(values[k]) for k in order]
-
-
-def _nested(problem: PruningProblem, prunings: list[Pruning], n_threads: int) -> list[Pruning]:
-    """By decreasing ``lam``. Exact prunings are nested; of others, nodes are dropped that one for a smaller ``lam`` has not."""
-    out: list[Pruning] = []
-    for pruning in sorted(prunings, key=lambda p: p.lam):
-        if out and (pruning.internal & ~out[-1].internal).any():
-            kept = (pruning.internal & out[-1].internal)[problem.graph.nodes]
-            pruning = _valued(problem, kept, pruning.lam, pruning.method, pruning.bound, n_threads)
-        out.append(pruning)
-    return out[::-1]
