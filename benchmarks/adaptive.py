@@ -62,12 +62,11 @@ def drawn(name: str, folder: str, seed: int) -> Split:
     if name != "letters":
         return SETS[name].split(name, folder, seed)
     split = SETS["letter"].split("letter", folder, seed)
-    parts = {
-        k: (X, (y >= 13).astype(np.intp))
-        for k, (X, y) in vars(split).items()
-        if k in ("train", "valid", "test")
+    halves = {
+        part: (rows[0], (rows[1] >= 13).astype(np.intp))
+        for part, rows in (("train", split.train), ("valid", split.valid), ("test", split.test))
     }
-    return replace(split, name=name, n_classes=2, **parts)
+    return replace(split, name=name, n_classes=2, **halves)
 
 
 def costly_model(split: Split, seed: int) -> Any:
