@@ -1,13 +1,15 @@
 """How training of trees and forests for a budget ends: time, interrupts, files, going on."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import anytime as at
-from anytime.forests import budget as budget_module
 from anytime.forests import budgeted
 from anytime.forests.growing import ClassTreeGrower
+from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import (
     CustomImpurity,
     Entropy,
@@ -19,22 +21,7 @@ from anytime.forests.impurity import (
     SquaredPairs,
 )
 from anytime.forests.within_budget import Bench
-
-SMALL = {"n_trees": 6, "random_state": 0}
-UNIT = at.FeatureCosts(np.ones(8), unit="CAD")
-
-
-def problem(n=300, seed=0):
-    random = np.random.default_rng(seed)
-    X = random.standard_normal((n, 8))
-    signal = X[:, 0] * (X[:, 1] > 0) + np.abs(X[:, 3]) + 0.3 * X[:, 6]
-    return X, np.searchsorted(np.quantile(signal, [1 / 3, 2 / 3]), signal)
-
-
-def forest(budget=None, **settings):
-    return at.BudgetForestClassifier(
-        UNIT, budget=budget, **{**SMALL, "alpha": 0.0, "cost_weighted": True, **settings}
-    )
+from tests.forests.cases import SMALL, UNIT, forest, problem
 
 
 def test_training_ends_with_what_the_time_allowed():
@@ -188,8 +175,67 @@ def test_an_interrupt_after_growing_keeps_the_trees_in_the_order_of_growth(monke
 def test_an_interrupt_while_the_guarantee_is_worked_out_keeps_the_tree(monkeypatch):
     X, y = problem()
     whole = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
-    interrupt(monkeypatch, budget_module.TreeGuarantee, "of", 1)
+    interrupt(monkeypatch, TreeGuarantee, "of", 1)
     with pytest.warns(UserWarning, match="no guarantee_"):
         tree = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
     assert tree.guarantee_ is None
     assert_array_equal(tree.predict_proba(X), whole.predict_proba(X))
+
+
+# ---------------------------------------------------------------------- going on
+
+
+def numbers_of(model):
+    return sorted(tree._bag.draw[1] for tree in model.trees_)
+
+
+@pytest.mark.parametrize("random_state", [0, None])
+def test_another_fit_goes_on_from_the_trees_there_are(monkeypatch, random_state):
+    X, y = problem()
+    model = forest(n_trees=4, warm_start=True, random_state=random_state).fit(X, y)
+    first = {id(tree) for tree in model.trees_}
+    grow, asked = ClassTreeGrower.grow_forest, []
+
+    def counted(self, *args, **settings):
+        asked.append((settings["first_tree"], settings["n_trees"]))
+        return grow(self, *args, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", counted)
+    model.set_params(n_trees=9).fit(X, y)
+    assert min(asked)[0] == 4, "nothing is grown twice"
+    assert sum(n for _, n in asked) == 5
+    assert first <= {id(tree) for tree in model.trees_}
+    assert numbers_of(model) == list(range(9))
+    if random_state is not None:
+        anew = forest(n_trees=9).fit(X, y)
+        assert_array_equal(model.predict_proba(X), anew.predict_proba(X))
+        assert_array_equal(model.plan_.expected_costs, anew.plan_.expected_costs)
+
+
+def test_a_larger_budget_goes_on_with_the_setting_that_was_chosen():
+    X, y = problem(600)
+    cheap = at.BudgetForestClassifier(
+        UNIT, budget=5, n_trees=8, alphas=[0, 4], random_state=0, warm_start=True
+    )
+    cheap.fit(X, y)
+    setting, n = cheap.setting_, len(cheap.trees_)
+    assert 0 < n < 8
+    cheap.set_params(budget=6.5).fit(X, y)
+    assert cheap.setting_ == setting
+    assert len(cheap.trees_) > n
+    assert 5 < cheap.expected_cost_ <= 6.5
+    anew = forest(6.5, n_trees=8, alpha=setting.size).fit(X, y)
+    assert_array_equal(cheap.predict_proba(X), anew.predict_proba(X))
+
+
+def test_going_on_with_other_rows_or_rules_is_refused():
+    X, y = problem()
+    model = forest(warm_start=True).fit(X, y)
+    for rows, truth in ((X + 1, y), (X, y[::-1]), (X[:-1], y[:-1])):
+        with pytest.raises(ValueError, match="warm_start goes on with the same rows"):
+            model.fit(rows, truth)
+    with pytest.raises(ValueError, match="same rows, targets, weights, prices and rules"):
+        model.set_params(max_depth=2).fit(X, y)
+    model.set_params(max_depth=None, n_jobs=2).fit(X, y)
+    assert pickle.loads(pickle.dumps(model)).fit(X, y).n_stages_ == model.n_stages_
+    assert not hasattr(model.truncate(2.0), "_grown")

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
-import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from anytime.forests.budgeted import BudgetModel, Classes, Numbers, Task, positive_integer
-from anytime.forests.choosing import Attempt
-from anytime.forests.growing import ClassTree
-from anytime.forests.guarantee import TreeGuarantee
+from anytime.forests.budgeted import positive_integer
 from anytime.forests.impurity import Impurity
-from anytime.forests.levels import max_cost
-from anytime.trees.arrays import TreeArrays
-from anytime.trees.block import TreeBlock
+from anytime.forests.kinds import Classes, Numbers, SingleTree
 
 __all__ = [
     "BudgetForestClassifier",
@@ -27,56 +20,6 @@ __all__ = [
 
 _ALPHAS = (0, 2, 4, 8, 15, 30, 60, 120)
 _LEAF_SIZES = (1, 5, 15, 50)
-
-
-class _Tree(BudgetModel):
-    """What is special to a single tree."""
-
-    guarantee_: TreeGuarantee | None
-
-    @property
-    def max_cost_(self) -> float:
-        """The cost of the dearest path: what no row ever exceeds."""
-        if not self._plan.n_stages:
-            return 0.0
-        block = self._plan.blocks[-1]
-        assert isinstance(block, TreeBlock)
-        fields: dict[str, Any] = dict(block.select([block.n_stages - 1]).forest.arrays())
-        del fields["shift"]
-        return max_cost(TreeArrays(**fields), self._plan.costs)
-
-    def truncate(self, budget: float) -> Self:
-        """A model of its own within a smaller budget, without ``trees_`` and ``guarantee_``."""
-        smaller = super().truncate(budget)
-        smaller.guarantee_ = None
-        return smaller
-
-    def _finish(self, attempt: Attempt, task: Task) -> None:
-        super()._finish(attempt, task)
-        grown = self.trees_[0] if self.trees_ else attempt.growth.first.tree
-        by_price = self.setting_.weighting == 1
-        try:
-            proved = self._proved(grown, attempt, task) if by_price else None
-        except KeyboardInterrupt:
-            proved = None
-            task.notes.append("interrupted: the tree has no guarantee_")
-        if proved is not None and not self.trees_:  # what was cut off makes it cheaper, and no longer pure
-            proved = replace(proved, max_cost=self.max_cost_, separates=False)
-        self.guarantee_ = proved
-
-    def _proved(self, tree: ClassTree, attempt: Attempt, task: Task) -> TreeGuarantee | None:
-        named = sorted(self.columns_.categories)
-        many = bool(named) and any(np.unique(bins).size > 2 for bins in task.data.bins()[:, named].T)
-        return TreeGuarantee.of(tree, attempt.grower, task.bench.costs, many_categories=many)
-
-    def _file_state(self) -> dict[str, Any]:
-        proved = self.guarantee_
-        return {**super()._file_state(), "guarantee": None if proved is None else proved.to_dict()}
-
-    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
-        super()._restore_file_state(state)
-        proved = state["guarantee"]
-        self.guarantee_ = None if proved is None else TreeGuarantee.from_dict(proved)
 
 
 class BudgetForestClassifier(Classes):
@@ -143,6 +86,9 @@ class BudgetForestClassifier(Classes):
     meter : {"expected", "model", "realised"}, default="expected"
         How the budget of a prediction is counted: by what the average row pays, by what a row could have to pay at most, or
         by what each row really pays.
+    warm_start : bool, default=False
+        Another ``fit`` on the same rows goes on from the trees there are: for more ``n_trees``, a larger ``budget`` or more time.
+        The setting stays the one chosen first. A model from a file or a pickle begins anew.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads. The result does not depend on it.
@@ -185,6 +131,7 @@ class BudgetForestClassifier(Classes):
         **Classes._parameter_constraints,
         "n_trees": [positive_integer],
         "bootstrap": ["boolean"],
+        "warm_start": ["boolean"],
         "vote": [StrOptions({"probability", "majority", "counts"})],
     }
 
@@ -213,6 +160,7 @@ class BudgetForestClassifier(Classes):
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         meter: str = "expected",
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -239,12 +187,13 @@ class BudgetForestClassifier(Classes):
         self.categorical_features = categorical_features
         self.time_budget = time_budget
         self.meter = meter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
 
-class BudgetTreeClassifier(_Tree, Classes):
+class BudgetTreeClassifier(SingleTree, Classes):
     """A tree whose dearest path is near the cheapest possible (GreedyTree), readable at every cost.
 
     The test chosen is the one whose worst outcome lowers the impurity most per unit of price. With exhaustive search, the dearest
@@ -356,7 +305,9 @@ class BudgetForestRegressor(Numbers):
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
     costs, budget, n_trees, split, tests, search, max_features, max_depth, min_impurity, discount_reused, bootstrap
         As in :class:`BudgetForestClassifier`.
-    cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
+    cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, warm_start, random_state
+        As in :class:`BudgetForestClassifier`.
+    n_jobs, verbose
         As in :class:`BudgetForestClassifier`.
 
     Attributes
@@ -381,6 +332,7 @@ class BudgetForestRegressor(Numbers):
         **Numbers._parameter_constraints,
         "n_trees": [positive_integer],
         "bootstrap": ["boolean"],
+        "warm_start": ["boolean"],
     }
 
     def __init__(
@@ -406,6 +358,7 @@ class BudgetForestRegressor(Numbers):
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
         meter: str = "expected",
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -430,12 +383,13 @@ class BudgetForestRegressor(Numbers):
         self.categorical_features = categorical_features
         self.time_budget = time_budget
         self.meter = meter
+        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
 
-class BudgetTreeRegressor(_Tree, Numbers):
+class BudgetTreeRegressor(SingleTree, Numbers):
     """A tree whose dearest path is near the cheapest possible, readable at every cost.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isqrt
 from numbers import Integral, Real
@@ -14,23 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run
-from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.forests.choosing import Attempt, Setting, Trial, choose, softened
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import (
     CustomImpurity,
-    Entropy,
-    Gini,
     Impurity,
-    Pairs,
-    Powers,
-    SquaredError,
-    SquaredPairs,
     read_impurity,
 )
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
@@ -41,24 +33,13 @@ from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
 
-__all__ = ["BudgetModel", "Classes", "Numbers", "Task", "positive_integer"]
+__all__ = ["BudgetModel", "Task", "not_negative", "positive_integer"]
 
 # Any split into halves takes three quarters of the pairs away, a perfect one all: small differences in price decide already.
 _WEIGHTINGS = (1.0, 0.2, 0.1, 0.05, 0.0)
 
 positive_integer = Interval(Integral, 1, None, closed="left")
-_not_negative = Interval(Real, 0, None, closed="left")
-
-
-def _checked(name: str, sizes: Iterable[Any], allowed: Interval) -> list[float | None]:
-    """Sizes to be tried as numbers, each of which is in an interval."""
-    listed = np.asarray(sizes).tolist()
-    for at, size in enumerate(listed):
-        if not (allowed.is_satisfied_by(size) and np.isfinite(size)):
-            raise ValueError(f"{name}[{at}] is {size!r}; it must be {allowed}")
-    if not listed:
-        raise ValueError(f"{name} is empty: there is nothing to choose from")
-    return [float(size) for size in listed]
+not_negative = Interval(Real, 0, None, closed="left")
 
 
 def _refuse_missing(name: str, y: Any) -> None:
@@ -88,6 +69,8 @@ class Task:
     budget : float
         Ticks.
     seed : int
+    random : RandomState
+        Before anything was drawn: the same rows are held out again.
     clock : Clock
     notes : list of str
         What the user is warned of in the end.
@@ -100,8 +83,59 @@ class Task:
     base: Array
     budget: float
     seed: int
+    random: np.random.RandomState
     clock: Clock
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """What a further fit goes on from.
+
+    Attributes
+    ----------
+    task : Task
+    grower : ClassTreeGrower
+    setting : Setting
+    trees : tuple of ClassTree
+        As grown, that which broke the budget among them.
+    """
+
+    task: Task
+    grower: ClassTreeGrower
+    setting: Setting
+    trees: tuple[ClassTree, ...]
+
+    @classmethod
+    def of(cls, attempt: Attempt, task: Task) -> Grown:
+        """The trees of the setting that was chosen."""
+        growth = attempt.growth
+        visited = growth.trees if growth.dropped is None else (*growth.trees, growth.dropped)
+        return cls(task, attempt.grower, attempt.trial.setting, tuple(v.tree for v in visited))
+
+    def check(self, task: Task, grower: ClassTreeGrower) -> None:
+        """Make sure that further trees are grown on the same rows in the same way."""
+        known = self.task
+        same = (
+            replace(grower, n_threads=1) == replace(self.grower, n_threads=1)
+            and task.bench.costs.costs == known.bench.costs.costs
+            and np.array_equal(task.y, known.y)
+            and _same(task.weight, known.weight)
+            and np.array_equal(task.data.bins(), known.data.bins())
+            and np.array_equal(task.bench.X, known.bench.X, equal_nan=True)
+            and _same(task.bench.target, known.bench.target)
+        )
+        if not same:
+            raise ValueError(
+                "warm_start goes on with the same rows, targets, weights, prices and rules; set it to False to learn anew"
+            )
+
+    def __reduce__(self) -> Any:
+        return type(None), ()  # a pickle does not hold it: it is as large as the training rows
+
+
+def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
+    return a is b if a is None or b is None else np.array_equal(a, b)
 
 
 class BudgetModel(ColumnModel):
@@ -125,7 +159,7 @@ class BudgetModel(ColumnModel):
             None,
         ],
         "max_depth": [positive_integer, None],
-        "min_impurity": [_not_negative],
+        "min_impurity": [not_negative],
         "discount_reused": ["boolean"],
         "cost_weighted": ["boolean", Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "max_bins": [Interval(Integral, 2, 255, closed="both")],
@@ -140,6 +174,7 @@ class BudgetModel(ColumnModel):
     # what a single tree is; forests have parameters of these names
     n_trees: int = 1
     bootstrap: bool = False
+    warm_start: bool = False
     vote: Literal["probability", "majority", "counts"] = "probability"
 
     def fit(
@@ -177,7 +212,8 @@ class BudgetModel(ColumnModel):
         With the expected meter it is the average row that stays within the budget.
         """
         smaller = super().truncate(budget)
-        smaller.__dict__.pop("trees_", None)
+        for name in ("trees_", "_grown"):
+            smaller.__dict__.pop(name, None)
         return smaller
 
     def _file_state(self) -> dict[str, Any]:
@@ -210,22 +246,42 @@ class BudgetModel(ColumnModel):
     def _train(self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any) -> list[str]:
         clock = Clock(self.time_budget, int(self.verbose))
         sizes = self._listed_sizes()
-        task = self._task(X, y, sample_weight, X_val, y_val, clock)
+        known: Grown | None = self.__dict__.pop("_grown", None)
+        if not self.warm_start:
+            known = None
+        task = self._task(X, y, sample_weight, X_val, y_val, clock, known)
+        sizes = sizes if task.bench.target is not None else sizes[:1]  # nothing judges them
+        weightings = self._weightings(task)
+        if known is not None:
+            known.check(task, self._grower(known.setting.size, task))
+            sizes, weightings = [known.setting.size], [known.setting.weighting]
         best, self.trials_ = choose(
-            sizes if task.bench.target is not None else sizes[:1],  # nothing judges them
-            self._weightings(task),
-            lambda setting, seconds, rival: self._try(setting, seconds, rival, task),
+            sizes,
+            weightings,
+            lambda setting, seconds, rival: self._try(setting, seconds, rival, task, known),
             clock,
             task.notes,
         )
         self.setting_ = best.trial.setting
+        if self.warm_start:
+            self._grown = Grown.of(best, task)
         self._finish(best, task)
         return task.notes
 
-    def _try(self, setting: Setting, seconds: float, rival: Rival | None, task: Task) -> Attempt:
+    def _try(
+        self, setting: Setting, seconds: float, rival: Rival | None, task: Task, known: Grown | None
+    ) -> Attempt:
         """Grow with one setting; where no whole tree is within the budget, make do with levels of the first."""
         grower = self._grower(setting.size, task)
-        growth = self._grow(grower, setting.weighting, task, seconds, rival)
+        growth = grow_within(
+            task.budget,
+            self._growing(grower, setting.weighting, task, () if known is None else known.trees),
+            task.bench,
+            n_trees=self.n_trees,
+            clock=task.clock,
+            seconds=seconds,
+            rival=rival,
+        )
         try:
             trial, plan = self._judge(setting, growth, task)
         except KeyboardInterrupt:  # what was grown shall not be lost; a second one ends it all
@@ -249,33 +305,29 @@ class BudgetModel(ColumnModel):
         error, loss, spread = bench.error(scores), bench.loss(scores), bench.spread(scores)
         return Trial(setting, len(growth.trees), cost, error, loss, spread), plan
 
-    def _grow(
-        self, grower: ClassTreeGrower, weighting: float, task: Task, seconds: float, rival: Rival | None
-    ) -> Growth:
+    def _growing(
+        self, grower: ClassTreeGrower, weighting: float, task: Task, known: Sequence[ClassTree]
+    ) -> Callable[[int, int], list[ClassTree]]:
+        """What gives the trees with some numbers: those known already, then new ones."""
         prices = softened(task.bench.costs, weighting)
 
         def grow(first: int, n: int) -> list[ClassTree]:
-            return grower.grow_forest(
-                task.data,
-                task.y,
-                task.weight,
-                n_classes=None if grower.impurity.regression else task.base.size,
-                n_trees=n,
-                first_tree=first,
-                bootstrap=self.bootstrap,
-                costs=prices,
-                random_state=task.seed,
-            )
+            trees = list(known[first : first + n])
+            if len(trees) < n:
+                trees += grower.grow_forest(
+                    task.data,
+                    task.y,
+                    task.weight,
+                    n_classes=None if grower.impurity.regression else task.base.size,
+                    n_trees=n - len(trees),
+                    first_tree=first + len(trees),
+                    bootstrap=self.bootstrap,
+                    costs=prices,
+                    random_state=task.seed,
+                )
+            return trees
 
-        return grow_within(
-            task.budget,
-            grow,
-            task.bench,
-            n_trees=self.n_trees,
-            clock=task.clock,
-            seconds=seconds,
-            rival=rival,
-        )
+        return grow
 
     def _finish(self, attempt: Attempt, task: Task) -> None:
         """Put the chosen trees into their order and make the plan."""
@@ -349,7 +401,14 @@ class BudgetModel(ColumnModel):
     # ------------------------------------------------------------------ reading the data
 
     def _task(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, X_val: Any, y_val: Any, clock: Clock
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        X_val: Any,
+        y_val: Any,
+        clock: Clock,
+        known: Grown | None,
     ) -> Task:
         if (X_val is None) != (y_val is None):
             raise ValueError("give X_val and y_val together: validation rows and their truth")
@@ -364,7 +423,8 @@ class BudgetModel(ColumnModel):
             X, target, weight = X[present], target[present], weight[present]
         self._check_present(target)
         costs = self._bound_costs()
-        random = check_random_state(self.random_state)
+        random = check_random_state(self.random_state) if known is None else copy.deepcopy(known.task.random)
+        before = copy.deepcopy(random)
         train, held = split_rows(
             X, self._strata(target), self.validation_fraction if X_val is None else None, random
         )
@@ -390,6 +450,7 @@ class BudgetModel(ColumnModel):
             base=self._base(target[train], weight),
             budget=float(UNLIMITED if self.budget is None else costs.costs.budget_ticks(self.budget)),
             seed=int(random.randint(np.iinfo(np.int32).max)),
+            random=before,
             clock=clock,
         )
 
@@ -419,119 +480,3 @@ class BudgetModel(ColumnModel):
 
     def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
         raise NotImplementedError
-
-
-# ---------------------------------------------------------------------- classes and numbers
-
-
-class Classes(ClassifierFace, BudgetModel):
-    """Classes, and the threshold of Pairs."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BudgetModel._parameter_constraints,
-        "impurity": [StrOptions({"pairs", "powers", "entropy", "gini"}), Impurity],
-        "alpha": [_not_negative, StrOptions({"auto"})],
-        "alphas": ["array-like"],
-        "min_rows": [positive_integer],
-    }
-
-    @property
-    def alpha_(self) -> float | None:
-        """The threshold of Pairs that was used; None with another impurity."""
-        return self.setting_.size
-
-    def _listed_sizes(self) -> list[float | None]:
-        named, chosen = self.impurity, isinstance(self.alpha, str)
-        if named == "pairs":
-            return _checked("alphas", self.alphas if chosen else [self.alpha], _not_negative)
-        if not chosen and self.alpha != 0:
-            raise ValueError(
-                f"alpha is {self.alpha}, the threshold of impurity='pairs', but the impurity is {named!r}, which has its own"
-            )
-        if isinstance(named, Impurity) and named.regression:
-            raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
-        return [named.alpha if isinstance(named, Pairs) else None]
-
-    def _impurity(self, size: float | None) -> Impurity:
-        named = self.impurity
-        if isinstance(named, Impurity):
-            return named
-        if named == "pairs":
-            assert size is not None
-            return Pairs(size)
-        return {"powers": Powers(), "entropy": Entropy(), "gini": Gini()}[named]
-
-    def _leaf_rows(self, size: float | None) -> int:
-        return int(self.min_rows)
-
-    @property
-    def _link(self) -> str:
-        return "counts" if self.vote == "counts" else "probability"
-
-    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if not known:
-            self.classes_, numbers = np.unique(y, return_inverse=True)
-            return np.asarray(numbers, dtype=np.intp)
-        unknown = ~np.isin(y, self.classes_)
-        if unknown.any():
-            raise ValueError(f"y_val holds the label {y[unknown][0]!r}, which y does not have")
-        return np.asarray(np.searchsorted(self.classes_, y))
-
-    def _check_present(self, target: NDArray[Any]) -> None:
-        present = np.unique(target)
-        if present.size < 2:
-            raise ValueError("y has one class only; a classifier needs at least 2 classes")
-
-    def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
-        return np.asarray(target, dtype=np.intp)
-
-    def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
-        counts = np.bincount(target, weights=weight, minlength=len(self.classes_)).astype(np.float64)
-        return counts if self.vote == "counts" else counts / counts.sum()
-
-
-class Numbers(RegressorFace, BudgetModel):
-    """Numbers, and the fewest rows of a leaf."""
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BudgetModel._parameter_constraints,
-        "impurity": [StrOptions({"pairs", "squared_error"}), Impurity],
-        "min_rows": [positive_integer, StrOptions({"auto"})],
-        "leaf_sizes": ["array-like"],
-    }
-
-    @property
-    def min_rows_(self) -> int:
-        """The fewest rows of a leaf that was used."""
-        return self._leaf_rows(self.setting_.size)
-
-    def _listed_sizes(self) -> list[float | None]:
-        named = self.impurity
-        if isinstance(named, Impurity) and not named.regression:
-            raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
-        sizes = self.leaf_sizes if isinstance(self.min_rows, str) else [self.min_rows]
-        return _checked("leaf_sizes", sizes, positive_integer)
-
-    def _impurity(self, size: float | None) -> Impurity:
-        named = self.impurity
-        if isinstance(named, Impurity):
-            return named
-        return SquaredPairs() if named == "pairs" else SquaredError()
-
-    def _leaf_rows(self, size: float | None) -> int:
-        assert size is not None
-        return int(size)
-
-    _link = "identity"
-
-    def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
-        numbers = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        return np.asarray(column_or_1d(numbers, warn=True))
-
-    def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
-        return np.zeros(len(target), dtype=np.intp)
-
-    def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
-        return np.atleast_1d(np.average(target, weights=weight))
