@@ -102,6 +102,18 @@ def test_an_impurity_of_numbers_comes_back_from_a_file(tmp_path):
         assert at.load(tmp_path / "model.anytime").impurity == impurity
 
 
+@pytest.mark.parametrize(
+    "written", [("os.system", None), ("pairs", -1.0), ("powers", "many"), ("gini", 1), 7]
+)
+def test_a_file_with_an_impurity_that_is_none_is_refused(tmp_path, monkeypatch, written):
+    X, y = problem()
+    model = forest(impurity=Gini()).fit(X, y)
+    state = {**model._file_state(), "impurity": written}
+    monkeypatch.setattr(type(model), "_file_state", lambda self: state)
+    with pytest.raises(ValueError, match="cannot be saved"):
+        model.save(tmp_path / "model.anytime")
+
+
 def test_an_impurity_of_ones_own_is_no_part_of_a_file(tmp_path):
     X, y = problem()
     model = forest(impurity=CustomImpurity(Gini())).fit(X, y)

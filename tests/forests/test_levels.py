@@ -1,5 +1,7 @@
 """Trees cut where paths become dear, what that costs, and trees put in the order of most gain per cost."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -69,6 +71,22 @@ def test_groups_before_a_node_are_those_of_the_tests_above_it():
         here = paid[start : start + tree.arrays.feature.size]
         assert max_cost(tree.arrays, COSTS) == here.max()
         start += tree.arrays.feature.size
+
+
+def test_groups_of_some_nodes_take_no_memory_for_all():
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((8000, 5)), random.integers(2, size=8000)
+    tree = ClassTreeGrower().grow(BinnedData.fit(X), y, n_classes=2).arrays
+    groups = {str(g): [g] if g < 5 else [] for g in range(400)}
+    costs = FeatureCosts(dict.fromkeys(groups, 1.0), groups=groups).bind(5)
+    nodes = np.arange(tree.feature.size)[-100:]
+    tracemalloc.start()
+    some = groups_before(tree, costs, nodes)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    every = groups_before(tree, costs)
+    assert_array_equal(some, every[nodes])
+    assert most < every.nbytes / 2
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -18,10 +18,19 @@ from anytime.engine import Run
 from anytime.plan import Array, Plan
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 
-__all__ = ["Level", "cost_levels", "cut", "expected_costs", "groups_before", "max_cost"]
+__all__ = [
+    "ROUNDING",
+    "Level",
+    "cost_levels",
+    "cut",
+    "expected_costs",
+    "groups_before",
+    "max_cost",
+    "ticks_of",
+]
 
 _MOST_LEVELS = 12
-_ROUNDING = 1 - 1e-12
+ROUNDING = 1 - 1e-12  # of what rows pay on average
 _SPACING = 1.15  # each level costs at least so many times the one before
 
 
@@ -64,7 +73,7 @@ def cost_levels(
     budget : float, default=inf
         Ticks that rows may pay on average: the last level is the largest within.
     """
-    paid = groups_before(tree, costs) @ costs.prices
+    paid = ticks_of(groups_before(tree, costs), costs)
     inner = np.flatnonzero(tree.feature != LEAF)
     if not inner.size:
         return [Level(tree, 0, 0.0)]
@@ -77,7 +86,7 @@ def cost_levels(
     # rows end where they cannot or need not pay for the next test
     ends = [(paid <= most) & ((after > most) | (tree.feature == LEAF)) for most in amounts]
     means = np.array([float(share[end] @ paid[end]) for end in ends])
-    means = means[means * _ROUNDING <= budget]
+    means = means[means * ROUNDING <= budget]
     return [
         Level(cut(tree, after <= amounts[k]), int(amounts[k]), means[k]) for k in _spaced(means, _MOST_LEVELS)
     ]
@@ -112,24 +121,33 @@ def _spaced(costs: Array, most: int) -> list[int]:
 # ---------------------------------------------------------------------- what paths cost
 
 
-def groups_before(trees: TreeArrays, costs: BoundCosts) -> NDArray[np.bool_]:
-    """(M, G) the groups, requirements included, that a row has paid for when it comes to each node."""
-    needs = np.array([costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)])
+def groups_before(
+    trees: TreeArrays, costs: BoundCosts, nodes: NDArray[np.integer[Any]] | None = None
+) -> NDArray[np.bool_]:
+    """(M, G) the groups, requirements included, that a row has paid for when it comes to each node, or to some."""
+    closures = [costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)]
+    needs = np.packbits(closures, axis=1)  # bits: there may be more nodes than rows
     first = _first_nodes(trees)
-    paid = np.zeros((trees.feature.size, costs.n_groups), dtype=bool)
-    nodes = trees.tree_start[:-1]
-    while (nodes := nodes[trees.feature[nodes] != LEAF]).size:
-        after = paid[nodes] | needs[costs.column_group[trees.feature[nodes]]]
-        left, right = first[nodes] + trees.left[nodes], first[nodes] + trees.right[nodes]
+    paid = np.zeros((trees.feature.size, needs.shape[1]), dtype=np.uint8)
+    open_nodes = trees.tree_start[:-1]
+    while (open_nodes := open_nodes[trees.feature[open_nodes] != LEAF]).size:
+        after = paid[open_nodes] | needs[costs.column_group[trees.feature[open_nodes]]]
+        left = first[open_nodes] + trees.left[open_nodes]
+        right = first[open_nodes] + trees.right[open_nodes]
         paid[left] = paid[right] = after
-        nodes = np.concatenate([left, right])
-    return paid
+        open_nodes = np.concatenate([left, right])
+    wanted = paid if nodes is None else paid[nodes]
+    return np.unpackbits(wanted, axis=1, count=costs.n_groups).view(np.bool_)
+
+
+def ticks_of(groups: NDArray[np.bool_], costs: BoundCosts) -> NDArray[np.int64]:
+    """(n,) what the groups of each row cost."""
+    return np.asarray(np.einsum("ng,g->n", groups, costs.prices))  # @ would widen all truth values at once
 
 
 def max_cost(trees: TreeArrays, costs: BoundCosts) -> float:
     """The cost of the dearest path of a single tree."""
-    ticks = groups_before(trees, costs) @ costs.prices
-    return costs.costs.amount(int(ticks.max()))
+    return costs.costs.amount(int(ticks_of(groups_before(trees, costs), costs).max()))
 
 
 def expected_costs(plan: Plan, X: Array, weight: Array | None = None) -> Array:

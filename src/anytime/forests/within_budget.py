@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
 from anytime.forests.growing import ClassTree
-from anytime.forests.levels import groups_before
+from anytime.forests.levels import ROUNDING, groups_before, ticks_of
 from anytime.forests.pruning.problem import leaves_of
 from anytime.losses import loss_for
 from anytime.plan import Array
@@ -29,7 +29,6 @@ __all__ = ["Bench", "Growth", "Rival", "Visited", "grow_within", "voting"]
 Vote = Literal["probability", "majority", "counts"]
 
 _SECONDS = 1.0  # of a batch of trees: how long an interrupt may have to wait
-_ROUNDING = 1 - 1e-12
 _CHECKS = (8, 4, 2)  # a rival is looked at after these parts of the trees
 _CLEARLY = 3.0  # standard errors
 
@@ -95,7 +94,7 @@ class Bench:
 
     def groups(self, visited: Visited, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """(n, G) the groups that each row, or each of some, has to pay for in a tree."""
-        return groups_before(visited.arrays, self.costs)[visited.leaf if rows is None else visited.leaf[rows]]
+        return groups_before(visited.arrays, self.costs, visited.leaf if rows is None else visited.leaf[rows])
 
     def mean(self, amounts: Array | NDArray[np.int64]) -> float:
         """Of one number per row."""
@@ -182,10 +181,8 @@ class Growth:
     def joined_by(self, tree: Visited, bench: Bench, budget: float) -> Growth:
         """With one tree more, or with the one that breaks the budget."""
         paid = self.paid | bench.groups(tree)
-        cost = bench.mean(
-            np.einsum("ng,g->n", paid, bench.costs.prices)
-        )  # @ would widen all truth values at once
-        if cost * _ROUNDING > budget:
+        cost = bench.mean(ticks_of(paid, bench.costs))
+        if cost * ROUNDING > budget:
             return replace(self, dropped=tree, dropped_cost=cost)
         total = tree.outputs if self.total is None else self.total + tree.outputs
         return replace(self, trees=(*self.trees, tree), cost=cost, paid=paid, total=total)
