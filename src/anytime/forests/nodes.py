@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.forests.growing import ClassTree
 from anytime.forests.pruning.problem import PruningProblem, leaves_of, parents
+from anytime.forests.within_budget import Vote, voting
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
@@ -65,12 +66,16 @@ class NodeStatistics(Imported):
         columns: Columns | None = None,
         classes: NDArray[Any] | None = None,
         feature_names: list[str] | None = None,
+        vote: Vote = "probability",
         source: str = "anytime",
     ) -> NodeStatistics:
-        """The nodes of trees that were grown here; ``classes`` are their labels, None for regression."""
+        """The nodes of trees that were grown here; ``classes`` are their labels, None for regression.
+
+        Nodes answer with what the forest averages: ``vote`` is that of ``BudgetForestClassifier``.
+        """
         if not trees:
             raise ValueError("there are no trees to prune")
-        arrays = join([tree.arrays for tree in trees])
+        arrays = join([voting(tree, vote) for tree in trees])
         sums = np.concatenate([tree.statistics for tree in trees])
         if classes is None:
             size = sums[:, 0]
@@ -82,7 +87,7 @@ class NodeStatistics(Imported):
             trees=arrays,
             base=_root_mean(arrays, arrays.value),
             combine="mean",
-            link="identity" if classes is None else "probability",
+            link="identity" if classes is None else "counts" if vote == "counts" else "probability",
             classes=classes,
             feature_names=feature_names,
             columns=Columns(arrays.n_features) if columns is None else columns,
@@ -125,6 +130,7 @@ def node_statistics(
             columns=model.columns_,
             classes=getattr(model, "classes_", None),
             feature_names=_names(model),
+            vote=model.vote,
             source=type(model).__name__,
         )
         return node_statistics(kept, X, y, sample_weight)
@@ -159,9 +165,18 @@ def keeps_errors(model: Any) -> bool:
 
 
 def _own_trees(model: Any) -> list[ClassTree] | None:
-    """The trees of a forest that was grown here, None for any other model."""
-    trees = getattr(model, "trees_", None)
-    return trees if isinstance(trees, list) and all(isinstance(tree, ClassTree) for tree in trees) else None
+    """The trees of a forest that was grown here, None for a model of another library."""
+    if not hasattr(model, "plan_"):
+        return None
+    name, trees = type(model).__name__, getattr(model, "trees_", None)
+    if trees and all(isinstance(tree, ClassTree) for tree in trees):
+        return list(trees)
+    if isinstance(trees, list) and not trees:
+        raise ValueError(f"no whole tree of this {name} is within its budget, so there is nothing to prune")
+    raise ValueError(
+        f"this {name} does not hold what pruning needs. Prune the forest that was fitted: files and truncate keep its answers "
+        "only, and a model that is pruned or ordered already is made smaller with truncate"
+    )
 
 
 def _names(model: Any) -> list[str] | None:
@@ -265,6 +280,9 @@ def with_unseen(
 
 def grown_from(model: Any) -> list[NDArray[np.bool_]] | None:
     """Which rows each tree of a fitted forest was grown from; None where that is all rows or not known."""
+    if hasattr(model, "plan_"):
+        bags = [tree.in_bag for tree in _own_trees(model) or []]
+        return [bag > 0 for bag in bags if bag is not None] or None
     if not getattr(model, "bootstrap", False) or not hasattr(model, "estimators_samples_"):
         return None
     drawn = model.estimators_samples_
@@ -365,6 +383,8 @@ def truth_of(imported: Imported, y: Any) -> NDArray[Any]:
             raise ValueError(
                 f"y has shape {np.shape(y)}, but {imported.source} predicts {imported.base.size} numbers per row"
             )
+        if (bad := np.flatnonzero(~np.isfinite(targets).all(axis=1))).size:
+            raise ValueError(f"y is missing or infinite in {bad.size} rows, first in row {bad[0]}")
         return targets
     number = {label: c for c, label in enumerate(imported.classes.tolist())}
     try:

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from anytime.forests.pruning.network import TreeNetwork, is_totally_unimodular
+from anytime.forests.pruning.problem import PruningProblem
 from anytime.forests.pruning.program import naive_program, node_costs, pruning_program
-from tests.forests.pruning.cases import all_prunings, naive_fixture, random_problem, worked_example
+from tests.forests.pruning.cases import all_prunings, naive_fixture, random_problem, rows_of, worked_example
 
 
 def dense(text):
@@ -170,6 +171,31 @@ def test_the_worked_example_is_totally_unimodular():
     form = network_form(problem)
     assert form.shape == (17, 19)
     assert is_totally_unimodular(form)
+
+
+@pytest.mark.parametrize("both_sides", [False, True])
+@pytest.mark.parametrize("second", [(0, 1), (1, 0)])
+def test_trees_that_share_groups_in_the_same_and_in_opposite_order_are_totally_unimodular(second, both_sides):
+    """budgeted_trees 4.6: two trees that both test two groups on the way of a row; the second also on the other side."""
+    parent = [-1, 0, 0, 2, 2, -1, 5, 5, 7, 7]
+    groups = [[0], [], [1], [], [], [second[0]], [], [second[1]], [], []]
+    if both_sides:
+        parent += [6, 6]
+        groups = [*groups[:6], [second[1]], *groups[7:], [], []]
+    problem = PruningProblem(
+        parent=parent,
+        tree_start=[0, 5, len(parent)],
+        error=np.zeros(len(parent)),
+        n_error=1,
+        prices=[1.0, 1.0],
+        leaf=[[3, 8]],
+        weight=None,
+        **rows_of(groups),
+    )
+    program = pruning_program(problem, 1.0)
+    assert len(program.uses) == 4, "both groups are needed in both trees"
+    assert is_totally_unimodular(np.vstack([program.equal.toarray(), program.below.toarray()]))
+    assert is_totally_unimodular(network_form(problem))
 
 
 def test_the_naive_constraints_are_not():

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
+import anytime
+from anytime.forests.budget import BudgetForestClassifier, BudgetForestRegressor
+from anytime.forests.nodes import grown_from, node_statistics, with_unseen
 from anytime.forests.pruning import pruned
 from anytime.forests.pruning.models import PrunedForestClassifier, prune_forest
 from anytime.forests.pruning.solvers import BudgetPruner
+from anytime.trees.importers import import_trees
 from tests.forests.pruning.cases import random_problem
 
 
@@ -140,3 +145,105 @@ def test_progress_is_told_where_wanted(data, forest, capsys):
     assert "judged on 200 rows" in told
     PrunedForestClassifier(RandomForestClassifier(3), verbose=1).fit(held, truth)
     assert "pruning 2: lam" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- forests that were grown here
+
+
+def grown(X, y, **options):
+    return BudgetForestClassifier(n_trees=9, alpha=8.0, random_state=0, **options).fit(X, y)
+
+
+@pytest.mark.parametrize("vote", ["probability", "majority", "counts"])
+def test_a_forest_that_was_grown_here_keeps_its_vote(data, vote):
+    X, y, held, truth = data
+    forest = grown(X, y, vote=vote)
+    same = prune_forest(forest, held, truth)
+    assert_allclose(same.predict_proba(held), forest.predict_proba(held), atol=1e-12)
+    assert_array_equal(same.predict(held), forest.predict(held))
+    votes = prune_forest(forest, held, truth, vote="majority").predict_proba(held) * len(forest.trees_)
+    assert_allclose(votes, np.rint(votes), atol=1e-9)
+
+
+def test_rows_out_of_the_bag_of_own_trees_count(data):
+    X, y, held, truth = data
+    forest = grown(X, y, validation_fraction=None)
+    seen = grown_from(forest)
+    assert all(bag.shape == (len(X),) and 0.5 < bag.mean() < 0.75 for bag in seen)
+    expected = with_unseen(node_statistics(forest), X, y, seen=seen, share=0.632)
+    model = prune_forest(forest, held, truth, X_train=X, y_train=y)
+    assert_allclose(model.pruner_.problem.error, expected.error)
+    assert not np.allclose(prune_forest(forest, held, truth).pruner_.problem.error, expected.error)
+
+
+def test_other_rows_than_those_of_the_trees_are_refused(data):
+    X, y, held, truth = data
+    with pytest.raises(ValueError, match=r"X_train has 200 rows, but the trees were grown from 161"):
+        prune_forest(grown(X, y, validation_fraction=0.2), held, truth, X_train=X, y_train=y)
+
+
+def test_what_holds_no_trees_is_refused_with_the_reason(data, tmp_path):
+    X, y, held, truth = data
+    forest = grown(X, y)
+    forest.save(tmp_path / "forest.anytime")
+    loaded = anytime.load(tmp_path / "forest.anytime")
+    pruned_already = prune_forest(forest, held, truth, budget=2)
+    for model in (loaded, forest.truncate(2), pruned_already):
+        with pytest.raises(ValueError, match=f"this {type(model).__name__} does not hold what pruning needs"):
+            prune_forest(model, held, truth)
+    with pytest.warns(UserWarning, match="beyond the budget"):
+        too_dear = grown(X, y, budget=0.5)
+    with pytest.raises(ValueError, match="no whole tree of this BudgetForestClassifier is within its budget"):
+        prune_forest(too_dear, held, truth)
+
+
+# ---------------------------------------------------------------------- truth
+
+
+@pytest.mark.parametrize("out_of_bag", [0.0, 0.632])
+def test_a_missing_number_in_the_truth_is_named(data, out_of_bag):
+    X, _, held, _ = data
+    truth = held[:, 0].copy()
+    truth[[3, 7]] = np.nan, np.inf
+    for forest in (RandomForestRegressor(3), BudgetForestRegressor(n_trees=3)):
+        with pytest.raises(ValueError, match="y is missing or infinite in 2 rows, first in row 3"):
+            prune_forest(forest.fit(X, X[:, 0]), held, truth, out_of_bag=out_of_bag)
+
+
+def test_rows_that_judge_prunings_do_not_choose_them(data, forest):
+    X, y, held, truth = data
+    in_bag = node_statistics(forest).error
+    assert_array_equal(prune_forest(forest, held, truth, tolerance=1.0).pruner_.problem.error, in_bag)
+    drawn = prune_forest(forest, held, truth, tolerance=1.0, X_train=X, y_train=y).pruner_.problem.error
+    without = prune_forest(forest, held, truth, X_train=X, y_train=y).pruner_.problem.error
+    assert_array_equal(drawn, without)
+    read = import_trees(forest)
+    with pytest.raises(ValueError, match="besides the rows that tolerance compares prunings on X_train"):
+        prune_forest(read, held, truth, tolerance=1.0)
+
+
+# ---------------------------------------------------------------------- truncated models
+
+
+def test_a_truncated_model_knows_itself(data, forest, tmp_path):
+    _, _, held, truth = data
+    model = prune_forest(forest, held, truth, budget=4.5)
+    smaller = model.truncate(2.2)
+    n_stages = smaller.plan_.n_stages
+    assert 0 < n_stages < model.plan_.n_stages
+    last = model.path_.stages[n_stages - 1]
+    assert len(smaller.path_) == last + 1
+    assert_array_equal(smaller.path_.stages, model.path_.stages[:n_stages])
+    assert smaller.n_nodes_ == model.path_.n_nodes[last] < model.n_nodes_
+    assert smaller.path_.cost[-1] == pytest.approx(smaller.cost(held).mean())
+    assert smaller.usage_ is None
+    assert np.isnan(smaller.gap_)
+    smaller.save(tmp_path / "smaller.anytime")
+    loaded = anytime.load(tmp_path / "smaller.anytime")
+    assert loaded.usage_ is None
+    assert np.isnan(loaded.gap_)
+    assert loaded.n_nodes_ == smaller.n_nodes_
+    nothing = model.truncate(0)
+    assert nothing.n_nodes_ == 10
+    assert len(nothing.path_) == 1
+    assert model.truncate(1e9).usage_ is model.usage_

@@ -155,6 +155,15 @@ def test_a_split_that_just_pays_for_itself_is_pruned():
     assert min_cut(poor, 1 / 18 + 1e-9).internal.sum() == 0
 
 
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_the_unit_of_prices_changes_no_pruning(scale):
+    problem = larger(2)
+    scaled = replace(problem, prices=problem.prices * scale)
+    for one, other in zip(BudgetPruner(problem).path(), BudgetPruner(scaled).path(), strict=True):
+        np.testing.assert_array_equal(one.internal, other.internal)
+        assert other.cost == pytest.approx(one.cost * scale)
+
+
 def test_row_weights_are_repeated_rows():
     weighted = reference.random_problem(4, n_trees=4, depth=4, n_rows=40, weighted=True, computation=0.01)
     times = weighted.weight.astype(int)

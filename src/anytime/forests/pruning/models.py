@@ -45,18 +45,20 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     lam : float, default=None
         The error that one unit of cost is worth. 0 prunes what no error is saved by.
     tolerance : float, default=None
-        Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors.
+        Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors. The rows that
+        judge it then have no share in the errors of nodes.
         At most one of ``budget``, ``lam`` and ``tolerance`` is given. None of them: the last stage is the whole forest.
     method : str, default="auto"
         "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, for many rows. "lp": exact, by a linear program, for
         small forests. "auto": exact where that is quick. To compare with: "cost_complexity" prunes by the size of trees
         (``lam`` is then the error that one leaf is worth), "greedy_prune" takes out one group after the other.
     vote : {"mean", "majority"}, default="mean"
-        Whether trees are averaged with the shares of their classes or with a whole vote each.
+        Whether trees are averaged with what they answer, shares of classes (or whatever vote a ``BudgetForestClassifier`` has),
+        or with a whole vote each.
     out_of_bag : float, default=0.632
         Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the error on those it was grown
-        from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones. 0: in-bag
-        errors only, as in the paper. The default is that of the .632 bootstrap.
+        from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones, but not
+        with ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
     computation : float, default=0.0
         The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
     n_stages : int, default=12
@@ -84,8 +86,8 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         As in :class:`AnytimeClassifier`.
     path_ : PruningPath
         All prunings considered, with cost, error, size and how they do on held-out rows.
-    usage_ : Usage
-        How many rows use each group never, seldom and often, before and after pruning.
+    usage_ : Usage or None
+        How many rows use each group never, seldom and often, before and after pruning. None after ``truncate``.
     pruning_ : Pruning or None
         The last stage as a pruning of the forest. None after ``load`` and ``truncate``.
     pruner_ : BudgetPruner or None
@@ -94,6 +96,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         Nodes of the last stage, leaves included.
     gap_ : float
         How far ``error + lam * cost`` of the last stage might be from the best; 0 where it is the best, or nothing was asked for.
+        NaN after ``truncate``: not known.
 
     See Also
     --------
@@ -236,12 +239,13 @@ def prune_forest(
         ``anytime.trees.importers.import_file`` read.
     X, y : (n, d) and (n,), y default=None
         Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
-        are, and without ``X_train`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
+        are, and without ``X_train`` and ``tolerance`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
     costs, budget, lam, tolerance, method, vote, out_of_bag, computation, n_stages, meter, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
-        The rows that the forest was trained on, in their order. Errors of nodes are counted on those of them that a tree has not
-        drawn, and on all where the forest remembers none. None: what it remembers, and ``X, y``.
+        The rows that the forest was trained on, in their order; of a forest grown here, without those that ``fit`` held out.
+        Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none. None:
+        what it remembers, and ``X, y``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
 
@@ -266,7 +270,7 @@ def prune_forest(
     >>> bool(30 < model.cost(X[1::2]).mean() <= 40)
     True
     """
-    statistics = _statistics(forest, X, y, sample_weight, X_train, y_train, out_of_bag)
+    statistics = _statistics(forest, (X, y, sample_weight), X_train, y_train, out_of_bag, tolerance)
     options: dict[str, Any] = {
         "costs": costs,
         "budget": budget,
@@ -299,29 +303,32 @@ def prune_forest(
 
 def _statistics(
     forest: Any,
-    X: Any,
-    y: Any,
-    sample_weight: ArrayLike | None,
+    held: tuple[Any, Any, ArrayLike | None],
     X_train: Any,
     y_train: Any,
     out_of_bag: float,
+    tolerance: float | None,
 ) -> NodeStatistics:
     """Errors and answers of the nodes, as far as the rows that are there can tell."""
     if (X_train is None) != (y_train is None):
         raise ValueError("give X_train and y_train together: training rows and their truth")
+    counts_held = held[1] is not None and tolerance is None  # what judges prunings does not choose them
     if not keeps_errors(forest) and X_train is None:
-        if y is None:
+        if not counts_held:
+            given = "y, or" if tolerance is None else "besides the rows that tolerance compares prunings on"
             raise ValueError(
-                f"this {type(forest).__name__} keeps no training errors at its nodes: give y, or X_train and y_train, to "
+                f"this {type(forest).__name__} keeps no training errors at its nodes: give {given} X_train and y_train, to "
                 "count them"
             )
-        return node_statistics(forest, X, y, sample_weight)  # of rows that no tree was grown from
+        return node_statistics(forest, *held)  # of rows that no tree was grown from
     statistics = node_statistics(forest, *(() if keeps_errors(forest) else (X_train, y_train)))
     seen = None if X_train is None else grown_from(forest)
     if seen is not None and len(seen[0]) != len(X_train):
-        raise ValueError(f"X_train has {len(X_train)} rows, but the forest was trained on {len(seen[0])}")
+        raise ValueError(
+            f"X_train has {len(X_train)} rows, but the trees were grown from {len(seen[0])}: give those, or no X_train"
+        )
     if out_of_bag and seen is not None:
         return with_unseen(statistics, X_train, y_train, seen=seen, share=out_of_bag)
-    if out_of_bag and y is not None:
-        return with_unseen(statistics, X, y, sample_weight, share=out_of_bag)
+    if out_of_bag and counts_held:
+        return with_unseen(statistics, *held, share=out_of_bag)
     return statistics

@@ -49,7 +49,7 @@ class PruningPath:
     quality : (P,) or None
         Minus the held-out loss of the scores, as in :class:`~anytime.plan.Plan`.
     stages : (S,) int
-        The prunings that became stages, the last of them the pruning that was asked for.
+        The prunings that became stages, the last of them the one that was asked for. The first tests nothing and is no stage.
     """
 
     lam: Array
@@ -67,11 +67,19 @@ class PruningPath:
             if name != "stages" and value is not None and np.shape(value) != (len(self),):
                 raise ValueError(f"{name} of {len(self)} prunings has shape {np.shape(value)}")
         known = self.stages.dtype.kind == "i" and np.isin(self.stages, np.arange(len(self))).all()
-        if self.stages.ndim != 1 or not self.stages.size or not known:
+        if self.stages.ndim != 1 or not known or (len(self) > 1 and not self.stages.size):
             raise ValueError(f"the stages of {len(self)} prunings are numbered {self.stages.tolist()}")
 
     def __len__(self) -> int:
         return self.lam.size
+
+    def head(self, n_stages: int) -> PruningPath:
+        """The prunings up to the last of the first ``n_stages`` stages; of none, the one that tests nothing."""
+        stop = 1 + int(self.stages[n_stages - 1]) if n_stages else 1
+        cut: dict[str, Any] = {
+            name: None if value is None else value[:stop] for name, value in self.state().items()
+        }
+        return PruningPath(**cut | {"stages": self.stages[:n_stages]})
 
     def to_frame(self) -> pd.DataFrame:
         """One row per pruning."""

@@ -76,7 +76,7 @@ class PrunedForest(ImportedModel):
     pruner_: BudgetPruner | None
     pruning_: Pruning | None
     path_: PruningPath
-    usage_: Usage
+    usage_: Usage | None
     gap_: float
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -136,7 +136,7 @@ class PrunedForest(ImportedModel):
     @property
     def n_nodes_(self) -> int:
         """Nodes of all trees of the last stage, leaves included."""
-        return int(self.path_.n_nodes[self.path_.stages[-1]])
+        return int(self.path_.n_nodes[-1])
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the forest on a part of the rows, and prune it on the others.
@@ -157,6 +157,12 @@ class PrunedForest(ImportedModel):
         """A model of its own that keeps within ``budget``, without ``estimator_``, ``pruner_`` and ``pruning_``."""
         smaller = super().truncate(budget)
         smaller.pruner_ = smaller.pruning_ = None
+        if smaller.plan_.n_stages < self.plan_.n_stages:
+            smaller.path_, smaller.usage_, smaller.gap_ = (
+                self.path_.head(smaller.plan_.n_stages),
+                None,
+                np.nan,
+            )
         return smaller
 
     # ------------------------------------------------------------------ from a forest to a plan
@@ -169,9 +175,11 @@ class PrunedForest(ImportedModel):
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
         statistics = node_statistics(estimator, *(() if keeps_errors(estimator) else learned))
         seen = grown_from(estimator)
-        if self.out_of_bag and seen is not None:
+        if (
+            self.out_of_bag and seen is not None and len(seen[0]) == len(learned[1])
+        ):  # else it held out some itself
             statistics = with_unseen(statistics, *learned, seen=seen, share=self.out_of_bag)
-        elif self.out_of_bag and held is not None:
+        elif self.out_of_bag and held is not None and self.tolerance is None:
             statistics = with_unseen(statistics, *held, share=self.out_of_bag)
         self._prune(statistics, costs, learned if held is None else held)
 
@@ -330,17 +338,16 @@ class PrunedForest(ImportedModel):
         return {
             **super()._file_state(),
             "path": self.path_.state(),
-            "usage": [self.usage_.before, self.usage_.after],
-            "gap": self.gap_,
+            "usage": None if self.usage_ is None else [self.usage_.before, self.usage_.after],
+            "gap": None if np.isnan(self.gap_) else self.gap_,
         }
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
         super()._restore_file_state(state)
         self.pruner_ = self.pruning_ = None
         self.path_ = PruningPath(**state["path"])
-        before, after = state["usage"]
-        self.usage_ = Usage(self.costs_.names, before, after)
-        self.gap_ = float(state["gap"])
+        self.usage_ = None if state["usage"] is None else Usage(self.costs_.names, *state["usage"])
+        self.gap_ = np.nan if state["gap"] is None else float(state["gap"])
 
 
 def _distinct(problem: PruningProblem, prunings: list[Pruning]) -> list[Pruning]:

@@ -235,9 +235,7 @@ class BudgetPruner:
         try:
             return self._searched(budget)
         except KeyboardInterrupt:
-            if within := [pruning for pruning in self._until_now() if pruning.spent <= budget]:
-                return min(within, key=lambda pruning: pruning.error)
-            raise
+            return min(self._until_now(budget), key=lambda pruning: pruning.error)
 
     def _searched(self, budget: float) -> Pruning:
         low, high = self.prune(0.0), self.prune(self._largest())
@@ -249,13 +247,14 @@ class BudgetPruner:
             low, high = (low, middle) if middle.spent <= budget else (middle, high)
         return high
 
-    def _until_now(self) -> list[Pruning]:
-        """In a search that was interrupted: what it has found. Nothing yet: the interrupt goes on."""
-        if not self._found:
+    def _until_now(self, budget: float = np.inf) -> list[Pruning]:
+        """In a search that was interrupted: what it has found within a budget. Where that is nothing the interrupt goes on."""
+        found = [pruning for pruning in self._found.values() if pruning.spent <= budget]
+        if not found:
             raise  # the interrupt that is being handled
         self.interrupted = True
         warnings.warn(f"interrupted: the best of the {len(self._found)} prunings found so far", stacklevel=3)
-        return list(self._found.values())
+        return found
 
     def _solve(self, lam: float) -> Pruning:
         if self.method == "lp":
