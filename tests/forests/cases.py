@@ -1,8 +1,11 @@
 """Rows, prices and forests that tests of budgeted forests share."""
 
+from __future__ import annotations
+
 import numpy as np
 
 import anytime as at
+from anytime.forests.growing import ClassTree
 
 SMALL = {"n_trees": 6, "random_state": 0}
 FIXED = {"alpha": 0.0, "cost_weighted": True}
@@ -28,3 +31,14 @@ UNIT = at.FeatureCosts(np.ones(8), unit="CAD")
 
 def forest(budget=None, **settings):
     return at.BudgetForestClassifier(UNIT, budget=budget, **{**SMALL, **FIXED, **settings})
+
+
+def same(a: ClassTree, b: ClassTree) -> bool:
+    """Whether two trees are the same bits."""
+    fields = zip(a.arrays.asdict().values(), b.arrays.asdict().values(), strict=True)
+    return (
+        all(np.array_equal(x, y) for x, y in fields)
+        and np.array_equal(a.statistics, b.statistics)
+        and np.array_equal(a.risk, b.risk, equal_nan=True)
+        and a.depth == b.depth
+    )

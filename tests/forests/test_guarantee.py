@@ -154,7 +154,9 @@ def test_least_impurity_of_a_broken_threshold_is_that_of_all_counts(alpha):
 
 def test_least_impurity_of_a_million_rows_takes_no_time():
     began = time.process_time()
-    assert np.isclose(least_impurity(Pairs(2.7), [500_000, 400_000]), 0.3)  # 28 and 3 rows: 25.3 * 0.3 - 2.7**2
+    assert np.isclose(
+        least_impurity(Pairs(2.7), [500_000, 400_000]), 0.3
+    )  # 28 and 3 rows: 25.3 * 0.3 - 2.7**2
     assert time.process_time() - began < 5
 
 
