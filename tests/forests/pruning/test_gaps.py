@@ -169,3 +169,13 @@ def test_nothing_is_spent_where_nothing_lies_between():
     problem = random_problem(0)
     small, large = ends(problem)
     assert spend(problem, small, large, small.spent).spent == small.spent
+    for vertex in BudgetPruner(random_problem(3, n_trees=6, depth=5, n_rows=60, n_groups=8)).path():
+        assert spend(problem, small, small, vertex.spent) is small
+
+
+def test_an_excess_of_a_rounding_error_ends_too():
+    problem = random_problem(3, n_trees=6, depth=5, n_rows=60, n_groups=8, prices=(0.1, 0.3, 0.7))
+    small, large = ends(problem)
+    for budget in (np.nextafter(large.spent, 0), np.nextafter(small.spent, 1)):
+        assert spend(problem, small, large, budget).spent <= budget
+    assert spend(problem, small, large, large.spent).error == large.error

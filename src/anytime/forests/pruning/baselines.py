@@ -39,7 +39,7 @@ def cost_complexity(problem: PruningProblem, *, n_levels: int | None = None) -> 
     internal = problem.splits.copy()
     risk = problem.error / problem.n_error
     share = 1.0 if n_levels is None else float(internal.sum() + 1) ** (-1 / n_levels)
-    prunings = [_pruning(problem, internal, 0.0, "cost_complexity")]
+    prunings = [problem.valued(internal.copy(), 0.0, method="cost_complexity")]
     level, last = 0.0, int(internal.sum())
     while internal.any():
         links = _links(problem, internal, risk)
@@ -48,7 +48,7 @@ def cost_complexity(problem: PruningProblem, *, n_levels: int | None = None) -> 
         internal = problem.closed(internal)
         if internal.sum() <= last * share or not internal.any():
             last = int(internal.sum())
-            prunings.append(_pruning(problem, internal, level, "cost_complexity"))
+            prunings.append(problem.valued(internal.copy(), level, method="cost_complexity"))
     return prunings
 
 
@@ -89,11 +89,11 @@ def greedy_prune(
         raise ValueError(f"score is {score!r}; it must be 'lagrangian' or 'ratio'")
     if not lam >= 0:
         raise ValueError(f"lam is {lam}; it must not be negative")
-    prunings = [_pruning(problem, problem.splits, lam, "greedy_prune")]
+    prunings = [problem.valued(problem.splits, lam, method="greedy_prune")]
     while (now := prunings[-1]).internal.any():
         needed = problem.node_groups[np.repeat(now.internal, np.diff(problem.group_start))]
         without = [
-            _pruning(problem, _without(problem, now.internal, group), lam, "greedy_prune")
+            problem.valued(_without(problem, now.internal, group), lam, method="greedy_prune")
             for group in np.unique(needed)
         ]
         rank = [other.value if score == "lagrangian" else -_savings_rate(now, other) for other in without]
@@ -116,10 +116,3 @@ def _without(problem: PruningProblem, internal: NDArray[np.bool_], group: int) -
         False
     )
     return problem.closed(out)
-
-
-def _pruning(problem: PruningProblem, internal: NDArray[np.bool_], lam: float, method: str) -> Pruning:
-    """A pruning of which nothing is claimed: its bound is trivial."""
-    error, cost, computation = problem.evaluate(internal)
-    value = error + lam * (cost + computation)
-    return Pruning(internal.copy(), lam, error, cost, computation, value, -np.inf, method=method)

@@ -20,6 +20,7 @@ __all__ = ["fill_gap", "spend"]
 _STEPS = 60  # about so many prunings in a gap: with more groups than that, several are taken out at a time
 _REFILLS = 4  # times that what is left over is spent on what was taken out
 _SLOWEST = 0.02  # part of what is too much at first that is taken out at a time at least
+_ROUNDING = 1e-9  # part of the cost that is nothing
 _POWER = 1.5  # of n nodes with the same need each is charged price / n**1.5: more than even shares say, those who need alone pay
 _HALVINGS = 60  # of the range in which a rate is looked for
 
@@ -83,7 +84,7 @@ def spend(
     found = small
     for _ in range(_REFILLS):
         for fill in (_thinned, _topped_up):
-            internal = fill(problem, found.internal, large.internal, budget - found.spent, n_threads)
+            internal = fill(problem, found, large.internal, budget, n_threads)
             fuller = _between(problem, internal, small, large)
             if fuller.spent <= budget and fuller.error < found.error:
                 found = fuller
@@ -94,39 +95,31 @@ def spend(
 
 
 def _thinned(
-    problem: PruningProblem, paid: Internal, internal: Internal, room: float, n_threads: int
+    problem: PruningProblem, small: Pruning, internal: Internal, budget: float, n_threads: int
 ) -> Internal:
-    """``internal`` without so many nodes, none of them ``paid``, that it costs at most ``room`` more than ``paid``.
+    """``internal`` without so many nodes, none of them of ``small``, that it is within the budget.
 
     About as many nodes go at a time as save half of what is too much; then the charges of the others grow.
     """
-    graph, nodes = problem.graph, problem.graph.nodes
-    stays, kept = paid[nodes], internal[nodes]
-    before = graph.feature_cost(stays.astype(np.uint8), n_threads)
-    computation = problem.computation * problem.reach[nodes] / problem.n_cost
-    least = 0.0
+    nodes, least = problem.graph.nodes, 0.0
     while True:
-        cost = (
-            graph.feature_cost(kept.astype(np.uint8), n_threads) - before + computation[kept & ~stays].sum()
-        )
-        if cost <= room:
-            break
-        excess = cost - room
-        least = least or _SLOWEST * excess
-        charge = _charges(problem, kept, stays, _POWER, n_threads)
+        _, cost, computation = problem.evaluate(internal, n_threads=n_threads)
+        excess = cost + computation - budget
+        charge = _charges(problem, internal[nodes], small.internal[nodes], _POWER, n_threads)
+        if excess <= 0 or not charge.any():
+            return internal
+        least = least or max(_SLOWEST * excess, _ROUNDING * cost)
         go = min(max(excess / 2, least), charge.sum() / 4)
-        kept = _paying(problem, kept, stays, charge, charge.sum() - go, go / 10)
-    return _of_splits(problem, kept)
+        internal = _paying(problem, internal, small.internal, charge, charge.sum() - go, go / 10)
 
 
 def _topped_up(
-    problem: PruningProblem, paid: Internal, internal: Internal, room: float, n_threads: int
+    problem: PruningProblem, small: Pruning, internal: Internal, budget: float, n_threads: int
 ) -> Internal:
-    """``paid`` and so much more of ``internal`` as ``room`` pays for if every node pays in full."""
+    """``small`` and so much more of ``internal`` as the rest of the budget pays for if every node pays in full."""
     nodes = problem.graph.nodes
-    stays, kept = paid[nodes], internal[nodes]
-    charge = _charges(problem, kept, stays, 0.0, n_threads)
-    return _of_splits(problem, _paying(problem, kept, stays, charge, room, 0.0))
+    charge = _charges(problem, internal[nodes], small.internal[nodes], 0.0, n_threads)
+    return _paying(problem, internal, small.internal, charge, budget - small.spent, 0.0)
 
 
 def _charges(problem: PruningProblem, kept: Internal, stays: Internal, power: float, n_threads: int) -> Array:
@@ -137,29 +130,27 @@ def _charges(problem: PruningProblem, kept: Internal, stays: Internal, power: fl
     return charge + np.where(kept & ~stays, computation, 0.0)
 
 
-def _of_splits(problem: PruningProblem, kept: Internal) -> Internal:
-    internal = np.zeros(problem.n_nodes, dtype=bool)
-    internal[problem.graph.nodes] = kept
-    return internal
-
-
 def _paying(
-    problem: PruningProblem, kept: Internal, stays: Internal, charge: Array, most: float, near: float
+    problem: PruningProblem, internal: Internal, stays: Internal, charge: Array, most: float, near: float
 ) -> Internal:
-    """(N,) the splits that trees keep at the least rate of error to cost at which charges add up to at most ``most``.
+    """(M,) the nodes that trees keep at the least rate of error to cost at which charges add up to at most ``most``.
 
     Or at a rate so low that at most ``near`` is missing.
     """
-    gain = np.where(kept, problem.gain[problem.graph.nodes], -np.inf)
+    graph, charged = problem.graph, charge[charge > 0]
+    if not charged.size:
+        return internal
+    gain = np.where(internal, problem.gain, -np.inf)
     gain[stays] = 1.0  # whatever they gain, they stay
-    least, largest = charge[charge > 0].min(initial=np.inf), np.abs(gain[kept]).sum()
-    if not np.isfinite(least):
-        return kept
-    low, high = np.log(np.finfo(float).tiny), np.log(2 * largest) - np.log(least)
-    kept = stays
+    gain = gain[graph.nodes]
+    low, high = (
+        np.log(np.finfo(float).tiny),
+        np.log(2 * np.abs(problem.gain).sum() + 2) - np.log(charged.min()),
+    )
+    kept = stays[graph.nodes]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = problem.graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
+        found = graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
         total = charge[found].sum()
         if total > most:
             low = middle
@@ -167,15 +158,13 @@ def _paying(
         kept, high = found, middle
         if total >= most - near:
             break
-    return kept
+    return problem.of_splits(kept)
 
 
 def _between(problem: PruningProblem, internal: Internal, small: Pruning, large: Pruning) -> Pruning:
     """A pruning of which nothing is claimed, at the trade-off of the edge from ``small`` to ``large``."""
     lam = (small.error - large.error) / max(large.spent - small.spent, np.finfo(float).tiny)
-    error, cost, computation = problem.evaluate(internal)
-    value = error + lam * (cost + computation)
-    return Pruning(internal, lam, error, cost, computation, value, -np.inf, method="between")
+    return problem.valued(internal, lam, method="between")
 
 
 def first_uses(problem: PruningProblem) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

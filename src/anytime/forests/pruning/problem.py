@@ -13,7 +13,7 @@ number of nodes that test a row, over all trees.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -205,6 +205,27 @@ class PruningProblem:
             raise ValueError(f"node {bad[0]} stays internal but its parent {self.parent[bad[0]]} does not")
         return internal
 
+    def valued(
+        self,
+        internal: NDArray[np.bool_],
+        lam: float,
+        *,
+        bound: float | None = -np.inf,
+        method: str = "",
+        n_threads: int = 1,
+    ) -> Pruning:
+        """The pruning with what it costs and makes of errors; ``bound`` None: it is the best."""
+        error, cost, computation = self.evaluate(internal, n_threads=n_threads)
+        value = error + lam * (cost + computation)
+        bound = value if bound is None else bound
+        return Pruning(internal, lam, error, cost, computation, value, bound, method=method)
+
+    def of_splits(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """(M,) bool, of nodes, from (N,) bool, of the nodes with children."""
+        out = np.zeros(self.n_nodes, dtype=bool)
+        out[self.graph.nodes] = kept
+        return out
+
     def closed(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``internal`` without the nodes that have an ancestor outside of it."""
         out = internal.copy()
@@ -270,10 +291,8 @@ def nested(problem: PruningProblem, prunings: Sequence[Pruning], *, n_threads: i
     for pruning in reversed(prunings):
         if out and (pruning.internal & ~out[-1].internal).any():
             internal = pruning.internal & out[-1].internal
-            error, cost, computation = problem.evaluate(internal, n_threads=n_threads)
-            value = error + pruning.lam * (cost + computation)
-            pruning = replace(
-                pruning, internal=internal, error=error, cost=cost, computation=computation, value=value
+            pruning = problem.valued(
+                internal, pruning.lam, bound=pruning.bound, method=pruning.method, n_threads=n_threads
             )
         out.append(pruning)
     return out[::-1]

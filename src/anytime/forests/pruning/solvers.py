@@ -66,7 +66,8 @@ def min_cut(
     if at_least is not None:
         fate[problem.check(at_least)[nodes]] = _INTERNAL
     graph.cut(whole, rate, fate)
-    return _valued(problem, fate == _INTERNAL, lam, "min_cut", n_threads=n_threads)
+    internal = problem.of_splits(fate == _INTERNAL)
+    return problem.valued(internal, lam, bound=None, method="min_cut", n_threads=n_threads)
 
 
 def primal_dual(
@@ -121,7 +122,8 @@ def primal_dual(
         start=None if start is None else start.state,
         threads=n_threads,
     )
-    found = _valued(problem, kept != 0, lam, "primal_dual", bound, n_threads=n_threads)
+    internal = problem.of_splits(kept != 0)
+    found = problem.valued(internal, lam, bound=bound, method="primal_dual", n_threads=n_threads)
     return replace(found, iterations=iterations, state=state)
 
 
@@ -329,23 +331,6 @@ def _check_lam(lam: float) -> None:
 def _expense(problem: PruningProblem, lam: float) -> Array:
     """(M,) what testing at each node costs in computation."""
     return lam * problem.computation / problem.n_cost * problem.reach
-
-
-def _valued(
-    problem: PruningProblem,
-    kept: Internal,
-    lam: float,
-    method: str,
-    bound: float | None = None,
-    n_threads: int = 1,
-) -> Pruning:
-    internal = np.zeros(problem.n_nodes, dtype=bool)
-    internal[problem.graph.nodes] = kept
-    error, cost, computation = problem.evaluate(internal, n_threads=n_threads)
-    value = error + lam * (cost + computation)
-    return Pruning(
-        internal, lam, error, cost, computation, value, value if bound is None else bound, 0, method
-    )
 
 
 def _halving(values: Array) -> list[float]:
