@@ -128,12 +128,32 @@ def _categories_of(table: Any) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     for column, name in enumerate(table.columns):
         values = table.iloc[:, column] if hasattr(table, "iloc") else table[name]
-        dtype = values.dtype
-        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
-            continue
         if hasattr(values, "cat") and hasattr(values.cat, "categories"):
             found[column] = list(values.cat.categories)
-        else:
+        elif _is_time(values.dtype):
+            raise ValueError(
+                f"column {name!r} holds dates or times; make numbers of them first, such as days since a date"
+            )
+        elif not _is_numeric(values):
             present = values[values.notna()] if hasattr(values, "notna") else values
             found[column] = sorted(set(np.asarray(present).tolist()), key=lambda v: (str(type(v)), v))
     return found
+
+
+def _is_time(dtype: Any) -> bool:
+    return str(dtype).lower().startswith(("datetime", "timedelta", "date", "time", "duration", "period"))
+
+
+def _is_numeric(values: Any) -> bool:
+    """Whether a column of a table holds numbers, in whatever type: NumPy's, nullable ones, Arrow's, polars', or mere objects."""
+    dtype = values.dtype
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
+
+    if is_numeric_dtype(dtype) or is_bool_dtype(dtype):
+        return True
+    return getattr(dtype, "kind", "") == "O" and infer_dtype(values, skipna=True) in _NUMBERS
+
+
+_NUMBERS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean")
