@@ -87,9 +87,10 @@ class Calibration:
 class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     """Buys for each row, one at a time, the group that puts most rows like it on the right side of a given classifier.
 
-    Fast margin-based cost-sensitive classification of Nan et al. (seed 001, chapter 2), for two classes. The classifier is a sum
-    over columns; what is not bought counts 0 in it. Neighbours of a row are rows that look like it on what it has. The next group
-    is the one with which most neighbours have a positive margin, less ``trade_off`` times what it costs.
+    Fast margin-based cost-sensitive classification (Nan, *Learning to predict under a budget*, chapter 2), for two classes. The
+    classifier is a sum over columns; what is not bought counts 0 in it. Neighbours of a row are rows that look like it on what
+    it has. The next group is the one with which most neighbours have a positive margin, less ``trade_off`` times what it costs; a
+    row that cannot pay for it stops there, also where a cheaper group would still fit its budget.
 
     Parameters
     ----------
