@@ -417,9 +417,9 @@ def update_scores(
 class Margins:
     """Reference points by whose margins rows decide what to buy next.
 
-    ``start`` is label times offset, (n,); ``contributions`` label times what a group adds to the score, (n, G); ``coordinates``
-    where points stand, (d, n); ``candidate`` the groups to choose from, (G,). ``neighbourhood`` is 0 for the nearest points, 1 for
-    those within ``radius``, 2 for those exactly alike.
+    ``start`` is label times offset, (n,); ``contributions`` label times what a group adds to the score, (n, G);
+    ``coordinates`` where points stand, (d, n); ``candidate`` the groups to choose from, (G,). ``neighbourhood`` is 0 for the
+    nearest points, 1 for those within ``radius``, 2 for those exactly alike.
 
     The state of rows is held by the caller: ``order`` (m, G) groups in the order of purchase, ``owned`` (m,) how many, ``next``
     (m,) the group to buy (-2: not decided, -1: none), ``estimate`` and ``promise`` (m,) the share of neighbours on the right side
