@@ -260,7 +260,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.data is None:
         parser.error("name the folder of the data sets: --data DIR, or ANYTIME_DATA")
-    names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else SETS)
+    usual = [name for name in SETS if not SETS[name].on_request]
+    names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else usual)
     most = 2 if options.quick else options.repeats
     sets = {}
     for name in names:
