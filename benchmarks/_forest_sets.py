@@ -135,12 +135,12 @@ SETS: dict[str, ForestSet] = {
         lambda folder: _measured(_plain(at.datasets.load("miniboone-small", folder=folder))), (2000, 1000, 2000),
     ),
     "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=1),
-    "adult": ForestSet(_named("adult"), repeats=1),
+    "adult": ForestSet(_named("adult"), repeats=2),
     "connect-4": ForestSet(_named("connect-4"), (20_000, 8_000, 20_000), repeats=1),
-    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=1, note="real, sizes of the thesis"),
+    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=2, note="real, sizes of the thesis"),
     "miniboone": ForestSet(
         lambda folder: _measured(make_miniboone(at.datasets.load("miniboone-small", folder=folder))),
-        (45_523, 19_510, 65_031), repeats=1, note="look-alike of full size, sizes of the thesis",
+        (45_523, 19_510, 65_031), repeats=2, note="look-alike of full size, sizes of the thesis",
     ),
     "ranking": ForestSet(
         _ranking, columns_singly=False, repeats=1, on_request=True,
