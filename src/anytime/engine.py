@@ -245,7 +245,9 @@ class Run:
         """Stage ``s`` for ``rows``, all or nothing for each row; ``limit`` falls where money ends or a gate releases."""
         plan = self.plan
         if s in plan.passes:
-            rows = self._buy(plan.costs.groups_of(plan.passes[s].columns()), 0, rows, limit, cap)
+            asked = plan.costs.groups_of(plan.passes[s].columns())
+            if asked.size:  # a filter that reads nothing is free, also for who has spent more than is allowed now
+                rows = self._buy(asked, 0, rows, limit, cap)
             held = plan.passes[s].holds(self._matrix_of(rows), self.scores(rows), LINKS[plan.link])
             self.done[rows[~held]] = s + 1
             rows = rows[held]

@@ -329,8 +329,13 @@ class Features:
         return f"Features({', '.join(self.names)})"
 
 
-def as_vector(result: Any, columns: Sequence[Any]) -> NDArray[np.float64]:
-    """What an extractor returned as the numbers of its columns; ``ValueError`` says what does not fit."""
+def as_vector(
+    result: Any, columns: Sequence[Any], codes: Sequence[Mapping[Any, float]] = ()
+) -> NDArray[np.float64]:
+    """What an extractor returned as the numbers of its columns; ``ValueError`` says what does not fit.
+
+    ``codes`` has, for every column, the numbers that stand for its words; a word that is not there is missing.
+    """
     if not columns:
         return np.empty(0)
     if isinstance(result, Mapping):
@@ -339,6 +344,8 @@ def as_vector(result: Any, columns: Sequence[Any]) -> NDArray[np.float64]:
                 f"returned no value for column {missing[0]!r}; it gave {', '.join(map(repr, result))}"
             )
         result = [result[column] for column in columns]
+    if any(codes):
+        result = coded([result] if isinstance(result, str) else result, codes)
     try:
         vector = np.asarray(result, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):
@@ -346,6 +353,16 @@ def as_vector(result: Any, columns: Sequence[Any]) -> NDArray[np.float64]:
     if vector.size != len(columns):
         raise ValueError(f"returned {vector.size} numbers, but the group has {len(columns)} columns")
     return vector
+
+
+def coded(values: Any, codes: Sequence[Mapping[Any, float]]) -> Any:
+    """Values with numbers for the words of columns that have codes; what is no list of so many values stays what it is."""
+    if not hasattr(values, "__len__") or len(values) != len(codes):
+        return values
+    return [
+        known.get(value, np.nan) if known and isinstance(value, str) else value
+        for value, known in zip(values, codes, strict=True)
+    ]
 
 
 # ---------------------------------------------------------------------- one call

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anytime.engine import Stop
 from anytime.features import ExtractionError, Extractor, as_vector, timed_out
 from anytime.plan import Array
-from anytime.runtime.layout import Layout, as_row
+from anytime.runtime.layout import Layout
 
 __all__ = ["Arrival", "Example"]
 
@@ -68,7 +68,7 @@ class Example:
         self.results: dict[str, Any] = {}  # what extractors returned, where others are given it
         self._pending: dict[int, Pending] = {}
         if layout.features is None:
-            self.X = as_row(raw, n_features)
+            self.X = layout.row(raw)
             self.available = np.ones(n_groups, dtype=bool)
         else:
             self.X = np.full((1, n_features), np.nan) if X is None else X
@@ -145,7 +145,7 @@ class Example:
         if isinstance(outcome, ExtractionError):
             return self._fail(group, outcome.reason)
         try:
-            vector = as_vector(outcome, layout.labels[group])
+            vector = as_vector(outcome, layout.labels[group], layout.codes[group])
         except ValueError as error:
             return self._fail(group, str(error))
         if not layout.allows_missing and not np.isfinite(vector).all():

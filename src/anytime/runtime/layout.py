@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
-from anytime.features import Features
+from anytime.features import Features, coded
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.rules import Rule
@@ -54,6 +54,12 @@ class Layout:
         self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
         self.columns = _positions(model)
         self.labels = [self._labels(name) for name in self.names]
+        categories = getattr(model, "categories_", None) or {}
+        self.words = [  # for every column the numbers that stand for its words
+            {word: float(code) for code, word in enumerate(categories.get(j, ()))}
+            for j in range(plan.n_features)
+        ]
+        self.codes = [[self.words[j] for j in columns] for columns in self.columns]
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
@@ -89,6 +95,24 @@ class Layout:
             out[s] = out[s + 1]
             out[s, self.plan.stage_groups[s]] = s
         return out
+
+    def row(self, raw: Any) -> Array:
+        """One example that has everything, as a (1, d) matrix of its own: values in the order of the columns or by name."""
+        if hasattr(raw, "to_dict"):  # a row of a pandas table
+            raw = raw.to_dict()
+        if isinstance(raw, Mapping):
+            names = getattr(self.model, "feature_names_in_", None)
+            if names is None:
+                raise ValueError(
+                    "the example has names, but the model knows none: give its values in the order of the columns"
+                )
+            lacking = [
+                n for n, read in zip(names, self.plan.read_columns, strict=True) if read and n not in raw
+            ]
+            if lacking:
+                raise ValueError(f"the example lacks the column {lacking[0]!r}")
+            raw = [raw.get(name, np.nan) for name in names]
+        return as_row(coded(raw, self.words) if any(self.words) else raw, self.plan.n_features)
 
     @cached_property
     def block_groups(self) -> list[Groups]:
