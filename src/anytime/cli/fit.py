@@ -99,7 +99,8 @@ def fit(
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
-            "Others are scikit-learn's, LightGBM's or XGBoost's trees, put into a good order."
+            "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
+            metavar="NAME",
         ),
     ] = Learner.speedboost,
     task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
