@@ -246,7 +246,7 @@ class Run:
         plan = self.plan
         if s in plan.passes:
             asked = plan.costs.groups_of(plan.passes[s].columns())
-            if asked.size:  # a filter that reads nothing is free, also for who has spent more than is allowed now
+            if asked.size:  # what reads nothing is free, also for who has spent more than is allowed now
                 rows = self._buy(asked, 0, rows, limit, cap)
             held = plan.passes[s].holds(self._matrix_of(rows), self.scores(rows), LINKS[plan.link])
             self.done[rows[~held]] = s + 1
