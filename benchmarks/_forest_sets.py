@@ -6,9 +6,12 @@ Sizes are those of Nan's thesis where the set is one of its own (Covertype, Mini
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,3 +150,25 @@ SETS: dict[str, ForestSet] = {
         note="look-alike of Yahoo! LTR, real prices; judged by prefix precision@5",
     ),
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- what is asked for
+
+QUICK_SETS = ("thyroid", "miniboone-small", "spambase")
+
+
+def asked(about: str | None) -> tuple[argparse.Namespace, dict[str, range]]:
+    """The command line of an experiment, and the repeats of each set that it names."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="three sets, two repeats")
+    parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the data sets")
+    parser.add_argument("--sets", help="comma separated")
+    parser.add_argument("--repeats", type=int, default=99, help="of each set, at most")
+    parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
+    options = parser.parse_args()
+    if options.data is None:
+        parser.error("name the folder of the data sets: --data DIR, or ANYTIME_DATA")
+    usual = [name for name in SETS if not SETS[name].on_request]
+    names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else usual)
+    most = 2 if options.quick else options.repeats
+    return options, {name: range(min(SETS[name].repeats, most)) for name in names}

@@ -20,8 +20,6 @@ classes. Settings are chosen on validation rows, but that there is such a series
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,12 +43,11 @@ from _forest_curves import (
     summed,
     weighted_lasso,
 )
-from _forest_sets import SETS, Split
+from _forest_sets import SETS, Split, asked
 from _single_trees import SMALL_SETS, four_quarters, pairs_against_powers
 from anytime.trees.binning import BinnedData
 from common import write
 
-QUICK_SETS = ("thyroid", "miniboone-small", "spambase")
 SIZES = (1, 10, 20, 40)
 EQUAL = 0.005  # errors that differ by no more count as equal
 OURS, ANY = "BudgetRF", "BudgetRF, any impurity"
@@ -201,21 +198,9 @@ def verdict(sets: dict[str, Any]) -> dict[str, str]:
 
 def main() -> None:
     """Run what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three sets, two repeats")
-    parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the data sets")
-    parser.add_argument("--sets", help="comma separated")
-    parser.add_argument("--repeats", type=int, default=99, help="of each set, at most")
-    parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
-    options = parser.parse_args()
-    if options.data is None:
-        parser.error("name the folder of the data sets: --data DIR, or ANYTIME_DATA")
-    usual = [name for name in SETS if not SETS[name].on_request]
-    names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else usual)
-    most = 2 if options.quick else options.repeats
+    options, wanted = asked(__doc__)
     sets = {}
-    for name in names:
-        repeats = range(min(SETS[name].repeats, most))
+    for name, repeats in wanted.items():
         sets[name] = {
             "data": SETS[name].note,
             **one_set([one_repeat(name, seed, options.data, options.keep) for seed in repeats]),
