@@ -46,7 +46,7 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
     X, y, costs = problem(n_classes)
     gamma = 0.01
     learner = BoostedPairLearner(
-        Table(X), y, costs.bind(8), gamma=gamma, n_trees=15, max_depth=4, min_rows=10
+        Table(X), y, costs.bind(8), gamma=gamma, n_trees=15, max_depth=4, min_rows=10, n_folds=n_folds
     )
     done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2)
     cheap, gate = done.learned.trees

@@ -144,7 +144,7 @@ def test_some_groups_repeat_a_good_column_and_some_have_no_good_column(fields):
     assert (best < 0.3 * worth)[worth > 0.1].any()
 
 
-def test_prices_are_unrelated_to_value(fields):
+def test_prices_are_unrelated_to_value():
     ranks = []
     for state in range(12):
         data = make_agricultural(3000, random_state=state)
