@@ -321,6 +321,41 @@ def test_predict_one_follows_a_refit():
     assert model.predict_one(X[0]) == model.predict(X[:1])[0]
 
 
+def test_one_row_comes_in_any_form():
+    X, y, _ = at.datasets.load("wine")
+    table = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])]).assign(
+        word=np.where(X[:, 0] > 13, "a", "b")
+    )
+    model = at.GradientBoostingClassifier(n_stages=20, random_state=0).fit(table, y)
+    expected = model.predict(table)
+    assert len(set(expected[::20])) == 3
+    for i in range(0, len(y), 20):
+        row = table.iloc[i]
+        backwards = dict(reversed(row.to_dict().items())) | {"unknown": 3}
+        for form in (row, backwards, row.tolist(), table.iloc[[i]]):
+            assert model.predict_one(form) == expected[i]
+    numbers = at.GradientBoostingClassifier(n_stages=20, random_state=0).fit(X, y)
+    strided = np.asfortranarray(X)[7]
+    for form in (strided, strided.tolist(), X[7:8], X[7].astype(np.float32), X[7].astype(object)):
+        assert numbers.predict_one(form) == numbers.predict(X[7:8])[0]
+
+
+def test_what_is_no_single_row_is_refused(cells):
+    model, X, _ = cells
+    named = clone(model).fit(pd.DataFrame(X).add_prefix("c"), cells[2])
+    for form, complaint in (
+        (X[:3], "one row, not 3"),
+        (X[0, :2], "features"),
+        ("abc", "not 'abc'"),
+        (None, "not None"),
+        ({"c0": 1.0}, "knows none"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=complaint):
+            model.predict_one(form)
+    with pytest.raises(ValueError, match="missing"):
+        named.predict_one({"c0": 1.0})
+
+
 # ---------------------------------------------------------------------- the ecosystem
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +32,8 @@ __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budg
 
 Budget = float | ArrayLike | None
 METERS = ("model", "realised", "expected")  # by which a budget can be counted
+
+_FLOAT = np.dtype(np.float64)
 
 
 class AnytimeModel(BaseEstimator):  # type: ignore[misc]
@@ -200,14 +202,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ one row
 
-    def predict_one(
-        self, x: NDArray[np.float64], budget: float | None = None, deadline: float | None = None
-    ) -> Any:
-        """The prediction for one row, without validation: the microsecond path.
+    def predict_one(self, x: Any, budget: float | None = None, deadline: float | None = None) -> Any:
+        """The prediction for one row; for a contiguous float64 array the microsecond path, whose values nobody checks.
 
         Parameters
         ----------
-        x : (d,) float64, contiguous
+        x : (d,) array or sequence, mapping, or row of a table
+            A mapping and a row of a table give values by the names of columns.
         budget : float, default=None
         deadline : float, default=None
             Seconds from the call.
@@ -216,7 +217,38 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         row = self.__dict__.get("_one_row")
         if row is None or row.plan is not self.plan_ or row.meter != self.meter:
             row = self._one_row = _OneRow(self)
+        if (
+            type(x) is not np.ndarray
+            or x.dtype is not _FLOAT
+            or x.shape != row.shape
+            or not x.flags.c_contiguous
+        ):
+            x = self._one_of(x)
         return row(x, budget, due)
+
+    def _one_of(self, x: Any) -> NDArray[np.float64]:
+        """A single row in whatever form it comes, as the plan reads it."""
+        names = getattr(self, "feature_names_in_", None)
+        if hasattr(x, "to_dict") and np.ndim(x) == 1:  # a row of a pandas table
+            x = x.to_dict()
+        if isinstance(x, Mapping):
+            if names is None:
+                raise ValueError(
+                    "the row has names, but the model knows none: give values in the order of columns"
+                )
+            names = [name for name in names if name in x]
+            x = [x[name] for name in names]
+        if not hasattr(x, "columns"):
+            if np.ndim(x) == 0:
+                raise TypeError(f"predict_one takes the values of one row, not {x!r}")
+            x = [x] if np.ndim(x) == 1 else x
+            if names is not None and len(x) == 1 and len(x[0]) == len(names):
+                import pandas as pd
+
+                x = pd.DataFrame(x, columns=names)
+        if len(x) != 1:
+            raise ValueError(f"predict_one takes one row, not {len(x)}: use predict")
+        return np.ascontiguousarray(self._checked(x)[0])
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -454,6 +486,7 @@ class _OneRow:
         check_is_fitted(model, "plan_")
         plan = model.plan_
         self.model, self.plan, self.meter = model, plan, model.meter
+        self.shape = (plan.n_features,)
         unknown = model.meter == "expected" and plan.expected_costs is None  # the general path says why
         special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0) or unknown
         plain = not special and model._reads_rows_as_they_are
