@@ -56,7 +56,7 @@ class ForestSet:
     read: Callable[[str], Any]
     sizes: tuple[int, int, int] | None = None  # None: shares as above
     columns_singly: bool = True  # every column costs 1; False: the groups and prices of the set
-    repeats: int = 3
+    repeats: int = 10
     on_request: bool = False  # takes long: run only where it is named
     note: str = "real"
 
@@ -129,7 +129,7 @@ SETS: dict[str, ForestSet] = {
     "satimage": ForestSet(_named("satimage")),
     "pendigits": ForestSet(_named("pendigits")),
     "magic": ForestSet(_named("magic")),
-    "mfeat": ForestSet(_named("mfeat"), columns_singly=False, repeats=1, note="real, six groups of columns at 1 each"),
+    "mfeat": ForestSet(_named("mfeat"), columns_singly=False, repeats=3, note="real, six groups of columns at 1 each"),
     "higgs-sample": ForestSet(
         lambda folder: _plain(at.datasets.load("higgs-sample", folder=folder)), columns_singly=False,
         note="real, groups of columns; derived masses require all others",
@@ -137,16 +137,16 @@ SETS: dict[str, ForestSet] = {
     "miniboone-small": ForestSet(
         lambda folder: _measured(_plain(at.datasets.load("miniboone-small", folder=folder))), (2000, 1000, 2000),
     ),
-    "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=1),
-    "adult": ForestSet(_named("adult"), repeats=2),
-    "connect-4": ForestSet(_named("connect-4"), (20_000, 8_000, 20_000), repeats=1),
-    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=2, note="real, sizes of the thesis"),
+    "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=5),
+    "adult": ForestSet(_named("adult"), repeats=5),
+    "connect-4": ForestSet(_named("connect-4"), (20_000, 8_000, 20_000), repeats=3),
+    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=5, note="real, sizes of the thesis"),
     "miniboone": ForestSet(
         lambda folder: _measured(make_miniboone(at.datasets.load("miniboone-small", folder=folder))),
-        (45_523, 19_510, 65_031), repeats=2, note="look-alike of full size, sizes of the thesis",
+        (45_523, 19_510, 65_031), repeats=5, note="look-alike of full size, sizes of the thesis",
     ),
     "ranking": ForestSet(
-        _ranking, columns_singly=False, repeats=1, on_request=True,
+        _ranking, columns_singly=False, repeats=2, on_request=True,
         note="look-alike of Yahoo! LTR, real prices; judged by prefix precision@5",
     ),
 }  # fmt: skip
