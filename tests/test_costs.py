@@ -322,6 +322,13 @@ def test_columns_that_do_not_match_get_a_precise_error(n, names, words):
         blood().bind(n, names)
 
 
+def test_a_slip_in_a_price_list_is_told_with_the_column_that_was_meant():
+    with pytest.raises(
+        ValueError, match="names column 'heigth', which X does not have; did you mean 'height'"
+    ):
+        FeatureCosts({"age": 1, "heigth": 2}).bind(2, ["age", "height"])
+
+
 def test_repeated_column_names_are_refused_where_prices_go_by_name():
     with pytest.raises(ValueError, match="X has several columns called 'a'"):
         FeatureCosts.coerce(None, 3, ["a", "b", "a"])

@@ -18,6 +18,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +196,10 @@ class FeatureCosts:
                 )
             if column in position:
                 return position[column]
-            hint = "" if named else "; X has no column names: pass a DataFrame, or name columns by position"
+            hint = "; X has no column names: pass a DataFrame, or name columns by position"
+            if named:
+                near = get_close_matches(column, position, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"costs has {len(self.groups)} groups but group {group!r} names column {column!r}, "
                 f"which X does not have{hint}"
