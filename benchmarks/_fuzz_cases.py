@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 
 from anytime import files
+from anytime.adaptive import AdaptiveClassifier, CostlyBlock
 from anytime.blocks import LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
@@ -28,7 +29,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.importers.columns import Columns
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 
-__all__ = ["KINDS", "Cases", "Parts", "assembled", "packed", "sample_models", "small_trees"]
+__all__ = ["KINDS", "Cases", "Elsewhere", "Parts", "assembled", "packed", "sample_models", "small_trees"]
 
 COLUMNS = 4
 KINDS = ("bytes", "zip", "json", "arrays")
@@ -191,6 +192,17 @@ def sample_models() -> dict[str, Any]:
         base=np.zeros(1),
         link="identity",
     )
+    adaptive = fitted(
+        AdaptiveClassifier, _sent_on(bound), ["no", "yes"], costs=costs, costly=DummyClassifier(), budget=20.0
+    )
+    adaptive.gamma_, adaptive.costly_fraction_, adaptive.threshold_, adaptive.sent_, adaptive.doubt_ = (
+        0.1,
+        0.3,
+        0.2,
+        0.4,
+        0.7,
+    )
+    del adaptive.source_, adaptive.ordering_
     labelled = fitted(
         AnytimeClassifier, forest, np.array(["yes", "n\u00f6", "17"], dtype=object), names, costs=named
     )
@@ -206,6 +218,7 @@ def sample_models() -> dict[str, Any]:
     ).fit(rows, labels)
     stepped = MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels)
     return {
+        "adaptive": adaptive,
         "margins": margins.set_params(classifier=None),  # a file has no room for it
         "stepped": stepped.set_params(classifier=None),
         "bumps": fitted(AnytimeRegressor, bumps, costs=costs),
@@ -222,6 +235,39 @@ def sample_models() -> dict[str, Any]:
             estimator=DummyClassifier(),
         ),
     }
+
+
+class Elsewhere:
+    """A costly model, which no file holds: of two columns it takes the difference, a missing number for 0."""
+
+    def decision_function(self, X: Any) -> Any:
+        """(n,) Decision values."""
+        return np.nan_to_num(X[:, 0]) - np.nan_to_num(X[:, 1])
+
+
+def _sent_on(costs: Any) -> Plan:
+    """Trees, a gate, and a costly model."""
+    rng = np.random.default_rng(1)
+    costly = CostlyBlock(
+        "Elsewhere",
+        [3, 1],
+        lambda X: Elsewhere().decision_function(X[:, [3, 1]])[:, None],
+        2,
+        method="decision_function",
+        calibration=[[1.5], [-0.5]],
+        probe=rng.normal(size=(3, COLUMNS)),
+    )
+    return Plan(
+        blocks=[TreeBlock(small_trees(11, [2])), costly],
+        costs=costs,
+        base=np.array([0.1]),
+        link="logistic",
+        replaces=np.ones(2, dtype=bool),
+        passes={1: ScoreRule(LinearBlock([0], [[1.0]]), 0.2, doubt=0.7)},
+        evaluation_costs=np.array([0.1, 2.0]),
+        expected_costs=np.array([3.0, 11.0]),
+        quality=np.array([0.5, 0.8, 0.9]),
+    )
 
 
 def packed(model: Any) -> bytes:

@@ -401,11 +401,22 @@ def swap(name: str, array: Any) -> Any:
     return change
 
 
+def both(*changes: Any) -> Any:
+    return lambda parts: [change(parts) for change in changes]
+
+
+def costly_gate(parts: cases.Parts) -> None:
+    """A change that makes a gate of a model that is not in the file."""
+    block = {"kind": "costly", "name": "x", "n_classes": 2, "method": "predict_proba"}
+    put("plan.passes.2.block", block)(parts)
+    del parts.arrays["plan.passes.3.coefficients"]
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
         # the class
-        ("boosted", put("estimator", "os:system"), "expected one of AnytimeClassifier"),
+        ("boosted", put("estimator", "os:system"), "expected one of AdaptiveClassifier, AnytimeClassifier"),
         ("boosted", put("estimator", "anytime.trees.models:AnytimeClassifier"), "expected one of"),
         ("boosted", put("estimator", ["AnytimeClassifier"]), "expected a string"),
         ("boosted", put("estimator", "AnytimeRegressor"), "'logistic' is not a link of AnytimeRegressor"),
@@ -496,7 +507,7 @@ def swap(name: str, array: Any) -> Any:
         ("boosted", swap("plan.replaces", np.zeros(5, dtype=np.uint8)), r"expected type \|b1"),
         ("boosted", swap("plan.intercepts", np.zeros((5, 1))), "belongs to nothing"),
         ("boosted", put("plan.blocks", []), "belongs to nothing|expected shape"),
-        ("boosted", put("plan.blocks.0.kind", "function"), "expected one of kernel, linear, margins, trees"),
+        ("boosted", put("plan.blocks.0.kind", "function"), "expected one of costly, kernel, linear, margins, trees"),
         # trees
         ("boosted", put("plan.blocks.0.n_outputs", 2**31 - 1), "expected a whole number in"),
         ("boosted", put("plan.blocks.0.n_features", 2**30), "expected a whole number in"),
@@ -559,7 +570,7 @@ def swap(name: str, array: Any) -> Any:
         ("gated", put("plan.passes.0.kind", "lambda"), "expected one of entropy, margin, outside, score"),
         ("gated", put("plan.passes.0.threshold", "nan"), "expected a number in"),
         ("gated", put("plan.passes.0.below", 1), "expected true or false"),
-        ("gated", put("plan.passes.2.block.kind", "score"), "expected one of kernel, linear, margins, trees"),
+        ("gated", put("plan.passes.2.block.kind", "score"), "expected one of costly, kernel, linear, margins, trees"),
         ("gated", put("plan.stops.0.low", "inf"), "an interval from inf to inf holds nothing"),
         ("gated", swap("plan.passes.3.coefficients", np.ones((1, 2))), "a gate has one stage and one output"),
         ("gated", fill("plan.passes.3.columns", 0, 9), "not among the 4"),
@@ -571,6 +582,30 @@ def swap(name: str, array: Any) -> Any:
         ("margins", swap("plan.blocks.0.reference", np.ones((3, 4))), "3 reference points, but classes"),
         ("margins", swap("plan.blocks.0.slopes", np.full(4, np.nan)), "must be finite"),
         ("stepped", fill("plan.blocks.0.start", 1, 3), "start must rise|do not increase|need"),
+        # a costly model, and who may have one
+        ("adaptive", put("plan.blocks.1.name", 3), "expected a string"),
+        ("adaptive", put("plan.blocks.1.n_classes", 1), "expected a whole number in"),
+        ("adaptive", put("plan.blocks.1.n_classes", 10**9), "expected a whole number in"),
+        ("adaptive", put("plan.blocks.1.method", "fit"), "expected one of decision_function, predict, predict_proba"),
+        ("adaptive", put("plan.blocks.1.method", "predict_proba"), "all but the first are calibrated"),
+        ("adaptive", put("plan.blocks.1.function", "os:system"), "unknown field 'function'"),
+        ("adaptive", swap("plan.blocks.1.calibration", None), "all but the first are calibrated"),
+        ("adaptive", swap("plan.blocks.1.calibration", np.zeros((2, 2))), "has 1 columns of finite numbers"),
+        ("adaptive", fill("plan.blocks.1.calibration", 0, np.inf), "has 1 columns of finite numbers"),
+        ("adaptive", fill("plan.blocks.1.columns", 0, 4), "names a column that is not among the 4"),
+        ("adaptive", fill("plan.blocks.1.columns", 0, -1), "reads columns from 0 on"),
+        ("adaptive", swap("plan.blocks.1.probe", np.zeros((3, 5))), "rows of 5 columns, not 4"),
+        ("adaptive", swap("plan.blocks.1.probe", np.zeros((2, 4))), "do not fit"),
+        ("adaptive", swap("plan.blocks.1.probe", None), "go together"),
+        ("adaptive", swap("plan.blocks.1.said", None), "go together"),
+        ("adaptive", swap("plan.blocks.1.said", np.zeros((3, 2))), "do not fit"),
+        ("adaptive", fill("plan.blocks.1.said", 0, np.nan), "must be finite"),
+        ("adaptive", put("plan.passes.0.doubt", -1), "expected a number in"),
+        ("adaptive", both(put("unsaved", {}), put("parameters.costly", [0.5])), "never stored"),
+        ("adaptive", swap("plan.expected_costs", None), "the plan has no expected costs"),
+        ("adaptive", put("state.threshold_", "high"), "threshold_ must be a number"),
+        ("adaptive", put("estimator", "AnytimeClassifier"), "has no stage whose model is not in the file"),
+        ("gated", costly_gate, "a gate is in the file itself"),
     ],
 )  # fmt: skip
 def test_a_file_that_says_something_impossible_is_refused(name: str, change: Any, message: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anytime import (
+        adaptive,
         boosting,
         curves,
         datasets,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         trees,
     )
     from anytime._native import StopFlag
+    from anytime.adaptive import AdaptiveClassifier
     from anytime.boosting import (
         CascadeClassifier,
         GradientBoostingClassifier,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
+    "AdaptiveClassifier",
     "Answer",
     "AnytimeClassifier",
     "AnytimeCurve",
@@ -98,6 +101,7 @@ __all__ = [
     "Stage",
     "StopFlag",
     "Trace",
+    "adaptive",
     "boosting",
     "budget_scorer",
     "compare",
@@ -121,11 +125,12 @@ __all__ = [
 ]
 
 _ROOMS = [
-    *("boosting", "curves", "datasets", "forests", "greedy", "linear"),
+    *("adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
     *("losses", "neighbours", "runtime", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
+    "adaptive": ["AdaptiveClassifier"],
     "boosting": [
         "CascadeClassifier",
         "GradientBoostingClassifier",

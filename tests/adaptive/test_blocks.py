@@ -38,7 +38,7 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
     found = CostlyBlock.from_state(*known.state())
     assert found.name == "sigmoid"
     assert_array_equal(found.columns(0), [1, 2])
-    assert_array_equal(found.chances, chances_of(X[:5]))
+    assert_array_equal(found.said, chances_of(X[:5]))
     with pytest.raises(DetachedModelError, match="'sigmoid' is not attached"):
         found.outputs(0, X)
     assert_array_equal(found.attached(chances_of).outputs(0, X), known.outputs(0, X))
@@ -49,8 +49,10 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"chances": np.zeros((3, 2))}, "do not fit its probe rows"),
-        ({"chances": None}, "go together"),
+        ({"said": np.zeros((3, 2))}, "do not fit"),
+        ({"said": np.full((5, 2), np.nan)}, "must be finite"),
+        ({"said": None}, "go together"),
+        ({"calibration": np.zeros((3, 1))}, "all but the first are calibrated"),
         ({"columns": np.array([-1], dtype=np.int32)}, "columns from 0 on"),
     ],
 )
@@ -63,7 +65,7 @@ def test_a_state_that_does_not_fit_is_refused(change, message):
 
 def test_a_model_that_gives_something_else_is_told_so():
     with pytest.raises(
-        ValueError, match=r"gave an array of shape \(3,\), but needs finite chances of shape \(3, 2\)"
+        ValueError, match=r"gave an array of shape \(3,\), but needs chances of shape \(3, 2\)"
     ):
         CostlyBlock("flat", [0], lambda X: X[:, 0], 2).outputs(0, np.zeros((3, 1)))
 
@@ -78,12 +80,7 @@ def test_a_table_reaches_the_model_with_its_categories():
 
 
 @pytest.mark.parametrize("gate", ["learned", "margin"])
-def test_a_composite_with_a_forest_is_saved_whole(tmp_path, monkeypatch, gate):
-    from anytime.files import estimators
-
-    monkeypatch.setitem(
-        estimators.ESTIMATORS, "AdaptiveClassifier", "anytime.adaptive.models:AdaptiveClassifier"
-    )
+def test_a_composite_with_a_forest_is_saved_whole(tmp_path, gate):
     X, y, costs = problem()
     forest = RandomForestClassifier(20, max_depth=8, random_state=0).fit(X, y)
     model = AdaptiveClassifier(

@@ -1,7 +1,5 @@
 """``AdaptiveClassifier``: a plan of a cheap and a costly stage with a gate between (adaptive_approximation 10-12)."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -33,10 +31,7 @@ def test_invariants_of_anytime_prediction(n_classes, answer_first):
         KNeighborsClassifier(), costs=costs, gamma=0.01, answer_first=answer_first, **SMALL
     ).fit(X, y)
     assert model.n_stages_ == 2
-    failed = check_anytime_estimator(model, X, on_fail=None)
-    by_parameter = "a_pickled_model_answers_alike"  # the budget of the constructor is one for training
-    assert [name for name, error in failed if error is not None and name != by_parameter] == []
-    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X))
+    check_anytime_estimator(model, X)
 
 
 # ---------------------------------------------------------------------- who answers, and who pays

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime._native import row_products
 from anytime.blocks import Block, State
+from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["CostlyBlock", "DetachedModelError", "scores_of_chances"]
+__all__ = ["METHODS", "CostlyBlock", "DetachedModelError", "TableReader", "scores_of_chances"]
 
+METHODS = ("predict_proba", "decision_function", "predict")  # by which a model can be asked, the best first
 _LEAST_CHANCE = 1e-12
-_TOLERANCE = 1e-6  # of a chance on the probe rows: another BLAS, another number of threads
+_ROUNDING = 1e-6  # by which chances may leave the interval from 0 to 1
+_TOLERANCE = 1e-6  # on the probe rows, relative above 1: another BLAS, another number of threads
 
 
 class DetachedModelError(RuntimeError):
@@ -32,23 +36,28 @@ def scores_of_chances(chances: ArrayLike) -> Array:
 
 
 class CostlyBlock(Block):
-    """One stage: the class chances of a model given as a function, as scores.
+    """One stage: what a model given as a function says of rows, as scores.
 
     A file keeps the model's name, some probe rows and what the model said of them. A block that was read from a file has no
-    function until ``attach`` gives it one that says the same of those rows.
+    function until ``attached`` gives it one that says the same of those rows.
 
     Parameters
     ----------
     name : str
         Of the model, for messages and files.
     columns : (m,) int
-        Columns that it reads.
+        Columns that it reads, in the order in which it takes them.
     function : callable or None
-        From (n, d), all columns, to chances (n, C) in the order of the classes. Row by row.
+        From (n, d), all columns, to (n, v): chances of the classes in their order, or with a ``calibration`` numbers from which
+        that makes chances. Row by row.
     n_classes : int
+    method : {"predict_proba", "decision_function", "predict"}, default="predict_proba"
+        Of the model, by which ``function`` asks.
+    calibration : (v + 1, K), default=None
+        Scores are ``values @ calibration[:-1] + calibration[-1]``. None: values are chances.
     probe : (p, d), default=None
-        Rows whose chances are kept to recognise the model by.
-    chances : (p, C), default=None
+        Rows by which the model is recognised.
+    said : (p, v), default=None
         What it says of them. None: it is asked.
     """
 
@@ -62,53 +71,104 @@ class CostlyBlock(Block):
         function: Callable[[Array], ArrayLike] | None,
         n_classes: int,
         *,
+        method: str = "predict_proba",
+        calibration: ArrayLike | None = None,
         probe: ArrayLike | None = None,
-        chances: ArrayLike | None = None,
+        said: ArrayLike | None = None,
     ) -> None:
-        self.name, self.function, self.n_classes = name, function, int(n_classes)
-        self._columns = np.unique(np.asarray(columns, dtype=np.int32))
+        self.name, self.function, self.n_classes, self.method = name, function, int(n_classes), method
+        self.reads_in_order = np.asarray(columns, dtype=np.int32)
         self.width = 1 if self.n_classes == 2 else self.n_classes
-        self.probe = None if probe is None else np.array(probe, dtype=np.float64, ndmin=2)
-        self.chances = None if chances is None else np.array(chances, dtype=np.float64, ndmin=2)
-        if self.probe is not None and self.chances is None and function is not None:
-            self.chances = self._ask(function, self.probe)
+        self.calibration, self.probe, self.said = (
+            None if given is None else np.array(given, dtype=np.float64, ndmin=2)
+            for given in (calibration, probe, said)
+        )
+        self._check()
+        if self.probe is not None and self.said is None and function is not None:
+            self.said = self._ask(function, self.probe)
+
+    def _check(self) -> None:
+        if self.n_classes < 2 or self.reads_in_order.min(initial=0) < 0:
+            raise ValueError("a costly model has at least 2 classes and reads columns from 0 on")
+        if self.method not in METHODS or (self.method != "predict_proba") != (self.calibration is not None):
+            raise ValueError(
+                f"a costly model is asked by one of {', '.join(METHODS)}; all but the first are calibrated"
+            )
+        if self.calibration is not None and (
+            self.calibration.shape[1] != self.width or not np.isfinite(self.calibration).all()
+        ):
+            raise ValueError(f"the calibration of a costly model has {self.width} columns of finite numbers")
+        if self.said is None:
+            return
+        if self.probe is None or self.said.shape != (len(self.probe), self._n_values):
+            raise ValueError("probe rows and what the costly model said of them do not fit")
+        if not np.isfinite(self.said).all():
+            raise ValueError("what a costly model said of probe rows must be finite")
+
+    @property
+    def _n_values(self) -> int:
+        return self.n_classes if self.calibration is None else len(self.calibration) - 1
 
     def columns(self, stage: int) -> NDArray[np.int32]:
         """Columns that the model reads."""
-        return self._columns
+        return np.unique(self.reads_in_order)
 
     def outputs(self, stage: int, X: Array) -> Array:
         """(n, K) its scores; ``DetachedModelError`` where it is not there."""
         if self.function is None:
             raise DetachedModelError(
-                f"the costly model {self.name!r} is not attached: give it with attach(model), or stay within a budget "
-                "that does not reach it"
+                f"the costly model {self.name!r} is not attached: a file keeps its name only. Give it, with attach(model) or "
+                "load(path, costly=model), or a budget that does not reach it"
             )
-        return scores_of_chances(self._ask(self.function, X))
+        return self.scores(self._ask(self.function, X))
+
+    def scores(self, values: Array) -> Array:
+        """(n, K) scores from what the model says."""
+        if self.calibration is None:
+            return scores_of_chances(values)
+        scores = row_products(values, self.calibration[:-1]) + self.calibration[-1]
+        return scores_of_chances(LINKS["logistic" if self.width == 1 else "softmax"].transform(scores))
 
     def _ask(self, function: Callable[[Array], ArrayLike], X: Array) -> Array:
         if not len(X):
-            return np.empty((0, self.n_classes))
-        chances = np.asarray(function(X), dtype=np.float64)
-        if chances.shape != (len(X), self.n_classes) or not np.isfinite(chances).all():
+            return np.empty((0, self._n_values))
+        values = np.ascontiguousarray(function(X), dtype=np.float64)
+        what = "chances" if self.calibration is None else "numbers"
+        if values.shape != (len(X), self._n_values):
             raise ValueError(
-                f"the costly model {self.name!r} gave an array of shape {chances.shape}, but needs finite chances of shape "
-                f"({len(X)}, {self.n_classes})"
+                f"the costly model {self.name!r} gave an array of shape {values.shape}, but needs {what} of shape "
+                f"({len(X)}, {self._n_values})"
             )
-        return chances
+        wrong = ~np.isfinite(values).all(axis=1)
+        if self.calibration is None:
+            wrong |= ((values < -_ROUNDING) | (values > 1 + _ROUNDING)).any(axis=1)
+        if wrong.any():
+            raise ValueError(
+                f"the costly model {self.name!r} gave {what} that are none for {wrong.sum()} of {len(X)} rows, such as "
+                f"{values[wrong][0].tolist()}"
+            )
+        return values
 
     def attached(self, function: Callable[[Array], ArrayLike]) -> CostlyBlock:
         """The block with a model, which has to say of the probe rows what the model said that is remembered."""
-        if self.probe is not None and self.chances is not None:
+        if self.probe is not None and self.said is not None:
             found = self._ask(function, self.probe)
-            off = np.abs(found - self.chances).max(axis=1)
-            if (off > _TOLERANCE).any():
+            off = np.abs(found - self.said) / np.maximum(1.0, np.abs(self.said))
+            wrong = int((off > _TOLERANCE).any(axis=1).sum())
+            if wrong:
                 raise ValueError(
-                    f"this is not the costly model {self.name!r} that the gate was trained for: on {(off > _TOLERANCE).sum()} "
-                    f"of {len(off)} probe rows its chances differ by up to {off.max():.3g}; fit the gate again"
+                    f"this is not the costly model {self.name!r} that the gate was trained for: on {wrong} of {len(off)} probe "
+                    f"rows what it says differs by up to {off.max():.3g}; give that model, or fit the gate again"
                 )
         return CostlyBlock(
-            self.name, self._columns, function, self.n_classes, probe=self.probe, chances=self.chances
+            self.name,
+            self.reads_in_order,
+            function,
+            self.n_classes,
+            method=self.method,
+            calibration=self.calibration,
+            probe=self.probe,
+            said=self.said,
         )
 
     def head(self, n_stages: int) -> CostlyBlock:
@@ -116,31 +176,29 @@ class CostlyBlock(Block):
         return self
 
     def state(self) -> State:
-        """Name, columns and probe rows: all that a file keeps."""
-        arrays: dict[str, NDArray[Any]] = {"columns": self._columns}
-        if self.probe is not None and self.chances is not None:
-            arrays |= {"probe": self.probe, "chances": self.chances}
-        return {"name": self.name, "n_classes": self.n_classes}, arrays
+        """Name, columns, calibration and probe rows: all that a file keeps."""
+        arrays: dict[str, NDArray[Any]] = {"columns": self.reads_in_order}
+        if self.calibration is not None:
+            arrays["calibration"] = self.calibration
+        if self.probe is not None and self.said is not None:
+            arrays |= {"probe": self.probe, "said": self.said}
+        return {"name": self.name, "n_classes": self.n_classes, "method": self.method}, arrays
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CostlyBlock:
         """Read what ``state`` gave: a block without its model."""
-        probe, chances = arrays.get("probe"), arrays.get("chances")
-        block = cls(
-            str(description["name"]),
+        if ("probe" in arrays) != ("said" in arrays):
+            raise ValueError("probe rows and what the costly model said of them go together")
+        return cls(
+            description["name"],
             arrays["columns"],
             None,
-            int(description["n_classes"]),
-            probe=probe,
-            chances=chances,
+            description["n_classes"],
+            method=description["method"],
+            calibration=arrays.get("calibration"),
+            probe=arrays.get("probe"),
+            said=arrays.get("said"),
         )
-        if (probe is None) != (chances is None):
-            raise ValueError("probe rows and what the model said of them go together")
-        if probe is not None and chances is not None and chances.shape != (len(probe), block.n_classes):
-            raise ValueError("the chances of a costly model do not fit its probe rows")
-        if block.n_classes < 2 or (block._columns.size and block._columns[0] < 0):
-            raise ValueError("a costly model has at least 2 classes and reads columns from 0 on")
-        return block
 
 
 class TableReader:
@@ -165,6 +223,7 @@ class TableReader:
         self.ask, self.names, self.categories = ask, names, dict(categories)
 
     def __call__(self, X: Array) -> Array:
+        """What the estimator says of rows given as a plan reads them."""
         return np.asarray(self.ask(self.table(X)), dtype=np.float64)
 
     def table(self, X: Array) -> Any:

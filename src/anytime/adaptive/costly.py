@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from anytime.adaptive.blocks import CostlyBlock, TableReader, scores_of_chances
+from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_chances
 from anytime.adaptive.stages import Chain, Exit
 from anytime.blocks import Block
 from anytime.plan import Array
@@ -33,6 +33,7 @@ __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
+_GIVEN = "given chances"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,14 @@ class Question:
     def read_columns(self) -> NDArray[np.int32]:
         """Of the plan."""
         return np.arange(self.numbers.shape[1], dtype=np.int32) if self.read is None else self.read
+
+    @property
+    def words(self) -> dict[int, list[Any]]:
+        """Categories of the columns of a table that hold them; codes, which are called categories by the user, stay numbers."""
+        if not hasattr(self.X, "iloc"):
+            return {}
+        held = [isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in self.X.dtypes]
+        return {j: words for j, words in self.columns.categories.items() if not held[j]}
 
     @property
     def class_numbers(self) -> NDArray[np.intp]:
@@ -138,7 +147,7 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
     chances = None if given is None else _checked_chances(given, question)
     if not hasattr(costly, "predict") and not callable(costly):
         scores = scores_of_chances(_checked_chances(costly, question))
-        block = CostlyBlock("given chances", question.read_columns, None, question.classes.size)
+        block = CostlyBlock(_GIVEN, question.read_columns, None, question.classes.size)
         return Costly(block, scores, None)
     if not hasattr(costly, "fit"):
         ask = costly.predict_proba if hasattr(costly, "predict_proba") else costly
@@ -148,7 +157,7 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
         return Costly(_opaque(_name(costly), function, question), scores_of_chances(chances), costly)
     fitted = _is_fitted(costly)
     model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
-    _check_classes(model, question)
+    _check_known(model, question.classes)
     values = _honest_values(model, fitted, question, source) if chances is None else chances
     return _as_stage(model, values, "predict_proba" if chances is not None else _method(model), question)
 
@@ -161,14 +170,14 @@ def _as_stage(model: Any, values: Array, method: str, question: Question) -> Cos
     trees = _as_trees(model, question)
     if trees is not None:
         return _embedded(trees, values, model, question)
-    if method == "predict_proba" and hasattr(model, method):
-        block = _opaque(_name(model), _reader(_Aligned(model, question.classes), question), question)
-        return Costly(block, scores_of_chances(values), model)
-    if method == "predict_proba":  # chances were given for a model that has none
+    calibration = None
+    if not hasattr(model, method):  # chances were given for a model that has none
         method, values = _method(model), _values(model, _method(model), question.rows, question.classes)
-    calibrated = _Calibrated.fit(model, method, values, question)
-    block = _opaque(_name(model), _reader(calibrated, question), question)
-    return Costly(block, scores_of_chances(calibrated.chances(values)), model)
+    if method != "predict_proba":
+        calibration = _calibration(values, question)
+    function = _reader(_Asked(model, method, question.classes), question)
+    block = _opaque(_name(model), function, question, method, calibration)
+    return Costly(block, block.scores(values), model)
 
 
 def _as_chain(model: Any, question: Question) -> Chain | None:
@@ -182,13 +191,21 @@ def _as_chain(model: Any, question: Question) -> Chain | None:
 
 def attached(block: CostlyBlock, model: Any, owner: Any) -> CostlyBlock:
     """A block with a model given by hand, which reads the columns as ``owner``, the composite, knows them."""
-    if hasattr(model, "predict") and not hasattr(model, "predict_proba"):
-        raise TypeError(f"{_name(model)} gives no chances; give a model with predict_proba, or a function")
-    ask = _Aligned(model, owner.classes_) if hasattr(model, "predict_proba") else model
+    ask: Callable[[Any], ArrayLike]
+    if hasattr(model, block.method):
+        _check_known(model, owner.classes_)
+        ask = _Asked(model, block.method, owner.classes_)
+    elif callable(model) and block.method == METHODS[0]:
+        ask = model
+    else:
+        raise TypeError(
+            f"{_name(model)} has no {block.method}, by which {block.name!r} was asked in training; give a fitted model that "
+            "has it" + (", or a function from rows to chances" if block.method == METHODS[0] else "")
+        )
     names = getattr(owner, "feature_names_in_", None)
-    reader = TableReader(ask, None if names is None else [str(n) for n in names], owner.categories_)
-    whole = owner.costly_columns is None
-    return block.attached(reader if whole else _SomeColumns(reader, block.columns(0)))
+    words = {j: words for j, words in owner.categories_.items() if words != list(range(len(words)))}
+    reader = TableReader(ask, None if names is None else [str(n) for n in names], words)
+    return block.attached(_of_columns(reader, block.reads_in_order, owner.n_features_in_))
 
 
 # ---------------------------------------------------------------------- asking an estimator
@@ -209,14 +226,21 @@ def _is_fitted(model: Any) -> bool:
 
 
 def _method(model: Any) -> str:
-    return next((m for m in ("predict_proba", "decision_function") if hasattr(model, m)), "predict")
+    return next((method for method in METHODS if hasattr(model, method)), METHODS[-1])
 
 
 def _reader(ask: Callable[[Any], ArrayLike], question: Question) -> Callable[[Array], ArrayLike]:
     """A function of the plan's numbers that gives the model what it was trained on."""
     table = hasattr(question.X, "iloc")
-    reader = TableReader(ask, question.names if table else None, question.columns.categories if table else {})
-    return reader if question.read is None else _SomeColumns(reader, question.read)
+    reader = TableReader(ask, question.names if table else None, question.words)
+    return _of_columns(reader, question.read_columns, question.numbers.shape[1])
+
+
+def _of_columns(
+    reader: TableReader, read: NDArray[np.int32], n_features: int
+) -> Callable[[Array], ArrayLike]:
+    whole = np.array_equal(read, np.arange(n_features))
+    return reader if whole else _SomeColumns(reader, read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,21 +256,36 @@ class _SomeColumns:
         return np.asarray(self.reader.ask(chosen), dtype=np.float64)
 
 
-def _opaque(name: str, function: Callable[[Array], ArrayLike], question: Question) -> CostlyBlock:
+def _opaque(
+    name: str,
+    function: Callable[[Array], ArrayLike],
+    question: Question,
+    method: str = METHODS[0],
+    calibration: Array | None = None,
+) -> CostlyBlock:
     n = len(question.numbers)
     probe = question.numbers[np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(np.intp))]
-    return CostlyBlock(name, question.read_columns, function, question.classes.size, probe=probe)
+    return CostlyBlock(
+        name,
+        question.read_columns,
+        function,
+        question.classes.size,
+        method=method,
+        calibration=calibration,
+        probe=probe,
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class _Aligned:
-    """An estimator's chances, a column for each of ``classes``; 0 for those it does not know."""
+class _Asked:
+    """What an estimator says of rows."""
 
     model: Any
+    method: str
     classes: NDArray[Any]
 
     def __call__(self, X: Any) -> Array:
-        return _by_class(self.model.predict_proba(X), self.model, self.classes)
+        return _values(self.model, self.method, X, self.classes)
 
 
 def _by_class(values: ArrayLike, model: Any, classes: NDArray[Any]) -> Array:
@@ -259,11 +298,13 @@ def _by_class(values: ArrayLike, model: Any, classes: NDArray[Any]) -> Array:
     return out
 
 
-def _check_classes(model: Any, question: Question) -> None:
+def _check_known(model: Any, classes: NDArray[Any]) -> None:
+    """Refuse a model of other classes; of some of them it may know nothing."""
     known = getattr(model, "classes_", None)
-    if known is not None and not np.isin(known, question.classes).all():
+    if known is not None and not set(np.asarray(known).tolist()) <= set(classes.tolist()):
         raise ValueError(
-            f"the costly model knows the classes {list(known)[:8]}, but y has {list(question.classes)[:8]}"
+            f"the costly model knows the classes {np.asarray(known).tolist()[:8]}, but here there are {classes.tolist()[:8]}: "
+            "its labels have to be among these"
         )
 
 
@@ -274,10 +315,16 @@ def _checked_chances(chances: ArrayLike, question: Question) -> Array:
         given = np.column_stack([1.0 - given, given])
     if given.shape != (n, c):
         raise ValueError(
-            f"the costly model's chances have shape {given.shape}, but X and y ask for ({n}, {c})"
+            f"the costly model's chances have shape {given.shape}, but X and y ask for ({n}, {c}): a row for each row of X, a "
+            "column for each class in sorted order"
         )
-    if not ((given >= 0) & (given <= 1 + 1e-9)).all():
-        raise ValueError("the costly model's chances must lie between 0 and 1")
+    wrong = ~((given >= 0) & (given <= 1 + 1e-9)).all(axis=1)
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"the costly model's chances must lie between 0 and 1; in {wrong.sum()} of {n} rows they do not, first in row "
+            f"{first}: {given[first].tolist()}"
+        )
     return given
 
 
@@ -359,26 +406,11 @@ def _as_rows(X: Any) -> Any:
     return X if hasattr(X, "iloc") else np.asarray(X)
 
 
-@dataclass(frozen=True, eq=False)
-class _Calibrated:
-    """Chances of a model that gives none: a logistic regression on its decision values (Platt) or its votes."""
-
-    model: Any
-    method: str
-    classes: NDArray[Any]
-    regression: LogisticRegression
-
-    @classmethod
-    def fit(cls, model: Any, method: str, values: Array, question: Question) -> _Calibrated:
-        regression = LogisticRegression(C=1.0, max_iter=1000)
-        regression.fit(values, question.class_numbers, sample_weight=question.weight)
-        return cls(model, method, question.classes, regression)
-
-    def chances(self, values: Array) -> Array:
-        return np.asarray(self.regression.predict_proba(values))
-
-    def __call__(self, X: Any) -> Array:
-        return self.chances(_values(self.model, self.method, X, self.classes))
+def _calibration(values: Array, question: Question) -> Array:
+    """(v + 1, K) Scores of classes from a model that gives none: logistic regression on decision values (Platt) or votes."""
+    regression = LogisticRegression(C=1.0, max_iter=1000)
+    regression.fit(values, question.class_numbers, sample_weight=question.weight)
+    return np.vstack([regression.coef_.T, regression.intercept_])
 
 
 # ---------------------------------------------------------------------- trees go into the plan themselves
@@ -386,10 +418,10 @@ class _Calibrated:
 
 def _as_trees(model: Any, question: Question) -> Imported | None:
     """The model's trees where it has some that read the plan's numbers as they are."""
-    if question.columns.categories:
-        return None
     imported = _own_trees(model, question)
     if imported is None:
+        if question.columns.categories:
+            return None
         try:
             imported = import_trees(model)
         except (TypeError, ValueError):
@@ -409,6 +441,9 @@ def _own_trees(model: Any, question: Question) -> Imported | None:
         return None
     if plan.limit < np.inf or getattr(model, "budget", None) is not None:
         return None
+    known = {int(question.read_columns[j]): words for j, words in model.categories_.items()}
+    if known != {j: words for j, words in question.columns.categories.items() if j in question.read_columns}:
+        return None  # its codes are not those of the plan
     fields: dict[str, Any] = dict(plan.blocks[0].forest.arrays())
     del fields["shift"]
     return Imported(

@@ -308,16 +308,16 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
         Parameters
         ----------
-        costly : estimator with ``predict_proba``, or callable from rows to chances
+        costly : fitted estimator, or callable from rows to chances
             It has to say of the probe rows that the model remembers what the costly model said in training.
         """
         check_is_fitted(self, "plan_")
-        blocks = list(self.plan_.blocks)
-        if not any(isinstance(block, CostlyBlock) for block in blocks):
+        if not any(isinstance(block, CostlyBlock) for block in self.plan_.blocks):
             raise ValueError("this model has no costly model outside its plan: there is nothing to attach")
-        for b, block in enumerate(self.plan_.blocks):
-            if isinstance(block, CostlyBlock):
-                blocks[b] = attached(block, costly, self)
+        blocks = [
+            attached(block, costly, self) if isinstance(block, CostlyBlock) else block
+            for block in self.plan_.blocks
+        ]
         self.plan_ = replace(self.plan_, blocks=blocks)
         self.costly_ = costly
         return self
@@ -327,14 +327,16 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         return Chain.of(self.plan_)
 
     @property
+    def detached_(self) -> str | None:
+        """The name of the costly model where it has to be given with ``attach``; None where all is there."""
+        lost = [b.name for b in self._plan.blocks if isinstance(b, CostlyBlock) and b.function is None]
+        return lost[0] if lost else None
+
+    @property
     def expected_cost_(self) -> float:
         """What the average held-out row pays."""
         costs = self._plan.expected_costs
         return float(costs[-1]) if costs is not None and costs.size else 0.0
-
-    def _default_budget(self) -> float | None:
-        """The constructor's budget is what the model was trained for: all of it is within that budget."""
-        return None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -74,8 +74,10 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    An ``estimator`` parameter, somebody else's model, is kept as text only and is None after loading; so is any other
-    parameter that is not made of plain values. ``costs`` come back as ``FeatureCosts``, whatever form they were given in.
+    An ``estimator`` or ``costly`` parameter, somebody else's model, is kept as text only and is None after loading; so is any
+    other parameter that is not made of plain values. Of the costly model of an ``AdaptiveClassifier`` a file holds the trees,
+    where it is made of trees; of any other kind its name and what it says of some training rows, which go into the file to
+    recognise it by. ``costs`` come back as ``FeatureCosts``, whatever form they were given in.
     Numbers of NumPy among the parameters come back as Python's.
     """
     target = Path(os.path.realpath(path))
@@ -97,12 +99,16 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     _sync_folder(target.parent)
 
 
-def load(source: Source, *, max_bytes: int = MAX_BYTES) -> AnytimeModel:
+def load(source: Source, *, costly: Any = None, max_bytes: int = MAX_BYTES) -> AnytimeModel:
     """Read a model from an ``.anytime`` file. Safe for files from strangers: nothing in a file is ever executed.
 
     Parameters
     ----------
     source : str, path or binary file
+    costly : fitted estimator or callable, default=None
+        The costly model of an ``AdaptiveClassifier`` whose file holds its name only. It has to say of some rows what it said in
+        training. Without it the cheap model and the gate answer, and a row that is sent on raises ``DetachedModelError``;
+        ``attach`` gives it later.
     max_bytes : int, default=2 GiB
         The most that the file's contents may take unpacked. Whatever is allowed here, they may not take more than
         64 times the size of the file (16 MiB for a small one).
@@ -118,10 +124,20 @@ def load(source: Source, *, max_bytes: int = MAX_BYTES) -> AnytimeModel:
         For everything that is wrong inside the file.
     OSError
         If the file cannot be read, such as ``FileNotFoundError``.
+    ValueError
+        If ``costly`` is not the model that the file names.
     """
     with _named(source) as (file, name), _blamed_on(name):
         contents = _read(file, max_bytes)
-        return read_model(contents.manifest, contents.arrays, contents.archive.size)
+        model = read_model(contents.manifest, contents.arrays, contents.archive.size)
+    if costly is None:
+        return model
+    if not hasattr(model, "attach"):
+        raise TypeError(
+            f"{name} holds a {type(model).__name__}, which has no costly model; load it without costly"
+        )
+    attached: AnytimeModel = model.attach(costly)
+    return attached
 
 
 def describe(source: Source, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:

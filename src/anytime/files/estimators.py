@@ -26,6 +26,7 @@ __all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
 
 # The only classes a file can name, and where this library keeps them.
 ESTIMATORS = {
+    "AdaptiveClassifier": "anytime.adaptive.models:AdaptiveClassifier",
     "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
     "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
     "BudgetForestClassifier": "anytime.forests.budget:BudgetForestClassifier",
@@ -45,6 +46,10 @@ ESTIMATORS = {
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",
 }
 
+_OUTSIDE = (
+    "costly",
+    "estimator",
+)  # parameters that are somebody else's model, or what it said of training rows
 _LONGEST_REPR = 2000
 _MOST_FEATURES = 2**31 - 2
 _MOST_THREADS = 1024
@@ -99,6 +104,9 @@ def _write_parameters(model: AnytimeModel, encoder: Encoder) -> tuple[dict[str, 
         if name == "costs":
             parameters[name] = _write_costs_parameter(model, value, encoder)
             continue
+        if name in _OUTSIDE and value is not None:
+            unsaved[name] = repr(value)[:_LONGEST_REPR]
+            continue
         try:
             Encoder({}).encode(value)  # in vain: what fails half-way must not leave arrays behind
         except TypeError:
@@ -142,6 +150,8 @@ def read_model(
     face = _estimator(fields.text("estimator", ESTIMATORS))
     n_features, names = _read_features(fields.inner("features"))
     plan = read_plan(fields.inner("plan"), shelf, n_features, names, file_bytes)
+    if any(block.kind == "costly" for block in plan.blocks) and not hasattr(face, "attach"):
+        bad("manifest.plan", f"a {face.__name__} has no stage whose model is not in the file")
     model = face(**_read_parameters(fields, decoder, face, plan))
     if model.meter == "expected" and plan.expected_costs is None:
         bad("manifest.parameters.meter", "budgets are means over rows, but the plan has no expected costs")
@@ -193,8 +203,9 @@ def _read_parameters(
 
 def _check_parameters(parameters: Mapping[str, Any], where: str) -> None:
     """The parameters that a prediction reads. What ``fit`` reads, ``fit`` checks."""
-    if parameters.get("estimator") is not None:
-        bad(f"{where}.estimator", "an estimator is never stored in a file")
+    for name in _OUTSIDE:
+        if parameters.get(name) is not None:
+            bad(f"{where}.{name}", "somebody else's model is never stored in a file")
     budget, meter, n_jobs = (parameters.get(name) for name in ("budget", "meter", "n_jobs"))
     if budget is not None and (type(budget) not in (int, float) or not budget >= 0):
         bad(f"{where}.budget", f"expected a number that is not negative, found {shown(budget)}")

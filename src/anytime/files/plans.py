@@ -69,6 +69,12 @@ _ARRAYS = {  # of each kind of block
         "thresholds": ("<f8", 1),
         "values": ("<f8", 1),
     },
+    "costly": {
+        "columns": ("<i4", 1),
+        "calibration": ("<f8", 2),
+        "probe": ("<f8", 2),
+        "said": ("<f8", 2),
+    },
     "trees": {
         "tree_start": ("<i8", 1),
         "stage_start": ("<i8", 1),
@@ -90,6 +96,7 @@ _OPTIONAL = {
     "linear": ("ends", "intercepts", "centres"),
     "kernel": (),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
+    "costly": ("calibration", "probe", "said"),
     "trees": (),
 }
 
@@ -131,7 +138,7 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock):
+    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock) and block.kind != "costly":
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
@@ -208,7 +215,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     out = []
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", _ARRAYS)
-        if kind == "kernel":
+        if kind in ("kernel", "costly"):
             out.append((kind, 1))
         elif kind == "linear":
             ends = arrays.get(f"plan.blocks.{b}.ends")
@@ -287,6 +294,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
                 f"too small for {costs.n_groups} groups of {n_features} columns",
             )
         block = MarginBlock.from_state(description, own, costs)
+    elif kind == "costly":
+        block = _read_costly(fields, own, prefix, n_features, most_width)
     else:
         description = {
             "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
@@ -298,6 +307,20 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = TreeBlock.from_state(description, own)
     fields.done()
     return block
+
+
+def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most_width: int) -> Block:
+    """A model that is not in the file: its name, how it is asked, and what it said of probe rows."""
+    from anytime.adaptive.blocks import METHODS, CostlyBlock  # met only by those who have such a model
+
+    description = {
+        "name": fields.text("name"),
+        "n_classes": fields.integer("n_classes", 2, max(most_width, 2)),
+        "method": fields.text("method", METHODS),
+    }
+    if "probe" in own and own["probe"].shape[1] != n_features:
+        bad(f"array '{prefix}.probe'", f"has rows of {own['probe'].shape[1]} columns, not {n_features}")
+    return CostlyBlock.from_state(description, own)
 
 
 def _read_margin_settings(fields: Fields) -> dict[str, Any]:
@@ -353,7 +376,10 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts
         return MarginRule(threshold, below)
     if kind == "entropy":
         return EntropyRule(threshold, below)
-    block = _read_block(entry.inner("block"), prefix, arrays, costs, 1)
+    gate = entry.inner("block")
+    block = _read_block(gate, prefix, arrays, costs, 1)
+    if block.kind == "costly":
+        bad(gate.where, "a gate is in the file itself")
     if block.n_stages != 1 or block.width != 1:
         bad(entry.where, f"a gate has one stage and one output, not {block.n_stages} and {block.width}")
     doubt = entry.number("doubt", 0, np.finfo(np.float64).max) if entry.has("doubt") else 0.0

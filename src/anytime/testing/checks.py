@@ -274,6 +274,8 @@ def a_saved_model_is_loaded_bit_for_bit(model: Any, X: Any) -> None:
         if path is None:
             return
         loaded = load(path)
+    if getattr(loaded, "detached_", None):
+        loaded.attach(model.costly_)
     for before, after in zip(model.stages(X), loaded.stages(X), strict=True):
         assert_array_equal(after.scores, before.scores)
         assert_array_equal(after.cost, before.cost)
