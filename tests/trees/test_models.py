@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 import anytime as at
 from anytime.testing import check_anytime_estimator
 from anytime.trees.importers import import_file
-from anytime.trees.rows import split_rows
+from anytime.trees.rows import fold_rows, split_rows
 from tests.trees.importer_cases import CASES
 from tests.trees.importer_probes import built, original, strange_rows
 
@@ -514,3 +514,14 @@ def test_a_truncated_model_is_small_in_a_pickle():
     assert not hasattr(small, "estimator_")
     assert hasattr(model, "estimator_")
     assert len(pickle.dumps(small)) < len(pickle.dumps(model)) / 4
+
+
+def test_equal_rows_are_in_the_same_fold_and_every_class_is_in_all():
+    rng = np.random.default_rng(0)
+    X, classes = rng.normal(size=(60, 2)), np.repeat([0, 1, 2], [40, 15, 5])
+    fold = fold_rows(np.vstack([X, X[::-1]]), np.append(classes, classes[::-1]), 5, np.random.RandomState(0))
+    assert (fold[:60] == fold[60:][::-1]).all()
+    for c in range(3):
+        assert set(fold[:60][classes == c]) == set(range(5))
+    assert np.bincount(fold).tolist() == [24] * 5
+    assert (fold[:60] != fold_rows(X, classes, 5, np.random.RandomState(1))).any()

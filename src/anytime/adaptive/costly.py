@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_chances
@@ -27,7 +26,7 @@ from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
-from anytime.trees.rows import take_rows
+from anytime.trees.rows import fold_rows, take_rows
 
 __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 
@@ -360,12 +359,9 @@ def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
 
 
 def _by_folds(costly: Any, method: str, question: Question) -> Array:
-    numbers = question.class_numbers
-    fewest = int(np.bincount(numbers).min())
-    seed = question.random.randint(2**31)
-    splitter = StratifiedKFold if fewest >= 2 else KFold
-    n_folds = max(2, min(question.folds, fewest if fewest >= 2 else len(numbers)))
-    folds = list(splitter(n_folds, shuffle=True, random_state=seed).split(numbers, numbers))
+    numbers, n_folds = question.class_numbers, min(question.folds, len(question.numbers))
+    fold = fold_rows(question.numbers, numbers, n_folds, question.random)
+    folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
     seeds = [np.random.RandomState(question.random.randint(2**31)) for _ in folds]
 
     def judged(train: NDArray[np.intp], test: NDArray[np.intp], random: np.random.RandomState) -> Array:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.plan import Array
 
-__all__ = ["checked_weights", "has_categories", "split_rows", "take_rows"]
+__all__ = ["checked_weights", "fold_rows", "has_categories", "split_rows", "take_rows"]
 
 
 def checked_weights(sample_weight: ArrayLike, X: Any) -> Array:
@@ -55,6 +55,29 @@ def split_rows(
         if held[theirs].all():
             held[theirs[-1]] = False
     return everything[~held[lots]], everything[held[lots]]
+
+
+def fold_rows(
+    X: Any, strata: NDArray[np.intp], n_folds: int, random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """(n,) The fold of each row: equal rows of ``X`` are in the same one, and every stratum is spread over all.
+
+    Parameters
+    ----------
+    X : (n, d) array or table
+    strata : (n,) int
+    n_folds : int
+    random : RandomState
+    """
+    lots = np.unique(_lots(X, random), return_inverse=True)[1]
+    fold = np.full(int(lots.max()) + 1, -1, dtype=np.intp)
+    dealt = 0  # from where the last stratum ended, so that small ones do not all fall into the first folds
+    for stratum in np.unique(strata):
+        theirs = np.unique(lots[strata == stratum])
+        theirs = theirs[fold[theirs] < 0]
+        fold[theirs] = (dealt + np.arange(theirs.size)) % n_folds
+        dealt += theirs.size
+    return fold[lots]
 
 
 def take_rows(X: Any, rows: NDArray[np.intp]) -> Any:
