@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
 from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC
 
@@ -16,15 +15,7 @@ from anytime.boosting.learners import Table
 
 @pytest.fixture(scope="module")
 def rows():
-    X, y = make_classification(
-        n_samples=1000,
-        flip_y=0.01,
-        n_features=2,
-        n_redundant=0,
-        n_informative=2,
-        random_state=17,
-        n_clusters_per_class=2,
-    )
+    X, y, _ = at.datasets.make_ambiguous_centre()
     values = cross_val_predict(SVC(), X, y, cv=5, method="decision_function")
     chances = 1 / (1 + np.exp(-2 * values))
     scores = scores_of_chances(np.column_stack([1 - chances, chances]))

@@ -36,6 +36,7 @@ from anytime.datasets.other import (
 )
 from anytime.datasets.patches import Haar, haar_features, make_patches, random_haar
 from anytime.datasets.registry import describe, load, names
+from anytime.datasets.routing import make_ambiguous_centre, make_misleading_feature
 
 __all__ = [
     "NASBENCH201_OPERATIONS",
@@ -60,9 +61,11 @@ __all__ = [
     "load_ptb",
     "load_yahoo_costs",
     "make_agricultural",
+    "make_ambiguous_centre",
     "make_four_quarters",
     "make_grouped_synthetic",
     "make_miniboone",
+    "make_misleading_feature",
     "make_patches",
     "make_priced_classification",
     "make_priced_regression",
