@@ -1,0 +1,262 @@
+"""Losses of a stream: value, (sub)gradient, and the constants that step sizes and guarantees are made of.
+
+Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy* (seed 000), section 5.8.5. ``rho`` is the
+weight of the squared length of scores, which makes a convex loss strongly convex; the printed constants leave it out, the ones
+here do not. Scores have any number of leading axes, (..., b, m): all prefixes of an ensemble are judged at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp, softmax
+
+Array = NDArray[np.float64]
+Target = NDArray[np.generic]
+
+__all__ = ["STREAM_LOSSES", "Absolute", "Hinge", "Logistic", "Softmax", "Squared", "StreamLoss", "loss_named"]
+
+
+@dataclass(frozen=True)
+class StreamLoss(ABC):
+    """A loss of one row's scores, plus ``rho`` times their squared length.
+
+    Parameters
+    ----------
+    rho : float
+        Not negative.
+
+    Attributes
+    ----------
+    name : str
+        The name in ``STREAM_LOSSES``, by which native rounds know it too.
+    link : str
+        The name in ``anytime.losses.LINKS`` of what turns scores into answers.
+    classifies : bool
+        Whether ``y`` holds class numbers: 0 and 1 (or -1 and 1) for one score, 0 to m - 1 for several.
+    """
+
+    rho: float = 1e-3
+
+    name: ClassVar[str]
+    link: ClassVar[str] = "identity"
+    classifies: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rho < np.inf:
+            raise ValueError(
+                f"rho is the weight of a penalty and must be finite and not negative; got {self.rho}"
+            )
+
+    def value(self, Y: Array, y: Target) -> Array:
+        """(..., b) Losses of scores ``Y`` (..., b, m) where the truth is ``y``: (b,), or (b, m) for several targets."""
+        plain = self._plain(Y, y)
+        return plain + self.rho * np.einsum("...m,...m->...", Y, Y) if self.rho else plain
+
+    def gradient(self, Y: Array, y: Target) -> Array:
+        """(..., b, m) Derivatives of ``value`` in the scores; at a kink, one subgradient."""
+        plain = self._slope(Y, y)
+        return plain + 2.0 * self.rho * Y if self.rho else plain
+
+    def strong_convexity(self, radius: float = np.inf) -> float:
+        """The largest ``lambda`` known to hold where scores are no longer than ``radius``."""
+        return 2.0 * self.rho
+
+    def smoothness(self) -> float | None:
+        """The smallest known ``beta``; None for a loss with kinks, which has none."""
+        return None
+
+    @abstractmethod
+    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``G``: no gradient is longer where scores (and targets that are scores) are no longer than ``radius``."""
+
+    def value_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``B``: no loss is larger there."""
+        return self._plain_bound(radius, n_outputs) + self.rho * radius**2
+
+    @abstractmethod
+    def _plain(self, Y: Array, y: Target) -> Array:
+        """(..., b) Losses without the penalty."""
+
+    @abstractmethod
+    def _slope(self, Y: Array, y: Target) -> Array:
+        """(..., b, m) Gradients without the penalty's."""
+
+    @abstractmethod
+    def _plain_bound(self, radius: float, n_outputs: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Squared(StreamLoss):
+    """``1/2 |y - z|^2``: strongly convex by itself, so that ``rho`` is 0 unless it is given."""
+
+    rho: float = 0.0
+
+    name: ClassVar[str] = "squared"
+
+    def strong_convexity(self, radius: float = np.inf) -> float:
+        """``1 + 2 rho``."""
+        return 1.0 + 2.0 * self.rho
+
+    def smoothness(self) -> float | None:
+        """``1 + 2 rho``."""
+        return 1.0 + 2.0 * self.rho
+
+    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``2 radius (1 + rho)``: score and target lie opposite each other."""
+        return 2.0 * radius * (1.0 + self.rho)
+
+    def _plain(self, Y: Array, y: Target) -> Array:
+        off = Y - _columns(Y, y)
+        return np.asarray(0.5 * np.einsum("...m,...m->...", off, off))
+
+    def _slope(self, Y: Array, y: Target) -> Array:
+        return np.asarray(Y - _columns(Y, y))
+
+    def _plain_bound(self, radius: float, n_outputs: int) -> float:
+        return 2.0 * radius**2
+
+
+@dataclass(frozen=True)
+class Logistic(StreamLoss):
+    """``ln(1 + exp(-u y)) + rho y^2`` with u = -1 or 1 (equation 5.58)."""
+
+    name: ClassVar[str] = "logistic"
+    link: ClassVar[str] = "logistic"
+    classifies: ClassVar[bool] = True
+
+    def strong_convexity(self, radius: float = np.inf) -> float:
+        """``2 rho + 1 / (2 + 2 exp(radius))``."""
+        return 2.0 * self.rho + 0.5 * float(expit(-radius))
+
+    def smoothness(self) -> float | None:
+        """``1/4 + 2 rho``."""
+        return 0.25 + 2.0 * self.rho
+
+    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``1 + 2 rho radius``."""
+        return 1.0 + 2.0 * self.rho * radius
+
+    def _plain(self, Y: Array, y: Target) -> Array:
+        return np.asarray(np.logaddexp(0.0, -_signs(y) * Y)[..., 0])
+
+    def _slope(self, Y: Array, y: Target) -> Array:
+        return np.asarray(expit(Y) - (_signs(y) > 0))
+
+    def _plain_bound(self, radius: float, n_outputs: int) -> float:
+        return float(np.logaddexp(0.0, radius))
+
+
+@dataclass(frozen=True)
+class Hinge(StreamLoss):
+    """``max(0, 1 - u y) + rho y^2`` with u = -1 or 1 (equation 5.62)."""
+
+    name: ClassVar[str] = "hinge"
+    link: ClassVar[str] = "logistic"
+    classifies: ClassVar[bool] = True
+
+    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``1 + 2 rho radius``."""
+        return 1.0 + 2.0 * self.rho * radius
+
+    def _plain(self, Y: Array, y: Target) -> Array:
+        return np.asarray(np.maximum(0.0, 1.0 - _signs(y) * Y)[..., 0])
+
+    def _slope(self, Y: Array, y: Target) -> Array:
+        sign = _signs(y)
+        return np.where(sign * Y < 1.0, -sign, 0.0)
+
+    def _plain_bound(self, radius: float, n_outputs: int) -> float:
+        return 1.0 + radius
+
+
+@dataclass(frozen=True)
+class Absolute(StreamLoss):
+    """``|y - z|_1 + rho |y|^2``: sums of absolute deviations. No subgradient is longer than ``sqrt(m) + 2 rho radius``."""
+
+    name: ClassVar[str] = "absolute"
+
+    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
+        """``sqrt(m) + 2 rho radius``."""
+        return float(np.sqrt(n_outputs)) + 2.0 * self.rho * radius
+
+    def _plain(self, Y: Array, y: Target) -> Array:
+        return np.asarray(np.abs(Y - _columns(Y, y)).sum(axis=-1))
+
+    def _slope(self, Y: Array, y: Target) -> Array:
+        return np.asarray(np.sign(Y - _columns(Y, y)))
+
+    def _plain_bound(self, radius: float, n_outputs: int) -> float:
+        return 2.0 * radius * float(np.sqrt(n_outputs))
+
+
+@dataclass(frozen=True)
+class Softmax(StreamLoss):
+    """``-ln softmax(y)_z + rho |y|^2`` for a class z (equation 5.63).
+
+    Flat along equal scores: without ``rho`` it is not strongly convex.
+    """
+
+    name: ClassVar[str] = "softmax"
+    link: ClassVar[str] = "softmax"
+    classifies: ClassVar[bool] = True
+
+    def smoothness(self) -> float | None:
+        """``1/2 + 2 rho``."""
+        return 0.5 + 2.0 * self.rho
+
+    def gradient_bound(self, radius: float, n_outputs: int = 2) -> float:
+        """``sqrt(2) + 2 rho radius``."""
+        return float(np.sqrt(2.0)) + 2.0 * self.rho * radius
+
+    def _plain(self, Y: Array, y: Target) -> Array:
+        truth = np.take_along_axis(Y, _at_truth(Y, y), axis=-1)[..., 0]
+        return np.asarray(logsumexp(Y, axis=-1) - truth)
+
+    def _slope(self, Y: Array, y: Target) -> Array:
+        chances, truth = np.asarray(softmax(Y, axis=-1)), _at_truth(Y, y)
+        np.put_along_axis(chances, truth, np.take_along_axis(chances, truth, axis=-1) - 1.0, axis=-1)
+        return chances
+
+    def _plain_bound(self, radius: float, n_outputs: int) -> float:
+        # scores r/sqrt(2) and -r/sqrt(2) are as far apart as they can be
+        return float(
+            np.logaddexp(np.log(max(n_outputs - 1, 1)), -np.sqrt(2.0) * radius) + np.sqrt(2.0) * radius
+        )
+
+
+STREAM_LOSSES: dict[str, type[StreamLoss]] = {
+    loss.name: loss for loss in (Squared, Logistic, Hinge, Absolute, Softmax)
+}
+
+
+def loss_named(name: str, rho: float = 1e-3) -> StreamLoss:
+    """The loss of that name; ``rho`` is for those that are not strongly convex without it, and the squared loss is.
+
+    Examples
+    --------
+    >>> loss_named("logistic").smoothness(), loss_named("squared")
+    (0.252, Squared(rho=0.0))
+    """
+    if name not in STREAM_LOSSES:
+        raise ValueError(f"there is no loss {name!r} for streams; there are {', '.join(STREAM_LOSSES)}")
+    return Squared() if name == Squared.name else STREAM_LOSSES[name](rho)
+
+
+def _columns(Y: Array, y: Target) -> Array:
+    """Targets as (b, m)."""
+    return np.asarray(y, dtype=np.float64).reshape(Y.shape[-2:])
+
+
+def _signs(y: Target) -> Array:
+    """(b, 1) Two classes, coded 0 and 1 or -1 and 1, as -1 and 1."""
+    return np.where(np.asarray(y, dtype=np.float64).reshape(-1, 1) > 0, 1.0, -1.0)
+
+
+def _at_truth(Y: Array, y: Target) -> NDArray[np.intp]:
+    """(..., b, 1) The number of each row's class, as an index into the last axis of ``Y``."""
+    return np.broadcast_to(np.asarray(y, dtype=np.intp).reshape(-1, 1), (*Y.shape[:-1], 1))

@@ -1,0 +1,375 @@
+"""Boosting on a stream: all learners of a bank learn at once, in rounds of predict, pay, learn.
+
+Streaming gradient boosting (Hu, seed 000, chapter 5): Algorithm 6 for smooth losses, Algorithm 7 with residual projection for
+losses with kinks, Algorithm 8 to read the latter. A round of b rows costs ``b N`` predictions and ``b N`` updates, whatever
+came before; memory is that of the learners. Every prefix of learners is a model of its own, and none depends on those behind
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.streaming.banks.bank import Bank
+from anytime.streaming.descent import (
+    COMBINERS,
+    Algorithm,
+    Averaging,
+    Combiner,
+    Descent,
+    averaged,
+    descend,
+    partial_sums,
+)
+from anytime.streaming.drift import Drift, Restartable, Watch
+from anytime.streaming.edges import EdgeMonitor, Gate
+from anytime.streaming.losses import StreamLoss, Target, loss_named
+from anytime.streaming.projections import Ball, Box, Projection
+from anytime.streaming.regret import PrefixLosses
+
+Array = NDArray[np.float64]
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+__all__ = ["Ball", "Boosting", "Box", "Projection"]
+
+
+class Boosting:
+    """A bank of learners, boosted on a stream.
+
+    Parameters
+    ----------
+    bank : Bank
+    loss : StreamLoss
+    algorithm : {"smooth", "residual"}
+        Whether learners are fitted to gradients (Algorithm 6), or to gradients and what was left unfitted before (7).
+    step : float or callable, default=None
+        ``eta``, or a function from learners' numbers 1, 2, ... to their steps. By default half of ``1 / smoothness`` for
+        "smooth" (1 for a loss without), and ``1 / (strong convexity * i)`` for "residual".
+    max_step : float, default=None
+        No step is longer. With this the guarantee of "residual" is void: for small ``rho`` its first steps are enormous.
+    start : (m,) float, default=0
+        ``y^0``, the answer of no learners.
+    projection : Box or Ball, default=None
+        Where partial sums are kept.
+    averaging : {"last", "theory", "post", "all"}, default=None
+        See ``averaged``; by default "last" for "smooth" and "post" for "residual".
+    gate : {"skip", "shrink"}, default=None
+        What to do with learners that do not fit their targets at present: see ``EdgeMonitor.gates``.
+    warm_up : int, default=0
+        Learner i counts only after ``warm_up * i`` rows.
+    combiner : {"gd", "nesterov"} or callable, default="gd"
+        From the partial sums so far to the point at which the next step starts.
+    discount, window : float, default=0.999, and int, default=200
+        Of the monitor.
+    drift : Drift, default=None
+        What to do where the distribution moves.
+    follow_prefixes : bool, default=False
+        Keep the discounted loss of every prefix, for ``best_prefix``.
+    on_round : callable, default=None
+        Called with the ``Descent`` of every round, y, and the rows' weights or None, before learners are updated.
+
+    Attributes
+    ----------
+    monitor : EdgeMonitor
+    prefix_losses : PrefixLosses or None
+    n_rows : int
+        Rows learned from.
+    units : float
+        What that cost: one for a prediction of one learner on one row, two for an update.
+    n_alarms : int
+        Changes that were met.
+
+    Examples
+    --------
+    >>> from anytime.streaming.banks import OnlineRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> model = Boosting(OnlineRidge().make(10, 2, 1), loss_named("squared"))
+    >>> before = model.learn(X, X @ [1.0, -2.0])
+    >>> model.predict(np.array([[1.0, 1.0]])).round(1).tolist()
+    [[-1.0]]
+    """
+
+    def __init__(
+        self,
+        bank: Bank,
+        loss: StreamLoss,
+        *,
+        algorithm: Algorithm = "smooth",
+        step: float | Callable[[Array], Array] | None = None,
+        max_step: float | None = None,
+        start: ArrayLike = 0.0,
+        projection: Projection | None = None,
+        averaging: Averaging | None = None,
+        gate: Gate | None = None,
+        warm_up: int = 0,
+        combiner: str | Combiner = "gd",
+        discount: float = 0.999,
+        window: int = 200,
+        drift: Drift | None = None,
+        follow_prefixes: bool = False,
+        on_round: Callable[[Descent, Target, Array | None], None] | None = None,
+    ) -> None:
+        if algorithm not in ("smooth", "residual"):
+            raise ValueError(f"there is no algorithm {algorithm!r}; there are 'smooth' and 'residual'")
+        if isinstance(combiner, str) and combiner not in COMBINERS:
+            raise ValueError(
+                f"there is no combiner {combiner!r}; there are {', '.join(COMBINERS)}, or your own"
+            )
+        self.bank, self.loss, self.algorithm = bank, loss, algorithm
+        self.step, self.max_step, self.projection = step, max_step, projection
+        self.averaging: Averaging = averaging or ("last" if algorithm == "smooth" else "post")
+        self.gate, self.warm_up = gate, warm_up
+        self.discount, self.window, self.follow_prefixes = discount, window, follow_prefixes
+        self.combiner = combiner
+        self.on_round = on_round
+        self.start = np.broadcast_to(np.asarray(start, dtype=np.float64), (bank.n_outputs,)).copy()
+        if projection is not None and not projection.contains(self.start):
+            raise ValueError(
+                f"the start {self.start.tolist()} lies outside {projection}; partial sums are kept in it"
+            )
+        self.monitor = EdgeMonitor(bank.n_learners, discount=discount, window=window)
+        self.monitor.gates(gate)  # refuses a gate that does not exist
+        averaged(np.zeros(2), self.averaging)
+        self._steps_of(1)
+        self.prefix_losses = PrefixLosses(bank.n_learners, discount=discount) if follow_prefixes else None
+        if drift is not None and drift.action == "restart" and not isinstance(bank, Restartable):
+            raise ValueError(
+                f"a {type(bank).__name__} cannot restart single learners: say Drift(action='fade')"
+            )
+        self.drift = drift
+        self._watch = None if drift is None else Watch(drift)
+        self._faded = np.zeros(bank.n_learners, dtype=np.bool_)
+        self.n_rows, self.units = 0, 0.0
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def n_learners(self) -> int:
+        """Number of learners."""
+        return self.bank.n_learners
+
+    @property
+    def n_alarms(self) -> int:
+        """Changes that were met."""
+        return 0 if self._watch is None else self._watch.n_alarms
+
+    @property
+    def steps(self) -> Array:
+        """(N,) The steps ``eta_i``."""
+        return self._steps_of(self.n_learners)
+
+    @property
+    def gates(self) -> Array:
+        """(N,) What outputs are multiplied with at present."""
+        gates = self.monitor.gates(self.gate, self.warm_up)
+        if self._faded.any():
+            gates[self._faded] = 0.0
+        return gates
+
+    def predict_rounds(self, X: Array) -> Array:
+        """(N + 1, b, m) All partial sums."""
+        return self._sums(self.bank.predict(X) * self.gates[:, None, None])
+
+    def answers(self, X: Array) -> Array:
+        """(N + 1, b, m) The answer of every prefix.
+
+        Algorithm 8: where the bank keeps snapshots (``bank.track``), the mean over what each of them and the learners of now
+        would have answered; a prefix is averaged over those that have all its learners.
+        """
+        answers = averaged(self.predict_rounds(X), self.averaging)
+        copies = [] if self.bank.snapshots is None else self.bank.snapshots.blocks()
+        counts = np.ones((self.n_learners + 1, 1, 1))
+        for block in copies:
+            outputs = np.stack([block.outputs(i, X) for i in range(block.n_stages)])
+            n = len(outputs)
+            answers[: n + 1] += averaged(self._sums(outputs * self.gates[:n, None, None]), self.averaging)
+            counts[: n + 1] += 1
+        return np.asarray(answers / counts) if copies else answers
+
+    def predict(self, X: Array) -> Array:
+        """(b, m) The answer of all learners."""
+        return np.asarray(self.answers(X)[-1])
+
+    def best_prefix(self) -> int:
+        """How many learners make the prefix of least discounted loss at present; needs ``follow_prefixes``."""
+        if self.prefix_losses is None:
+            raise ValueError("losses of prefixes were not kept: say Boosting(..., follow_prefixes=True)")
+        return self.prefix_losses.best()
+
+    def prefix_weights(self) -> Array:
+        """(N, N) Row k - 1 times all outputs, plus the start, is the answer of the first k learners as they are now.
+
+        Only without a projection, which is not linear.
+        """
+        if self.projection is not None:
+            raise ValueError("with a projection answers are not linear in the outputs of learners")
+        n = self.n_learners
+        units = (np.eye(n) * self.gates)[:, None, :]
+        sums, _ = partial_sums(np.zeros((1, n)), units, self.steps, None, self._combiner)
+        return np.ascontiguousarray(averaged(sums, self.averaging)[1:, 0, :])
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, X: Array, y: Target, weight: Array | None = None, *, batch_size: int = 1) -> Array:
+        """Rounds of ``batch_size`` rows, the last one shorter; (n, m) what was answered to each row before learning it."""
+        answers = np.empty((len(X), self.bank.n_outputs))
+        for at in range(0, len(X), batch_size):
+            rows = slice(at, at + batch_size)
+            answers[rows] = self.round(X[rows], y[rows], None if weight is None else weight[rows])
+        return answers
+
+    def round(self, X: Array, y: Target, weight: Array | None = None, start: Array | None = None) -> Array:
+        """Predict all rows (b, d), pay, and learn; (b, m) the answers before learning.
+
+        ``start`` (b, m): what to start from instead, row by row; see block-wise boosting.
+        """
+        gates = self.gates
+        raw = self.bank.predict(X)
+        outputs = raw if (gates == 1).all() else raw * gates[:, None, None]
+        went = descend(
+            outputs,
+            y,
+            self.loss,
+            self.steps,
+            np.tile(self.start, (len(X), 1)) if start is None else start,
+            algorithm=self.algorithm,
+            projection=self.projection,
+            combiner=self._combiner,
+        )
+        answers = averaged(went.sums, self.averaging)
+        if self.on_round is not None:
+            self.on_round(went, y, weight)
+        self.monitor.add(went.targets, raw, weight)
+        if self.prefix_losses is not None:
+            self.prefix_losses.add(self.loss.value(answers, y), weight)
+        self.bank.update(X, went.targets, weight)
+        self.n_rows += len(X)
+        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
+        self._meet_change(answers[-1], y)
+        return np.asarray(answers[-1])
+
+    def append(self, n: int) -> None:
+        """Further learners; those before them, and every prefix of them, stay as they are."""
+        self.bank.append(n)
+        self.monitor.append(n)
+        self._faded = np.pad(self._faded, (0, n))
+        if self.prefix_losses is not None:
+            self.prefix_losses.append(n)
+
+    # ------------------------------------------------------------------ files
+
+    def state(self) -> State:
+        """Everything but the bank, whose own ``state`` goes with it, so that learning goes on bit for bit."""
+        if callable(self.step) or callable(self.combiner):
+            raise TypeError("a step or combiner that is a Python function cannot be saved")
+        description: dict[str, Any] = {
+            "loss": [self.loss.name, self.loss.rho],
+            "settings": {name: getattr(self, name) for name in _SAVED},
+            "projection": None
+            if self.projection is None
+            else [type(self.projection).__name__, vars(self.projection)],
+            "drift": None if self.drift is None else vars(self.drift),
+            "n_rows": self.n_rows,
+            "units": self.units,
+        }
+        arrays: dict[str, NDArray[Any]] = {"start": self.start.copy(), "faded": self._faded.copy()}
+        parts = {"monitor": self.monitor, "prefix_losses": self.prefix_losses, "watch": self._watch}
+        for name, part in parts.items():
+            if part is not None:
+                description[name], own = part.state()
+                arrays.update({f"{name}.{key}": array for key, array in own.items()})
+        return description, arrays
+
+    @classmethod
+    def from_state(cls, bank: Bank, description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Boosting:
+        """What ``state`` was taken of, with its bank as it was then."""
+        name, rho = description["loss"]
+        shape = description["projection"]
+        model = cls(
+            bank,
+            type(loss_named(name))(rho),
+            start=arrays["start"],
+            projection=None if shape is None else _PROJECTIONS[shape[0]](**shape[1]),
+            drift=None if description["drift"] is None else Drift(**description["drift"]),
+            **description["settings"],
+        )
+        model.n_rows, model.units = description["n_rows"], description["units"]
+        model._faded = arrays["faded"].copy()
+
+        def own(part: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+            mine = {key.removeprefix(f"{part}."): arrays[key] for key in arrays if key.startswith(f"{part}.")}
+            return description[part], mine
+
+        model.monitor = EdgeMonitor.from_state(*own("monitor"))
+        if "prefix_losses" in description:
+            model.prefix_losses = PrefixLosses.from_state(*own("prefix_losses"))
+        if model._watch is not None:
+            model._watch.restore(*own("watch"))
+        return model
+
+    # ------------------------------------------------------------------ parts
+
+    @property
+    def _combiner(self) -> Combiner:
+        return COMBINERS[self.combiner] if isinstance(self.combiner, str) else self.combiner
+
+    def _steps_of(self, n: int) -> Array:
+        numbers = np.arange(1, n + 1, dtype=np.float64)
+        if callable(self.step):
+            steps = np.asarray(self.step(numbers), dtype=np.float64)
+        elif self.step is not None:
+            steps = np.full(n, float(self.step))
+        elif self.algorithm == "smooth":
+            steps = np.full(n, 0.5 / (self.loss.smoothness() or 0.5))
+        else:
+            steps = 1.0 / (self._convexity() * numbers)
+        return steps if self.max_step is None else np.minimum(steps, self.max_step)
+
+    def _convexity(self) -> float:
+        radius = np.inf if self.projection is None else self.projection.radius(self.bank.n_outputs)
+        convexity = self.loss.strong_convexity(radius)
+        if convexity <= 0:
+            raise ValueError(
+                f"steps 1 / (lambda i) need a strongly convex loss, and {self.loss} is not: give rho above 0, or step"
+            )
+        return convexity
+
+    def _sums(self, outputs: Array) -> Array:
+        start = np.tile(self.start, (outputs.shape[1], 1))
+        steps = self.steps[: len(outputs)]
+        return partial_sums(start, outputs, steps, self.projection, self._combiner)[0]
+
+    def _meet_change(self, answers: Array, y: Target) -> None:
+        """Let faded learners back whose edge is positive again; watch the losses, and act where they have risen."""
+        if self._watch is None:
+            return
+        if self._faded.any():
+            self._faded &= self.monitor.edge("discounted") <= 0
+        if not self._watch.see(self.loss.value(answers, y)):
+            return
+        harmful = self.monitor.edge("windowed") < 0
+        if self._watch.drift.action == "restart" and isinstance(self.bank, Restartable):
+            self.bank.restart(harmful)
+        else:
+            self._faded |= harmful
+        self.monitor.forget(harmful)
+
+
+_PROJECTIONS: dict[str, type[Projection]] = {"Box": Box, "Ball": Ball}
+_SAVED = (
+    "algorithm",
+    "step",
+    "max_step",
+    "averaging",
+    "gate",
+    "warm_up",
+    "combiner",
+    "discount",
+    "window",
+    "follow_prefixes",
+)
