@@ -66,6 +66,8 @@ def test_union_is_counted_once_and_the_costly_branch_does_not_pay_for_the_cheap_
         answer_first=answer_first,
         cheap="linear",
         costly_fraction=0.5,
+        n_init=2,
+        max_iter=10,
         random_state=3,
     ).fit(X, y)
     gate, cheap, last = model.plan_.passes[1].block, *model.plan_.blocks
@@ -176,7 +178,7 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
 
 def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     X, y, costs = problem(n=800)
-    quick = {**SMALL, "n_trees": 5, "max_iter": 1}
+    quick = {**SMALL, "n_trees": 5, "max_iter": 1, "cross_fit": None}
     models = {
         budget: AdaptiveClassifier(SVC(), costs=costs, budget=budget, **quick).fit(X, y)
         for budget in (3, 10, 100)

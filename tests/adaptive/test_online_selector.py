@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -75,17 +76,19 @@ def test_only_what_is_asked_is_paid_and_read(rows):
     assert 0.3 < asked.mean() < 0.8
     assert live.n_rounds_ == len(rows)
 
-    labels = np.array([label if seen else None for label, seen in zip(_truth(rows), asked, strict=True)])
-    replay = OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
-    np.testing.assert_array_equal(replay.asked_, asked)
-    np.testing.assert_array_equal(replay.answers_[asked], answers[asked])
-    np.testing.assert_array_equal(replay.answers_[~asked], answers[~asked])
-    np.testing.assert_allclose(replay.learner_.totals, live.learner_.totals)
+    for unknown in (None, np.nan, pd.NA):
+        labels = np.where(asked, _truth(rows).astype(object), unknown)
+        replay = OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
+        np.testing.assert_array_equal(replay.asked_, asked)
+        np.testing.assert_array_equal(replay.answers_[asked], answers[asked])
+        np.testing.assert_array_equal(replay.answers_[~asked], answers[~asked])
+        np.testing.assert_allclose(replay.learner_.totals, live.learner_.totals)
 
 
-def test_a_missing_answer_is_noticed_where_it_is_needed(rows):
+@pytest.mark.parametrize("unknown", [None, pd.NA])
+def test_a_missing_answer_is_noticed_where_it_is_needed(rows, unknown):
     labels = _truth(rows).astype(object)
-    labels[:] = None
+    labels[:] = unknown
     with pytest.raises(ValueError, match="shows a loss of nan"):
         OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
 

@@ -266,7 +266,9 @@ def _filled(answers: Labels, where: NDArray[np.bool_], others: ArrayLike) -> Lab
 
 
 def _missing(labels: Labels) -> NDArray[np.bool_]:
-    """Which labels are None or not a number."""
+    """Which labels are None, NA or not a number."""
     if labels.dtype.kind == "O":
-        return np.array([label is None or label != label for label in labels], dtype=np.bool_)
+        import pandas as pd  # whose NA is not comparable even with itself
+
+        return np.asarray(pd.isna(labels), dtype=np.bool_)
     return np.asarray(labels != labels)
