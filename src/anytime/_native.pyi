@@ -563,3 +563,112 @@ class PruneGraph:
         """
     def feature_cost(self, kept: NDArray[np.uint8], threads: int = 1) -> float:
         """Mean price of the groups that the cost rows need."""
+
+class StreamBank:
+    """Learners on a stream, side by side: N of them, with d columns and m outputs. Made as one of its kinds."""
+
+    @property
+    def n_learners(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_outputs(self) -> int: ...
+    def predict(self, X: NDArray[np.float64], threads: int = 1) -> NDArray[np.float64]:
+        """(N, n, m) what every learner says of the rows."""
+
+    def update(
+        self,
+        X: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        weight: NDArray[np.float64] | None = None,
+        threads: int = 1,
+    ) -> None:
+        """One round: a step of every learner towards its ``targets`` (N, n, m), rows in order."""
+
+    def rounds(
+        self,
+        X: NDArray[np.float64],
+        y: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        *,
+        loss: str,
+        rho: float,
+        residual: bool,
+        averaging: str,
+        start: NDArray[np.float64],
+        steps: NDArray[np.float64],
+        low: NDArray[np.float64] | None,
+        high: NDArray[np.float64] | None,
+        radius: float,
+        gate: str | None,
+        warm_up: int,
+        open: NDArray[np.float64] | None,
+        batch: int,
+        sums: NDArray[np.float64],
+        recent: NDArray[np.float64],
+        discount: float,
+        rows: NDArray[np.int64],
+        prefixes: bool = False,
+        threads: int = 1,
+    ) -> NDArray[np.float64]:
+        """Rounds of boosting: (n, m) what was answered before learning, or (n, N + 1, m) for all prefixes.
+
+        ``sums`` and ``recent`` (4, N) follow in place; ``rows`` (N,) were seen before.
+        """
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that was learned, as arrays."""
+
+    def load(self, state: dict[str, NDArray[Any]]) -> None:
+        """Take what ``state`` gave, in a bank of as many learners."""
+
+class StreamTrees(StreamBank):
+    """Trees that grow on a stream, with bins in common. ``width``: columns of a tree; ``memory`` 0: all rows count alike."""
+
+    def __init__(
+        self,
+        *,
+        n_learners: int,
+        n_features: int,
+        n_outputs: int,
+        max_depth: int,
+        max_leaves: int,
+        grace: int,
+        confidence: float,
+        tie: float,
+        n_bins: int,
+        width: int,
+        memory: float,
+        seed: int,
+    ) -> None: ...
+    def append(self, n: int) -> None:
+        """Add trees without splits."""
+
+    def columns(self, i: int) -> NDArray[np.int32]:
+        """Columns that a tree may split, increasing."""
+
+class StreamRidge(StreamBank):
+    """Ridge regressions by recursive least squares."""
+
+    def __init__(self, *, n_learners: int, n_features: int, n_outputs: int, penalty: float) -> None: ...
+    def append(self, n: int) -> None:
+        """Add learners that begin at zero."""
+
+    def track(self) -> None:
+        """Keep means of the coefficients from now on."""
+
+class StreamNets(StreamBank):
+    """Linear functions of columns (activation "none"), random cosines, or hidden units ("sigmoid", "leaky_relu")."""
+
+    def __init__(
+        self, *, n_features: int, n_outputs: int, activation: str, hidden: int, method: str, step: float
+    ) -> None: ...
+    @property
+    def size(self) -> int:
+        """Parameters of a learner."""
+
+    def append(self, parameters: NDArray[np.float64]) -> None:
+        """Add learners with their first parameters (n, size): hidden weights, then outputs."""
+
+    def track(self) -> None:
+        """Keep means of the parameters from now on."""

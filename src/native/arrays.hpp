@@ -51,12 +51,14 @@ inline void check_length(size_t found, size_t expected, const char* name) {
 class GrownTree;
 nb::dict tree_arrays(const GrownTree& tree);  // the fields of TreeArrays; bind_grow.cpp
 
-void bind_bandit(nb::module_& m);      // bind_bandit.cpp
-void bind_class_grow(nb::module_& m);  // bind_class_grow.cpp
-void bind_grow(nb::module_& m);        // bind_grow.cpp
-void bind_lasso(nb::module_& m);       // bind_lasso.cpp
-void bind_linear(nb::module_& m);      // bind_linear.cpp
-void bind_margins(nb::module_& m);     // bind_margins.cpp
-void bind_prune(nb::module_& m);       // bind_prune.cpp
+void bind_bandit(nb::module_& m);        // bind_bandit.cpp
+void bind_class_grow(nb::module_& m);    // bind_class_grow.cpp
+void bind_grow(nb::module_& m);          // bind_grow.cpp
+void bind_lasso(nb::module_& m);         // bind_lasso.cpp
+void bind_linear(nb::module_& m);        // bind_linear.cpp
+void bind_margins(nb::module_& m);       // bind_margins.cpp
+void bind_prune(nb::module_& m);         // bind_prune.cpp
+void bind_stream(nb::module_& m);        // bind_stream.cpp
+void bind_stream_banks(nb::module_& m);  // bind_stream_banks.cpp
 
 }  // namespace anytime

@@ -481,4 +481,6 @@ NB_MODULE(_native, m) {
   anytime::bind_linear(m);
   anytime::bind_margins(m);
   anytime::bind_prune(m);
+  anytime::bind_stream(m);
+  anytime::bind_stream_banks(m);
 }

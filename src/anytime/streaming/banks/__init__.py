@@ -8,11 +8,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anytime.streaming.banks.bank import Average, Bank, Learner
-from anytime.streaming.banks.linear import OnlineLinear, OnlineRidge
-from anytime.streaming.banks.nets import SmallNet
+from anytime.streaming.banks.linear import LinearBank, OnlineLinear, OnlineRidge, RandomFeatureBank, RidgeBank
+from anytime.streaming.banks.native import NativeBank, RoundRules
+from anytime.streaming.banks.nets import NetBank, NetBlock, SmallNet
 from anytime.streaming.banks.own import OwnLearner
-from anytime.streaming.banks.refit import FtrlTree
-from anytime.streaming.banks.trees import HoeffdingTree, Stump
+from anytime.streaming.banks.refit import FtrlTree, RefitBank
+from anytime.streaming.banks.trees import HoeffdingBank, HoeffdingTree, Stump
 
 __all__ = [
     "Average",
@@ -20,9 +21,12 @@ __all__ = [
     "FtrlTree",
     "HoeffdingTree",
     "Learner",
+    "NativeBank",
+    "NetBlock",
     "OnlineLinear",
     "OnlineRidge",
     "OwnLearner",
+    "RoundRules",
     "SmallNet",
     "Stump",
     "bank_from_state",
@@ -31,6 +35,15 @@ __all__ = [
 
 _NAMED: dict[str, type[Learner]] = {
     learner.kind: learner for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, FtrlTree)
+}
+
+_BANKS: dict[str, type[Bank]] = {
+    HoeffdingTree.kind: HoeffdingBank,
+    Stump.kind: HoeffdingBank,
+    OnlineRidge.kind: RidgeBank,
+    OnlineLinear.kind: LinearBank,
+    SmallNet.kind: NetBank,
+    FtrlTree.kind: RefitBank,
 }
 
 
@@ -51,4 +64,10 @@ def learner_named(learner: str | Learner) -> Learner:
 
 def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Bank:
     """The bank whose ``state`` this is, of whatever kind."""
-    raise NotImplementedError
+    kind = description["kind"]
+    if kind not in _BANKS:
+        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(_BANKS)}")
+    bank = _BANKS[kind]
+    if bank is LinearBank and description["learner"]["features"] == "random":
+        bank = RandomFeatureBank
+    return bank.from_state(description, arrays)

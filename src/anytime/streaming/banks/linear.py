@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from anytime.streaming.banks.bank import Bank, Learner
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["OnlineLinear", "OnlineRidge"]
+from anytime import _native
+from anytime.blocks import Block, LinearBlock
+from anytime.streaming.banks.bank import Array, Bank, Learner
+from anytime.streaming.banks.native import NativeBank
+from anytime.streaming.banks.nets import NetBank
+
+__all__ = ["LinearBank", "OnlineLinear", "OnlineRidge", "RandomFeatureBank", "RidgeBank"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class OnlineRidge(Learner):
 
     def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners, all zero."""
-        raise NotImplementedError
+        return RidgeBank(self, n_learners, n_features, n_outputs, random_state)
 
 
 @dataclass(frozen=True)
@@ -65,4 +73,103 @@ class OnlineLinear(Learner):
 
     def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners, all zero."""
-        raise NotImplementedError
+        bank = LinearBank if self.features == "raw" else RandomFeatureBank
+        return bank(self, n_learners, n_features, n_outputs, random_state)
+
+
+class _LinearFunctions(NativeBank):
+    """Linear functions of the columns; a missing value counts as 0."""
+
+    linear_in_parameters = True
+    averages = ("last", "params", "reservoir", "tail")
+
+    def _block(self, parameters: Array) -> LinearBlock:
+        tables = parameters.reshape(self.n_learners, self.n_outputs, self.n_features + 1)
+        return LinearBlock(
+            np.arange(self.n_features),
+            [table.T[:-1] for table in tables],
+            intercepts=tables[:, :, -1],
+            centres=np.zeros(self.n_features),
+        )
+
+    def _mean(self, blocks: list[Block]) -> LinearBlock:
+        linear = [block for block in blocks if isinstance(block, LinearBlock)]
+        n_stages = max(block.n_stages for block in linear)
+        present = [[block for block in linear if i < block.n_stages] for i in range(n_stages)]
+        return LinearBlock(
+            np.arange(self.n_features),
+            [np.mean([block.coefficients[i] for block in some], axis=0) for i, some in enumerate(present)],
+            intercepts=[
+                np.mean([block.intercepts[i] for block in some], axis=0) for i, some in enumerate(present)
+            ],
+            centres=np.zeros(self.n_features),
+        )
+
+    @classmethod
+    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearBlock:
+        return LinearBlock.from_state(description, arrays)
+
+
+class RidgeBank(_LinearFunctions):
+    """Ridge regressions. Learners that began together share the inverse matrix: it depends on the rows alone."""
+
+    learners = (OnlineRidge,)
+
+    def __init__(
+        self, learner: OnlineRidge, n_learners: int, n_features: int, n_outputs: int, random_state: int
+    ) -> None:
+        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        self.native = _native.StreamRidge(
+            n_learners=n_learners, n_features=n_features, n_outputs=n_outputs, penalty=learner.penalty
+        )
+
+    def append(self, n: int) -> None:
+        """Add ``n`` functions that are zero and have seen nothing."""
+        self.native.append(n)
+        self.n_learners += n
+
+    def block(self) -> LinearBlock:
+        """The functions as they are now."""
+        return self._block(self.native.state()["weights"])
+
+
+class LinearBank(_LinearFunctions):
+    """Linear functions, learned by gradient steps."""
+
+    learners = (OnlineLinear,)
+
+    def __init__(
+        self, learner: OnlineLinear, n_learners: int, n_features: int, n_outputs: int, random_state: int
+    ) -> None:
+        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        self.native = _native.StreamNets(
+            n_features=n_features,
+            n_outputs=n_outputs,
+            activation="none",
+            hidden=1,
+            method=learner.method,
+            step=learner.step,
+        )
+        self.native.append(np.zeros((n_learners, self.native.size)))
+
+    def append(self, n: int) -> None:
+        """Add ``n`` functions that are zero."""
+        self.native.append(np.zeros((n, self.native.size)))
+        self.n_learners += n
+
+    def block(self) -> LinearBlock:
+        """The functions as they are now."""
+        return self._block(self.native.state()["parameters"])
+
+
+class RandomFeatureBank(NetBank):
+    """Linear functions of cosines of random directions, other ones for every learner; the directions stay."""
+
+    learners = (OnlineLinear,)
+    linear_in_parameters = True
+
+    def __init__(
+        self, learner: OnlineLinear, n_learners: int, n_features: int, n_outputs: int, random_state: int
+    ) -> None:
+        NativeBank.__init__(self, learner, n_learners, n_features, n_outputs, random_state)
+        self._make("cosine", learner.n_components, learner.method, learner.step)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from anytime.streaming.banks.bank import Bank, Learner
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["OwnLearner"]
+from anytime.blocks import Block, State
+from anytime.streaming.banks.bank import Array, Bank, Learner
+
+__all__ = ["OwnBank", "OwnBlock", "OwnLearner"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,10 @@ class OwnLearner(Learner):
     Parameters
     ----------
     factory : callable
-        ``factory()`` gives a learner. It has ``predict(x)`` and ``learn(x, target)`` for a row ``x`` (d,) and targets (m,), or, like
-        scikit-learn's, ``predict(X)`` and ``partial_fit(X, targets)``.
+        ``factory()`` gives a learner. It has ``predict(x)`` and ``learn(x, target)`` for one row ``x`` (d,), or, like those
+        of scikit-learn, ``predict(X)`` and ``partial_fit(X, targets)``. Targets of one output are numbers, those of several
+        rows of numbers. A learner is asked only after it has learned something; before, its answer is 0. Rows of weight 0
+        are left out; other weights go to ``partial_fit`` as ``sample_weight``, and ``learn`` has no use for them.
     """
 
     kind: ClassVar[str] = "own"
@@ -32,4 +38,102 @@ class OwnLearner(Learner):
 
     def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of learners that the factory makes."""
-        raise NotImplementedError
+        return OwnBank(self, n_learners, n_features, n_outputs, random_state)
+
+
+class OwnBank(Bank):
+    """Learners of one's own, asked and taught one after the other."""
+
+    learner: OwnLearner
+    averages = ("last",)
+
+    def __init__(
+        self, learner: OwnLearner, n_learners: int, n_features: int, n_outputs: int, random_state: int
+    ) -> None:
+        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        self.objects = [self._made() for _ in range(n_learners)]
+        self._begun = [False] * n_learners
+
+    def _made(self) -> Any:
+        made = self.learner.factory()
+        if not hasattr(made, "predict") or not (hasattr(made, "learn") or hasattr(made, "partial_fit")):
+            raise TypeError(f"a learner of one's own needs predict, and learn or partial_fit; got {made!r}")
+        return made
+
+    def predict(self, X: Array) -> Array:
+        """(N, b, m) what every learner says of the rows."""
+        block = self.block()
+        return np.stack([block.outputs(i, X) for i in range(self.n_learners)])
+
+    def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
+        used = slice(None) if weight is None else weight > 0
+        X, targets = X[used], targets[:, used]
+        if not len(X):
+            return
+        extra = {} if weight is None else {"sample_weight": weight[used]}
+        for i, one in enumerate(self.objects):
+            wanted = targets[i, :, 0] if self.n_outputs == 1 else targets[i]
+            if hasattr(one, "learn"):
+                for x, target in zip(X, wanted, strict=True):
+                    one.learn(x, target)
+            else:
+                one.partial_fit(X, wanted, **extra)
+            self._begun[i] = True
+
+    def append(self, n: int) -> None:
+        """Add ``n`` learners."""
+        self.objects += [self._made() for _ in range(n)]
+        self._begun += [False] * n
+        self.n_learners += n
+
+    def block(self) -> OwnBlock:
+        """The learners themselves: a block that goes on learning with the bank."""
+        begun = [one if begun else None for one, begun in zip(self.objects, self._begun, strict=True)]
+        return OwnBlock(begun, self.n_features, self.n_outputs)
+
+    def state(self) -> State:
+        """Raise TypeError: objects of one's own cannot be saved."""
+        raise TypeError("a bank of learners of one's own holds Python objects and cannot be saved")
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Raise TypeError, as ``state`` does."""
+        raise TypeError("a bank of learners of one's own cannot be read from a file")
+
+
+class OwnBlock(Block):
+    """Stages that are learners of one's own; None gives 0.
+
+    Parameters
+    ----------
+    objects : list
+    n_features, width : int
+    """
+
+    kind = "own learners"
+
+    def __init__(self, objects: list[Any], n_features: int, width: int) -> None:
+        self.objects = objects
+        self.n_stages, self.width = len(objects), width
+        self._columns = np.arange(n_features, dtype=np.int32)
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        """All columns."""
+        return self._columns
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        """(n, width) What the learner says of rows."""
+        one = self.objects[stage]
+        if one is None or not len(X):
+            return np.zeros((len(X), self.width))
+        said = [one.predict(x) for x in X] if hasattr(one, "learn") else one.predict(X)
+        out = np.asarray(said, dtype=np.float64)
+        if out.size != len(X) * self.width:
+            raise ValueError(
+                f"a learner's predict gave shape {out.shape} for {len(X)} rows and {self.width} outputs"
+            )
+        return out.reshape(len(X), self.width)
+
+    def head(self, n_stages: int) -> OwnBlock:
+        """The first stages."""
+        return OwnBlock(self.objects[:n_stages], self._columns.size, self.width)

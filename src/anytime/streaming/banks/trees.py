@@ -7,12 +7,22 @@ and Hulten 2000; for regression Ikonomovska, Gama and Dzeroski 2011), or that th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime import _native
+from anytime.blocks import Block
 from anytime.streaming.banks.bank import Bank, Learner
+from anytime.streaming.banks.native import NativeBank
+from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
+from anytime.trees.block import TreeBlock
+from anytime.trees.growing import join
 
-__all__ = ["HoeffdingTree", "Stump", "width_of"]
+__all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "mean_of_trees", "single_tree", "width_of"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class HoeffdingTree(Learner):
 
     def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh trees."""
-        raise NotImplementedError
+        return HoeffdingBank(self, n_learners, n_features, n_outputs, random_state)
 
 
 @dataclass(frozen=True)
@@ -84,12 +94,119 @@ class Stump(HoeffdingTree):
     max_leaves: int = 2
 
 
+class HoeffdingBank(NativeBank):
+    """Trees that grow on a stream."""
+
+    learner: HoeffdingTree
+    learners = (HoeffdingTree, Stump)
+
+    def __init__(
+        self, learner: HoeffdingTree, n_learners: int, n_features: int, n_outputs: int, random_state: int
+    ) -> None:
+        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        self.native = _native.StreamTrees(
+            n_learners=n_learners,
+            n_features=n_features,
+            n_outputs=n_outputs,
+            max_depth=learner.max_depth,
+            max_leaves=learner.max_leaves,
+            grace=learner.grace,
+            confidence=learner.confidence,
+            tie=learner.tie,
+            n_bins=learner.n_bins,
+            width=width_of(learner.max_features, n_features),
+            memory=float(learner.memory or 0),
+            seed=random_state,
+        )
+
+    def append(self, n: int) -> None:
+        """Add ``n`` trees without splits."""
+        self.native.append(n)
+        self.n_learners += n
+
+    def columns(self, i: int) -> NDArray[np.int32]:
+        """Columns that tree ``i`` may split."""
+        return np.asarray(self.native.columns(i))
+
+    def block(self) -> TreeBlock:
+        """The trees as they are now."""
+        state = self.native.state()
+        n_nodes = state["column"].size
+        split = state["column"] >= 0
+        left = np.where(split, state["left"], LEAF).astype(np.int32)
+        values = state["values"].reshape(n_nodes, self.n_outputs) * ~split[:, None]
+        return TreeBlock(
+            TreeArrays(
+                tree_start=state["node_start"],
+                stage_start=np.arange(self.n_learners + 1, dtype=np.int64),
+                feature=np.where(split, state["column"], LEAF).astype(np.int32),
+                threshold=state["threshold"],
+                left=left,
+                right=np.where(split, left + 1, LEAF).astype(np.int32),
+                default_left=state["missing_left"],
+                missing=np.full(n_nodes, MISSING_NAN, np.uint8),
+                category_set=np.full(n_nodes, NUMERIC, np.int32),
+                members_left=np.zeros(n_nodes, np.uint8),
+                category_start=np.zeros(1, np.int64),
+                categories=np.zeros(0, np.int32),
+                value=np.ascontiguousarray(values),
+                tree_output=np.zeros(self.n_learners, np.int32),
+                n_outputs=self.n_outputs,
+                n_features=self.n_features,
+            )
+        )
+
+    def _mean(self, blocks: list[Block]) -> TreeBlock:
+        return mean_of_trees(blocks)
+
+    @classmethod
+    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TreeBlock:
+        return TreeBlock.from_state(description, arrays)
+
+
+def mean_of_trees(blocks: list[Block]) -> TreeBlock:
+    """Stages that are the mean of the same stages of blocks with one tree per stage; a stage may be missing in some."""
+    forests = [dict(block.forest.arrays()) for block in blocks if block.forest is not None]
+    names = [field.name for field in fields(TreeArrays)]
+    tables = [TreeArrays(**{name: forest[name] for name in names}) for forest in forests]  # type: ignore[arg-type]
+    n_stages = max(table.n_stages for table in tables)
+    trees, counts = [], []
+    for stage in range(n_stages):
+        present = [table for table in tables if stage < table.n_stages]
+        counts.append(len(present))
+        trees += [single_tree(table, stage, 1.0 / len(present)) for table in present]
+    return TreeBlock(join(trees, counts))
+
+
+def single_tree(table: TreeArrays, i: int, scale: float = 1.0) -> TreeArrays:
+    """Tree ``i`` by itself, its answers scaled."""
+    nodes = slice(int(table.tree_start[i]), int(table.tree_start[i + 1]))
+    names = (
+        "feature",
+        "threshold",
+        "left",
+        "right",
+        "default_left",
+        "missing",
+        "category_set",
+        "members_left",
+    )
+    return replace(
+        table,
+        tree_start=np.array([0, nodes.stop - nodes.start], np.int64),
+        stage_start=np.array([0, 1], np.int64),
+        value=table.value[nodes] * scale,
+        tree_output=table.tree_output[i : i + 1],
+        **{name: getattr(table, name)[nodes] for name in names},
+    )
+
+
 def width_of(max_features: int | float | str | None, n_features: int) -> int:
     """How many of ``n_features`` columns a learner may read."""
     if max_features is None:
         return n_features
     if max_features == "sqrt":
-        return max(1, round(n_features**0.5))
+        return max(1, round(float(np.sqrt(n_features))))
     if isinstance(max_features, str) or not max_features > 0:
         raise ValueError(f"max_features is {max_features!r}; it must be a positive number, 'sqrt' or None")
     if isinstance(max_features, int):

@@ -1,0 +1,196 @@
+"""What banks of native learners have in common, and rounds of boosting that run in native code from end to end."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.blocks import Block, State
+from anytime.streaming.banks.averaging import Snapshots
+from anytime.streaming.banks.bank import Array, Average, Bank
+
+__all__ = ["NativeBank", "RoundRules"]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundRules:
+    """How a native round goes from outputs to targets; see ``anytime.streaming.rounds.Boosting``.
+
+    Attributes
+    ----------
+    loss : {"squared", "logistic", "hinge", "absolute", "softmax"}
+    rho : float
+    start : (m,) float
+    steps : (N,) float
+    residual : bool
+        Algorithm 7 instead of 6.
+    averaging : {"last", "theory", "post", "all"}
+    low, high : (m,) float, or None
+        A box that partial sums are kept in.
+    radius : float
+        Of a ball that they are kept in; 0: none.
+    gate : {"skip", "shrink"} or None
+    warm_up : int
+    open : (N,) float, or None
+        What gates are multiplied with.
+    """
+
+    loss: str
+    rho: float
+    start: Array
+    steps: Array
+    residual: bool = False
+    averaging: str = "last"
+    low: Array | None = None
+    high: Array | None = None
+    radius: float = 0.0
+    gate: str | None = None
+    warm_up: int = 0
+    open: Array | None = None
+
+
+class NativeBank(Bank):
+    """A bank whose learners live in native code.
+
+    Attributes
+    ----------
+    native : StreamBank
+    n_threads : int
+        Threads that share the learners where rounds have many rows; results do not depend on it.
+    """
+
+    learners: ClassVar[tuple[type[Any], ...]]  # kinds that such a bank is made of
+    native: Any  # a StreamBank
+    n_threads: int = 1
+
+    def predict(self, X: Array) -> Array:
+        """(N, b, m) what every learner says of the rows."""
+        return np.asarray(self.native.predict(X, self.n_threads))
+
+    def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
+        self.native.update(X, np.ascontiguousarray(targets), weight, self.n_threads)
+
+    def rounds(
+        self,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        rules: RoundRules,
+        *,
+        batch_size: int,
+        sums: Array,
+        recent: Array,
+        discount: float,
+        rows: NDArray[np.int64],
+        prefixes: bool = False,
+    ) -> Array:
+        """Rounds of boosting over the rows, in native code.
+
+        Parameters
+        ----------
+        X : (n, d) float, contiguous
+        y : (n, 1) or (n, m) float
+            Numbers, or classes: above 0 or not; 0 to m - 1 for softmax.
+        weight : (n,) float, or None
+        rules : RoundRules
+        batch_size : int
+            Rows of a round.
+        sums, recent : (4, N) float
+            Of the edge monitor; what is added by the rows is added to them. All rows of ``recent`` fade by ``discount``.
+        rows : (N,) int64
+            Rows that each learner had seen before; the caller counts on.
+        prefixes : bool, default=False
+
+        Returns
+        -------
+        answers : (n, m) float, or (n, N + 1, m) of all prefixes
+            What was answered before a round was learned.
+        """
+        n = len(X)
+        pieces: list[Array] = []
+        at = 0
+        while at < n or not pieces:
+            wait = (
+                self.rounds_until_snapshot
+            )  # a snapshot falls between two rounds, wherever the rows are cut
+            end = n if wait is None else min(n, at + wait * batch_size)
+            pieces.append(
+                self.native.rounds(
+                    X[at:end],
+                    y[at:end],
+                    None if weight is None else weight[at:end],
+                    batch=batch_size,
+                    sums=sums,
+                    recent=recent,
+                    discount=discount,
+                    rows=rows + at,
+                    prefixes=prefixes,
+                    threads=self.n_threads,
+                    **vars(rules),
+                )
+            )
+            if wait is not None:
+                self.count_rounds(-(-(end - at) // batch_size))
+            at = end
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    # ------------------------------------------------------------------ reading
+
+    def track(self, mode: Average, kept: int = 8) -> None:
+        """Begin to keep what ``averaged(mode)`` needs; ``kept`` is how many snapshots, if it needs any."""
+        super().track(mode, kept)
+        if mode == "params":
+            self.native.track()
+
+    def averaged(self, mode: Average = "last") -> Block:
+        """The learners, averaged over the rounds since ``track(mode)``: see ``Bank.averaged``."""
+        if mode != "params" or mode not in self.averages:
+            return super().averaged(mode)
+        state = self.native.state()
+        if "means" not in state:
+            raise ValueError("nothing was kept for average='params': call track('params') before learning")
+        return self._block(state["means"])
+
+    def _block(self, parameters: Array) -> Block:
+        """Learners with such parameters, where there are any."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ files
+
+    def state(self) -> State:
+        """Everything that was learned, and what it takes to make such a bank."""
+        description: dict[str, Any] = {
+            "kind": self.learner.kind,
+            "learner": asdict(self.learner),  # type: ignore[call-overload]
+            "n_learners": self.n_learners,
+            "n_features": self.n_features,
+            "n_outputs": self.n_outputs,
+            "random_state": self.random_state,
+        }
+        arrays: dict[str, NDArray[Any]] = dict(self.native.state())
+        if self.snapshots is not None:
+            description["snapshots"], kept = self.snapshots.state()
+            arrays |= kept
+        return description, arrays
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Read what ``state`` gave."""
+        kinds = {learner.kind: learner for learner in cls.learners}
+        learner = kinds[description["kind"]](**description["learner"])
+        sizes = (int(description[name]) for name in ("n_learners", "n_features", "n_outputs", "random_state"))
+        bank = cls(learner, *sizes)
+        bank.native.load({name: array for name, array in arrays.items() if "." not in name})
+        if "snapshots" in description:
+            bank.snapshots = Snapshots.from_state(description["snapshots"], arrays, cls._read_block)
+        return bank
+
+    @classmethod
+    @abstractmethod
+    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Block:
+        """The block that ``block`` gives, of its own state."""
