@@ -198,10 +198,8 @@ class BoostedModel(ColumnModel):
         if isinstance(self, ClassifierFace):
             y = column_or_1d(y, warn=True)
             if y.dtype == object:
-                import pandas as pd  # whose NA is not comparable even with itself
-
-                absent = np.flatnonzero(pd.isna(y))
-                if absent.size:
+                absent = [row for row, label in enumerate(y) if label is None or label != label]
+                if absent:
                     raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
             check_classification_targets(y)
             return np.asarray(y)

@@ -200,14 +200,12 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         if extra := set(labels) - {"classes"}:
             raise TypeError(f"unexpected argument {extra.pop()!r}")
         y = column_or_1d(y, warn=True)
-        if y.dtype == object:
-            import pandas as pd  # whose NA is not comparable even with itself
-
-            missing = np.flatnonzero(pd.isna(y))
-            if missing.size:
-                raise ValueError(
-                    f"y holds no label in {missing.size} rows, the first of them row {missing[0]}; drop them"
-                )
+        if y.dtype == object and (
+            missing := [i for i, label in enumerate(y) if label is None or label != label]
+        ):
+            raise ValueError(
+                f"y holds no label in {len(missing)} rows, the first of them row {missing[0]}; drop them"
+            )
         check_classification_targets(y)
         if reset:
             given = labels.get("classes")

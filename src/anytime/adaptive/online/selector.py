@@ -188,8 +188,10 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     def _losses(self, opinions: Opinions, labels: Labels) -> Array:
         """(n, K) losses of all experts if the labels (n,) are true."""
         loss = self.loss if self.loss is not None else np.not_equal
-        errors = np.column_stack([loss(column, labels) for column in opinions.answers.T]).astype(np.float64)
-        errors[_missing(labels)] = np.nan  # refused by the learner if it has to be read
+        known = np.flatnonzero(~_missing(labels))
+        errors = np.full(opinions.answers.shape, np.nan)  # refused by the learner if it has to be read
+        for j, column in enumerate(opinions.answers.T):
+            errors[known, j] = loss(column[known], labels[known])
         return opinions.losses(self.cost, errors)
 
     @staticmethod
