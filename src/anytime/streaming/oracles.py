@@ -29,7 +29,9 @@ class EdgeOracle:
         if not 0 <= gamma <= 1:
             raise ValueError(f"an edge is between 0 and 1; got {gamma}")
         self.gamma = gamma
-        self._rng = np.random.default_rng(random_state)
+        self._rng = np.random.default_rng(
+            [random_state, 0xED6E]
+        )  # not the stream that the caller's data came from
 
     def __call__(self, i: int, target: Array) -> Array:
         """An output for a target (b, m)."""

@@ -52,7 +52,7 @@ class Ball:
 
     Examples
     --------
-    >>> Ball(1.0)(np.array([[3.0, 4.0]])).tolist()
+    >>> Ball(1.0)(np.array([[3.0, 4.0]])).round(6).tolist()
     [[0.6, 0.8]]
     """
 
