@@ -137,13 +137,13 @@ SETS: dict[str, ForestSet] = {
     "miniboone-small": ForestSet(
         lambda folder: _measured(_plain(at.datasets.load("miniboone-small", folder=folder))), (2000, 1000, 2000),
     ),
-    "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=5),
+    "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=3),
     "adult": ForestSet(_named("adult"), repeats=5),
     "connect-4": ForestSet(_named("connect-4"), (20_000, 8_000, 20_000), repeats=3),
-    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=5, note="real, sizes of the thesis"),
+    "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=3, note="real, sizes of the thesis"),
     "miniboone": ForestSet(
         lambda folder: _measured(make_miniboone(at.datasets.load("miniboone-small", folder=folder))),
-        (45_523, 19_510, 65_031), repeats=5, note="look-alike of full size, sizes of the thesis",
+        (45_523, 19_510, 65_031), repeats=3, note="look-alike of full size, sizes of the thesis",
     ),
     "ranking": ForestSet(
         _ranking, columns_singly=False, repeats=2, on_request=True,
