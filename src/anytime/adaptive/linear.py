@@ -3,7 +3,7 @@
 The gate is a logistic regression on soft labels, the cheap model one with weights; they are coupled by a norm over all weights
 of a feature in both, so that what one uses costs the other nothing:
 
-    gamma * sum_a c_a |(w_gate[a], w_cheap[a])|_2,    intercepts free.
+    ``gamma * sum_a c_a ||(w_gate[a], w_cheap[a])||_2``, intercepts free.
 
 Nan, *Learning to predict under a budget*, 2018, Algorithm 4, seed 001.
 """

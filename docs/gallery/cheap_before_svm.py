@@ -1,0 +1,90 @@
+"""Ask an expensive classifier only about the rows that need it.
+
+Handwritten digits, 8 x 8 pixels in 16 zones; each pixel that is read costs 1. Is the digit odd? An RBF support vector machine
+needs the whole image. Boosted trees and a gate, which read a few zones, are put in front of it. Three splits: three fifths of
+the rows train everything and choose, the others judge. Run it: python docs/gallery/cheap_before_svm.py [folder for the picture]
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
+
+import anytime as at
+from anytime.adaptive import oracle_curve, sweep
+
+X, y, costs = at.datasets.load("digits")
+y = y % 2
+BUDGET, budgets = 32, np.arange(6, 46, 2)
+settings = [{"gamma": gamma, "costly_fraction": 0.3} for gamma in (0.001, 0.002, 0.004, 0.008)]
+svms, gated, chosen, oracles, validated = [], [], [], [], []
+for seed in range(3):
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=seed)
+    X_fit, X_val, y_fit, y_val = train_test_split(
+        X_train, y_train, test_size=0.2, stratify=y_train, random_state=seed
+    )
+
+    # Several settings, judged at many thresholds on validation rows; test rows say what each choice is worth.
+    costly = SVC(C=10, gamma=0.001)
+    model = at.AdaptiveClassifier(costly, costs=costs, n_trees=40, random_state=0)
+    found = sweep(model, settings, X_fit, y_fit, X_val, y_val, X_test, y_test)
+    best = [found.best(budget) for budget in budgets]
+    chosen.append([(test.cost, test.accuracy) for _, _, test in best])
+    validated.append([valid.accuracy for _, valid, _ in best])
+
+    # A model for use, around a machine that is fitted already. What that says of training rows comes from folds.
+    gamma = found.best(BUDGET)[0]["gamma"]
+    svm = costly.fit(X_train, y_train)
+    model = at.AdaptiveClassifier(svm, costs=costs, budget=BUDGET, gamma=gamma, n_trees=40, random_state=0)
+    model.fit(X_train, y_train)
+    paid, sent = model.cost(X_test), model.sent(X_test)
+    svms.append(svm.score(X_test, y_test))
+    gated.append((paid.mean(), model.score(X_test, y_test), sent.mean(), paid[~sent].mean()))
+
+    # What a gate could do with the same two models if it knew who is wrong.
+    first = list(model.stages(X_test))[1]  # the cheap answers, for all rows
+    wrong = [answer != y_test for answer in (svm.predict(X_test), first.prediction)]
+    curve = oracle_curve(*wrong, costs.total, first.cost)
+    oracles.append([np.interp(np.linspace(0, 1, 20), np.linspace(0, 1, len(side)), side) for side in curve])
+
+print(f"support vector machine: accuracy {np.mean(svms):.3f} at {costs.total:g} {costs.unit} a row")
+cost, accuracy, share, stay = np.mean(gated, axis=0)
+spread = np.std(np.array(gated)[:, 1] - svms, ddof=1) / np.sqrt(3)
+print(
+    f"with a gate in front:   accuracy {accuracy:.3f} at {cost:.1f} (difference {accuracy - np.mean(svms):+.3f} ± {spread:.3f})"
+)
+print(f"{share:.0%} of the rows go on to the machine; the others pay {stay:.1f}")
+for budget, (cost, accuracy), promised in zip(
+    budgets, np.mean(chosen, axis=0), np.mean(validated, axis=0), strict=True
+):
+    if budget in (12, 22, 32):
+        print(
+            f"sweep, budget {budget}: accuracy {accuracy:.3f} at {cost:.1f}; validation rows said {promised:.3f}"
+        )
+
+figure = plt.figure(figsize=(10, 4), layout="constrained")
+curves, images = figure.subfigures(1, 2, width_ratios=[7, 4])
+axes = curves.subplots()
+oracle_cost, oracle_error = np.mean(oracles, axis=0)
+axes.plot(oracle_cost, 1 - oracle_error, color="grey", ls="--", label="a gate that knows who is wrong")
+axes.plot(*np.mean(chosen, axis=0).T, "C0.-", label="chosen on validation rows for each budget")
+axes.plot(*np.mean(gated, axis=0)[:2], "C3*", ms=12, label=f"fitted for a budget of {BUDGET}")
+axes.plot(costs.total, np.mean(svms), "C1o", label="support vector machine")
+axes.set(
+    xlabel=f"mean cost of a row ({costs.unit})", ylabel="accuracy on test rows, 3 splits", ylim=(0.86, 1.0)
+)
+axes.legend(loc="lower right", fontsize=8)
+read = np.isin(np.arange(64), [j for g in model.answer(X_test[~sent]).groups for j in costs.groups[g]])
+grid = images.subplots(2, 3)
+for line, rows, shown in ((grid[0], X_test[~sent], read), (grid[1], X_test[sent], read | True)):
+    for place, row in zip(line, rows[:3], strict=True):
+        place.set_facecolor("lightsteelblue")  # pixels that are not read
+        place.imshow(np.ma.masked_array(row, ~shown).reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
+        place.set(xticks=[], yticks=[])
+grid[0, 0].set_title("the cheap model answers", loc="left", fontsize=10)
+grid[1, 0].set_title("sent on", loc="left", fontsize=10)
+folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+figure.savefig(folder / "cheap_before_svm.png", dpi=120)
