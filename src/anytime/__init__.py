@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         losses,
         neighbours,
         runtime,
+        streaming,
         testing,
         trees,
     )
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from anytime.neighbours import MarginAcquisitionClassifier
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
+    from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
@@ -100,6 +102,8 @@ __all__ = [
     "SpeedBoostRegressor",
     "Stage",
     "StopFlag",
+    "StreamingBoostClassifier",
+    "StreamingBoostRegressor",
     "Trace",
     "adaptive",
     "boosting",
@@ -120,13 +124,14 @@ __all__ = [
     "replay",
     "runtime",
     "save",
+    "streaming",
     "testing",
     "trees",
 ]
 
 _ROOMS = [
     *("adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "neighbours", "runtime", "testing", "trees"),
+    *("losses", "neighbours", "runtime", "streaming", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
@@ -158,6 +163,7 @@ _HOMES = {
     "neighbours": ["MarginAcquisitionClassifier"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
+    "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

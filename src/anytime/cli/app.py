@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anytime.cli import compare, convert, curve, demo, fit, inspection, predict, profiling
+from anytime.cli import compare, convert, curve, demo, fit, inspection, predict, profiling, stream
 from anytime.cli.errors import Commands
 
 __all__ = ["app"]
@@ -43,6 +43,7 @@ def options(
 
 app.command()(demo.demo)
 app.command()(fit.fit)
+app.command()(stream.stream)
 app.command()(predict.predict)
 app.command()(curve.curve)
 app.command()(compare.compare)

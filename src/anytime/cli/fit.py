@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from anytime.costs import FeatureCosts
 
-__all__ = ["fit"]
+__all__ = ["fit", "is_classification", "read_settings"]
 
 _DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
@@ -162,13 +162,13 @@ def fit(
     y = target_of(table, target, data)
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
-    classify = _is_classification(y, task, target, data)
+    classify = is_classification(y, task, target, data)
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     if model is Learner.linear and trees is not None:
         raise UsageError("--trees does not go with --model linear, which has none")
     estimator = make_estimator(model, classify, seed, _constraints(prices, X) if grouped else None)
-    asked = _settings(estimator, settings or [])
+    asked = read_settings(estimator, settings or [])
     if trees is not None:
         adds = model is Learner.speedboost and asked.get("method", "renew") != "renew"
         asked.setdefault("n_stages" if adds else _ROUNDS.get(model, "n_estimators"), trees)
@@ -300,7 +300,8 @@ def _reject_words(X: pd.DataFrame, model: Learner, path: Path) -> None:
         )
 
 
-def _is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -> bool:
+def is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -> bool:
+    """Whether a target holds classes: as ``--task`` says, or words and few whole numbers."""
     import pandas as pd
 
     numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
@@ -330,7 +331,7 @@ def _wants_groups(asked: bool | None, model: Learner, priced: bool) -> bool:
     return asked
 
 
-def _settings(estimator: Any, given: list[str]) -> dict[str, Any]:
+def read_settings(estimator: Any, given: list[str]) -> dict[str, Any]:
     """What ``--set`` says, as parameters of the estimator; values are YAML."""
     import yaml
 

@@ -44,6 +44,8 @@ ESTIMATORS = {
     "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
     "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",
+    "StreamingBoostClassifier": "anytime.streaming.models:StreamingBoostClassifier",
+    "StreamingBoostRegressor": "anytime.streaming.models:StreamingBoostRegressor",
 }
 
 _OUTSIDE = (

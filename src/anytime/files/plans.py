@@ -46,6 +46,15 @@ _WORK_RATIO = 4
 _MARGIN_WORK = 1 << 26  # a purchase may be of any group, so each stage looks through all columns
 
 _ARRAYS = {  # of each kind of block
+    "small nets": {"hidden": ("<f8", 3), "readout": ("<f8", 3)},
+    "stream": {
+        "steps": ("<f8", 1),
+        "start": ("<f8", 1),
+        "offset": ("<f8", 1),
+        "centres": ("<f8", 1),
+        "scales": ("<f8", 1),
+        "box": ("<f8", 2),
+    },
     "linear": {
         "columns": ("<i4", 1),
         "coefficients": ("<f8", 2),
@@ -92,7 +101,11 @@ _ARRAYS = {  # of each kind of block
         "tree_output": ("<i4", 1),
     },
 }
+# kinds whose rooms are imported by those who have such a model only
+_MET_LATER = ("costly", "small nets", "stream")
 _OPTIONAL = {
+    "small nets": (),
+    "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
     "kernel": (),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
@@ -138,10 +151,12 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock) and block.kind != "costly":
+    if type(block) not in (TreeBlock, LinearBlock, KernelBlock, MarginBlock) and block.kind not in _MET_LATER:
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
+    if block.kind == "stream":
+        description["learners"] = _write_block(block.learners, f"{prefix}.learners", arrays)  # type: ignore[attr-defined]
     arrays.update({f"{prefix}.{name}": array for name, array in own.items()})
     return {"kind": block.kind, **description}
 
@@ -217,6 +232,12 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
         kind = block.text("kind", _ARRAYS)
         if kind in ("kernel", "costly"):
             out.append((kind, 1))
+        elif kind == "stream":
+            steps = arrays.get(f"plan.blocks.{b}.steps")
+            out.append((kind, 0 if steps is None else steps.size))
+        elif kind == "small nets":
+            readout = arrays.get(f"plan.blocks.{b}.readout")
+            out.append((kind, 0 if readout is None else len(readout)))
         elif kind == "linear":
             ends = arrays.get(f"plan.blocks.{b}.ends")
             out.append((kind, 1 if ends is None else ends.size))
@@ -294,6 +315,14 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
                 f"too small for {costs.n_groups} groups of {n_features} columns",
             )
         block = MarginBlock.from_state(description, own, costs)
+    elif kind == "small nets":
+        from anytime.streaming.banks.nets import NetBlock
+
+        if own["hidden"].shape[2] != n_features + 1:
+            bad(f"array '{prefix}.hidden'", f"reads {own['hidden'].shape[2] - 1} columns, not {n_features}")
+        block = NetBlock.from_state({"activation": fields.text("activation")}, own)
+    elif kind == "stream":
+        block = _read_stream(fields, own, prefix, arrays, costs, most_width)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
     else:
@@ -307,6 +336,28 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = TreeBlock.from_state(description, own)
     fields.done()
     return block
+
+
+def _read_stream(
+    fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, costs: BoundCosts, most_width: int
+) -> Block:
+    """Learners of a stream, and how their partial sums become answers."""
+    from anytime.streaming.plans import AVERAGINGS, StreamBlock
+
+    written = fields.take("learners")
+    if isinstance(written, dict) and written.get("kind") in ("stream", "costly", "margins"):
+        bad(fields.place("learners"), f"a {written['kind']!r} is no learner of a stream")
+    within = Fields(written, fields.place("learners"))
+    learners = _read_block(within, f"{prefix}.learners", arrays, costs, most_width)
+    description = {
+        "factor": fields.number("factor"),
+        "radius": fields.number("radius", 0) if fields.has("radius") else None,
+        "averaging": fields.text("averaging", AVERAGINGS),
+        "accelerated": fields.flag("accelerated"),
+    }
+    if "centres" in own and own["centres"].size != costs.column_group.size:
+        bad(f"array '{prefix}.centres'", f"has {own['centres'].size} columns, not {costs.column_group.size}")
+    return StreamBlock.from_state(description, own, learners)
 
 
 def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most_width: int) -> Block:

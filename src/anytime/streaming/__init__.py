@@ -1,1 +1,33 @@
 """Boosting on data streams: models that learn from rows as they come and can be read at any moment."""
+
+from anytime.streaming.banks import (
+    FtrlTree,
+    HoeffdingTree,
+    OnlineLinear,
+    OnlineRidge,
+    OwnLearner,
+    SmallNet,
+    Stump,
+)
+from anytime.streaming.drift import Drift
+from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostRegressor
+from anytime.streaming.projections import Ball, Box
+from anytime.streaming.streams import Progress, learn_stream, read_stream
+
+__all__ = [
+    "Ball",
+    "Box",
+    "Drift",
+    "FtrlTree",
+    "HoeffdingTree",
+    "OnlineLinear",
+    "OnlineRidge",
+    "OwnLearner",
+    "Progress",
+    "SmallNet",
+    "StreamingBoostClassifier",
+    "StreamingBoostRegressor",
+    "Stump",
+    "learn_stream",
+    "read_stream",
+]

@@ -1,0 +1,229 @@
+"""``anytime stream``: learn from a table row by row, in constant memory, with checkpoints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.fit import Task, is_classification, read_settings
+from anytime.cli.io import check_writable, load_model, read_costs, target_of
+from anytime.cli.tables import console, note, number, share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anytime.streaming import Progress
+
+__all__ = ["stream"]
+
+_LINES = 10.0  # seconds between two lines where no line can be written over
+
+
+class LearnerName(StrEnum):
+    """What ``--learner`` may be."""
+
+    hoeffding_tree = "hoeffding_tree"
+    stump = "stump"
+    ftrl_tree = "ftrl_tree"
+    ridge = "ridge"
+    linear = "linear"
+    small_net = "small_net"
+
+
+class DriftName(StrEnum):
+    """What ``--drift`` may be."""
+
+    adwin = "adwin"
+    windows = "windows"
+
+
+def stream(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, Parquet or Arrow file, in the order of its rows; - reads CSV from a pipe.",
+        ),
+    ],
+    target: Annotated[str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")],
+    save: Annotated[Path, typer.Option("--save", "-o", metavar="FILE", help="The .anytime file to write.")],
+    every: Annotated[
+        int | None, typer.Option(min=1, metavar="ROWS", help="Write it every so many rows, too.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where the model in --save stopped in DATA, if there is one."),
+    ] = False,
+    begin: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A model of an earlier stream to begin with; all rows of DATA are new to it."
+        ),
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Price list in YAML or CSV: what groups of columns cost. None: 1 per column."
+        ),
+    ] = None,
+    learner: Annotated[
+        LearnerName, typer.Option(metavar="NAME", help=f"What is boosted: {', '.join(LearnerName)}.")
+    ] = LearnerName.hoeffding_tree,
+    learners: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 100,
+    drift: Annotated[
+        DriftName | None,
+        typer.Option(
+            metavar="NAME", help="Watch for changes: adwin or windows. None: rows are taken to be alike."
+        ),
+    ] = None,
+    task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
+    classes: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="All labels there will be. None: those of the first rows."),
+    ] = None,
+    chunk: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Rows in memory at a time.")] = 1000,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any parameter of the model, as in Python: --set learning_rate=0.1. May be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
+) -> None:
+    """Learn from rows as they come, in constant memory.
+
+    Every row is predicted before it is learned; the error of these predictions is shown. Ctrl-C leaves a whole checkpoint.
+
+    Example: anytime stream trips.csv --target minutes --save trips.anytime --every 10000
+    """
+    from anytime.streaming import learn_stream, read_stream
+
+    check_writable(save)
+    if resume and begin is not None:
+        raise UsageError(
+            "--resume goes on with the model in --save, --begin with another one: give one of them"
+        )
+    earlier = save if resume and save.exists() else begin
+    model = None if earlier is None else _learning_model(earlier)
+    skip = model.position_ if model is not None and resume else 0
+    if model is not None and not resume:
+        model.position_ = 0
+    tables = read_stream(str(data), chunk_rows=chunk, skip=skip)
+    if model is None:
+        first = next(tables, None)
+        if first is None:
+            raise CliError(f"{data} has no rows")
+        model = _new_model(first, target, data, task, classes)
+        parameters = {
+            "learner": str(learner),
+            "n_learners": learners,
+            "drift": None if drift is None else str(drift),
+            "costs": read_costs(costs),
+            "random_state": seed,
+        }
+        model.set_params(**parameters | read_settings(model, settings or []))
+        tables = chain([first], tables)
+    labels = None if classes is None else _labels(classes)
+    told = _Teller(model, skip)
+    try:
+        for progress in learn_stream(model, tables, target, classes=labels, save=save, every=every):
+            told(progress)
+    except ValueError as error:
+        hint = "; name all of them with --classes" if "not among classes" in str(error) else ""
+        raise CliError(f"{data}: {error}{hint}") from None
+    except KeyboardInterrupt:
+        told.end()
+        if model.position_ > skip:
+            note(f"wrote {save} after {model.position_} rows; --resume goes on from there")
+        raise
+    told.end()
+    _summarise(model, save)
+
+
+def _learning_model(path: Path) -> Any:
+    model = load_model(path)
+    if not hasattr(model, "partial_fit"):
+        raise CliError(f"{path} holds a {type(model).__name__}, which does not learn from a stream")
+    if model._learning is None:
+        raise CliError(
+            f"{path} was saved without what learning needs; it answers, but does not learn any more"
+        )
+    return model
+
+
+def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes: str | None) -> Any:
+    from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
+
+    y = target_of(first, target, path)
+    if first.shape[1] < 2:
+        raise CliError(f"{path} has no column besides the target")
+    known = classes is not None
+    if known and task is Task.regression:
+        raise UsageError("--classes does not go with --task regression")
+    classify = known or is_classification(y, task, target, path)
+    return StreamingBoostClassifier() if classify else StreamingBoostRegressor()
+
+
+def _labels(classes: str) -> list[Any]:
+    parts = [part.strip() for part in classes.split(",") if part.strip()]
+    if len(set(parts)) < 2:
+        raise UsageError(f"--classes {classes!r}: give at least two labels, as in --classes yes,no")
+    try:
+        return [int(part) for part in parts]
+    except ValueError:
+        return list(parts)
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+class _Teller:
+    """Tells of progress on standard error: in one line on a terminal, in a line now and then in a file."""
+
+    def __init__(self, model: Any, skipped: int) -> None:
+        self.classifies = hasattr(model, "predict_proba")
+        self.live = sys.stderr.isatty()
+        self.told = time.monotonic()
+        if skipped:
+            note(f"going on after {skipped} rows")
+
+    def __call__(self, progress: Progress) -> None:
+        text = (
+            f"{progress.rows} rows, {progress.rows_per_second:,.0f} rows/s, "
+            f"{_error(progress.error, self.classifies)}{', saved' if progress.saved else ''}"
+        )
+        if self.live:
+            print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
+        elif progress.saved or time.monotonic() - self.told > _LINES:
+            self.told = time.monotonic()
+            note(text)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self.live:
+            print(file=sys.stderr)
+
+
+def _error(error: float, classifies: bool) -> str:
+    return f"error rate {share(error)}" if classifies else f"root mean square error {number(error)}"
+
+
+def _summarise(model: Any, save: Path) -> None:
+    classifies = hasattr(model, "predict_proba")
+    out = console()
+    out.print(
+        f"{model.rows_seen_} rows learned; before learning each: {_error(model.progressive_error_, classifies)}"
+    )
+    out.print(f"best prefix of late: {model.best_prefix_} of {model.n_learners_} learners")
+    if model.drift is not None:
+        out.print(f"changes met: {model.n_alarms_}")
+    out.print(f"wrote {save}", soft_wrap=True)

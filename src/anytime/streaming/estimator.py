@@ -1,0 +1,538 @@
+"""What classifier and regressor on a stream share: from parameters to learners, from rows to learning, from learners to a plan.
+
+Learning never touches what was read before: a plan is a frozen copy, made when somebody asks and learning has gone on since the
+last one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from anytime.boosting.boosted import JOBS, positive_integer
+from anytime.estimator import ClassifierFace
+from anytime.losses import LINKS
+from anytime.plan import Array, Plan
+from anytime.streaming.banks import Learner, learner_named
+from anytime.streaming.categories import CategoryNumbers
+from anytime.streaming.certificates import Certificate
+from anytime.streaming.drift import Drift
+from anytime.streaming.edges import Kind
+from anytime.streaming.learning import Learning
+from anytime.streaming.losses import StreamLoss, loss_named
+from anytime.streaming.one_by_one import OneByOne, Reading
+from anytime.streaming.projections import Ball, Box, Projection
+from anytime.streaming.rounds import Boosting
+from anytime.streaming.scaling import RunningScale
+from anytime.streaming.settings import read_setting, write_setting
+from anytime.trees.rows import checked_weights
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+__all__ = ["StreamingBoost"]
+
+_TREES = ("hoeffding_tree", "stump", "ftrl_tree")  # read columns as they are
+_WIDEST_MARGIN, _WIDEST_TARGET = (
+    10.0,
+    5.0,
+)  # where partial sums are kept: log-odds, and deviations of the target
+_LONGEST_STEP = 1.0  # of the residual algorithm, whose theorem begins with 1 / lambda
+Method = Literal["predict", "predict_proba", "decision_function"]
+
+
+class StreamingBoost(OneByOne):
+    """What classifier and regressor share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "costs": "no_validation",  # FeatureCosts reads and checks them
+        "n_learners": [positive_integer],
+        "learner": [str, Learner],
+        "loss": [str, StreamLoss],
+        "rho": [Interval(Real, 0, None, closed="left")],
+        "algorithm": [StrOptions({"auto", "smooth", "residual"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
+        "max_step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
+        "projection": [Box, Ball, StrOptions({"auto"}), None],
+        "averaging": [StrOptions({"auto", "last", "theory", "post", "all"})],
+        "average": [StrOptions({"last", "params", "reservoir", "tail"})],
+        "gate": [StrOptions({"skip", "shrink"}), None],
+        "warm_up": [Interval(Real, 0, None, closed="left")],
+        "combiner": [StrOptions({"gd", "nesterov"})],
+        "batch_size": [positive_integer],
+        "n_passes": [positive_integer],
+        "drift": [StrOptions({"adwin", "windows"}), Drift, None],
+        "standardise": [StrOptions({"auto"}), "boolean"],
+        "scale_rows": [positive_integer],
+        "prefix": [StrOptions({"all", "best"})],
+        "record": ["boolean"],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "learner_cost": [Interval(Real, 0, None, closed="left")],
+        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        "meter": [StrOptions({"model", "realised"})],
+        "random_state": ["random_state"],
+        "n_jobs": JOBS,
+    }
+
+    def __init__(
+        self,
+        costs: Any = None,
+        *,
+        n_learners: int = 100,
+        learner: str | Learner = "hoeffding_tree",
+        loss: str | StreamLoss = "auto",
+        rho: float = 1e-3,
+        algorithm: str = "auto",
+        learning_rate: float | None = None,
+        max_step: float | str | None = "auto",
+        projection: Projection | str | None = "auto",
+        averaging: str = "auto",
+        average: str = "last",
+        gate: str | None = None,
+        warm_up: int = 0,
+        combiner: str = "gd",
+        batch_size: int = 1,
+        n_passes: int = 1,
+        drift: str | Drift | None = None,
+        standardise: bool | str = "auto",
+        scale_rows: int = 100,
+        prefix: str = "all",
+        record: bool = False,
+        categorical_features: Any = "from_dtype",
+        learner_cost: float = 0.0,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.n_learners = n_learners
+        self.learner = learner
+        self.loss = loss
+        self.rho = rho
+        self.algorithm = algorithm
+        self.learning_rate = learning_rate
+        self.max_step = max_step
+        self.projection = projection
+        self.averaging = averaging
+        self.average = average
+        self.gate = gate
+        self.warm_up = warm_up
+        self.combiner = combiner
+        self.batch_size = batch_size
+        self.n_passes = n_passes
+        self.drift = drift
+        self.standardise = standardise
+        self.scale_rows = scale_rows
+        self.prefix = prefix
+        self.record = record
+        self.categorical_features = categorical_features
+        self.learner_cost = learner_cost
+        self.budget = budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    # ------------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Begin anew and learn from rows, ``n_passes`` times in the order given. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Numbers, NaN where one is missing; columns of a table may be categories.
+        y : (n,)
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+        """
+        self._validate_params()
+        fresh = self._unfitted()
+        codes, targets, weight = fresh._first_rows(X, y, sample_weight, None)
+        assert fresh._learning is not None
+        for _ in range(self.n_passes):
+            fresh._learning.learn(codes, targets, weight)
+        self.__dict__ = fresh.__dict__
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from further rows, in order.
+
+        With ``batch_size=1`` it does not matter, to the last bit, in what chunks rows come.
+
+        Parameters
+        ----------
+        X : (n, d)
+            With the columns of the first call; categories may be new.
+        y : (n,)
+        classes : (C,), default=None
+            All labels there will be; a classifier needs them in its first call.
+        sample_weight : (n,), default=None
+        """
+        self._learn_rows(X, y, classes, sample_weight)
+        return self
+
+    def predict_then_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        method: Method = "predict",
+    ) -> NDArray[Any]:
+        """Learn from further rows, and return what was said of each before it was learned (progressive validation).
+
+        Rows of weight 0 are answered too.
+
+        Parameters
+        ----------
+        X, y, classes, sample_weight
+            As in ``partial_fit``.
+        method : {"predict", "predict_proba", "decision_function"}, default="predict"
+            What is returned: predictions (n,), for a classifier also probabilities (n, C) or scores.
+        """
+        return self._said(self._learn_rows(X, y, classes, sample_weight), method)
+
+    def _learn_rows(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> Array:
+        """Scores of rows before each was learned, those of weight 0 included."""
+        if not self._has_begun:
+            self._validate_params()
+            fresh = self._unfitted()
+            rows = fresh._first_rows(X, y, sample_weight, classes, keep_absent=True)
+            self.__dict__ = fresh.__dict__
+        else:
+            self._refuse_frozen()
+            rows = self._further_rows(X, y, sample_weight, classes)
+        codes, targets, weight = rows
+        learning = self._learning
+        assert learning is not None
+        if weight is None or weight.all():
+            return learning.learn(codes, targets, weight)
+        scores = np.empty((len(codes), learning.boosting.bank.n_outputs))
+        present = weight > 0
+        for run in np.split(np.arange(len(codes)), np.flatnonzero(present[1:] != present[:-1]) + 1):
+            some = slice(run[0], run[-1] + 1)
+            if present[run[0]]:
+                scores[some] = learning.learn(codes[some], targets[some], weight[some])
+            else:  # as good as absent
+                scores[some] = learning.scores(self._numbers.apply(codes[some]))
+        return scores
+
+    def append(self, n: int) -> Self:
+        """Add ``n`` fresh learners behind the others, which stay as they are, as does every prefix of them.
+
+        They begin with the next row; until then their stages change nothing.
+        """
+        self._refuse_unfitted()
+        self._refuse_frozen()
+        assert self._learning is not None
+        if n < 1:
+            raise ValueError(f"n must be at least 1, not {n}")
+        self._learning.boosting.append(int(n))
+        return self
+
+    # ------------------------------------------------------------------ from parameters to learners
+
+    def _first_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        classes: ArrayLike | None,
+        *,
+        keep_absent: bool = False,
+    ) -> tuple[Array, NDArray[Any], Array | None]:
+        y = self._checked_targets(y)
+        check_consistent_length(X, y)
+        codes = self._first_codes(X)
+        weight = None if sample_weight is None else checked_weights(sample_weight, codes)
+        if weight is not None and not keep_absent and not weight.all():
+            present = np.flatnonzero(weight)
+            codes, y, weight = np.ascontiguousarray(codes[present]), y[present], weight[present]
+        self._take_classes(y, classes)
+        self._begin()
+        return codes, self._targets(y), weight
+
+    def _further_rows(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, classes: ArrayLike | None
+    ) -> tuple[Array, NDArray[Any], Array | None]:
+        ready = self._is_ready(X) and isinstance(y, np.ndarray) and y.shape == (len(X),)
+        y = self._quick_targets(y) if ready else self._checked_targets(y)
+        if not ready:
+            check_consistent_length(X, y)
+        if classes is not None:
+            self._take_classes(y, classes)
+        targets = self._targets(y)
+        codes = self._codes(X, grow=True)
+        weight = None if sample_weight is None else checked_weights(sample_weight, codes)
+        return codes, targets, weight
+
+    def _begin(self) -> None:
+        """Fresh learners for the columns and classes that are known."""
+        self._bound = self._bound_costs()
+        loss = self._loss()
+        n_outputs = 1 if loss.link == "identity" or LINKS[loss.link].binary else len(self.classes_)
+        learner = learner_named(self.learner)
+        state = self.random_state
+        seed = state if isinstance(state, int) else check_random_state(state).randint(np.iinfo(np.int32).max)
+        bank = learner.make(self.n_learners, self.n_features_in_, n_outputs, int(seed))
+        if self.average != "last":
+            bank.track(self.average)  # type: ignore[arg-type]  # the constraints have checked it
+        by_itself = self.standardise if isinstance(self.standardise, bool) else learner.kind not in _TREES
+        self._numbers = CategoryNumbers(sorted(self.columns_.categories), by_target=n_outputs == 1)
+        self._learning = Learning(
+            self._boosting(bank, loss),
+            self._numbers,
+            RunningScale(self.n_features_in_) if by_itself else None,
+            None if loss.classifies else RunningScale(1, frozen_after=self.scale_rows),
+            self.batch_size,
+            record=self.record,
+        )
+        self._reading = Reading()
+
+    def _boosting(self, bank: Any, loss: StreamLoss) -> Boosting:
+        smooth = self.algorithm == "smooth" or (self.algorithm == "auto" and loss.smoothness() is not None)
+        widest = _WIDEST_MARGIN if loss.classifies else _WIDEST_TARGET
+        projection = self.projection
+        if isinstance(projection, str):
+            projection = None if smooth else Box(-widest, widest)
+        max_step = self.max_step
+        if isinstance(max_step, str):
+            max_step = None if smooth else _LONGEST_STEP
+        drift = Drift(detector=self.drift) if isinstance(self.drift, str) else self.drift  # type: ignore[arg-type]
+        return Boosting(
+            bank,
+            loss,
+            algorithm="smooth" if smooth else "residual",
+            step=self.learning_rate,
+            max_step=max_step,
+            projection=projection,
+            averaging=None if self.averaging == "auto" else self.averaging,  # type: ignore[arg-type]
+            gate=self.gate,  # type: ignore[arg-type]
+            warm_up=int(self.warm_up),
+            combiner=self.combiner,
+            drift=drift,
+            follow_prefixes=True,
+        )
+
+    def _loss(self) -> StreamLoss:
+        named = self.loss
+        if isinstance(named, str) and named == "auto":
+            named = "squared"
+            if isinstance(self, ClassifierFace):
+                named = "logistic" if len(self.classes_) <= 2 else "softmax"
+        loss = loss_named(named, self.rho) if isinstance(named, str) else named
+        kind = "classifier" if isinstance(self, ClassifierFace) else "regressor"
+        if loss.classifies != (kind == "classifier"):
+            raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
+        if loss.classifies and LINKS[loss.link].binary and len(self.classes_) > 2:
+            raise ValueError(f"the loss {loss.name!r} is for 2 classes, but there are {len(self.classes_)}")
+        return loss
+
+    def _checked_targets(self, y: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _quick_targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The same for an array of the right shape, without scikit-learn's checks."""
+        raise NotImplementedError
+
+    def _take_classes(self, y: NDArray[Any], classes: ArrayLike | None) -> None:
+        raise NotImplementedError
+
+    def _targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """(n,) targets as losses read them: numbers of classes for a classifier."""
+        raise NotImplementedError
+
+    def _said(self, scores: Array, method: str) -> NDArray[Any]:
+        """What a row with such scores is told."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def plan_(self) -> Plan:
+        """The learners as they are now: a frozen copy, made anew where learning has gone on."""
+        learning, reading = self._learning, self._reading
+        if reading is None or (learning is None and reading.plan is None):
+            raise AttributeError(self._why_no_plan())
+        if learning is not None and (reading.plan is None or reading.moment != self._moment(learning)):
+            reading.plan = learning.plan(
+                self._bound,
+                learning.boosting.loss.link,
+                average=self.average,  # type: ignore[arg-type]  # the constraints have checked it
+                learner_cost=float(self.learner_cost),
+                best=self.prefix == "best",
+            )
+            reading.moment = self._moment(learning)
+        assert reading.plan is not None
+        return reading.plan
+
+    @plan_.setter
+    def plan_(self, plan: Plan) -> None:
+        """A plan that stays: of a truncated model, or of a file."""
+        if self._learning is not None:
+            self._numbers = self._numbers.copy()
+        self._learning, self._open, self._reading = None, None, Reading(plan)
+        self._bound = plan.costs
+
+    def _moment(self, learning: Learning) -> tuple[Any, ...]:
+        boosting = learning.boosting
+        return boosting.n_rows, boosting.n_learners, self.average, self.learner_cost, self.prefix
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether learning has gone on since the last plan was made."""
+        learning, reading = self._learning, self._reading
+        return learning is not None and (reading is None or reading.moment != self._moment(learning))
+
+    @property
+    def rows_seen_(self) -> int:
+        """Rows learned from, in all passes."""
+        if self._open is not None:
+            return self._open.n_rows
+        return self._learnt.n_rows
+
+    @property
+    def n_learners_(self) -> int:
+        """Learners, those appended included."""
+        return self._learnt.boosting.n_learners
+
+    @property
+    def edges_(self) -> Array:
+        """(N,) measured edge of every learner: 1 less the share of its targets that it left unfitted."""
+        return self.edges()
+
+    def edges(self, kind: Kind = "running") -> Array:
+        """(N,) measured edges: since the start ("running"), with old rows fading ("discounted"), or "windowed"."""
+        return self._learnt.boosting.monitor.edge(kind)
+
+    @property
+    def prefix_losses_(self) -> Array:
+        """(N + 1,) recent mean loss of every prefix on rows that it had not learned yet, in the units of ``loss``."""
+        losses = self._learnt.boosting.prefix_losses
+        assert losses is not None
+        return losses.means()
+
+    @property
+    def best_prefix_(self) -> int:
+        """How many learners make the prefix of least recent loss."""
+        return self._learnt.boosting.best_prefix()
+
+    @property
+    def progressive_error_(self) -> float:
+        """Of all predictions made before learning: root mean square error, or the share of wrong classes."""
+        return self._learnt.error
+
+    @property
+    def n_alarms_(self) -> int:
+        """How often ``drift`` has met a change."""
+        return self._learnt.boosting.n_alarms
+
+    def certificate(self, competitor_paid: float = 0.0) -> Certificate:
+        """What the theory says of the run as it was, against a competitor; needs ``record=True``.
+
+        Parameters
+        ----------
+        competitor_paid : float, default=0.0
+            Sum of losses of the competitor on the rows learned from, as learners saw them: a regressor's target standardised.
+        """
+        return self._learnt.certificate(competitor_paid)
+
+    @property
+    def _learnt(self) -> Learning:
+        if self._learning is None:
+            raise AttributeError(
+                f"this {type(self).__name__} holds a plan and no learners, or is not fitted yet"
+            )
+        return self._learning
+
+    # ------------------------------------------------------------------ files and copies
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row, and that does not learn any more."""
+        return super().truncate(budget)
+
+    def save(self, path: str | Path, *, learning: bool = True) -> None:
+        """Write the model to an ``.anytime`` file; ``anytime.load`` reads it back.
+
+        Parameters
+        ----------
+        path : str or path
+        learning : bool, default=True
+            Keep all that learning needs: what is loaded goes on, bit for bit, as if it had never been away. False: the plan
+            alone, which is smaller and does not learn any more.
+        """
+        check_is_fitted(self, "plan_")
+        if learning:
+            super().save(path)
+            return
+        frozen = copy.copy(self)
+        frozen.plan_ = self.plan_
+        super(StreamingBoost, frozen).save(path)
+
+    def _file_state(self) -> dict[str, Any]:
+        learning = self._learning
+        return {
+            **super()._file_state(),
+            "numbers": None if learning is not None else self._numbers.state(),
+            "learning": None if learning is None else learning.state(),
+            "places": self._places,
+            "open": None if self._open is None else self._open.state(),
+            "position": self.position_,
+            "settings": {name: write_setting(getattr(self, name)) for name in _SETTINGS},
+        }
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        plan = self.plan_
+        for name in _SETTINGS:
+            if state["settings"][name] is not None:
+                setattr(self, name, read_setting(state["settings"][name]))
+        self._places = self._checked_places(state["places"])
+        self.position_ = int(state["position"])
+        self._restore_open(state["open"])
+        if state["learning"] is None:
+            self._numbers = CategoryNumbers.from_state(state["numbers"], self.n_features_in_)
+            return
+        learning = Learning.from_state(state["learning"])
+        bank = learning.boosting.bank
+        if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
+            raise ValueError("the learners of the file are not those of its plan")
+        self._learning, self._numbers = learning, learning.categories
+        reading = self._reading = Reading(plan)
+        reading.moment = self._moment(learning)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if state.get("_learning") is not None:
+            state["_learning"] = state["_learning"].state()
+            state.pop("_numbers", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.__dict__.get("_learning"), dict):
+            self._learning = Learning.from_state(self.__dict__["_learning"])
+            self._numbers = self._learning.categories
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+_SETTINGS = ("learner", "loss", "projection", "drift")  # parameters that may be objects of this room

@@ -1,0 +1,297 @@
+"""All that learns in a model on a stream: learners, the scales of columns and target, the numbers of categories.
+
+One object, so that a checkpoint is one state and a reading is one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.blocks import Block
+from anytime.costs import BoundCosts
+from anytime.plan import Array, Plan
+from anytime.streaming.banks import Average, bank_from_state
+from anytime.streaming.categories import CategoryNumbers
+from anytime.streaming.certificates import (
+    Certificate,
+    Record,
+    descent_certificate,
+    residual_certificate,
+)
+from anytime.streaming.plans import StreamBlock, scaled_trees
+from anytime.streaming.projections import Ball, Box
+from anytime.streaming.rounds import Boosting
+from anytime.streaming.scaling import RunningScale
+from anytime.trees.block import TreeBlock
+
+__all__ = ["Learning"]
+
+_RECORDED = ("n_rows", "paid", "along", "given", "asked", "missed", "left")
+_LARGE = "hexadecimal"
+_PIECE = 1024  # rows at a time: what a round needs of memory does not grow with the chunk
+
+
+class Learning:
+    """A boosted bank on rows and targets as a user has them.
+
+    Parameters
+    ----------
+    boosting : Boosting
+    categories : CategoryNumbers
+    columns : RunningScale or None
+        None: learners read columns as they are.
+    target : RunningScale or None
+        None: the target is a class.
+    batch_size : int
+        Rows of a round.
+    record : bool, default=False
+        Keep the sums that certificates are made of.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows learned from.
+    """
+
+    def __init__(
+        self,
+        boosting: Boosting,
+        categories: CategoryNumbers,
+        columns: RunningScale | None,
+        target: RunningScale | None,
+        batch_size: int,
+        *,
+        record: bool = False,
+    ) -> None:
+        self.boosting, self.categories = boosting, categories
+        self.record = Record(boosting.loss) if record else None
+        boosting.on_round = None if self.record is None else self.record.add
+        self.columns, self.target, self.batch_size = columns, target, batch_size
+        self._judged = [
+            0.0,
+            0.0,
+        ]  # weight of the rows predicted before learning, and what was wrong with them
+
+    @property
+    def n_rows(self) -> int:
+        """Rows learned from."""
+        return self.boosting.n_rows
+
+    # ------------------------------------------------------------------ learning
+
+    def learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
+        """Learn from rows (n, d) in order; (n, m) the scores that each was given before it was learned."""
+        scores = np.empty((len(X), self.boosting.bank.n_outputs))
+        for at in range(0, len(X), self._piece):
+            rows = slice(at, at + self._piece)
+            scores[rows] = self._learn(X[rows], y[rows], None if weight is None else weight[rows])
+        self._judge(scores, y, weight)
+        return scores
+
+    @property
+    def _piece(self) -> int:
+        return self.batch_size * max(_PIECE // self.batch_size, 1)
+
+    def _learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
+        if self.target is None:
+            X = self.categories.learn(X, 2.0 * y - 1.0)
+            return self.boosting.learn(self._scaled(X), y, weight, batch_size=self.batch_size)
+        if self.target.frozen:
+            mean, scale = self.target.mean, self.target.scale
+            goal = (y - mean) / scale
+            X = self.categories.learn(X, goal)
+            return mean + scale * self.boosting.learn(
+                self._scaled(X), goal, weight, batch_size=self.batch_size
+            )
+        means, scales = self.target.follow(y[:, None])
+        goal = ((y[:, None] - means[1:]) / scales[1:])[:, 0]
+        X = self.categories.learn(X, goal)
+        scores = self.boosting.learn(self._scaled(X), goal, weight, batch_size=self.batch_size)
+        return np.asarray(means[:-1] + scales[:-1] * scores)
+
+    def _scaled(self, X: Array) -> Array:
+        return X if self.columns is None else self.columns.advance(X)
+
+    # ------------------------------------------------------------------ what was answered before learning
+
+    def _judge(self, scores: Array, y: NDArray[Any], weight: Array | None) -> None:
+        if len(y) == 1 and weight is None:  # one row at a time: plain numbers are quicker
+            self._judged[0] += 1.0
+            self._judged[1] += self._wrong_by(scores[0].tolist(), y.item())
+            return
+        if self.target is not None:
+            wrong = (scores[:, 0] - y) ** 2
+        elif scores.shape[1] == 1:
+            wrong = (scores[:, 0] > 0) != (y > 0)
+        else:
+            wrong = scores.argmax(axis=1) != y
+        for each in (wrong if weight is None else wrong * weight).tolist():  # in order, whatever the chunks
+            self._judged[1] += each
+        for each in [1.0] * len(y) if weight is None else weight.tolist():
+            self._judged[0] += each
+
+    def _wrong_by(self, scores: list[float], y: float) -> float:
+        if self.target is not None:
+            return (scores[0] - y) ** 2
+        if len(scores) == 1:
+            return float((scores[0] > 0) != (y > 0))
+        return float(scores.index(max(scores)) != y)
+
+    @property
+    def error(self) -> float:
+        """Of the answers given before learning: root mean square, or the share of wrong classes; NaN before any row."""
+        count, wrong = self._judged
+        if not count:
+            return float("nan")
+        return wrong / count if self.target is None else sqrt(wrong / count)
+
+    # ------------------------------------------------------------------ reading
+
+    def scores(self, X: Array) -> Array:
+        """(n, m) scores by the learners as they are now, of rows whose categories are numbers already."""
+        answers = self.boosting.predict(X if self.columns is None else self.columns.apply(X))
+        return answers if self.target is None else self.target.mean + self.target.scale * answers
+
+    def plan(
+        self, costs: BoundCosts, link: str, *, average: Average, learner_cost: float, best: bool
+    ) -> Plan:
+        """A frozen copy: one stage per learner.
+
+        Parameters
+        ----------
+        costs : BoundCosts
+        link : str
+        average : {"last", "params", "reservoir", "tail"}
+            Which hypotheses of the learners.
+        learner_cost : float
+            Of evaluating one.
+        best : bool
+            End with the best prefix.
+        """
+        boosting = self.boosting
+        offset, factor = (0.0, 1.0) if self.target is None else (self.target.mean[0], self.target.scale[0])
+        learners = boosting.bank.averaged(average)
+        n = learners.n_stages
+        block, replaces = self._block(learners, float(offset), float(factor))
+        plan = Plan(
+            blocks=[block],
+            costs=costs,
+            base=offset + factor * boosting.start,
+            link=link,
+            replaces=np.ones(n, dtype=bool) if replaces else None,
+            evaluation_costs=np.full(n, learner_cost) if learner_cost else None,
+            quality=self.quality(),
+        )
+        if not best or boosting.prefix_losses is None or not self.n_rows:
+            return plan
+        return plan.head(max(boosting.best_prefix(), 1))
+
+    def quality(self) -> Array | None:
+        """(N + 1,) minus the recent mean loss of every prefix; None before any row, or where a learner has seen none."""
+        losses = self.boosting.prefix_losses
+        if losses is None:
+            return None
+        means = losses.means()
+        return -means if np.isfinite(means).all() else None
+
+    def _block(self, learners: Block, offset: float, factor: float) -> tuple[Block, bool]:
+        """The stages, and whether they replace the answer."""
+        boosting, projection = self.boosting, self.boosting.projection
+        moves = -boosting.steps * boosting.gates
+        a_sum = boosting.averaging == "last" and projection is None and boosting.combiner == "gd"
+        if a_sum and self.columns is None and isinstance(learners, TreeBlock):
+            return scaled_trees(learners, factor * moves), False
+        box = None
+        if isinstance(projection, Box):
+            sides = [np.broadcast_to(side, learners.width) for side in (projection.low, projection.high)]
+            box = np.column_stack(sides)
+        block = StreamBlock(
+            learners,
+            moves,
+            boosting.start,
+            offset=offset,
+            factor=factor,
+            centres=None if self.columns is None else self.columns.mean,
+            scales=None if self.columns is None else self.columns.scale,
+            box=box,
+            radius=projection.size if isinstance(projection, Ball) else None,
+            averaging=boosting.averaging,
+            accelerated=boosting.combiner == "nesterov",
+        )
+        return block, True
+
+    def certificate(self, competitor_paid: float) -> Certificate:
+        """What holds of the run so far: by gradients for smooth losses, by residuals for others."""
+        if self.record is None:
+            raise ValueError("nothing was recorded: say record=True before learning")
+        beta = self.boosting.loss.smoothness()
+        if self.boosting.algorithm == "smooth" and beta is not None:
+            return descent_certificate(self.record, self.boosting.steps, beta, competitor_paid)
+        return residual_certificate(self.record, self.boosting.steps, competitor_paid)
+
+    # ------------------------------------------------------------------ files
+
+    def state(self) -> dict[str, Any]:
+        """Everything, in plain values and arrays, so that learning goes on bit for bit."""
+        bank, bank_arrays = self.boosting.bank.state()
+        boosting, boosting_arrays = self.boosting.state()
+        return {
+            "bank": [_small(bank), bank_arrays],
+            "boosting": [boosting, boosting_arrays],
+            "categories": self.categories.state(),
+            "columns": None if self.columns is None else self.columns.state(),
+            "target": None if self.target is None else self.target.state(),
+            "batch_size": self.batch_size,
+            "judged": list(self._judged),
+            "record": None if self.record is None else {n: vars(self.record)[n] for n in _RECORDED},
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Read what ``state`` gave."""
+        description, arrays = state["bank"]
+        bank = bank_from_state(_large(description), arrays)
+        boosting = Boosting.from_state(bank, *state["boosting"])
+        columns, target = state["columns"], state["target"]
+        learning = cls(
+            boosting,
+            CategoryNumbers.from_state(state["categories"], bank.n_features),
+            None if columns is None else RunningScale.from_state(columns, bank.n_features),
+            None if target is None else RunningScale.from_state(target, 1),
+            int(state["batch_size"]),
+            record=state["record"] is not None,
+        )
+        if learning.batch_size < 1:
+            raise ValueError("a round has at least one row")
+        learning._judged = [float(each) for each in state["judged"]]
+        if len(learning._judged) != 2:
+            raise ValueError("expected the weight of the rows judged, and what was wrong with them")
+        if learning.record is not None:
+            vars(learning.record).update({name: state["record"][name] for name in _RECORDED})
+        return learning
+
+
+# ---------------------------------------------------------------------- whole numbers of more than 64 bits
+
+
+def _small(value: Any) -> Any:
+    """Plain values with hexadecimal words for whole numbers that a file cannot hold: states of random generators."""
+    if isinstance(value, dict):
+        return {name: _small(inner) for name, inner in value.items()}
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        return {_LARGE: hex(value)}
+    return value
+
+
+def _large(value: Any) -> Any:
+    """What ``_small`` was made of."""
+    if isinstance(value, dict):
+        if value.keys() == {_LARGE}:
+            return int(value[_LARGE], 16)
+        return {name: _large(inner) for name, inner in value.items()}
+    return value

@@ -1,0 +1,185 @@
+"""How a model on a stream reads rows: arrays, tables and dictionaries, whose categories may still be new."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from anytime.plan import Array
+from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
+from anytime.trees.importers.columns import Columns
+from anytime.trees.reading import ColumnModel
+from anytime.trees.rows import has_categories
+
+__all__ = ["StreamReader"]
+
+_FLOAT = np.dtype(np.float64)
+
+
+class StreamReader(ColumnModel):
+    """A model whose columns are known from its first rows on, and whose categories grow.
+
+    ``codes`` are what an array holds: numbers, and 0, 1, ... for the categories of a column in the order in which they came.
+    ``numbers`` are what learners read: codes with a number for each category.
+    """
+
+    _numbers: CategoryNumbers
+    _places: dict[Any, int]  # where values stand that come by name
+
+    # ------------------------------------------------------------------ the first rows, and further ones
+
+    def _first_codes(self, X: Any) -> Array:
+        """(n, d) codes of the first rows, which say what columns there are."""
+        if has_categories(X):
+            self._read_rows(X, np.zeros(len(X)))  # finds the columns of categories
+            self.columns_ = Columns(self.n_features_in_, categories={c: [] for c in self.columns_.categories})
+            codes = self._table_codes(X, grow=True)
+        else:
+            codes = validate_data(
+                self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", ensure_min_samples=1
+            )
+            self.columns_ = Columns(codes.shape[1])
+            codes = self._array_codes(codes, grow=True)
+        names = getattr(self, "feature_names_in_", None)
+        self._places = {} if names is None else {str(name): j for j, name in enumerate(names)}
+        return codes
+
+    def _codes(self, X: Any, *, grow: bool) -> Array:
+        """(n, d) codes of further rows; ``grow``: categories that are new are taken up."""
+        if self._is_ready(X):
+            return self._array_codes(X, grow)
+        X = self._under_known_names(X)
+        if has_categories(X):
+            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            return self._table_codes(X, grow)
+        X = validate_data(
+            self,
+            X,
+            reset=False,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=1,
+        )
+        return self._array_codes(np.asarray(X), grow)
+
+    def _is_ready(self, X: Any) -> bool:
+        """Whether rows can be read as they are: scikit-learn's checks take longer than learning from a row."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype is _FLOAT
+            and X.ndim == 2
+            and X.shape[1] == self.n_features_in_
+            and X.shape[0] > 0
+            and X.flags.c_contiguous
+            and "feature_names_in_" not in self.__dict__
+            and not _holds_infinity(X)
+        )
+
+    def _array_codes(self, X: Array, grow: bool) -> Array:
+        if not self.columns_.categories and self.categorical_features in (None, "from_dtype"):
+            return X
+        X = np.ascontiguousarray(self._with_codes(X))
+        for column, known in self.columns_.categories.items():
+            most = min(int(np.nanmax(X[:, column], initial=-1.0)) + 1, MOST_CATEGORIES)
+            if grow and all(isinstance(value, int) for value in known):
+                known.extend(range(len(known), most))
+            beyond = X[:, column] >= len(known)
+            if beyond.any():
+                X = X.copy()
+                X[beyond, column] = np.nan
+        return X
+
+    def _table_codes(self, X: Any, grow: bool) -> Array:
+        for column, known in self.columns_.categories.items() if grow else ():
+            values = X.iloc[:, column] if hasattr(X, "iloc") else X[X.columns[column]]
+            there = values[values.notna()] if hasattr(values, "notna") else values.drop_nulls()
+            grow_categories(known, there.tolist() if hasattr(there, "tolist") else there.to_list())
+        try:
+            codes = self.columns_.encode(X)
+        except (TypeError, ValueError) as error:
+            if "categorical" in str(error):
+                raise
+            raise ValueError(
+                f"a column that held numbers in the first rows does not now: {error}; say so from the start with the "
+                "type of the column"
+            ) from None
+        if _holds_infinity(codes):
+            raise ValueError("X contains infinity or a value too large")
+        return codes
+
+    # ------------------------------------------------------------------ rows by name
+
+    def _named_codes(self, row: Mapping[Any, Any], *, grow: bool) -> Array:
+        """(1, d) codes of a row that comes by name. A name that is not there is a missing value."""
+        codes = np.full((1, self.n_features_in_), np.nan)
+        places, categories = self._places, self.columns_.categories
+        unknown = []
+        for name, value in row.items():
+            column = places.get(name)
+            if column is None:
+                unknown.append(name)
+            elif column in categories:
+                codes[0, column] = self._code_of(column, value, grow)
+            elif value is not None:
+                codes[0, column] = self._number_of(name, value)
+        if unknown and grow:
+            self._ignore(unknown)
+        return codes
+
+    def _code_of(self, column: int, value: Any, grow: bool) -> float:
+        known = self.columns_.categories[column]
+        if grow:
+            grow_categories(known, [value])
+        return float(known.index(value)) if value in known else np.nan
+
+    @staticmethod
+    def _number_of(name: Any, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"feature {name!r} is a number, but here it is {value!r}") from None
+        if number in (np.inf, -np.inf):
+            raise ValueError(f"feature {name!r} is infinite; leave it out where it is missing")
+        return number
+
+    def _ignore(self, unknown: list[Any]) -> None:
+        if not self.__dict__.get("_ignores", False):
+            self._ignores = True
+            warnings.warn(
+                f"the feature {unknown[0]!r} is new after the columns were settled, and is ignored, as are all others that come "
+                "from now on: let the first rows have every feature, if only as None",
+                stacklevel=4,
+            )
+
+    # ------------------------------------------------------------------ predictions
+
+    @property
+    def _reads_rows_as_they_are(self) -> bool:
+        return self.columns_.are_plain and not self._numbers.columns
+
+    def _matrix(self, X: Any) -> Array:
+        return self._numbers.apply(super()._matrix(X))
+
+    def _checked(self, X: Any) -> Array:
+        check_is_fitted(self, "plan_")
+        return self._numbers.apply(self._codes(self._completed(X), grow=False))
+
+    def _one_row_of(self, x: Any) -> Array:
+        """(1, d) numbers of one row, in whatever form it comes."""
+        if type(x) is np.ndarray and x.ndim == 1 and self._is_ready(x[None]):
+            return self._numbers.apply(x[None])
+        if isinstance(x, Mapping) and self._places:
+            return self._numbers.apply(self._named_codes(x, grow=False))
+        return self._one_of(x)[None]
+
+
+def _holds_infinity(X: NDArray[np.float64]) -> bool:
+    flat = X.ravel()
+    square = float(flat @ flat)  # finite where nothing is infinite or missing
+    return not np.isfinite(square) and bool(np.isinf(X).any())

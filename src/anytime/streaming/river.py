@@ -1,0 +1,97 @@
+"""The same models as river has them: for its pipelines, its ``evaluate`` and its checks.
+
+``StreamingBoostRegressor`` and ``StreamingBoostClassifier`` have ``learn_one`` and ``predict_one`` themselves; what they are not is
+a ``river.base.Estimator``, which river's pipelines and metrics ask for. These two are, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from river import base
+
+from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostRegressor
+
+__all__ = ["RiverClassifier", "RiverRegressor"]
+
+
+class RiverRegressor(base.Regressor):
+    """A boosted regressor on a stream, for river.
+
+    Features may come and go: an absent one is a missing value; a further one among the first 500 rows gets a column of its own,
+    and later ones are ignored. Words are categories.
+
+    Parameters
+    ----------
+    seed : int, default=0
+    **parameters
+        Of :class:`anytime.StreamingBoostRegressor`.
+
+    Attributes
+    ----------
+    model : StreamingBoostRegressor
+        All else that it can do: budgets, stages, files.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from anytime.streaming.river import RiverRegressor
+    >>> model = preprocessing.StandardScaler() | RiverRegressor(n_learners=10, learner="ridge")
+    >>> score = evaluate.progressive_val_score(datasets.TrumpApproval().take(200), model, metrics.MAE())
+    """
+
+    def __init__(self, seed: int = 0, **parameters: Any) -> None:
+        self.seed, self.parameters = seed, parameters
+        self.model = StreamingBoostRegressor(random_state=seed, **parameters)
+
+    def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn from a row, of weight ``w``."""
+        self.model.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The prediction for a row; 0 before any was learned."""
+        return float(self.model.predict_one(x)) if self.model._has_begun else 0.0
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"n_learners": 5}
+
+
+class RiverClassifier(base.Classifier):
+    """A boosted classifier on a stream, for river.
+
+    Labels need not be known: a further one begins learning anew from the last 500 rows, which among the first 500 forgets
+    nothing. Features as in :class:`RiverRegressor`.
+
+    Parameters
+    ----------
+    seed : int, default=0
+    **parameters
+        Of :class:`anytime.StreamingBoostClassifier`.
+
+    Attributes
+    ----------
+    model : StreamingBoostClassifier
+        All else that it can do: budgets, stages, files.
+    """
+
+    def __init__(self, seed: int = 0, **parameters: Any) -> None:
+        self.seed, self.parameters = seed, parameters
+        self.model = StreamingBoostClassifier(random_state=seed, **parameters)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn from a row, of weight ``w``."""
+        self.model.learn_one(x, y, w)
+
+    def predict_proba_one(self, x: dict[Any, Any], **bounds: Any) -> dict[Any, float]:
+        """The probability of each label seen so far, within a ``budget`` or ``deadline`` where given; empty before any."""
+        return self.model.predict_proba_one(x, **bounds) if self.model._has_begun else {}
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"n_learners": 5}

@@ -1,0 +1,33 @@
+"""Parameters that are objects of this room, as plain values for a file, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump
+from anytime.streaming.drift import Drift
+from anytime.streaming.losses import STREAM_LOSSES
+from anytime.streaming.projections import Ball, Box
+
+__all__ = ["read_setting", "write_setting"]
+
+_OBJECTS: tuple[type[Any], ...] = (
+    *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump),
+    *STREAM_LOSSES.values(),
+    *(Ball, Box, Drift),
+)
+_KINDS = {kind.__name__: kind for kind in _OBJECTS}
+
+
+def write_setting(value: Any) -> dict[str, Any] | None:
+    """The settings of an object of this room; None for anything else, which a file keeps as it keeps all parameters."""
+    name = type(value).__name__
+    return {"kind": name, **asdict(value)} if _KINDS.get(name) is type(value) else None
+
+
+def read_setting(written: Mapping[str, Any]) -> Any:
+    """The object whose settings these are; it checks them itself."""
+    settings = dict(written)
+    return _KINDS[settings.pop("kind")](**settings)

@@ -1,0 +1,371 @@
+"""Rows from files and pipes, a chunk at a time: CSV, Parquet and Arrow, in constant memory; and a loop that learns from them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from anytime.streaming.estimator import StreamingBoost
+
+__all__ = ["Progress", "labels_of", "learn_stream", "read_stream", "unbroken"]
+
+_PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".arrows", ".ipc", ".feather")
+_PACE = 0.5  # seconds between two words on progress
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_stream(source: Any, *, chunk_rows: int = 1000, skip: int = 0) -> Iterator[pd.DataFrame]:
+    r"""Tables of at most ``chunk_rows`` rows, one after the other; no more than one is in memory.
+
+    Columns that hold words in the first chunk are words (``str``) throughout; all others are numbers.
+
+    Parameters
+    ----------
+    source : str, path, file or iterable
+        A CSV file, also compressed; "-": CSV from standard input; a Parquet file (``.parquet``, ``.pq``); an Arrow file or stream
+        (``.arrow``, ``.arrows``, ``.ipc``, ``.feather``); a CSV file that is open; or anything that gives tables or Arrow record
+        batches.
+    chunk_rows : int, default=1000
+    skip : int, default=0
+        Rows at the beginning to leave out.
+
+    Raises
+    ------
+    ValueError
+        If a column that held numbers holds something else, or the columns change.
+
+    Examples
+    --------
+    >>> import io
+    >>> text = io.StringIO("a,b,y\n1,red,0\n2,blue,1\n3,red,1\n")
+    >>> [len(table) for table in read_stream(text, chunk_rows=2)]
+    [2, 1]
+    """
+    if chunk_rows < 1:
+        raise ValueError(f"chunk_rows must be at least 1, not {chunk_rows}")
+    tables = _skipping(_tables(source, chunk_rows), skip)
+    words: frozenset[str] | None = None
+    names: list[str] = []
+    seen = skip
+    for table in tables:
+        if words is None:
+            names = [str(name) for name in table.columns]
+            words = frozenset(
+                n for n, column in zip(names, _columns(table), strict=True) if _is_words(column)
+            )
+        if [str(name) for name in table.columns] != names:
+            raise ValueError(f"after row {seen} the columns are no longer {', '.join(names[:6])}")
+        yield _typed(table, names, words, seen)
+        seen += len(table)
+
+
+def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        suffix = path.suffix.lower()
+        if suffix in _PARQUET:
+            yield from _parquet(path, chunk_rows)
+        elif suffix in _ARROW:
+            yield from _arrow(path, chunk_rows)
+        else:
+            yield from _csv(sys.stdin if str(source) == "-" else path, chunk_rows)
+    elif hasattr(source, "read"):
+        yield from _csv(source, chunk_rows)
+    elif isinstance(source, Iterable):
+        for part in source:
+            yield from _pieces(part.to_pandas() if hasattr(part, "to_pandas") else part, chunk_rows)
+    else:
+        raise TypeError(
+            f"{type(source).__name__} is no stream of rows: give a path, a file or an iterable of tables"
+        )
+
+
+def _csv(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
+    try:
+        # as text first: what a column is must not depend on where chunks end
+        with pd.read_csv(source, chunksize=chunk_rows, dtype=str, sep=_separator(source)) as reader:
+            for table in reader:
+                if (
+                    str(table.columns[0]) == "Unnamed: 0"
+                ):  # what pandas calls a column without a name: row numbers
+                    table = table.iloc[:, 1:]
+                yield table.reset_index(drop=True)
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{_called(source)} is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{_called(source)} is not a CSV file in UTF-8: {error.reason}") from None
+    except pd.errors.ParserError as error:
+        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise ValueError(f"{_called(source)} is not a table: {reason[:1].lower()}{reason[1:]}") from None
+
+
+def _separator(source: Any) -> str:
+    """Comma, unless the header of an uncompressed file has none and has semicolons or tabs."""
+    if not isinstance(source, Path) or source.suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".zst"):
+        return ","
+    with source.open("rb") as file:
+        header = file.readline(1 << 20)
+    if b"\0" in header:
+        raise ValueError(f"{source} is not a CSV file: it holds binary data")
+    counts = {separator: header.count(separator.encode()) for separator in ",;\t"}
+    return max(counts, key=lambda separator: (separator == "," and counts[","] > 0, counts[separator]))
+
+
+def _parquet(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
+    path.open("rb").close()  # raises what is wrong with it
+    pa = _pyarrow()
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=chunk_rows):
+                yield from _pieces(batch.to_pandas(), chunk_rows)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a Parquet file: {error}") from None
+
+
+def _arrow(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
+    pa = _pyarrow()
+    import pyarrow.ipc as ipc
+
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(path.open("rb"))
+        try:
+            if file.read(6) == b"ARROW1":
+                reader = stack.enter_context(ipc.open_file(pa.memory_map(str(path))))
+                batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                file.seek(0)
+                batches = iter(stack.enter_context(ipc.open_stream(file)))
+            for batch in batches:
+                yield from _pieces(batch.to_pandas(), chunk_rows)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{path} is not an Arrow file or stream: {error}") from None
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError(str(error), name="pyarrow") from None
+    return pyarrow
+
+
+def _pieces(table: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
+    if not hasattr(table, "iloc"):
+        raise TypeError(f"a {type(table).__name__} is no table and no Arrow record batch")
+    for start in range(0, len(table), chunk_rows):
+        yield table.iloc[start : start + chunk_rows].reset_index(drop=True)
+
+
+def _skipping(tables: Iterator[pd.DataFrame], skip: int) -> Iterator[pd.DataFrame]:
+    for table in tables:
+        here = min(skip, len(table))
+        skip -= here
+        if here < len(table):
+            yield table.iloc[here:].reset_index(drop=True)
+
+
+def _called(source: Any) -> str:
+    return "standard input" if source is sys.stdin else str(getattr(source, "name", source))
+
+
+# ---------------------------------------------------------------------- columns
+
+
+def _columns(table: pd.DataFrame) -> list[Any]:
+    return [table.iloc[:, j] for j in range(table.shape[1])]
+
+
+def _is_words(column: Any) -> bool:
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    return bool((pd.to_numeric(column.astype(object), errors="coerce").isna() & column.notna()).any())
+
+
+def _typed(table: pd.DataFrame, names: list[str], words: frozenset[str], seen: int) -> pd.DataFrame:
+    import pandas as pd
+
+    out = {}
+    for name, column in zip(names, _columns(table), strict=True):
+        if name in words:
+            out[name] = column.astype(object).where(column.notna(), None)
+            continue
+        try:
+            out[name] = pd.to_numeric(column).astype(np.float64)
+        except (TypeError, ValueError):
+            wrong = pd.to_numeric(column.astype(object), errors="coerce").isna() & column.notna()
+            row = int(wrong.to_numpy().argmax())
+            raise ValueError(
+                f"row {seen + row + 1}: column {name!r} held numbers so far, but here holds {column.iloc[row]!r}"
+            ) from None
+    return pd.DataFrame(out)
+
+
+# ---------------------------------------------------------------------- learning
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a stream is.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of this stream that were read, in this and earlier sittings.
+    rows_per_second : float
+        In this sitting, reading included.
+    error : float
+        Of all predictions made before learning: root mean square error, or the share of wrong classes.
+    saved : bool
+        Whether a checkpoint was written just now.
+    """
+
+    rows: int
+    rows_per_second: float
+    error: float
+    saved: bool
+
+
+def learn_stream(
+    model: StreamingBoost,
+    tables: Iterable[pd.DataFrame],
+    target: str,
+    *,
+    classes: Sequence[Any] | None = None,
+    save: str | Path | None = None,
+    every: int | None = None,
+) -> Iterator[Progress]:
+    r"""Learn from tables, one after the other, telling of progress about twice a second and at every checkpoint.
+
+    Whatever ends the stream, its end, Ctrl-C, a row that cannot be read, or the caller who stops listening: what was learned
+    by then is in the last checkpoint, which is whole.
+
+    Parameters
+    ----------
+    model : StreamingBoostClassifier or StreamingBoostRegressor
+    tables : iterable of DataFrame
+        Such as ``read_stream`` gives; every other column is a feature.
+    target : str
+    classes : sequence, default=None
+        All labels there will be, for a classifier that has not learned yet. None: those of the first table.
+    save : path, default=None
+        Where checkpoints go, each in the place of the one before.
+    every : int, default=None
+        Rows between two checkpoints. None: one at the end.
+
+    Yields
+    ------
+    Progress
+
+    Examples
+    --------
+    >>> import io
+    >>> import anytime as at
+    >>> from anytime.streaming import learn_stream, read_stream
+    >>> text = io.StringIO("a,y\n" + "\n".join(f"{i % 7},{i % 7 > 3}" for i in range(200)))
+    >>> model = at.StreamingBoostClassifier(n_learners=5)
+    >>> *_, last = learn_stream(model, read_stream(text), "y")
+    >>> last.rows
+    200
+    """
+    began = told = time.perf_counter()
+    start, waiting = model.position_, 0
+
+    def progress(saved: bool) -> Progress:
+        pace = (model.position_ - start) / max(time.perf_counter() - began, 1e-9)
+        return Progress(model.position_, pace, model.progressive_error_, saved)
+
+    try:
+        for table in tables:
+            y = _target(table, target, model.position_)
+            with unbroken():
+                _learn_table(model, table.drop(columns=[target]), y, classes)
+                model.position_ += len(table)
+                waiting += len(table)
+                saved = save is not None and every is not None and waiting >= every
+                if save is not None and saved:
+                    model.save(save)
+                    waiting = 0
+            if saved or time.perf_counter() - told >= _PACE:
+                told = time.perf_counter()
+                yield progress(saved)
+    finally:
+        if save is not None and waiting:
+            with unbroken():
+                model.save(save)
+    if model.position_ == start:
+        raise ValueError("the stream has no further rows" if start else "the stream has no rows")
+    yield progress(save is not None)
+
+
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Let Ctrl-C wait until this is over: learning half a chunk, or half a checkpoint, would be worse than none."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
+
+
+def _target(table: pd.DataFrame, target: str, seen: int) -> pd.Series[Any]:
+    if target not in table.columns:
+        raise ValueError(f"there is no column {target!r}; there are {', '.join(map(str, table.columns[:6]))}")
+    y = table[target]
+    if y.isna().any():
+        raise ValueError(
+            f"row {seen + int(y.isna().to_numpy().argmax()) + 1}: the target {target!r} is missing"
+        )
+    return y
+
+
+def _learn_table(
+    model: StreamingBoost, X: pd.DataFrame, y: pd.Series[Any], classes: Sequence[Any] | None
+) -> None:
+    import pandas as pd
+    from sklearn.base import is_classifier
+
+    if not is_classifier(model):
+        model.partial_fit(X, pd.to_numeric(y).to_numpy(dtype=np.float64))
+        return
+    known = getattr(model, "classes_", None)
+    labels = labels_of(y, words=known is not None and known.dtype.kind in "OU")
+    first = None if known is not None else (np.unique(labels) if classes is None else np.asarray(classes))
+    model.partial_fit(X, labels, classes=first)
+
+
+def labels_of(y: pd.Series[Any], words: bool = False) -> NDArray[Any]:
+    """Class labels as a plain array: whole numbers, truth values or words."""
+    import pandas as pd
+
+    if words or not pd.api.types.is_numeric_dtype(y):
+        return y.astype(str).to_numpy(dtype=str)
+    values = y.to_numpy(dtype=np.float64)
+    return values.astype(np.int64) if (values == np.floor(values)).all() else values
