@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -220,3 +221,14 @@ def test_without_a_remote_model_it_says_what_is_missing(rows):
         selector.partial_fit(rows, _truth(rows)[:5])
     with pytest.raises(ValueError, match="gave values of shape"):
         OnlineSelector([Expert(None, lambda X: X)], cost=0.2).decide(rows)
+
+
+@pytest.mark.parametrize("name", ["best_expert_", "weights_", "n_rounds_"])
+def test_what_was_learned_is_asked_for_too_early(name):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(OnlineSelector(EXPERTS), name)
+
+
+def test_verdicts_print_what_was_decided_only():
+    verdicts = OnlineSelector(EXPERTS, random_state=0).decide(np.zeros((2, 2)))
+    assert repr(verdicts).startswith("Verdicts(asked=array([") and "Decisions" not in repr(verdicts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -36,8 +36,8 @@ class Verdicts:
 
     asked: NDArray[np.bool_]
     answers: Labels
-    _decisions: Decisions
-    _opinions: Opinions
+    _decisions: Decisions = field(repr=False)
+    _opinions: Opinions = field(repr=False)
 
 
 class OnlineSelector(BaseEstimator):  # type: ignore[misc]
@@ -229,18 +229,23 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
 
     @property
     def best_expert_(self) -> int:
-        """The expert with the least estimated loss."""
-        return self.learner_.best
+        """The expert with the least estimated loss; ``experts_.experts`` lists them."""
+        return self._learner.best
 
     @property
     def weights_(self) -> Array:
         """(K,) the chance of each expert in the coming round, exploration apart."""
-        return self.learner_.weights
+        return self._learner.weights
 
     @property
     def n_rounds_(self) -> int:
         """Rounds so far."""
-        return self.learner_.n_rounds
+        return self._learner.n_rounds
+
+    @property
+    def _learner(self) -> RequestLearner:
+        check_is_fitted(self, "learner_")
+        return self.learner_
 
     def _opinions(self, X: Any) -> Opinions:
         check_is_fitted(self, "learner_")
