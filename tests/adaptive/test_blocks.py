@@ -65,9 +65,9 @@ def test_a_state_that_does_not_fit_is_refused(change, message):
 
 def test_a_model_that_gives_something_else_is_told_so():
     with pytest.raises(
-        ValueError, match=r"gave an array of shape \(3,\), but needs chances of shape \(3, 2\)"
+        ValueError, match=r"gave an array of shape \(3,\), but needs chances of shape \(3, 3\)"
     ):
-        CostlyBlock("flat", [0], lambda X: X[:, 0], 2).outputs(0, np.zeros((3, 1)))
+        CostlyBlock("flat", [0], lambda X: X[:, 0], 3).outputs(0, np.zeros((3, 1)))
 
 
 def test_a_table_reaches_the_model_with_its_categories():

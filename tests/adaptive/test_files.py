@@ -54,6 +54,7 @@ def test_without_the_costly_model_rows_that_stay_are_answered_and_others_raise(p
     assert_array_equal(bare.predict_proba(X[~sent]), model.predict_proba(X[~sent]))
     with pytest.raises(DetachedModelError, match=r"'SVC' is not attached.*load\(path, costly=model\)"):
         bare.predict(X)
+    assert_array_equal(bare.cost(X), model.cost(X))
     budget = float(bare.plan_.expected_costs[0])  # enough for the cheap model, not for the costly one
     assert_array_equal(bare.predict_proba(X, budget=budget), model.predict_proba(X, budget=budget))
     small = bare.truncate(budget)

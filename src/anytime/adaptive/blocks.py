@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import row_products
-from anytime.blocks import Block, State
+from anytime.blocks import Block, FunctionBlock, State
 from anytime.losses import LINKS
 from anytime.plan import Array
 
@@ -117,8 +117,8 @@ class CostlyBlock(Block):
         """(n, K) its scores; ``DetachedModelError`` where it is not there."""
         if self.function is None:
             raise DetachedModelError(
-                f"the costly model {self.name!r} is not attached: a file keeps its name only. Give it, with attach(model) or "
-                "load(path, costly=model), or a budget that does not reach it"
+                f"the costly model {self.name!r} is not attached: its name is all that is known here. Give it, with "
+                "attach(model) or load(path, costly=model), or a budget that does not reach it"
             )
         return self.scores(self._ask(self.function, X))
 
@@ -133,6 +133,8 @@ class CostlyBlock(Block):
         if not len(X):
             return np.empty((0, self._n_values))
         values = np.ascontiguousarray(function(X), dtype=np.float64)
+        if self.calibration is None and self.n_classes == 2 and values.ndim == 1:
+            values = np.column_stack([1.0 - values, values])  # chances of the second class
         what = "chances" if self.calibration is None else "numbers"
         if values.shape != (len(X), self._n_values):
             raise ValueError(
@@ -170,6 +172,12 @@ class CostlyBlock(Block):
             probe=self.probe,
             said=self.said,
         )
+
+    @property
+    def silent(self) -> FunctionBlock:
+        """A stage that reads the same and says nothing: enough to know what rows pay."""
+        width = self.width
+        return FunctionBlock(self.reads_in_order, lambda X: np.zeros((len(X), width)), width)
 
     def head(self, n_stages: int) -> CostlyBlock:
         """The block itself: it is one stage."""

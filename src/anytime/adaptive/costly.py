@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -143,6 +143,7 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
         The chances of the rows, where they are known.
     """
     costly = question.costly
+    _check_kind(costly)
     chances = None if given is None else _checked_chances(given, question)
     if not hasattr(costly, "predict") and not callable(costly):
         scores = scores_of_chances(_checked_chances(costly, question))
@@ -212,6 +213,23 @@ def attached(block: CostlyBlock, model: Any, owner: Any) -> CostlyBlock:
 
 def _name(model: Any) -> str:
     return str(getattr(model, "__name__", type(model).__name__))
+
+
+def _check_kind(costly: Any) -> None:
+    """Refuse what is neither a classifier nor a function nor chances."""
+    wrong = None
+    if isinstance(costly, type):
+        wrong = f"the class {costly.__name__} itself; give an instance, {costly.__name__}()"
+    elif isinstance(costly, str):
+        wrong = f"the text {costly!r}"
+    elif hasattr(costly, "predict") and not hasattr(costly, "fit") and not hasattr(costly, METHODS[0]):
+        wrong = f"a {_name(costly)}, which has no predict_proba; wrap it in a function from rows to chances of the classes"
+    elif hasattr(costly, "__sklearn_tags__") and is_regressor(costly):
+        wrong = f"a {_name(costly)}, which predicts numbers; give a classifier"
+    if wrong is not None:
+        raise TypeError(
+            f"costly has to be a classifier, a function from rows to chances, or chances; it is {wrong}"
+        )
 
 
 def _is_fitted(model: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -312,19 +313,24 @@ class AdaptiveModel(BoostedModel):
     ) -> tuple[Question, ArrayLike | None]:
         """The rows, and the costly model's chances where they are given; rows of no weight left out of both."""
         numbers, y = self._read_rows(X, y)
-        if not self.__sklearn_tags__().input_tags.allow_nan:
+        refuses = not self.__sklearn_tags__().input_tags.allow_nan
+        if refuses and not self.columns_.categories and np.isfinite(numbers).all():
+            # where there are others the costly model has to show what it takes: pipelines do not know what their steps can do
             self.columns_ = replace(self.columns_, ensure_all_finite=True)
-            self.columns_.check_finite(numbers)
         if self.cheap != "boost" and self.columns_.categories:
             raise ValueError(
                 f"cheap={self.cheap!r} reads numbers, but X has columns of categories; encode them, or use cheap='boost'"
             )
         labels = self._checked_targets(y)
-        check_consistent_length(numbers, labels, chances)
+        check_consistent_length(numbers, labels)
         weight = None if sample_weight is None else checked_weights(sample_weight, numbers)
         rows = X if hasattr(X, "iloc") else numbers
         costly = self.costly
         if weight is not None and not weight.all():
+            if chances is not None and len(np.asarray(chances)) != len(numbers):
+                raise ValueError(
+                    f"costly_chances has {len(np.asarray(chances))} rows, but X has {len(numbers)}"
+                )
             present = np.flatnonzero(weight)
             rows, numbers, labels, weight = (
                 take_rows(rows, present),
@@ -363,12 +369,18 @@ class AdaptiveModel(BoostedModel):
             return None
         found = []
         for column in np.asarray(self.costly_columns, dtype=object).tolist():
+            if isinstance(column, bool) or not isinstance(column, (str, Integral)):
+                raise ValueError(f"costly_columns names columns by name or position, not by {column!r}")
             if isinstance(column, str) and column not in (names or []):
                 raise ValueError(f"costly_columns names {column!r}, which X does not have")
             j = (names or []).index(column) if isinstance(column, str) else int(column)
             if not 0 <= j < self.n_features_in_:
                 raise ValueError(f"costly_columns names column {j}, but X has {self.n_features_in_} columns")
+            if j in found:
+                raise ValueError(f"costly_columns names column {column!r} twice")
             found.append(j)
+        if not found:
+            raise ValueError("costly_columns names no column: the costly model has to read something")
         return np.array(found, dtype=np.int32)
 
     def _task(self, question: Question, costly: Costly, X_val: Any, y_val: Any) -> Task:

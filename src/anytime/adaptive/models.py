@@ -20,7 +20,7 @@ from anytime.adaptive.learning import AdaptiveModel
 from anytime.adaptive.stages import Chain
 from anytime.boosting.boosted import BoostedModel, positive_integer
 from anytime.engine import Run
-from anytime.estimator import ClassifierFace
+from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array
 
@@ -260,7 +260,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         Parameters
         ----------
         X : (n, d)
-            Numbers, NaN where one is missing; columns of a table may be categories.
+            Numbers, NaN where one is missing; columns of a table may be categories. The costly model is given the same, and
+            says so where it cannot take it; a pipeline with an imputer or an encoder can.
         y : (n,)
         sample_weight : (n,), default=None
             A row of weight 0 is as good as absent.
@@ -303,6 +304,22 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         cheap, costly = link.transform(first.cheap.outputs(0, rows)), link.transform(run.scores())
         return np.asarray(share * costly + (1.0 - share) * cheap)
 
+    def cost(
+        self,
+        X: Any,
+        budget: Budget = None,
+        *,
+        meter: str = "realised",
+        row_prices: ArrayLike | None = None,
+    ) -> Array:
+        """What each answer costs, (n,); known without the costly model too. See :meth:`AnytimeModel.cost`."""
+        asked = self
+        if hasattr(self, "plan_") and self.detached_ is not None:
+            blocks = [b.silent if isinstance(b, CostlyBlock) else b for b in self.plan_.blocks]
+            asked = copy.copy(self)
+            asked.plan_ = replace(self.plan_, blocks=blocks)
+        return AdaptiveModel.cost(asked, X, budget, meter=meter, row_prices=row_prices)
+
     def attach(self, costly: Any) -> Self:
         """Give the costly model that is missing: after learning from its chances alone, or after loading from a file.
 
@@ -340,7 +357,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if hasattr(self.costly, "__sklearn_tags__"):
+        if hasattr(self.costly, "__sklearn_tags__") and not isinstance(self.costly, type):
             tags.input_tags.allow_nan = self.costly.__sklearn_tags__().input_tags.allow_nan
         return tags
 

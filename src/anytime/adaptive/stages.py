@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from anytime.adaptive.blocks import CostlyBlock
-from anytime.blocks import Block, FunctionBlock, LinearBlock
+from anytime.blocks import Block, LinearBlock
 from anytime.costs import BoundCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
@@ -137,11 +137,7 @@ class Chain:
     @property
     def without_asking(self) -> Chain:
         """Stages that read what an outside model reads and do not ask it: enough to know what rows pay."""
-        if not isinstance(self.last, CostlyBlock):
-            return self
-        width = self.last.width
-        silent = FunctionBlock(self.last.columns(0), lambda X: np.zeros((len(X), width)), width)
-        return replace(self, last=silent)
+        return replace(self, last=self.last.silent) if isinstance(self.last, CostlyBlock) else self
 
 
 def constant_block(scores: Array) -> LinearBlock:

@@ -1,0 +1,162 @@
+"""What users give an ``AdaptiveClassifier``: tables, words, missing values, models of all kinds, and mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+
+import anytime as at
+from tests.adaptive.test_models import SMALL, problem
+
+SETTINGS = {**SMALL, "gamma": 0.005, "costly_fraction": 0.5}
+
+
+def table():
+    X, y, _ = problem()
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
+    frame["kind"] = pd.Categorical(np.where(X[:, 4] > 0, "high", "low"))
+    frame["text"] = np.where(X[:, 5] > 0, "x", "y")
+    frame["flag"] = X[:, 6] > 0
+    frame["count"] = pd.array(np.round(X[:, 7] * 3).astype(int), dtype="Int64")
+    frame.loc[::6, "kind"] = None
+    frame.loc[5, "text"] = None
+    frame.loc[::7, "b"] = np.nan
+    frame.loc[3, "count"] = pd.NA
+    return frame, np.array(["no", "yes"])[y]
+
+
+def svm_on_words():
+    words = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="?"), OneHotEncoder(handle_unknown="ignore")
+    )
+    encoded = make_column_transformer((words, ["kind", "text"]), remainder=SimpleImputer())
+    return make_pipeline(encoded, StandardScaler(with_mean=False), SVC())
+
+
+def test_a_pipeline_gets_the_table_with_its_words_and_missing_values(tmp_path):
+    frame, y = table()
+    model = at.AdaptiveClassifier(svm_on_words(), **SETTINGS).fit(frame, y)
+    sent = model.sent(frame)
+    assert 0 < sent.mean() < 1
+    assert np.mean(model.predict(frame)[sent] == model.costly_.predict(frame)[sent]) > 0.9
+    model.save(tmp_path / "model.anytime")
+    loaded = at.load(tmp_path / "model.anytime", costly=model.costly_)
+    assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    strange = frame.copy()
+    strange["text"] = "never seen"
+    assert set(loaded.predict(strange)) <= {"no", "yes"}
+
+
+def test_missing_values_are_the_costly_models_business():
+    X, y, _ = problem()
+    X = X.copy()
+    X[::5, 2] = np.nan
+    imputing = make_pipeline(SimpleImputer(), SVC())
+    model = at.AdaptiveClassifier(imputing, **SETTINGS).fit(X, y)
+    assert model.predict(X).shape == y.shape
+    with pytest.raises(ValueError, match="SVC does not accept missing values"):
+        at.AdaptiveClassifier(SVC(), **SETTINGS).fit(X, y)
+
+
+@pytest.mark.parametrize("labels", [[False, True], [1.0, 2.0], ["b", "a"]])
+def test_labels_of_all_kinds(labels):
+    X, y, _ = problem()
+    y = np.array(labels)[y]
+    model = at.AdaptiveClassifier(GaussianNB(), **SETTINGS).fit(X, pd.Series(y))
+    assert model.classes_.tolist() == sorted(labels)
+    assert set(model.predict(X).tolist()) == set(labels)
+    assert model.score(X, y) > 0.7
+
+
+def test_a_function_may_give_the_chances_of_the_second_class_alone():
+    X, y, _ = problem()
+    nb = GaussianNB().fit(X, y)
+    both = at.AdaptiveClassifier(nb.predict_proba, **SETTINGS).fit(X, y)
+    second = at.AdaptiveClassifier(lambda rows: nb.predict_proba(rows)[:, 1], **SETTINGS).fit(X, y)
+    assert_allclose(second.predict_proba(X), both.predict_proba(X), atol=1e-9)
+
+
+def test_a_costly_model_that_does_not_know_a_class_gives_it_no_chance():
+    X, y, _ = problem(3)
+    two = GaussianNB().fit(X[y < 2], y[y < 2])
+    model = at.AdaptiveClassifier(two, costly_proba="insample", gate="learned", **SETTINGS).fit(X, y)
+    sent = model.sent(X)
+    assert 0 < sent.mean() < 1
+    assert_allclose(model.predict_proba(X)[sent, 2], 0, atol=1e-9)
+
+
+def test_a_lightgbm_model_goes_into_the_plan():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, costs = problem()
+    booster = lightgbm.LGBMClassifier(n_estimators=10, verbosity=-1, n_jobs=1, random_state=0)
+    model = at.AdaptiveClassifier(booster, costs=costs, **SETTINGS).fit(X, y)
+    sent = model.sent(X)
+    assert_allclose(model.predict_proba(X)[sent], model.costly_.predict_proba(X)[sent], atol=1e-9)
+    assert model.detached_ is None
+    with pytest.raises(TypeError, match="a Booster, which has no predict_proba"):
+        at.AdaptiveClassifier(model.costly_.booster_, **SETTINGS).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("costly", "error", "message"),
+    [
+        ("svm", TypeError, "it is the text 'svm'"),
+        (SVC, TypeError, r"the class SVC itself; give an instance, SVC\(\)"),
+        (RandomForestRegressor(), TypeError, "RandomForestRegressor, which predicts numbers"),
+        (np.full((500, 3), 0.3), ValueError, r"shape \(500, 3\), but X and y ask for \(500, 2\)"),
+        (
+            np.full((500, 2), np.nan),
+            ValueError,
+            r"in 500 of 500 rows they do not, first in row 0: \[nan, nan\]",
+        ),
+        (np.linspace(-3, 3, 500), ValueError, "must lie between 0 and 1; in 417 of 500 rows"),
+        (lambda X: np.full((len(X), 2), np.nan), ValueError, "in 500 of 500 rows"),
+        (lambda X: np.zeros((2, 2)), ValueError, r"shape \(2, 2\), but X and y ask for"),
+    ],
+)
+def test_a_costly_model_that_is_none_is_refused(costly, error, message):
+    X, y, _ = problem()
+    with pytest.raises(error, match=message):
+        at.AdaptiveClassifier(costly, **SETTINGS).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "names no column"),
+        ([True] * 8, "by name or position, not by True"),
+        ([1, 1], "names column 1 twice"),
+        ([1.5], "not by 1.5"),
+        ([-1], "names column -1, but X has 8 columns"),
+        (["a"], "names 'a', which X does not have"),
+    ],
+)
+def test_columns_of_the_costly_model_that_are_none_are_refused(columns, message):
+    X, y, _ = problem()
+    with pytest.raises(ValueError, match=message):
+        at.AdaptiveClassifier(GaussianNB(), costly_columns=columns, **SETTINGS).fit(X, y)
+
+
+def test_rows_and_classes_that_do_not_match_are_refused():
+    X, y, _ = problem()
+    model = at.AdaptiveClassifier(GaussianNB(), **SETTINGS)
+    with pytest.raises(ValueError, match=r"chances have shape \(5, 2\), but X and y ask for \(500, 2\)"):
+        model.fit(X, y, costly_chances=np.full((5, 2), 0.5))
+    with pytest.raises(ValueError, match="costly_chances has 5 rows, but X has 500"):
+        model.fit(X, y, costly_chances=np.full((5, 2), 0.5), sample_weight=np.arange(500) % 2)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(X, np.zeros(500))
+    with pytest.raises(ValueError, match=r"knows the classes \['a', 'b'\], but here there are \[0, 1\]"):
+        at.AdaptiveClassifier(GaussianNB().fit(X, np.array(["a", "b"])[y]), **SETTINGS).fit(X, y)
+    with pytest.raises(ValueError, match="y_val has classes that y does not have"):
+        model.fit(X, y, X_val=X, y_val=y + 1)
+    with pytest.raises(ValueError, match="too few rows of some class to train SVC by folds"):
+        at.AdaptiveClassifier(SVC(), **SETTINGS).fit(X, np.r_[2, y[1:]])
+    assert not hasattr(model, "plan_")
