@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import anytime as at
 from _forest_curves import (
     N_TREES,
     Pair,
@@ -24,18 +24,16 @@ from _forest_sets import Split
 from anytime.forests.growing import ClassTree
 from anytime.forests.impurity import Entropy
 from anytime.forests.levels import cut
-from anytime.forests.nodes import NodeStatistics, usage, with_unseen
+from anytime.forests.nodes import NodeStatistics, usage
 from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
-from anytime.forests.pruning.gaps import fill_gap
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.binning import BinnedData
 
 N_PRUNINGS = 24
-LEAP, MOST_BETWEEN = 0.1, 12  # share of the cost of the whole forest between prunings; how many to put there
-UNSEEN = 0.632  # weight of errors on rows that a tree was not grown from, as prune_forest has it
+N_STAGES = 40  # of what prune_forest makes, about
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
-FEWER_ROWS = 800  # with 40 groups or more, where there are prunings between the exact ones
+FEWER_ROWS = 1500  # the same for prune_forest, which also looks for prunings between those that are best for some trade-off
 GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
     0.0,
@@ -64,12 +62,9 @@ THRESHOLDS = (
 class Base:
     """A forest to prune, with what its nodes know and the problem of pruning it."""
 
-    def __init__(self, split: Split, trees: list[ClassTree], unseen: float = 0.0) -> None:
+    def __init__(self, split: Split, trees: list[ClassTree]) -> None:
         self.split, self.trees = split, trees
         self.nodes = NodeStatistics.of_trees(trees, classes=np.arange(split.n_classes))
-        if unseen:
-            seen = [np.asarray(tree.in_bag) > 0 for tree in trees]
-            self.nodes = with_unseen(self.nodes, *split.train, seen=seen, share=unseen)
         self.bound = split.costs.bind(split.train[0].shape[1])
 
     def problem(self, most: int = COST_ROWS, *, of_test: bool = False) -> PruningProblem:
@@ -110,16 +105,13 @@ def budget_prune(base: Base) -> tuple[Pair, list[Pruning]]:
 
 
 def as_the_library_prunes(base: Base) -> Pair:
-    """With errors of rows that trees have not seen, and further prunings where the costs of exact ones leap."""
-    base = Base(base.split, base.trees, UNSEEN)
-    problem = base.problem(COST_ROWS if len(base.split.costs.names) < 40 else FEWER_ROWS)
-    path = BudgetPruner(problem).path(n=N_PRUNINGS)
-    between: list[Pruning] = []
-    for small, large in pairwise(path):
-        if large.spent - small.spent > LEAP * path[-1].spent:
-            found = [step for step in fill_gap(problem, small, large) if step.error < small.error]
-            between += found[:: max(len(found) // MOST_BETWEEN, 1)]
-    return base.judged([*path, *between])
+    """The stages of ``prune_forest`` as it comes, which is given the training rows and some of the validation rows."""
+    X, y = (part[:FEWER_ROWS] for part in base.split.valid)
+    X_train, y_train = base.split.train
+    model = at.prune_forest(
+        base.nodes, X, y, X_train=X_train, y_train=y_train, costs=base.split.costs, n_stages=N_STAGES
+    )
+    return pair(model.plan_, base.split, range(len(model.plan_) + 1))
 
 
 def complexity(base: Base) -> Pair:

@@ -29,6 +29,7 @@ __all__ = [
     "grown_from",
     "keeps_errors",
     "node_statistics",
+    "read_rows",
     "truth_of",
     "usage",
     "with_unseen",
@@ -53,10 +54,13 @@ class NodeStatistics(Imported):
         about its answer.
     n_error : float
         Weight of the training rows of a tree.
+    seen : T arrays (n,) bool, or None
+        The rows that each tree was grown from, where that is known and not all of them.
     """
 
     error: Array
     n_error: float
+    seen: Sequence[NDArray[np.bool_]] | None = None
 
     @classmethod
     def of_trees(
@@ -94,6 +98,7 @@ class NodeStatistics(Imported):
             source=source,
             error=error,
             n_error=float(size[arrays.tree_start[:-1]].mean()),
+            seen=_drawn(trees),
         )
 
 
@@ -230,7 +235,7 @@ def _routed(
     imported: Imported, value: Array | None, X: Any, y: Any, sample_weight: ArrayLike | None
 ) -> NodeStatistics:
     """Errors on given rows; where inner nodes have no ``value``, the mean of the leaves that these rows reach below."""
-    rows, truth, weight = _read(imported, X, y, sample_weight)
+    rows, truth, weight = read_rows(imported, X, y, sample_weight)
     trees, leaf, parent = imported.trees, leaves_of(imported.trees, rows), parents(imported.trees)
     if value is None:
         means = [_means_below(trees, parent, t, leaf[:, t], weight) for t in range(trees.n_trees)]
@@ -265,7 +270,7 @@ def with_unseen(
         The rows that each tree was grown from. None: none of them.
     share : float
     """
-    rows, truth, weight = _read(statistics, X, y, sample_weight)
+    rows, truth, weight = read_rows(statistics, X, y, sample_weight)
     trees, parent = statistics.trees, parents(statistics.trees)
     leaf = leaves_of(trees, rows)
     rate = statistics.error / statistics.n_error
@@ -280,16 +285,21 @@ def with_unseen(
 
 def grown_from(model: Any) -> list[NDArray[np.bool_]] | None:
     """Which rows each tree of a fitted forest was grown from; None where that is all rows or not known."""
+    if isinstance(model, NodeStatistics):
+        return None if model.seen is None else list(model.seen)
     if hasattr(model, "plan_"):
-        bags = [tree.in_bag for tree in _own_trees(model) or []]
-        return [bag > 0 for bag in bags if bag is not None] or None
+        return _drawn(_own_trees(model) or [])
     if not getattr(model, "bootstrap", False) or not hasattr(model, "estimators_samples_"):
         return None
     drawn = model.estimators_samples_
     return [np.isin(np.arange(model._n_samples), rows) for rows in drawn]
 
 
-def _read(
+def _drawn(trees: Sequence[ClassTree]) -> list[NDArray[np.bool_]] | None:
+    return [tree.in_bag > 0 for tree in trees if tree.in_bag is not None] or None
+
+
+def read_rows(
     imported: Imported, X: Any, y: Any, sample_weight: ArrayLike | None
 ) -> tuple[Array, NDArray[Any], Array]:
     """Rows as the trees read them, their truth and their weights."""

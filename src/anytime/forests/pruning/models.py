@@ -7,6 +7,7 @@ either use a group often or not at all.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
@@ -59,6 +60,11 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the error on those it was grown
         from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones, but not
         with ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
+    refit : bool, default=True
+        Whether the leaves of a pruning get answers that fit each other: corrections by ridge regression on the training rows, for
+        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. Not
+        with ``vote="majority"``, nor where trees average other things than numbers or chances. False: nodes answer as they did in
+        their tree, as in the paper.
     computation : float, default=0.0
         The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
     n_stages : int, default=12
@@ -132,6 +138,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         method: str = "auto",
         vote: str = "mean",
         out_of_bag: float = 0.632,
+        refit: bool = True,
         computation: float = 0.0,
         n_stages: int = 12,
         meter: str = "expected",
@@ -148,6 +155,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
             tolerance=tolerance,
             method=method,
             out_of_bag=out_of_bag,
+            refit=refit,
             computation=computation,
             n_stages=n_stages,
             meter=meter,
@@ -177,7 +185,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
         a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
     lam : float, default=None
         The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
-    costs, budget, tolerance, method, out_of_bag, computation, n_stages, meter
+    costs, budget, tolerance, method, out_of_bag, refit, computation, n_stages, meter
         As in :class:`PrunedForestClassifier`.
     validation_fraction, random_state, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
@@ -223,6 +231,7 @@ def prune_forest(
     method: str = "auto",
     vote: str = "mean",
     out_of_bag: float = 0.632,
+    refit: bool = True,
     computation: float = 0.0,
     n_stages: int = 12,
     meter: str = "expected",
@@ -240,12 +249,12 @@ def prune_forest(
     X, y : (n, d) and (n,), y default=None
         Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
         are, and without ``X_train`` and ``tolerance`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
-    costs, budget, lam, tolerance, method, vote, out_of_bag, computation, n_stages, meter, n_jobs, verbose
+    costs, budget, lam, tolerance, method, vote, out_of_bag, refit, computation, n_stages, meter, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
         The rows that the forest was trained on, in their order; of a forest grown here, without those that ``fit`` held out.
-        Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none. None:
-        what it remembers, and ``X, y``.
+        Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none.
+        ``refit`` needs them. None: what the forest remembers, and ``X, y``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
 
@@ -278,6 +287,7 @@ def prune_forest(
         "tolerance": tolerance,
         "method": method,
         "out_of_bag": out_of_bag,
+        "refit": refit,
         "computation": computation,
         "n_stages": n_stages,
         "meter": meter,
@@ -297,7 +307,8 @@ def prune_forest(
     take_names(made, rungs, X)
     check_columns(made, statistics)
     weight = None if sample_weight is None else checked_weights(sample_weight, X)
-    made._prune(statistics, made._bound_costs(), (X, y, weight))
+    learned = None if X_train is None else (X_train, y_train, None)
+    made._prune(statistics, made._bound_costs(), (X, y, weight), learned)
     return made
 
 
@@ -327,6 +338,7 @@ def _statistics(
         raise ValueError(
             f"X_train has {len(X_train)} rows, but the trees were grown from {len(seen[0])}: give those, or no X_train"
         )
+    statistics = replace(statistics, seen=seen)
     if out_of_bag and seen is not None:
         return with_unseen(statistics, X_train, y_train, seen=seen, share=out_of_bag)
     if out_of_bag and counts_held:

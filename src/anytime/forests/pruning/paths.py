@@ -6,7 +6,7 @@ nothing else: what it has paid after a stage is exactly the cost of that pruning
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,9 @@ from anytime.trees.ladder import as_replacing_stage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PruningPath", "judged", "plan_of", "spaced", "voting"]
+__all__ = ["Answers", "PruningPath", "judged", "plan_of", "spaced", "voting"]
+
+Answers = Callable[[Pruning], Array]  # (M, W) what the nodes of a pruning answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,7 @@ def spaced(costs: Array, most: int) -> NDArray[np.int64]:
 def plan_of(
     statistics: NodeStatistics,
     prunings: Sequence[Pruning],
+    answers: Answers,
     costs: BoundCosts,
     quality: Array | None,
 ) -> Plan:
@@ -120,7 +123,10 @@ def plan_of(
 
     ``quality`` is (S + 1,), as in :class:`~anytime.plan.Plan`.
     """
-    whole = [replace(statistics, trees=cut(statistics.trees, pruning.internal)) for pruning in prunings]
+    whole = [
+        replace(statistics, trees=cut(replace(statistics.trees, value=answers(pruning)), pruning.internal))
+        for pruning in prunings
+    ]
     n_features = statistics.trees.n_features
     return Plan(
         blocks=[TreeBlock(as_replacing_stage(forest, None, n_features, None)) for forest in whole],
@@ -155,18 +161,19 @@ def judged(
     statistics: NodeStatistics,
     problem: PruningProblem,
     prunings: Sequence[Pruning],
+    answers: Answers,
     truth: NDArray[Any],
 ) -> tuple[Array, Array, Array]:
     """Loss, its standard error and quality, (P,) each, of prunings on the cost rows."""
     loss, weight = loss_for(statistics.link), problem.weight
     target = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
     found = np.empty((3, len(prunings)))
-    for p, scores in enumerate(_scores(statistics, problem, prunings)):
-        answers = LINKS[statistics.link].transform(scores)
+    for p, scores in enumerate(_scores(statistics, problem, prunings, answers)):
+        said = LINKS[statistics.link].transform(scores)
         if statistics.classes is None:
-            wrong = ((answers - truth) ** 2).mean(axis=1)
+            wrong = ((said - truth) ** 2).mean(axis=1)
         else:
-            wrong = (answers.argmax(axis=1) != truth).astype(np.float64)
+            wrong = (said.argmax(axis=1) != truth).astype(np.float64)
         mean = np.average(wrong, weights=weight)
         deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
         found[:, p] = mean, deviation, -loss(scores, target, weight)
@@ -174,18 +181,15 @@ def judged(
 
 
 def _scores(
-    statistics: NodeStatistics, problem: PruningProblem, prunings: Sequence[Pruning]
+    statistics: NodeStatistics, problem: PruningProblem, prunings: Sequence[Pruning], answers: Answers
 ) -> Iterator[Array]:
     """(n, K) answers of each pruning to the cost rows, tree by tree: a row ends where its way is cut."""
     trees = statistics.trees
     each = trees.value.shape[1] == trees.n_outputs > 1 or trees.n_outputs == 1
     for pruning in prunings:
-        end = np.arange(problem.n_nodes)
-        for level in problem.levels[1:]:
-            above = problem.parent[level]
-            end[level] = np.where(pruning.internal[above], level, end[above])
+        end, value = problem.ends(pruning.internal), answers(pruning)
         total = np.zeros((len(problem.leaf), trees.n_outputs))
         for t, leaf in enumerate(problem.leaf.T):
             output = slice(None) if each else slice(trees.tree_output[t], trees.tree_output[t] + 1)
-            total[:, output] += trees.value[end[leaf]]
+            total[:, output] += value[end[leaf]]
         yield total / trees.n_stages

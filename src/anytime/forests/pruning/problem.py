@@ -226,6 +226,14 @@ class PruningProblem:
         out[self.graph.nodes] = kept
         return out
 
+    def ends(self, internal: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """(M,) where a row on its way to each node stops: at the first that is not ``internal``."""
+        out = np.arange(self.n_nodes)
+        for level in self.levels[1:]:
+            above = self.parent[level]
+            out[level] = np.where(internal[above], level, out[above])
+        return out
+
     def closed(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``internal`` without the nodes that have an ancestor outside of it."""
         out = internal.copy()

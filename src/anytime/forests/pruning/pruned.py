@@ -25,8 +25,9 @@ from anytime.forests.nodes import (
 )
 from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
 from anytime.forests.pruning.gaps import fill_gap, spend
-from anytime.forests.pruning.paths import PruningPath, judged, plan_of, spaced
+from anytime.forests.pruning.paths import Answers, PruningPath, judged, plan_of, spaced
 from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
+from anytime.forests.pruning.refit import Lessons
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.plan import Array
 from anytime.trees.clock import Clock
@@ -87,6 +88,7 @@ class PrunedForest(ImportedModel):
         "tolerance": [Interval(Real, 0, None, closed="left"), None],
         "method": [StrOptions({"auto", "min_cut", "primal_dual", "lp", *_BASELINES})],
         "out_of_bag": [Interval(Real, 0, 1, closed="both")],
+        "refit": ["boolean"],
         "computation": [Interval(Real, 0, None, closed="left")],
         "n_stages": [Interval(Integral, 1, None, closed="left")],
         "meter": [StrOptions({"model", "realised", "expected"})],
@@ -110,6 +112,7 @@ class PrunedForest(ImportedModel):
         tolerance: float | None = None,
         method: str = "auto",
         out_of_bag: float = 0.632,
+        refit: bool = True,
         computation: float = 0.0,
         n_stages: int = 12,
         meter: str = "expected",
@@ -125,6 +128,7 @@ class PrunedForest(ImportedModel):
         self.tolerance = tolerance
         self.method = method
         self.out_of_bag = out_of_bag
+        self.refit = refit
         self.computation = computation
         self.n_stages = n_stages
         self.meter = meter
@@ -175,16 +179,16 @@ class PrunedForest(ImportedModel):
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
         statistics = node_statistics(estimator, *(() if keeps_errors(estimator) else learned))
         seen = grown_from(estimator)
-        if (
-            self.out_of_bag and seen is not None and len(seen[0]) == len(learned[1])
-        ):  # else it held out some itself
+        if seen is not None and len(seen[0]) != len(learned[1]):
+            seen = None  # it held out some itself
+        if self.out_of_bag and seen is not None:
             statistics = with_unseen(statistics, *learned, seen=seen, share=self.out_of_bag)
         elif self.out_of_bag and held is not None and self.tolerance is None:
             statistics = with_unseen(statistics, *held, share=self.out_of_bag)
-        self._prune(statistics, costs, learned if held is None else held)
+        self._prune(replace(statistics, seen=seen), costs, learned if held is None else held, learned)
 
-    def _prune(self, statistics: NodeStatistics, costs: BoundCosts, held: Rows) -> None:
-        """Set all fitted attributes: prune on the rows ``held``, whose truth may be None."""
+    def _prune(self, statistics: NodeStatistics, costs: BoundCosts, held: Rows, learned: Rows | None) -> None:
+        """Set all fitted attributes: prune on the rows ``held``, whose truth may be None, a forest grown from ``learned``."""
         self._check_kind(statistics)
         self.columns_, self.source_, self.ordering_ = statistics.columns, statistics.source, None
         if statistics.classes is not None:
@@ -202,13 +206,13 @@ class PrunedForest(ImportedModel):
         if truth is None and self.tolerance is not None:
             raise ValueError("tolerance compares prunings on held-out rows: give y")
         clock = Clock(None, int(self.verbose))
-        statistics = self._voting(statistics)
         prunings = self._prunings(problem, clock)
+        statistics, answers = self._answering(statistics, problem, learned)
         marks: tuple[Array, ...] | None = None
         if truth is not None:
             clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
             try:
-                marks = judged(statistics, problem, prunings, truth)
+                marks = judged(statistics, problem, prunings, answers, truth)
             except KeyboardInterrupt:
                 _warn("interrupted: the quality of the prunings is not known, and the largest is kept")
         if self.tolerance is not None and marks is not None:
@@ -217,7 +221,26 @@ class PrunedForest(ImportedModel):
             last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
             prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
         clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
-        self._keep(statistics, problem, prunings, marks, costs)
+        self._keep(statistics, problem, prunings, answers, marks, costs)
+
+    def _answering(
+        self, statistics: NodeStatistics, problem: PruningProblem, learned: Rows | None
+    ) -> tuple[NodeStatistics, Answers]:
+        """The forest as it answers, and what the nodes of a pruning say; those of the whole forest what they always said."""
+        voting = self._voting(statistics)
+        lessons, value = None, voting.trees.value
+        if self.refit and learned is not None and voting is statistics:
+            lessons = Lessons.of(statistics, *learned)
+        if lessons is None:
+            return voting, lambda pruning: value
+        if statistics.link == "probability":  # what is corrected may leave the range of chances
+            voting = replace(statistics, link="least_squares")
+
+        def answers(pruning: Pruning) -> Array:
+            as_grown = not pruning.internal.any() or (pruning.internal == problem.splits).all()
+            return value if as_grown else lessons.fitted(problem, value, pruning.internal)
+
+        return voting, answers
 
     def _paying(
         self, statistics: NodeStatistics, X: Any, y: Any, weight: Array | None
@@ -305,6 +328,7 @@ class PrunedForest(ImportedModel):
         statistics: NodeStatistics,
         problem: PruningProblem,
         prunings: list[Pruning],
+        answers: Answers,
         marks: tuple[Array, ...] | None,
         costs: BoundCosts,
     ) -> None:
@@ -328,6 +352,7 @@ class PrunedForest(ImportedModel):
         self.plan_ = plan_of(
             statistics,
             [prunings[s] for s in stages],
+            answers,
             costs,
             None if quality is None else quality[np.concatenate([[0], stages])],
         )
