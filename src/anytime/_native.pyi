@@ -639,10 +639,15 @@ class StreamTrees(StreamBank):
         n_bins: int,
         width: int,
         memory: float,
+        fade: float,
+        stagger: int,
         seed: int,
     ) -> None: ...
     def append(self, n: int) -> None:
         """Add trees without splits."""
+
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked trees begin anew."""
 
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that a tree may split, increasing."""

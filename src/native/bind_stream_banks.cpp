@@ -48,10 +48,10 @@ void check_more(const StreamBank& bank, int64_t n) {
 nb::dict trees_state(const StreamTrees& bank) {
   const Reading reading(bank.door());
   const StreamBins::State bins = bank.bins().save();
-  std::vector<int64_t> node_start{0}, early_start{0};
+  std::vector<int64_t> node_start{0}, early_start{0}, sleep;
   std::vector<double> threshold, count, square, values, early;
   std::vector<int32_t> column, left, since, depth;
-  std::vector<uint8_t> missing_left, splittable;
+  std::vector<uint8_t> missing_left, splittable, wanted;
   std::vector<float> counted;
   for (const StreamTree& tree : bank.trees()) {
     for (const StreamTree::Node& node : tree.nodes()) {
@@ -74,6 +74,8 @@ nb::dict trees_state(const StreamTrees& bank) {
     early.insert(early.end(), tree.early().begin(), tree.early().end());
     node_start.push_back(static_cast<int64_t>(threshold.size()));
     early_start.push_back(static_cast<int64_t>(early.size()));
+    sleep.push_back(tree.sleep());
+    wanted.push_back(tree.wanted());
   }
   nb::dict out;
   out["cuts"] = array_from(bins.cuts);
@@ -94,6 +96,8 @@ nb::dict trees_state(const StreamTrees& bank) {
   out["values"] = array_from(values);
   out["early_start"] = array_from(early_start);
   out["early"] = array_from(early);
+  out["sleep"] = array_from(sleep);
+  out["wanted"] = array_from(wanted);
   return out;
 }
 
@@ -133,6 +137,10 @@ void load_trees(StreamTrees& bank, const nb::dict& state) {
         missing_left.size(), splittable.size(), values.size() / static_cast<size_t>(m)}) {
     check_length(size, n_nodes, "an array of nodes");
   }
+  const auto sleep = vector_from<int64_t>(state, "sleep");
+  const auto wanted = vector_from<uint8_t>(state, "wanted");
+  check_length(sleep.size(), n, "sleep");
+  check_length(wanted.size(), n, "wanted");
   const auto start = starts_from(state, "node_start", n, n_nodes);
   const auto early_start = starts_from(state, "early_start", n, early.size());
   std::span<const float> rest(counted);
@@ -152,7 +160,8 @@ void load_trees(StreamTrees& bank, const nb::dict& state) {
     }
     bank.trees()[i].load(std::move(nodes), std::move(leaves),
                          {values.begin() + start[i] * m, values.begin() + start[i + 1] * m},
-                         {early.begin() + early_start[i], early.begin() + early_start[i + 1]}, rest);
+                         {early.begin() + early_start[i], early.begin() + early_start[i + 1]}, sleep[i],
+                         wanted[i] != 0, rest);
   }
   if (!rest.empty()) throw std::invalid_argument("more bins than leaves that can be split");
 }
@@ -163,7 +172,7 @@ void bind_trees(nb::module_& m) {
           "__init__",
           [](StreamTrees* self, int64_t n_learners, int64_t n_features, int64_t n_outputs, int32_t max_depth,
              int32_t max_leaves, int32_t grace, double confidence, double tie, int32_t n_bins, int32_t width,
-             double memory, uint64_t seed) {
+             double memory, double fade, int64_t stagger, uint64_t seed) {
             if (n_features < 1 || n_outputs < 1 || width < 1 || width > n_features || n_bins < 2 ||
                 n_bins > 255 || max_leaves < 2 || max_depth < 1 || grace < 1) {
               throw std::invalid_argument("settings of trees on a stream are out of range");
@@ -176,13 +185,16 @@ void bind_trees(nb::module_& m) {
                                     .n_bins = n_bins,
                                     .width = width,
                                     .memory = memory,
+                                    .fade = fade,
+                                    .stagger = stagger,
                                     .seed = seed},
                                    n_features, n_outputs);
             check_more(*self, n_learners);
             self->append(n_learners);
           },
           nb::kw_only(), "n_learners"_a, "n_features"_a, "n_outputs"_a, "max_depth"_a, "max_leaves"_a,
-          "grace"_a, "confidence"_a, "tie"_a, "n_bins"_a, "width"_a, "memory"_a, "seed"_a)
+          "grace"_a, "confidence"_a, "tie"_a, "n_bins"_a, "width"_a, "memory"_a, "fade"_a, "stagger"_a,
+          "seed"_a)
       .def(
           "append",
           [](StreamTrees& bank, int64_t n) {
@@ -198,6 +210,16 @@ void bind_trees(nb::module_& m) {
             return array_of(bank.trees()[i].columns());
           },
           "i"_a, "Columns that a tree may split.")
+      .def(
+          "restart",
+          [](StreamTrees& bank, Vector<const bool> learners) {
+            check_length(learners.size(), bank.trees().size(), "learners");
+            const Writing writing(bank.door());
+            for (size_t i = 0; i < learners.size(); ++i) {
+              if (learners.data()[i]) bank.trees()[i].restart();
+            }
+          },
+          "learners"_a.noconvert(), "The marked trees begin anew.")
       .def("state", &trees_state, "Everything that was learned, as arrays.")
       .def("load", &load_trees, "state"_a, "What was saved, in a bank of as many trees.");
 }

@@ -11,49 +11,73 @@ namespace anytime {
 namespace {
 
 constexpr double kLeast = 5.0;  // the least weight of a side of a split
+constexpr size_t kRoom =
+    1 << 17;  // numbers in the bins of a tree, half a megabyte; two leaves always have room
+constexpr double kPatience = 20.0;  // looks in vain after which a leaf leaves its slot to one that waits
 
 }  // namespace
 
 StreamTree::StreamTree(const StreamTreeSettings& settings, int64_t n_columns, int64_t n_outputs,
-                       uint64_t number)
+                       uint64_t number, int64_t sleep)
     : settings_(settings),
       n_outputs_(n_outputs),
       entry_(static_cast<size_t>(1 + n_outputs)),
       column_size_(static_cast<size_t>(settings.n_bins + 1) * entry_),
-      nodes_(1),
-      leaves_(1),
-      values_(static_cast<size_t>(n_outputs)),
+      sleep_(sleep),
+      added_(entry_),
       scratch_(3 * entry_) {
   RandomStream random(settings.seed, number);
   Sampler sampler(n_columns, settings.width, random);
   for (int32_t column = 0; column < n_columns; ++column) {
     if (sampler.take()) columns_.push_back(column);
   }
-  leaves_[0].slot = take_slot();
+  restart();
+  sleep_ = sleep;
 }
 
-int32_t StreamTree::take_slot() {
+void StreamTree::restart() {
+  nodes_.assign(1, {});
+  leaves_.assign(1, {});
+  values_.assign(static_cast<size_t>(n_outputs_), 0.0);
+  early_.clear();
+  pool_.clear();
+  free_.clear();
+  sleep_ = 0;
+  wanted_ = false;
+}
+
+// Empty bins for the leaf; false when there is no room.
+bool StreamTree::take_slot(Leaf& leaf) {
   if (free_.empty()) {
-    free_.push_back(static_cast<int32_t>(pool_.size() / slot_size()));
+    const size_t taken = pool_.size() / slot_size();
+    if (taken >= 2 && pool_.size() + slot_size() > kRoom) return false;
+    free_.push_back(static_cast<int32_t>(taken));
     pool_.resize(pool_.size() + slot_size());
   }
-  const int32_t slot = free_.back();
+  leaf.slot = free_.back();
+  leaf.since = 0;
+  leaf.square = 0.0;
   free_.pop_back();
-  std::fill_n(pool_.begin() + slot * static_cast<int64_t>(slot_size()), slot_size(), 0.0f);
-  return slot;
+  std::fill_n(pool_.begin() + leaf.slot * static_cast<int64_t>(slot_size()), slot_size(), 0.0f);
+  return true;
 }
 
-// mean += weight / count * (target - mean), where a count beyond the memory is cut to it.
+// mean += weight (1 + fade) / (count + fade) * (target - mean): polynomial decay, a plain mean without fade.
+// A count beyond the memory is cut to it.
 void StreamTree::move_mean(int32_t leaf, const double* target, double weight) noexcept {
   double& count = leaves_[static_cast<size_t>(leaf)].count;
   count += weight;
   if (settings_.memory > 0.0) count = std::min(count, std::max(settings_.memory, weight));
-  const double step = weight / count;
+  const double step = std::min(1.0, weight * (1.0 + settings_.fade) / (count + settings_.fade));
   double* mean = values_.data() + leaf * n_outputs_;
   for (int64_t k = 0; k < n_outputs_; ++k) mean[k] += step * (target[k] - mean[k]);
 }
 
 void StreamTree::remember(const double* target, double weight) {
+  if (sleep_ > 0) {
+    --sleep_;
+    return;
+  }
   move_mean(0, target, weight);
   early_.push_back(weight);
   early_.insert(early_.end(), target, target + n_outputs_);
@@ -62,6 +86,7 @@ void StreamTree::remember(const double* target, double weight) {
 void StreamTree::recall(const StreamBins& bins) {
   const auto n = static_cast<int64_t>(early_.size() / entry_);
   std::vector<uint8_t> codes(static_cast<size_t>(bins.n_columns()));
+  if (n > 0) take_slot(leaves_[0]);
   for (int64_t row = std::max<int64_t>(n - bins.n_kept(), 0); row < n; ++row) {
     const double* known = early_.data() + static_cast<size_t>(row) * entry_;
     bins.codes(bins.kept(n - 1 - row), codes.data());
@@ -69,15 +94,26 @@ void StreamTree::recall(const StreamBins& bins) {
   }
   early_.clear();
   early_.shrink_to_fit();
-  if (leaves_[0].since >= settings_.grace) look_for_split(0, bins);
+  if (n > 0 && leaves_[0].since >= settings_.grace) look_for_split(0, bins);
 }
 
 void StreamTree::learn(int32_t leaf, const uint8_t* codes, const double* target, double weight,
                        const StreamBins& bins) {
+  if (sleep_ > 0) {
+    --sleep_;
+    return;
+  }
   move_mean(leaf, target, weight);
-  if (leaves_[static_cast<size_t>(leaf)].slot < 0) return;
+  Leaf& at = leaves_[static_cast<size_t>(leaf)];
+  if (at.slot < 0) {
+    if (!open(at)) return;
+    if (!take_slot(at)) {
+      wanted_ = true;
+      return;
+    }
+  }
   count(leaf, codes, target, weight);
-  if (leaves_[static_cast<size_t>(leaf)].since >= settings_.grace) look_for_split(leaf, bins);
+  if (at.since >= settings_.grace) look_for_split(leaf, bins);
 }
 
 void StreamTree::count(int32_t leaf, const uint8_t* codes, const double* target, double weight) noexcept {
@@ -97,12 +133,11 @@ void StreamTree::count(int32_t leaf, const uint8_t* codes, const double* target,
     }
     return;
   }
-  auto* added = reinterpret_cast<float*>(scratch_.data());
-  added[0] = static_cast<float>(weight);
-  for (int64_t k = 0; k < n_outputs_; ++k) added[1 + k] = static_cast<float>(weight * target[k]);
+  added_[0] = static_cast<float>(weight);
+  for (size_t k = 1; k < entry_; ++k) added_[k] = static_cast<float>(weight * target[k - 1]);
   for (const int32_t column : columns_) {
     float* bin = bins + entry_ * static_cast<size_t>(codes[column]);
-    for (size_t k = 0; k < entry_; ++k) bin[k] += added[k];
+    for (size_t k = 0; k < entry_; ++k) bin[k] += added_[k];
     bins += column_size_;
   }
 }
@@ -197,6 +232,10 @@ void StreamTree::look_for_split(int32_t leaf, const StreamBins& bins) {
   const bool clear = best.second < best.gain * (1.0 - bound) || bound < settings_.tie;
   if (best.gain > 0.0 && best.gain > variance * noise && clear) {
     split(leaf, best, bins);
+  } else if (wanted_ && weight >= kPatience * settings_.grace) {
+    free_.push_back(at.slot);
+    at.slot = -1;
+    wanted_ = false;
   } else {
     forget(leaf, weight);
   }
@@ -214,8 +253,8 @@ void StreamTree::forget(int32_t leaf, double weight) noexcept {
 
 // Children begin at the leaf's mean, moved by how far their bins' means lie from that of all bins.
 void StreamTree::split(int32_t leaf, const Split& how, const StreamBins& bins) {
-  const int32_t column = columns_[how.place];
   const Leaf old = leaves_[static_cast<size_t>(leaf)];
+  const int32_t column = columns_[how.place];
   const float* own = bins_of(old.slot) + how.place * column_size_;
   double* const total = scratch_.data();
   double* const left = total + entry_;
@@ -255,8 +294,6 @@ void StreamTree::split(int32_t leaf, const Split& how, const StreamBins& bins) {
     free_.clear();
     pool_.clear();
     pool_.shrink_to_fit();
-  } else if (old.depth + 1 < settings_.max_depth) {
-    for (int32_t side = 0; side < 2; ++side) leaves_[static_cast<size_t>(first + side)].slot = take_slot();
   }
 }
 
@@ -283,13 +320,13 @@ void StreamTree::rebin(const Rebinned& changed) {
 }
 
 void StreamTree::load(std::vector<Node> nodes, std::vector<Leaf> leaves, std::vector<double> values,
-                      std::vector<double> early, std::span<const float>& bins) {
+                      std::vector<double> early, int64_t sleep, bool wanted, std::span<const float>& bins) {
   const auto wrong = [](const char* what) {
     throw std::invalid_argument(std::string("a stream's tree: ") + what);
   };
   const size_t n = nodes.size();
   if (n % 2 == 0 || leaves.size() != n || values.size() != n * static_cast<size_t>(n_outputs_) ||
-      static_cast<int64_t>(n / 2) + 1 > settings_.max_leaves || early.size() % entry_ != 0) {
+      static_cast<int64_t>(n / 2) + 1 > settings_.max_leaves || early.size() % entry_ != 0 || sleep < 0) {
     wrong("its arrays do not fit together");
   }
   size_t next = 1;  // children come in pairs, each once
@@ -309,12 +346,18 @@ void StreamTree::load(std::vector<Node> nodes, std::vector<Leaf> leaves, std::ve
   leaves_ = std::move(leaves);
   values_ = std::move(values);
   early_ = std::move(early);
+  sleep_ = sleep;
+  wanted_ = wanted;
   pool_.clear();
   free_.clear();
   for (size_t i = 0; i < n; ++i) {
     if (leaves_[i].slot < 0) continue;
-    if (nodes_[i].column >= 0 || bins.size() < slot_size()) wrong("its bins do not fit its leaves");
-    leaves_[i].slot = take_slot();
+    const Leaf saved = leaves_[i];
+    if (nodes_[i].column >= 0 || !open(saved) || bins.size() < slot_size() || !take_slot(leaves_[i])) {
+      wrong("its bins do not fit its leaves");
+    }
+    leaves_[i].since = saved.since;
+    leaves_[i].square = saved.square;
     std::copy_n(bins.begin(), slot_size(),
                 pool_.begin() + leaves_[i].slot * static_cast<int64_t>(slot_size()));
     bins = bins.subspan(slot_size());

@@ -17,6 +17,8 @@ struct StreamTreeSettings {
   int32_t n_bins = 32;
   int32_t width = 1;    // columns of a tree
   double memory = 0.0;  // rows after which a leaf forgets; 0: never
+  double fade = 0.0;    // a leaf's n-th row counts like n^fade in its mean
+  int64_t stagger = 0;  // rows by which a tree begins later than the one before it
   uint64_t seed = 0;
 };
 
@@ -33,12 +35,13 @@ class StreamTree {
     double count = 0.0;   // weight behind its mean
     double square = 0.0;  // of the targets counted in its bins
     int32_t since = 0;    // rows since it last looked for a split
-    int32_t slot = -1;    // where its bins are; -1: it cannot be split
+    int32_t slot = -1;    // where its bins are; -1: it has none
     int32_t depth = 0;
   };
 
-  // Tree `number` of a bank.
-  StreamTree(const StreamTreeSettings& settings, int64_t n_columns, int64_t n_outputs, uint64_t number);
+  // Tree `number` of a bank, which sleeps for some rows: it says 0 and learns nothing.
+  StreamTree(const StreamTreeSettings& settings, int64_t n_columns, int64_t n_outputs, uint64_t number,
+             int64_t sleep);
 
   // The leaf of a row, looked for from `node` downwards.
   int32_t leaf_of(const double* x, int32_t node = 0) const noexcept {
@@ -59,12 +62,16 @@ class StreamTree {
   // A row, whose bins are `codes`, comes to `leaf`.
   void learn(int32_t leaf, const uint8_t* codes, const double* target, double weight, const StreamBins& bins);
   void rebin(const Rebinned& changed);
+  // Forgets everything; it is awake.
+  void restart();
 
   std::span<const int32_t> columns() const noexcept { return columns_; }
   std::span<const Node> nodes() const noexcept { return nodes_; }
   std::span<const Leaf> leaves() const noexcept { return leaves_; }  // one per node
   std::span<const double> values() const noexcept { return values_; }
   std::span<const double> early() const noexcept { return early_; }
+  int64_t sleep() const noexcept { return sleep_; }
+  bool wanted() const noexcept { return wanted_; }
   size_t slot_size() const noexcept { return columns_.size() * column_size_; }
   const float* bins_of(int32_t slot) const noexcept {
     return pool_.data() + static_cast<size_t>(slot) * slot_size();
@@ -72,7 +79,7 @@ class StreamTree {
 
   // What was saved; a leaf with slot >= 0 takes the next stretch of `bins`. Checked: std::invalid_argument.
   void load(std::vector<Node> nodes, std::vector<Leaf> leaves, std::vector<double> values,
-            std::vector<double> early, std::span<const float>& bins);
+            std::vector<double> early, int64_t sleep, bool wanted, std::span<const float>& bins);
 
  private:
   struct Split {
@@ -90,7 +97,8 @@ class StreamTree {
   Split best_split(const float* bins, const StreamBins& all) const noexcept;
   void split(int32_t leaf, const Split& how, const StreamBins& bins);
   void forget(int32_t leaf, double weight) noexcept;
-  int32_t take_slot();
+  bool open(const Leaf& leaf) const noexcept { return leaf.depth < settings_.max_depth && !full(); }
+  bool take_slot(Leaf& leaf);
   bool full() const noexcept { return static_cast<int32_t>(nodes_.size() / 2) + 1 >= settings_.max_leaves; }
 
   StreamTreeSettings settings_;
@@ -100,10 +108,13 @@ class StreamTree {
   std::vector<Node> nodes_;
   std::vector<Leaf> leaves_;
   std::vector<double> values_;
-  std::vector<float> pool_;  // bins of the leaves that can be split
-  std::vector<int32_t> free_;
+  std::vector<float> pool_;              // bins of leaves that can be split, as many as there is room for
+  std::vector<int32_t> free_;            // slots of it that nobody has
+  int64_t sleep_;                        // rows left
+  bool wanted_ = false;                  // a leaf has looked for a slot and found none
   std::vector<double> early_;            // (rows, 1 + n_outputs) weights and targets before there are bins
-  mutable std::vector<double> scratch_;  // three times 1 + n_outputs
+  std::vector<float> added_;             // 1 + n_outputs
+  mutable std::vector<double> scratch_;  // three times as many
 };
 
 }  // namespace anytime

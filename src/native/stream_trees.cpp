@@ -16,8 +16,11 @@ StreamTrees::StreamTrees(const StreamTreeSettings& settings, int64_t n_features,
     : StreamBank(n_features, n_outputs), settings_(settings), bins_(n_features, settings.n_bins) {}
 
 void StreamTrees::append(int64_t n) {
+  // Trees that are appended during the stream begin one after the other too, the first of them at once.
+  const int64_t first = bins_.seen() == 0 ? 0 : n_learners_;
   for (int64_t i = 0; i < n; ++i, ++n_learners_) {
-    trees_.emplace_back(settings_, n_features(), n_outputs(), static_cast<uint64_t>(n_learners_));
+    trees_.emplace_back(settings_, n_features(), n_outputs(), static_cast<uint64_t>(n_learners_),
+                        settings_.stagger * (n_learners_ - first));
   }
 }
 

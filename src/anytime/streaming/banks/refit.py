@@ -205,15 +205,10 @@ class RefitBank(Bank):
         bank._rows, bank._weights, bank._arrived, bank._targets, bank._born, bank._next = (
             np.array(arrays[name]) for name in ("rows", "weights", "arrived", "targets", "born", "next")
         )
-        trees = {
-            name.removeprefix("tree."): part for name, part in arrays.items() if name.startswith("tree.")
-        }
-        sizes = {
-            "n_outputs": n_outputs,
-            "n_features": n_features,
-            "float32_input": description["float32_input"],
-        }
-        joined = TreeArrays(**trees, **sizes)
+        trees: dict[str, Any] = {"n_outputs": n_outputs, "n_features": n_features}
+        trees["float32_input"] = bool(description["float32_input"])
+        trees |= {name[5:]: part for name, part in arrays.items() if name.startswith("tree.")}
+        joined = TreeArrays(**trees)
         bank._trees = [single_tree(joined, i) for i in range(bank.n_learners)]
         if "snapshots" in description:
             bank.snapshots = Snapshots.from_state(description["snapshots"], arrays, TreeBlock.from_state)

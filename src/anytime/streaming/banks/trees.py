@@ -29,11 +29,13 @@ __all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "mean_of_trees", "single_t
 class HoeffdingTree(Learner):
     """Regression trees that grow on a stream.
 
+    Trees wake up one after the other, ``stagger`` rows apart, and say 0 before: by then the trees before have learned something,
+    and a tree has targets of its own to split by. Without this all trees would grow alike.
+
     Parameters
     ----------
-    max_depth : int, default=5
-    max_leaves : int, default=16
-        Bounds the memory of a tree: a leaf that can still be split keeps ``n_bins`` counts and sums per column.
+    max_depth : int, default=10
+    max_leaves : int, default=128
     grace : int, default=50
         Rows of a leaf between two looks for a split.
     confidence : float, default=0.05
@@ -45,19 +47,31 @@ class HoeffdingTree(Learner):
         Bins per column, shared by all trees; a missing value has one more.
     max_features : int, float, "sqrt" or None, default=None
         Columns of a tree, drawn at random: a number, a share of them, their square root; None: all.
+    stagger : int, default=20
+        Rows by which a tree begins later than the one before it.
+    fade : float, default=2.0
+        The n-th row of a leaf counts like ``n^fade`` in its mean (polynomial decay, Shamir and Zhang 2013), because early
+        targets come from a time when the trees before had not learned yet. 0: all rows count alike.
     memory : int or None, default=None
-        A leaf's mean follows its last ``memory`` rows or so; None: all of them count alike.
+        A leaf follows its last ``memory`` rows or so; None: it never stops averaging.
+
+    Notes
+    -----
+    A split also has to gain more than chance would let the best of all cuts gain. Memory is bounded: counts of leaves have half a
+    megabyte per tree, of which leaves that can be split take turns; a tree with ``max_leaves`` keeps nothing but means.
     """
 
     kind: ClassVar[str] = "hoeffding_tree"
 
-    max_depth: int = 5
-    max_leaves: int = 16
+    max_depth: int = 10
+    max_leaves: int = 128
     grace: int = 50
     confidence: float = 0.05
     tie: float = 0.1
     n_bins: int = 32
     max_features: int | float | Literal["sqrt"] | None = None
+    stagger: int = 20
+    fade: float = 2.0
     memory: int | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +80,7 @@ class HoeffdingTree(Learner):
             ("max_leaves", 2, 32767),
             ("grace", 1, None),
             ("n_bins", 2, 255),
+            ("stagger", 0, None),
         ):
             value = getattr(self, name)
             if value < least or (most is not None and value > most):
@@ -73,8 +88,9 @@ class HoeffdingTree(Learner):
                 raise ValueError(f"{name} is {value}; it must be {span}")
         if not 0 < self.confidence < 1:
             raise ValueError(f"confidence is {self.confidence}; it must lie between 0 and 1")
-        if not self.tie >= 0:
-            raise ValueError(f"tie is {self.tie}; it must not be negative")
+        for name in ("tie", "fade"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be finite and not negative")
         if self.memory is not None and self.memory < 1:
             raise ValueError(f"memory is {self.memory}; it must be at least 1 row, or None")
         width_of(self.max_features, 1)
@@ -116,6 +132,8 @@ class HoeffdingBank(NativeBank):
             n_bins=learner.n_bins,
             width=width_of(learner.max_features, n_features),
             memory=float(learner.memory or 0),
+            fade=learner.fade,
+            stagger=learner.stagger,
             seed=random_state,
         )
 
@@ -123,6 +141,10 @@ class HoeffdingBank(NativeBank):
         """Add ``n`` trees without splits."""
         self.native.append(n)
         self.n_learners += n
+
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked trees begin anew, at once."""
+        self.native.restart(learners)
 
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that tree ``i`` may split."""
