@@ -2,6 +2,7 @@
 
 from anytime.adaptive.baseline import l1_exits, l1_supports
 from anytime.adaptive.blocks import CostlyBlock, DetachedModelError
+from anytime.adaptive.ladder import LadderClassifier
 from anytime.adaptive.models import AdaptiveClassifier
 from anytime.adaptive.online import (
     Exp3G,
@@ -28,6 +29,7 @@ __all__ = [
     "Expert",
     "Experts",
     "FeedbackGraph",
+    "LadderClassifier",
     "OnlineSelector",
     "OracleRouting",
     "Preset",

@@ -75,18 +75,18 @@ class Bench:
 
     def at(self, chain: Chain, cuts: Sequence[tuple[float | None, float]]) -> list[Point]:
         """What it comes to at given thresholds and doubts of its first gate; None: without it."""
-        stays = self._right(chain.exits[0].cheap.outputs(0, self.X))
-        goes = self._right(self.costly_scores)
+        stays = self.right(chain.exits[0].cheap.outputs(0, self.X))
+        goes = self.right(self.costly_scores)
         gates = {doubt: chain.at(0.0, doubt).exits[0].score(self.X, self.link) for _, doubt in cuts}
         # whether there is a gate to be paid for, and what rows pay that stay or go
         paid = {
-            alone: [self._bill(chain.at(t, np.inf if alone else 0.0))[-1] for t in (np.inf, -np.inf)]
+            alone: [self.bill(chain.at(t, np.inf if alone else 0.0))[-1] for t in (np.inf, -np.inf)]
             for alone in {doubt == np.inf for doubt in gates}
         }
 
         def point(threshold: float | None, doubt: float) -> Point:
             if threshold is None:
-                return Point(None, self._mean(stays), self._mean(self._bill(chain.cheap_alone)[-1]), 0.0)
+                return Point(None, self._mean(stays), self._mean(self.bill(chain.cheap_alone)[-1]), 0.0)
             on = gates[doubt] > threshold
             stay, go = paid[doubt == np.inf]
             right, cost = np.where(on, goes, stays), np.where(on, go, stay)
@@ -96,8 +96,8 @@ class Bench:
 
     def costly_alone(self, chain: Chain) -> Point:
         """What comes of sending all rows on without asking a gate."""
-        accuracy = self._accuracy(self.costly_scores)
-        return Point(-np.inf, accuracy, self._mean(self._bill(chain.costly_alone)[-1]), 1.0)
+        accuracy = self.accuracy(self.costly_scores)
+        return Point(-np.inf, accuracy, self._mean(self.bill(chain.costly_alone)[-1]), 1.0)
 
     def judged(self, chain: Chain, *, ends_costly: bool) -> Plan:
         """The plan of a chain with what rows pay on average after each stage, and how often the answer is right.
@@ -105,31 +105,34 @@ class Bench:
         ``ends_costly``: whether its last stage is the costly model, whose scores are known.
         """
         scores = np.tile(self.base, (len(self.y), 1))
-        here, quality = np.ones(len(self.y), dtype=bool), [self._accuracy(scores)]
+        here, quality = np.ones(len(self.y), dtype=bool), [self.accuracy(scores)]
         for exit in chain.exits:
             on = here & (exit.score(self.X, self.link) > 0)
             answered = here if chain.answer_first else here & ~on
             scores = np.where(answered[:, None], exit.cheap.outputs(0, self.X), scores)
-            quality.append(self._accuracy(scores))
+            quality.append(self.accuracy(scores))
             here = on
         outputs = self.costly_scores if ends_costly else chain.last.outputs(0, self.X)
-        quality.append(self._accuracy(np.where(here[:, None], outputs, scores)))
-        expected = np.average(self._bill(chain), axis=1, weights=self.weight)
+        quality.append(self.accuracy(np.where(here[:, None], outputs, scores)))
+        expected = np.average(self.bill(chain), axis=1, weights=self.weight)
         plan = chain.plan(self.costs, self.base, self.link)
         return replace(plan, expected_costs=expected, quality=np.array(quality))
 
-    def _bill(self, chain: Chain) -> Array:
+    def bill(self, chain: Chain) -> Array:
+        """(S, n) What rows have paid after each stage, as the chain sends them."""
         return bills(chain.without_asking.plan(self.costs, self.base, self.link), self.X)
 
     def _mean(self, values: NDArray[np.float64 | np.bool_]) -> float:
         return float(np.average(values, weights=self.weight))
 
-    def _right(self, scores: Array) -> NDArray[np.bool_]:
+    def right(self, scores: Array) -> NDArray[np.bool_]:
+        """(n,) Whether the leading class is the true one."""
         leading = (scores[:, 0] > 0).astype(np.intp) if LINKS[self.link].binary else scores.argmax(axis=1)
         return np.asarray(leading == self.y)
 
-    def _accuracy(self, scores: Array) -> float:
-        return self._mean(self._right(scores))
+    def accuracy(self, scores: Array) -> float:
+        """How often it is."""
+        return self._mean(self.right(scores))
 
 
 def best_point(points: Iterable[Point], budget: float = np.inf, fraction: float = 1.0) -> Point | None:

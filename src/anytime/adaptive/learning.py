@@ -118,7 +118,8 @@ class AdaptiveModel(BoostedModel):
         chosen = self._choose(task)
         trial, point = chosen.trial, chosen.trial.point
         self.costly_ = costly.model
-        self.gamma_, self.costly_fraction_ = trial.gamma, trial.fraction
+        self.gamma_: float | None = trial.gamma
+        self.costly_fraction_: float | None = trial.fraction
         self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
         self.threshold_ = 0.0 if task.bench is None else None if point is None else point.threshold
         self.sent_ = None if point is None else point.sent

@@ -38,6 +38,7 @@ ESTIMATORS = {
     "GradientBoostingRegressor": "anytime.boosting.gradient_boosting:GradientBoostingRegressor",
     "GroupPursuitClassifier": "anytime.linear.models:GroupPursuitClassifier",
     "GroupPursuitRegressor": "anytime.linear.models:GroupPursuitRegressor",
+    "LadderClassifier": "anytime.adaptive.ladder:LadderClassifier",
     "MarginAcquisitionClassifier": "anytime.neighbours.models:MarginAcquisitionClassifier",
     "PrunedForestClassifier": "anytime.forests.pruning.models:PrunedForestClassifier",
     "PrunedForestRegressor": "anytime.forests.pruning.models:PrunedForestRegressor",

@@ -1,0 +1,167 @@
+"""Exits on ever more columns: margins, columns, the estimator (adaptive_approximation 10)."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import KNeighborsClassifier
+
+import anytime as at
+from anytime.adaptive import LadderClassifier
+from anytime.adaptive.exits import Answers, best_margins, price_path
+from anytime.adaptive.rungs import column_sets
+from anytime.adaptive.stages import Chain
+
+
+def answers(seed, n=40, n_exits=2):
+    rng = np.random.default_rng(seed)
+    margin = rng.random((n, n_exits))
+    right = rng.random((n, n_exits + 1)) < np.column_stack([margin, np.full(n, 0.95)])
+    cost = np.cumsum(rng.random((n, n_exits + 1)), axis=1)
+    return Answers(margin, right, cost, rng.uniform(0.5, 2.0, n))
+
+
+def worth(found, margins, price):
+    return found.accuracy(margins) - price * found.mean_cost(margins)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_margins_of_one_exit_are_the_best_there_are(seed):
+    found = answers(seed, n_exits=1)
+    every = [np.array([m]) for m in (np.inf, -np.inf, *found.margin[:, 0])]
+    for price in (0.05, 0.2, 0.6):
+        best = worth(found, best_margins(found, price), price)
+        assert best == pytest.approx(max(worth(found, margins, price) for margins in every))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_single_change_of_a_margin_is_better(seed):
+    found = answers(seed)
+    margins = best_margins(found, 0.2)
+    for k, value in product(range(2), (np.inf, -np.inf, *found.margin.ravel())):
+        other = margins.copy()
+        other[k] = value
+        assert worth(found, other, 0.2) <= worth(found, margins, 0.2) + 1e-12
+
+
+def test_rows_leave_at_the_first_exit_that_is_sure():
+    found = Answers(
+        np.array([[0.5, 0.9], [0.2, 0.9], [0.2, 0.1]]), np.ones((3, 3), bool), np.ones((3, 3)), np.ones(3)
+    )
+    assert found.leaves(np.array([0.5, 0.5])).tolist() == [0, 1, 2]
+    assert found.leaves(np.array([np.inf, -np.inf])).tolist() == [1, 1, 1]
+
+
+def test_a_higher_price_buys_less():
+    found = answers(0, n=400, n_exits=4)
+    costs = [found.mean_cost(best_margins(found, price)) for price in (0.0, 0.05, 0.2, 1.0)]
+    assert costs == sorted(costs, reverse=True)
+    path = price_path(found)
+    assert found.mean_cost(path[0]) > 2 * found.mean_cost(path[-1])
+    assert len({margins.tobytes() for margins in path}) == len(path)
+
+
+def test_sets_of_columns_are_nested_and_cheaper_than_all():
+    costs = at.FeatureCosts([1.0, 2.0, 4.0, 8.0]).bind(4)
+    order = [np.array([2]), np.array([0]), np.array([3]), np.array([1])]
+    sets = column_sets(order, costs, 15.0, 3)
+    assert [np.flatnonzero(mask).tolist() for mask in sets] == [[2], [0, 2], [0, 2, 3]]
+    assert column_sets([], costs, 15.0, 3) == []
+
+
+# ---------------------------------------------------------------------- the estimator
+
+
+def rows(n_classes=2, n=1500):
+    X, y = make_classification(n, 8, n_informative=6, n_redundant=0, n_classes=n_classes, random_state=3)
+    cut = 2 * n // 3
+    return X[:cut], y[:cut], X[cut:], y[cut:]
+
+
+def ladder(costly=None, **settings):
+    costly = KNeighborsClassifier() if costly is None else costly
+    return LadderClassifier(costly, n_trees=20, n_exits=4, random_state=0, **settings)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_costs_less_and_is_about_as_accurate(n_classes):
+    X, y, X_test, y_test = rows(n_classes)
+    model = ladder(tolerance=0.02).fit(X, y)
+    costly = KNeighborsClassifier().fit(X, y)
+    assert model.cost(X_test).mean() < 0.9 * 8
+    assert model.score(X_test, y_test) > costly.score(X_test, y_test) - 0.05
+    assert model.margins_.size >= 1
+
+
+def test_the_plan_does_what_was_judged():
+    X, y, X_val, y_val = rows()
+    model = ladder(FrozenEstimator(KNeighborsClassifier().fit(X, y)), budget=5.0).fit(
+        X, y, X_val=X_val, y_val=y_val
+    )
+    assert model.expected_cost_ == pytest.approx(model.cost(X_val).mean())
+    assert model.plan_.quality[-1] == pytest.approx(model.score(X_val, y_val))
+    for stage, answer in enumerate(model.stages(X_val)):
+        if stage:
+            assert model.plan_.expected_costs[stage - 1] == pytest.approx(np.mean(answer.cost))
+    assert model.expected_cost_ <= 5.0
+    best = max(point.accuracy for point in model.points_ if point.cost <= 5.0)
+    assert model.plan_.quality[-1] == pytest.approx(best)
+
+
+def test_the_tolerance_is_kept_on_validation_rows():
+    X, y, X_val, y_val = rows()
+    costly = FrozenEstimator(KNeighborsClassifier().fit(X, y))
+    costs = []
+    for tolerance in (0.0, 0.02, 0.2):
+        model = ladder(costly, tolerance=tolerance).fit(X, y, X_val=X_val, y_val=y_val)
+        assert model.score(X_val, y_val) >= costly.score(X_val, y_val) - tolerance - 1e-9
+        costs.append(model.expected_cost_)
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[-1]
+
+
+def test_too_small_a_budget_buys_nothing():
+    X, y, X_test, _ = rows()
+    with pytest.warns(UserWarning, match="always gives the same answer"):
+        model = ladder(budget=0.5).fit(X, y)
+    assert model.cost(X_test).max() == 0
+    assert len(set(model.predict(X_test))) == 1
+
+
+def test_rows_pay_for_the_columns_on_their_way_once():
+    X, y, X_test, _ = rows()
+    model = ladder(tolerance=0.0).fit(X, y)
+    chain = Chain.of(model.plan_)
+    first = {int(j) for j in chain.exits[0].cheap.columns(0)}
+    left = model.gate_score(X_test) <= 0
+    assert left.any()
+    assert model.cost(X_test)[left].max() <= len(first)
+    assert model.cost(X_test).max() <= 8
+
+
+def test_an_adaptive_model_may_be_the_costly_one():
+    X, y, X_test, y_test = rows()
+    inner = ladder(tolerance=0.0).fit(X, y)
+    outer = LadderClassifier(inner, n_trees=10, n_exits=2, tolerance=0.01, random_state=0).fit(X, y)
+    assert outer.plan_.expected_costs.size == outer.plan_.n_stages
+    assert outer.score(X_test, y_test) > inner.score(X_test, y_test) - 0.05
+
+
+def test_it_is_the_same_on_any_number_of_threads():
+    X, y, X_test, _ = rows(n=600)
+    one, two = (ladder(n_jobs=n).fit(X, y) for n in (1, 2))
+    np.testing.assert_array_equal(one.predict_proba(X_test), two.predict_proba(X_test))
+    assert clone(one).get_params(deep=False).keys() == one.get_params(deep=False).keys()
+
+
+def test_forests_go_into_the_file(tmp_path):
+    X, y, X_test, _ = rows(n=600)
+    model = ladder(RandomForestClassifier(40, oob_score=True, random_state=0), tolerance=0.0).fit(X, y)
+    model.save(tmp_path / "ladder.any")
+    again = at.load(tmp_path / "ladder.any")
+    np.testing.assert_array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
+    np.testing.assert_array_equal(model.margins_, again.margins_)
