@@ -26,7 +26,7 @@ from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
-from anytime.trees.rows import fold_rows, take_rows
+from anytime.trees.rows import fold_rows, has_categories, take_rows
 
 __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 
@@ -368,6 +368,8 @@ def _honest_values(model: Any, fitted: bool, question: Question, source: str) ->
 
 def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
     """(n, C) chances, or (n, m) numbers from which chances can be learned."""
+    if hasattr(model, "n_features_in_") and not hasattr(model, "feature_names_in_") and not has_categories(X):
+        X = np.asarray(X, dtype=np.float64)  # it was trained on arrays, and would wonder at names
     if method == "predict":
         return np.asarray(np.asarray(model.predict(X))[:, None] == classes, dtype=np.float64)
     given = np.asarray(getattr(model, method)(X), dtype=np.float64)

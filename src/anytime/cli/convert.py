@@ -17,6 +17,7 @@ from anytime.cli.io import (
     listing,
     read_costs,
     read_table,
+    refuse_pickle,
     target_for,
     word_columns,
 )
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from anytime.trees.importers import Imported
 
 __all__ = ["convert"]
-
-_PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 def convert(
@@ -121,14 +120,8 @@ def _pruned(imported: Imported, held: tuple[Any, Any], costs: Any, budget: float
 def _import(path: Path, trusted: bool) -> Imported:
     from anytime.trees.importers import import_file
 
-    with path.open("rb") as file:
-        pickled = path.suffix.lower() in _PICKLES or file.read(1) == b"\x80"
-    if not pickled:
+    if not refuse_pickle(path, trusted):
         return import_file(path)
-    if not trusted:
-        raise UsageError(
-            f"{path} is a pickle, and opening one runs code of whoever wrote it; if you trust the file, add --trusted"
-        )
     try:
         return import_file(path, trusted=True)
     except (ImportError, TypeError, ValueError):

@@ -17,6 +17,7 @@ from anytime.cli.io import (
     check_writable,
     labels_of,
     listing,
+    load_estimator,
     read_costs,
     read_table,
     target_of,
@@ -49,6 +50,7 @@ class Learner(StrEnum):
     xgboost = "xgboost"
     linear = "linear"
     budget_forest = "budget-forest"
+    adaptive = "adaptive"
 
 
 class Task(StrEnum):
@@ -65,19 +67,25 @@ _OURS = {  # models that are anytime from the start: their room and name
     Learner.boosting: ("boosting", "GradientBoosting"),
     Learner.linear: ("linear", "GroupPursuit"),
     Learner.budget_forest: ("forests", "BudgetForest"),
+    Learner.adaptive: ("adaptive", "Adaptive"),
 }
 _ROUNDS = {
     Learner.speedboost: "n_rounds",
     Learner.boosting: "n_stages",
     Learner.hist: "max_iter",
     Learner.budget_forest: "n_trees",
+    Learner.adaptive: "n_trees",
 }
 _OPTIONS = {
     "costs": "costs",
+    "costly": "costly",
     "budget": "budget",
     "random_state": "seed",
 }  # parameters that --set leaves alone
-_TAKES_WORDS = (Learner.speedboost, Learner.boosting, Learner.budget_forest, *_CONSTRAINABLE)
+_TAKES_WORDS = (
+    *(Learner.speedboost, Learner.boosting, Learner.budget_forest, Learner.adaptive),
+    *_CONSTRAINABLE,
+)
 
 
 def fit(
@@ -99,6 +107,7 @@ def fit(
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
+            "adaptive: a cheap model that sends rows to a --costly one; they pay --budget on average. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
             metavar="NAME",
         ),
@@ -118,7 +127,8 @@ def fit(
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Budget of a prediction that names none; of a budget-forest, what rows pay on average. None: unlimited.",
+            help="Budget of a prediction that names none; of a budget-forest or an adaptive model, what rows pay on average. "
+            "None: unlimited.",
         ),
     ] = None,
     one_group_per_tree: Annotated[
@@ -145,6 +155,20 @@ def fit(
             help="Any parameter of the model, as in Python: --set selection=forward --set ridge=0.01. May be repeated.",
         ),
     ] = None,
+    costly: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The costly model of --model adaptive: .anytime, or with --trusted a pickle. None: boosted trees on all "
+            "columns.",
+        ),
+    ] = None,
+    trusted: Annotated[
+        bool,
+        typer.Option(
+            "--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
 ) -> None:
     """Train a model that can be interrupted.
@@ -157,18 +181,24 @@ def fit(
     from anytime.costs import FeatureCosts
 
     check_writable(output)
+    if costly is not None and model is not Learner.adaptive:
+        raise UsageError(f"--costly goes with --model adaptive, not with {model}")
     with step(f"reading {data}"):
         table = read_table(data)
     y = target_of(table, target, data)
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
     classify = is_classification(y, task, target, data)
+    if model is Learner.adaptive and not classify:
+        raise UsageError(f"--model adaptive predicts classes, but the target {target!r} is a number")
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     if model is Learner.linear and trees is not None:
         raise UsageError("--trees does not go with --model linear, which has none")
     estimator = make_estimator(model, classify, seed, _constraints(prices, X) if grouped else None)
     asked = read_settings(estimator, settings or [])
+    if costly is not None:
+        asked["costly"] = load_estimator(costly, trusted)
     if trees is not None:
         adds = model is Learner.speedboost and asked.get("method", "renew") != "renew"
         asked.setdefault("n_stages" if adds else _ROUNDS.get(model, "n_estimators"), trees)

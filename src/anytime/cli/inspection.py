@@ -11,6 +11,7 @@ import typer
 
 from anytime.cli.errors import UsageError
 from anytime.cli.io import listing, load_model
+from anytime.cli.purchases import held_out, print_purchases
 from anytime.cli.tables import amount, console, number, print_table, print_text, print_title, share, thinned
 
 __all__ = ["inspect"]
@@ -47,7 +48,6 @@ def inspect(
     for name, text in _facts(loaded, described).items():
         console().print(f"  {name:<12}{text}", soft_wrap=True, markup=False)
     from anytime.cli.profiling import print_prices
-    from anytime.cli.purchases import print_purchases
 
     print_prices(loaded.costs_, "Prices", names=("price", "tail"))
     print_purchases(loaded)
@@ -62,6 +62,7 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
     classes = described["classes"]
     facts = {
         "source": getattr(model, "source_", ""),
+        "costly": _costly(model),
         "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
         "budget": "unlimited unless a prediction names one"
@@ -76,16 +77,29 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
+def _costly(model: Any) -> str:
+    """What is known of a costly model, and of how many rows are sent to it."""
+    if not hasattr(model, "detached_"):
+        return ""
+    where = (
+        "in the file"
+        if model.detached_ is None
+        else f"{model.detached_}, which is not in the file: --costly gives it"
+    )
+    return where if model.sent_ is None else f"{where}; asked for {model.sent_:.1%} of held-out rows"
+
+
 def _print_stages(model: Any) -> None:
     plan = model.plan_
     unit = model.costs_.unit
     header = ["stage", "<uses", f"cost ({unit})" if unit else "cost"]
-    header += ["held-out loss"] if plan.quality is not None else []
+    known = held_out(plan)
+    header += [] if known is None else [known[0]]
     rows = []
     for j in thinned(plan.n_stages, _MOST_STAGES):
         stage = plan.stage(j + 1)
         row = [str(stage.number), listing(stage.groups, 3), number(stage.model_cost, 6)]
-        row += [share(-float(plan.quality[j + 1]))] if plan.quality is not None else []
+        row += [] if known is None else [share(float(known[1][j + 1]))]
         rows.append(row)
     print_table(header, rows, title="Stages", left_out=plan.n_stages - len(rows))
 
@@ -186,13 +200,14 @@ def _details(model: Any, bounds: dict[str, Any] | None) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
     certificate = getattr(model, "certificate_", None)
+    known, names = held_out(plan), ("held-out loss", "held-out quality")
     return {
         "source": getattr(model, "source_", None),
         "costs": model.costs_.to_dict(),
         "order": model.order_,
         "stage_costs": plan.stage_costs.tolist(),
         "stage_groups": [list(stage.groups) for stage in plan],
-        "held_out_loss": None if plan.quality is None else (-plan.quality).tolist(),
+        **{name.replace("-", "_").replace(" ", "_"): _listed(known, name) for name in names},
         "certificate": None
         if certificate is None
         else {
@@ -202,6 +217,10 @@ def _details(model: Any, bounds: dict[str, Any] | None) -> dict[str, Any]:
             "bounds": bounds,
         },
     }
+
+
+def _listed(known: tuple[str, Any] | None, name: str) -> Any:
+    return known[1].tolist() if known is not None and known[0] == name else None
 
 
 def _plain(value: Any) -> Any:

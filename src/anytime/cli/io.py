@@ -21,9 +21,11 @@ __all__ = [
     "features_for",
     "labels_of",
     "listing",
+    "load_estimator",
     "load_model",
     "read_costs",
     "read_table",
+    "refuse_pickle",
     "target_for",
     "target_of",
     "training_features",
@@ -37,6 +39,7 @@ class UnknownLabel(CliError):  # noqa: N818  # what is wrong, not that something
 
 
 _PARQUET = (".parquet", ".pq")
+_PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 # ---------------------------------------------------------------------- tables
@@ -309,6 +312,34 @@ def load_model(path: Path) -> Any:
     if path.is_dir():
         raise CliError(f"{path} is a directory, not an .anytime file")
     return load(path)
+
+
+def load_estimator(path: Path, trusted: bool) -> Any:
+    """A fitted model of this library or another: an ``.anytime`` file, or if it is ``trusted`` a pickle."""
+    if not refuse_pickle(path, trusted):
+        return load_model(path)
+    import joblib
+
+    try:
+        model = joblib.load(path)
+    except ImportError:
+        raise
+    except Exception as error:  # a broken pickle can raise anything at all
+        raise CliError(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
+    if not hasattr(model, "predict"):
+        raise CliError(f"{path} holds a {type(model).__name__}, which is no model: it has no predict")
+    return model
+
+
+def refuse_pickle(path: Path, trusted: bool) -> bool:
+    """Whether a file is a pickle; one that is not ``trusted`` is refused."""
+    with path.open("rb") as file:
+        pickled = path.suffix.lower() in _PICKLES or file.read(1) == b"\x80"
+    if pickled and not trusted:
+        raise UsageError(
+            f"{path} is a pickle, and opening one runs code of whoever wrote it; if you trust the file, add --trusted"
+        )
+    return pickled
 
 
 def read_costs(path: Path | None) -> FeatureCosts | None:

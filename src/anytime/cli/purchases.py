@@ -9,10 +9,13 @@ from anytime.cli.io import listing
 from anytime.cli.tables import counted, number, print_table, share, thinned
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from anytime.curves import AnytimeCurve
     from anytime.plan import Plan
 
-__all__ = ["Purchase", "print_purchases", "purchases"]
+__all__ = ["Purchase", "held_out", "print_purchases", "purchases"]
 
 _MOST_ROWS = 14
 
@@ -72,8 +75,8 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
         columns.append(judged.metric)
-    elif plan.quality is not None:
-        columns += ["held-out loss", "gain per cost"]
+    elif (known := held_out(plan)) is not None:
+        columns += [known[0], "gain per cost"]
     shown = thinned(len(bought), _MOST_ROWS)
     lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
@@ -86,16 +89,17 @@ def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, cost: str)
     columns = ["stage", cost]
     if judged is not None:
         columns.append(judged.metric)
-    elif plan.quality is not None:
-        columns.append("held-out loss")
+    known = None if judged is not None else held_out(plan)
+    if known is not None:
+        columns.append(known[0])
     shown = thinned(plan.n_stages + 1, _MOST_ROWS)
     lines = []
     for stage in shown:
         line = [str(stage), number(means[stage], 6)]
         if judged is not None:
             line.append(share(float(judged.values[stage])))
-        elif plan.quality is not None:
-            line.append(share(-float(plan.quality[stage])))
+        if known is not None:
+            line.append(share(float(known[1][stage])))
         lines.append(line)
     print_table(columns, lines, title=title, left_out=plan.n_stages + 1 - len(shown))
 
@@ -111,8 +115,18 @@ def _quality(plan: Plan, judged: AnytimeCurve | None, purchase: Purchase) -> lis
     """What is known about the quality after the last stage of a purchase."""
     if judged is not None:
         return [share(float(judged.values[purchase.last]))]
-    if plan.quality is None:
+    known = held_out(plan)
+    if plan.quality is None or known is None:
         return []
     gained = plan.quality[purchase.last] - plan.quality[max(purchase.first - 1, 0)]
     rate = number(float(gained / purchase.price)) if purchase.price else "-"
-    return [share(-float(plan.quality[purchase.last])), rate]
+    return [share(float(known[1][purchase.last])), rate]
+
+
+def held_out(plan: Plan) -> tuple[str, NDArray[np.float64]] | None:
+    """What is known of held-out rows before the first stage and after each, and its name; quality below 0 is minus a loss."""
+    if plan.quality is None:
+        return None
+    if (plan.quality <= 0).all():
+        return "held-out loss", -plan.quality
+    return "held-out quality", plan.quality

@@ -192,11 +192,12 @@ class _Teller:
     def __init__(self, model: Any, skipped: int) -> None:
         self.classifies = hasattr(model, "predict_proba")
         self.live = sys.stderr.isatty()
-        self.told = time.monotonic()
-        if skipped:
-            note(f"going on after {skipped} rows")
+        self.told, self.skipped = time.monotonic(), skipped
 
     def __call__(self, progress: Progress) -> None:
+        if self.skipped:
+            note(f"went on after {self.skipped} rows")
+            self.skipped = 0
         text = (
             f"{progress.rows} rows, {progress.rows_per_second:,.0f} rows/s, "
             f"{_error(progress.error, self.classifies)}{', saved' if progress.saved else ''}"

@@ -1,0 +1,96 @@
+"""``anytime fit --model adaptive``, and what becomes of its costly model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import joblib
+import pandas as pd
+import pytest
+from sklearn.svm import SVC
+
+import anytime as at
+from tests.cli.running import fails, run
+
+FEW = ["--trees", 5, "--set", "max_iter=1", "--set", "min_rows=5"]
+
+
+@pytest.fixture
+def numbers(folder: Path, tmp_path: Path) -> Path:
+    """A table without words, and a costly model of another library for it."""
+    table = pd.read_csv(folder / "patients.csv").dropna()
+    table = table[[name for name in table.columns if name == "sick" or table[name].dtype.kind in "if"]]
+    table.to_csv(tmp_path / "numbers.csv", index=False)
+    X = table.drop(columns="sick")
+    joblib.dump(SVC().fit(X, table["sick"]), tmp_path / "svm.joblib")
+    return tmp_path / "numbers.csv"
+
+
+def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
+    folder: Path, tmp_path: Path
+) -> None:
+    data, file = folder / "patients.csv", tmp_path / "model.anytime"
+    said = run("fit", data, "-t", "sick", "--model", "adaptive", *FEW, "-o", file).stdout
+    assert "2 stages; accuracy on the 48 rows kept aside" in said
+    model = at.load(file)
+    assert isinstance(model, at.AdaptiveClassifier)
+    assert model.detached_ is None
+    assert model.n_trees == 5
+    assert len(run("predict", file, data).stdout.splitlines()) == 241
+    facts = run("inspect", file).stdout
+    assert "costly      in the file; asked for" in facts
+    assert "held-out quality" in facts
+    assert "needs no --costly" in fails("predict", file, data, "--costly", file, code=2)
+
+
+def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None:
+    svm, file = numbers.parent / "svm.joblib", numbers.parent / "model.anytime"
+    asked = ["fit", numbers, "-t", "sick", "--model", "adaptive", "--costly", svm, *FEW, "-o", file]
+    assert "is a pickle" in fails(*asked, code=2)
+    run(*asked, "--trusted", "--set", "costly_fraction=1", "--set", "gamma=0.05")
+    told = json.loads(run("inspect", "--json", file).stdout)
+    assert told["held_out_loss"] is None
+    assert len(told["held_out_quality"]) == 3
+    assert "costly      SVC, which is not in the file: --costly gives it" in run("inspect", file).stdout
+    message = fails("predict", file, numbers)
+    assert "sends some rows to 'SVC', which is not in the file: give it with --costly FILE" in message
+    assert "is a pickle" in fails("predict", file, numbers, "--costly", svm, code=2)
+    whole = run("predict", file, numbers, "--costly", svm, "--trusted", "--with-cost").stdout
+    assert len({line.split(",")[1] for line in whole.splitlines()[1:]}) > 1
+    cheap = run("predict", file, numbers, "--budget", float(at.load(file).plan_.expected_costs[0])).stdout
+    assert len(cheap.splitlines()) == len(whole.splitlines())
+
+
+def test_a_model_of_ours_may_be_the_costly_one(folder: Path, tmp_path: Path) -> None:
+    data = folder / "patients.csv"
+    run("fit", data, "-t", "sick", "--trees", 5, "--model", "boosting", "-o", tmp_path / "costly.anytime")
+    file = tmp_path / "model.anytime"
+    run(
+        "fit",
+        data,
+        "-t",
+        "sick",
+        "--model",
+        "adaptive",
+        "--costly",
+        tmp_path / "costly.anytime",
+        *FEW,
+        "-o",
+        file,
+    )
+    assert at.load(file).detached_ is None
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path, numbers: Path) -> None:
+    file = tmp_path / "model.anytime"
+    fit = ["fit", numbers, "-o", file]
+    assert "--costly goes with --model adaptive" in fails(*fit, "-t", "sick", "--costly", file, code=2)
+    number = [*fit, "-t", "age", "--task", "regression", "--model", "adaptive"]
+    assert "predicts classes, but the target 'age' is a number" in fails(*number, code=2)
+    joblib.dump([1, 2], tmp_path / "list.joblib")
+    wrong = [*fit, "-t", "sick", "--model", "adaptive", "--trusted", "--costly"]
+    assert "holds a list, which is no model" in fails(*wrong, tmp_path / "list.joblib")
+    (tmp_path / "broken.pkl").write_bytes(b"\x80rubbish")
+    assert "cannot be unpickled" in fails(*wrong, tmp_path / "broken.pkl")
+    assert "there is an option for that, --costly" in fails(*fit, "-t", "sick", "--set", "costly=3", code=2)
