@@ -33,16 +33,16 @@ class RidgeBank(Bank):
         self.weights = np.zeros((self.n_learners, d, self.n_outputs))
 
     def predict(self, X):
-        return np.stack([_with_one(X) @ weights for weights in self.weights])
+        return np.einsum("bj,njm->nbm", _with_one(X), self.weights)
 
     def _update(self, X, targets, weight):
         for t, z in enumerate(_with_one(X)):
             w = 1.0 if weight is None else weight[t]
-            for i in range(self.n_learners):
-                Pz = self.inverse[i] @ z
-                gain = w * Pz / (1.0 + w * z @ Pz)
-                self.weights[i] += np.outer(gain, targets[i, t] - z @ self.weights[i])
-                self.inverse[i] -= np.outer(gain, Pz)
+            Pz = np.einsum("nij,j->ni", self.inverse, z)
+            gain = w * Pz / (1.0 + w * np.einsum("nj,j->n", Pz, z)[:, None])
+            missed = targets[:, t] - np.einsum("njm,j->nm", self.weights, z)
+            self.weights += gain[:, :, None] * missed[:, None, :]
+            self.inverse -= gain[:, :, None] * Pz[:, None, :]
 
     def append(self, n):
         fresh = self.learner.make(n, self.n_features, self.n_outputs, self.random_state)

@@ -26,7 +26,11 @@ _LEVELS = 48  # buckets of up to 2^47 values: no stream is longer
 class Detector(Protocol):
     """Something that looks at numbers between 0 and 1 and says when their mean has risen."""
 
-    n_values: int  # looked at since the last change
+    n_values: int  # since the last change
+
+    @property
+    def room(self) -> int:
+        """Values until it looks for a change the next time."""
 
     def update(self, value: float) -> bool:
         """Look at one more; True: the mean has risen."""
@@ -90,6 +94,11 @@ class Adwin:
         self._top = 0  # no bucket is on a higher level
         self._seen = 0
         self.n_values, self._total, self._spread = 0, 0.0, 0.0
+
+    @property
+    def room(self) -> int:
+        """Values until the next look."""
+        return self.every - self._seen % self.every
 
     @property
     def mean(self) -> float:
@@ -193,7 +202,7 @@ class Adwin:
 class TwoWindows:
     """Two windows of fixed size next to each other; an alarm where the mean of the newer is higher than chance allows.
 
-    Quicker to say that something has changed within ``size`` values than ``Adwin``, blind to slower changes.
+    Simpler than ``Adwin`` and less sensitive: changes that are small or take longer than ``size`` values are not seen.
 
     Parameters
     ----------
@@ -210,6 +219,11 @@ class TwoWindows:
         self.size, self.delta, self.every = size, delta, every
         self._ring = np.zeros(2 * size)
         self.n_values, self._seen = 0, 0
+
+    @property
+    def room(self) -> int:
+        """Values until the next look."""
+        return self.every - self._seen % self.every
 
     def update(self, value: float) -> bool:
         """Look at one more number between 0 and 1; True: the mean has risen, and all before is forgotten."""
@@ -298,17 +312,23 @@ class Watch:
         self.drift, self.detector = drift, drift.make()
         self.n_alarms, self._seen, self._scale = 0, 0, 0.0
 
-    def see(self, losses: Array) -> bool:
-        """Look at the losses of rows; True: they have risen."""
-        alarm = False
+    @property
+    def room(self) -> int:
+        """Rows until the detector looks for a change."""
+        return self.drift.grace - self._seen if self._seen < self.drift.grace else self.detector.room
+
+    def see(self, losses: Array) -> tuple[bool, bool]:
+        """Take in the losses of rows; whether the detector has looked for a change, and whether they have risen."""
+        looked = alarm = False
         for loss in losses.tolist():
             if self._seen < self.drift.grace:
                 self._seen += 1
                 self._scale += (loss - self._scale) / self._seen
                 continue
+            looked |= self.detector.room == 1
             alarm |= self.detector.update(loss / (loss + self._scale) if loss > 0 else 0.0)
         self.n_alarms += alarm
-        return alarm
+        return looked, alarm
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Everything, as numbers and arrays."""

@@ -40,13 +40,16 @@ class PrefixLosses:
         self.discount = discount
         self.sums, self.weights = np.zeros(n_learners + 1), np.zeros(n_learners + 1)
 
-    def add(self, losses: Array, weight: Array | None = None) -> None:
-        """Losses (N + 1, b) of the rows of a round."""
-        fading = self.discount ** losses.shape[1]
-        self.sums *= fading
-        self.weights *= fading
-        self.sums += losses.sum(axis=1) if weight is None else losses @ weight
-        self.weights += losses.shape[1] if weight is None else weight.sum()
+    def add(self, losses: Array, weight: Array | None = None, batch_size: int | None = None) -> None:
+        """Losses (N + 1, n) of rows of one round, or of rounds of ``batch_size`` rows."""
+        n = losses.shape[1]
+        size = batch_size or n
+        for at in range(0, n, size):
+            some = losses[:, at : at + size]
+            heavy = None if weight is None else weight[at : at + size]
+            fading = self.discount ** some.shape[1]
+            self.sums = self.sums * fading + (some.sum(axis=1) if heavy is None else some @ heavy)
+            self.weights = self.weights * fading + (some.shape[1] if heavy is None else heavy.sum())
 
     def means(self) -> Array:
         """(N + 1,) Discounted mean losses; infinite where nothing was seen."""

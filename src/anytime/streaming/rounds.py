@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.streaming.banks.bank import Bank
+from anytime.streaming.banks.native import NativeBank, RoundRules
 from anytime.streaming.descent import (
     COMBINERS,
     Algorithm,
@@ -27,7 +28,7 @@ from anytime.streaming.descent import (
 )
 from anytime.streaming.drift import Drift, Restartable, Watch
 from anytime.streaming.edges import EdgeMonitor, Gate
-from anytime.streaming.losses import StreamLoss, Target, loss_named
+from anytime.streaming.losses import STREAM_LOSSES, StreamLoss, Target
 from anytime.streaming.projections import Ball, Box, Projection
 from anytime.streaming.regret import PrefixLosses
 
@@ -86,9 +87,10 @@ class Boosting:
     Examples
     --------
     >>> from anytime.streaming.banks import OnlineRidge
+    >>> from anytime.streaming.losses import Squared
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2))
-    >>> model = Boosting(OnlineRidge().make(10, 2, 1), loss_named("squared"))
+    >>> model = Boosting(OnlineRidge().make(10, 2, 1), Squared())
     >>> before = model.learn(X, X @ [1.0, -2.0])
     >>> model.predict(np.array([[1.0, 1.0]])).round(1).tolist()
     [[-1.0]]
@@ -144,6 +146,7 @@ class Boosting:
         self.drift = drift
         self._watch = None if drift is None else Watch(drift)
         self._faded = np.zeros(bank.n_learners, dtype=np.bool_)
+        self._rules: RoundRules | None = None
         self.n_rows, self.units = 0, 0.0
 
     # ------------------------------------------------------------------ reading
@@ -217,47 +220,33 @@ class Boosting:
 
     def learn(self, X: Array, y: Target, weight: Array | None = None, *, batch_size: int = 1) -> Array:
         """Rounds of ``batch_size`` rows, the last one shorter; (n, m) what was answered to each row before learning it."""
+        piece = self._native_piece(batch_size) if self._runs_natively else batch_size
+        if len(X) <= piece:
+            return self._round(X, y, weight, batch_size)
         answers = np.empty((len(X), self.bank.n_outputs))
-        for at in range(0, len(X), batch_size):
-            rows = slice(at, at + batch_size)
-            answers[rows] = self.round(X[rows], y[rows], None if weight is None else weight[rows])
+        at = 0
+        while at < len(X):
+            rows = slice(at, at + piece)
+            answers[rows] = self._round(
+                X[rows], y[rows], None if weight is None else weight[rows], batch_size
+            )
+            at += piece
+            piece = self._native_piece(batch_size) if self._runs_natively else batch_size
         return answers
 
     def round(self, X: Array, y: Target, weight: Array | None = None, start: Array | None = None) -> Array:
-        """Predict all rows (b, d), pay, and learn; (b, m) the answers before learning.
+        """One round of all rows (b, d): predict, pay, and learn; (b, m) the answers before learning.
 
-        ``start`` (b, m): what to start from instead, row by row; see block-wise boosting.
+        ``start`` (b, m): what to start from instead, row by row; see ``BlockBoosting``.
         """
-        gates = self.gates
-        raw = self.bank.predict(X)
-        outputs = raw if (gates == 1).all() else raw * gates[:, None, None]
-        went = descend(
-            outputs,
-            y,
-            self.loss,
-            self.steps,
-            np.tile(self.start, (len(X), 1)) if start is None else start,
-            algorithm=self.algorithm,
-            projection=self.projection,
-            combiner=self._combiner,
-        )
-        answers = averaged(went.sums, self.averaging)
-        if self.on_round is not None:
-            self.on_round(went, y, weight)
-        self.monitor.add(went.targets, raw, weight)
-        if self.prefix_losses is not None:
-            self.prefix_losses.add(self.loss.value(answers, y), weight)
-        self.bank.update(X, went.targets, weight)
-        self.n_rows += len(X)
-        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
-        self._meet_change(answers[-1], y)
-        return np.asarray(answers[-1])
+        return self._round(X, y, weight, len(X), start)
 
     def append(self, n: int) -> None:
         """Further learners; those before them, and every prefix of them, stay as they are."""
         self.bank.append(n)
         self.monitor.append(n)
         self._faded = np.pad(self._faded, (0, n))
+        self._rules = None
         if self.prefix_losses is not None:
             self.prefix_losses.append(n)
 
@@ -292,7 +281,7 @@ class Boosting:
         shape = description["projection"]
         model = cls(
             bank,
-            type(loss_named(name))(rho),
+            STREAM_LOSSES[name](rho),
             start=arrays["start"],
             projection=None if shape is None else _PROJECTIONS[shape[0]](**shape[1]),
             drift=None if description["drift"] is None else Drift(**description["drift"]),
@@ -311,6 +300,117 @@ class Boosting:
         if model._watch is not None:
             model._watch.restore(*own("watch"))
         return model
+
+    # ------------------------------------------------------------------ rounds
+
+    def _round(
+        self, X: Array, y: Target, weight: Array | None, batch_size: int, start: Array | None = None
+    ) -> Array:
+        """One round of all rows; or, in native code, several."""
+        if self._runs_natively and start is None:
+            answers = self._native_rounds(X, y, weight, batch_size)
+        else:
+            answers = self._plain_round(X, y, weight, start)
+        self.n_rows += len(X)
+        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
+        self._meet_change(answers, y)
+        return answers
+
+    def _plain_round(self, X: Array, y: Target, weight: Array | None, start: Array | None) -> Array:
+        gates = self.gates
+        raw = self.bank.predict(X)
+        outputs = raw if (gates == 1).all() else raw * gates[:, None, None]
+        went = descend(
+            outputs,
+            y,
+            self.loss,
+            self.steps,
+            np.tile(self.start, (len(X), 1)) if start is None else start,
+            algorithm=self.algorithm,
+            projection=self.projection,
+            combiner=self._combiner,
+        )
+        answers = averaged(went.sums, self.averaging)
+        if self.on_round is not None:
+            self.on_round(went, y, weight)
+        self.monitor.add(went.targets, raw, weight)
+        if self.prefix_losses is not None:
+            self.prefix_losses.add(self.loss.value(answers, y), weight)
+        self.bank.update(X, went.targets, weight)
+        return np.asarray(answers[-1])
+
+    @property
+    def _runs_natively(self) -> bool:
+        """Whether nothing in a round needs Python."""
+        return (
+            isinstance(self.bank, NativeBank)
+            and self.on_round is None
+            and self.combiner == "gd"
+            and STREAM_LOSSES.get(self.loss.name) is type(self.loss)
+        )
+
+    def _native_piece(self, batch_size: int) -> int:
+        """Rows, in whole rounds, until something has to be looked at between two rounds."""
+        rows = self.monitor.room if self._watch is None else min(self.monitor.room, self._watch.room)
+        return -(-rows // batch_size) * batch_size
+
+    def _native_rounds(self, X: Array, y: Target, weight: Array | None, batch_size: int) -> Array:
+        assert isinstance(self.bank, NativeBank)
+        follow = self.prefix_losses is not None
+        answers = self.bank.rounds(
+            X,
+            np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
+            weight,
+            self._native_rules(),
+            batch_size=batch_size,
+            sums=self.monitor.sums,
+            recent=self.monitor.recent,
+            discount=self.monitor.discount,
+            rows=self.monitor.rows,
+            prefixes=follow,
+        )
+        self.monitor.counted(len(X))
+        if self.prefix_losses is None:
+            return answers
+        self.prefix_losses.add(self.loss.value(answers.transpose(1, 0, 2), y), weight, batch_size)
+        return np.ascontiguousarray(answers[:, -1])
+
+    def _native_rules(self) -> RoundRules:
+        if self._rules is None:
+            box = self.projection if isinstance(self.projection, Box) else None
+            self._rules = RoundRules(
+                self.loss.name,
+                self.loss.rho,
+                self.start,
+                self.steps,
+                residual=self.algorithm == "residual",
+                averaging=self.averaging,
+                low=None if box is None else np.broadcast_to(box.low, self.start.shape).astype(np.float64),
+                high=None if box is None else np.broadcast_to(box.high, self.start.shape).astype(np.float64),
+                radius=self.projection.size if isinstance(self.projection, Ball) else 0.0,
+                gate=self.gate,
+                warm_up=self.warm_up,
+                open=(~self._faded).astype(np.float64) if self._faded.any() else None,
+            )
+        return self._rules
+
+    def _meet_change(self, answers: Array, y: Target) -> None:
+        """Watch the losses; where they have been looked at, let learners back that fit again, and act on an alarm."""
+        if self._watch is None:
+            return
+        looked, alarm = self._watch.see(self.loss.value(answers, y))
+        if looked and self._faded.any():
+            self._faded &= self.monitor.edge("discounted") <= 0
+            self._rules = None
+        if not alarm:
+            return
+        harmful = self.monitor.edge("windowed") < 0
+        if self._watch.drift.action == "restart" and isinstance(self.bank, Restartable):
+            self.bank.restart(harmful)
+        else:
+            self._faded |= harmful
+        self.monitor.forget(harmful)
+        self._rules = None
 
     # ------------------------------------------------------------------ parts
 
@@ -343,21 +443,6 @@ class Boosting:
         start = np.tile(self.start, (outputs.shape[1], 1))
         steps = self.steps[: len(outputs)]
         return partial_sums(start, outputs, steps, self.projection, self._combiner)[0]
-
-    def _meet_change(self, answers: Array, y: Target) -> None:
-        """Let faded learners back whose edge is positive again; watch the losses, and act where they have risen."""
-        if self._watch is None:
-            return
-        if self._faded.any():
-            self._faded &= self.monitor.edge("discounted") <= 0
-        if not self._watch.see(self.loss.value(answers, y)):
-            return
-        harmful = self.monitor.edge("windowed") < 0
-        if self._watch.drift.action == "restart" and isinstance(self.bank, Restartable):
-            self.bank.restart(harmful)
-        else:
-            self._faded |= harmful
-        self.monitor.forget(harmful)
 
 
 _PROJECTIONS: dict[str, type[Projection]] = {"Box": Box, "Ball": Ball}
