@@ -62,9 +62,9 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         with ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
     refit : bool, default=True
         Whether the leaves of a pruning get answers that fit each other: corrections by ridge regression on the training rows, for
-        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. Not
-        with ``vote="majority"``, nor where trees average other things than numbers or chances. False: nodes answer as they did in
-        their tree, as in the paper.
+        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. Rows count
+        as ``sample_weight`` says, not as a ``class_weight`` of the forest does. Not with ``vote="majority"``, nor where trees
+        average other things than numbers or chances. False: nodes answer as they did in their tree, as in the paper.
     computation : float, default=0.0
         The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
     n_stages : int, default=12
