@@ -242,6 +242,8 @@ class StreamingBoost(OneByOne):
         assert self._learning is not None
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n}")
+        if self._learning.record is not None:
+            raise ValueError("certificates are of one set of learners: with record=True none can be appended")
         self._learning.boosting.append(int(n))
         return self
 

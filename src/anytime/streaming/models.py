@@ -5,7 +5,7 @@ Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balanc
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.streaming.estimator import StreamingBoost
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["StreamingBoostClassifier", "StreamingBoostRegressor"]
 
@@ -168,6 +171,13 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
             return scores[:, 0] if binary else scores
         raise ValueError(f"method must be 'predict', 'predict_proba' or 'decision_function', not {method!r}")
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = (
+            self.n_passes == 1
+        )  # of one pass over the few rows of scikit-learn's checks
+        return tags
+
 
 class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
@@ -230,3 +240,10 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
         if method != "predict":
             raise ValueError(f"a regressor can only predict; there is no {method}")
         return np.asarray(scores[:, 0])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = (
+            self.n_passes == 1
+        )  # of one pass over the few rows of scikit-learn's checks
+        return tags

@@ -192,8 +192,9 @@ class OneByOne(StreamReader):
             Seconds from the call.
         """
         if budget is None and deadline is None and self._answers_live:
-            scores = self._live_scores(x)
-            return None if scores is None else self._one_answer(scores[0])
+            if self._learning is None:
+                return next(iter(self._number))  # the only label so far
+            return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
         if self._reads_rows_as_they_are and not isinstance(x, Mapping):
             return super().predict_one(x, budget, deadline)
         run = Run(self.plan_, self._one_row_of(x), metered=self._metered(budget))
@@ -216,9 +217,8 @@ class OneByOne(StreamReader):
         if self._learning is None and self._open is not None:
             return dict.fromkeys(self._number, 1.0)
         if budget is None and deadline is None and self._answers_live:
-            scores = self._live_scores(x)
-            assert scores is not None
             assert self._learning is not None
+            scores = self._learning.scores(self._one_row_of(x))
             link = self._learning.boosting.loss.link
         else:
             run = Run(self.plan_, self._one_row_of(x), metered=self._metered(budget))
@@ -237,12 +237,6 @@ class OneByOne(StreamReader):
     @property
     def _is_stale(self) -> bool:
         raise NotImplementedError
-
-    def _live_scores(self, x: Any) -> Array | None:
-        """(1, m) scores; None where nothing can be learned yet because all rows had the same label."""
-        if self._learning is None:
-            return None
-        return self._learning.scores(self._one_row_of(x))
 
     def _one_answer(self, scores: Array) -> Any:
         if not isinstance(self, ClassifierFace):

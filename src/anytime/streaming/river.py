@@ -1,7 +1,7 @@
 """The same models as river has them: for its pipelines, its ``evaluate`` and its checks.
 
-``StreamingBoostRegressor`` and ``StreamingBoostClassifier`` have ``learn_one`` and ``predict_one`` themselves; what they are not is
-a ``river.base.Estimator``, which river's pipelines and metrics ask for. These two are, and nothing else.
+``StreamingBoostRegressor`` and ``StreamingBoostClassifier`` have ``learn_one`` and ``predict_one`` themselves; what they are not
+is a ``river.base.Estimator``, which river's pipelines and metrics ask for. These two are, and nothing else.
 """
 
 from __future__ import annotations

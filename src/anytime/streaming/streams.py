@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 import threading
@@ -9,8 +10,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +86,9 @@ def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
         elif suffix in _ARROW:
             yield from _arrow(path, chunk_rows)
         else:
-            yield from _csv(sys.stdin if str(source) == "-" else path, chunk_rows)
-    elif hasattr(source, "read"):
-        yield from _csv(source, chunk_rows)
+            yield from _csv_lines(sys.stdin, chunk_rows) if str(source) == "-" else _csv(path, chunk_rows)
+    elif hasattr(source, "readline"):
+        yield from _csv_lines(source, chunk_rows)
     elif isinstance(source, Iterable):
         for part in source:
             yield from _pieces(part.to_pandas() if hasattr(part, "to_pandas") else part, chunk_rows)
@@ -96,25 +98,42 @@ def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
         )
 
 
-def _csv(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
+def _csv_lines(file: IO[Any], chunk_rows: int) -> Iterator[pd.DataFrame]:
+    """Tables from a pipe as soon as their rows are there: a reader of files would wait for many more."""
+    header = _record(file)
+    while records := list(islice(iter(lambda: _record(file), ""), chunk_rows)):
+        yield from _csv(io.StringIO(header + "".join(records)), chunk_rows, _called(file))
+    if not header:
+        raise ValueError(f"{_called(file)} is empty")
+
+
+def _record(file: IO[Any]) -> str:
+    """A line, and those after it while a quotation is open; empty at the end."""
+    record = ""
+    while line := file.readline():
+        record += line.decode() if isinstance(line, bytes) else line
+        if record.count('"') % 2 == 0:
+            break
+    return record
+
+
+def _csv(source: Any, chunk_rows: int, called: str | None = None) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
+    called = str(source) if called is None else called
     try:
         # as text first: what a column is must not depend on where chunks end
         with pd.read_csv(source, chunksize=chunk_rows, dtype=str, sep=_separator(source)) as reader:
             for table in reader:
-                if (
-                    str(table.columns[0]) == "Unnamed: 0"
-                ):  # what pandas calls a column without a name: row numbers
-                    table = table.iloc[:, 1:]
-                yield table.reset_index(drop=True)
+                nameless = str(table.columns[0]) == "Unnamed: 0"  # pandas' name for none: row numbers
+                yield table.iloc[:, int(nameless) :].reset_index(drop=True)
     except pd.errors.EmptyDataError:
-        raise ValueError(f"{_called(source)} is empty") from None
+        raise ValueError(f"{called} is empty") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{_called(source)} is not a CSV file in UTF-8: {error.reason}") from None
+        raise ValueError(f"{called} is not a CSV file in UTF-8: {error.reason}") from None
     except pd.errors.ParserError as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise ValueError(f"{_called(source)} is not a table: {reason[:1].lower()}{reason[1:]}") from None
+        raise ValueError(f"{called} is not a table: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def _separator(source: Any) -> str:
@@ -311,12 +330,13 @@ def learn_stream(
                 told = time.perf_counter()
                 yield progress(saved)
     finally:
-        if save is not None and waiting:
+        unsaved = save is not None and waiting > 0
+        if save is not None and unsaved:
             with unbroken():
                 model.save(save)
     if model.position_ == start:
         raise ValueError("the stream has no further rows" if start else "the stream has no rows")
-    yield progress(save is not None)
+    yield progress(unsaved)
 
 
 @contextmanager

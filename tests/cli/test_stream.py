@@ -1,0 +1,178 @@
+"""``anytime stream``: rows as they come, checkpoints, and going on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import anytime as at
+from tests.cli.running import fails, process, run
+
+FEW = ("--learner", "ridge", "--learners", 3)
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"km": rng.exponential(5.0, 600), "hour": rng.integers(0, 24, 600)})
+    X["kind"] = rng.choice(["bus", "tram"], 600)
+    X["minutes"] = (3.0 * X["km"] + 5.0 * (X["kind"] == "bus")).round(3)
+    X.to_csv(tmp_path / "trips.csv", index=False)
+    X.assign(late=np.where(X["minutes"] > 15, "yes", "no")).drop(columns="minutes").to_csv(
+        tmp_path / "late.csv", index=False
+    )
+    return tmp_path
+
+
+def test_a_table_is_learned_row_by_row(trips: Path) -> None:
+    out = run("stream", trips / "trips.csv", "-t", "minutes", "--save", trips / "m.anytime", *FEW).stdout
+    model = at.load(trips / "m.anytime")
+    assert (
+        f"600 rows learned; before learning each: root mean square error {model.progressive_error_:.4g}"
+        in out
+    )
+    assert f"wrote {trips / 'm.anytime'}" in " ".join(out.split("\n"))
+    assert type(model).__name__ == "StreamingBoostRegressor"
+    assert list(model.feature_names_in_) == ["km", "hour", "kind"]
+    answers = run("predict", trips / "m.anytime", trips / "trips.csv", "--budget", 3).stdout
+    assert len(answers.splitlines()) == 601
+
+
+def test_chunks_checkpoints_and_interruptions_leave_no_trace(trips: Path) -> None:
+    save = ("--save", trips / "m.anytime")
+    run("stream", trips / "trips.csv", "-t", "minutes", "--save", trips / "whole.anytime", *FEW)
+    text = (trips / "trips.csv").read_text().splitlines(keepends=True)
+    run("stream", "-", "-t", "minutes", *save, *FEW, "--chunk", 37, given="".join(text[:251]))
+    told = run(
+        "stream", trips / "trips.csv", "-t", "minutes", *save, "--resume", "--every", 100, "--chunk", 50
+    )
+    assert "went on after 250 rows" in told.stderr
+    assert "350 rows, " in told.stderr
+    assert (trips / "m.anytime").read_bytes() == (trips / "whole.anytime").read_bytes()
+    message = fails("stream", trips / "trips.csv", "-t", "minutes", *save, "--resume")
+    assert "no further rows" in message
+
+
+def test_another_stream_may_begin_with_a_model(trips: Path) -> None:
+    first = ("--save", trips / "a.anytime", *FEW)
+    run("stream", trips / "trips.csv", "-t", "minutes", *first)
+    run(
+        "stream",
+        trips / "trips.csv",
+        "-t",
+        "minutes",
+        "--begin",
+        trips / "a.anytime",
+        "--save",
+        trips / "b.anytime",
+    )
+    assert at.load(trips / "b.anytime").rows_seen_ == 1200
+    assert at.load(trips / "a.anytime").rows_seen_ == 600
+
+
+def test_classes_prices_and_settings(trips: Path) -> None:
+    (trips / "prices.yaml").write_text(
+        "groups:\n  trip: {price: 2, columns: [km, hour]}\n  kind: {price: 1, columns: [kind]}\n"
+    )
+    run(
+        *(
+            "stream",
+            trips / "late.csv",
+            "-t",
+            "late",
+            "--save",
+            trips / "m.anytime",
+            "--costs",
+            trips / "prices.yaml",
+        ),
+        *(
+            "--learner",
+            "stump",
+            "--learners",
+            4,
+            "--set",
+            "learning_rate=0.5",
+            "--set",
+            "gate=skip",
+            "--drift",
+            "adwin",
+        ),
+    )
+    model = at.load(trips / "m.anytime")
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert (model.learning_rate, model.gate, model.drift, model.learner) == (0.5, "skip", "adwin", "stump")
+    assert model.costs_.total == 3.0
+    run(
+        "stream",
+        trips / "late.csv",
+        "-t",
+        "late",
+        "--save",
+        trips / "n.anytime",
+        *FEW,
+        "--classes",
+        "yes,no,maybe",
+    )
+    assert at.load(trips / "n.anytime").classes_.tolist() == ["maybe", "no", "yes"]
+
+
+def test_what_is_wrong_is_told_in_one_line(trips: Path) -> None:
+    save = ("--save", trips / "m.anytime")
+    assert "no column 'minuts'" in fails("stream", trips / "trips.csv", "-t", "minuts", *save, code=2)
+    assert "no such file" in fails("stream", trips / "absent.csv", "-t", "y", *save)
+    assert "no such parameter" in fails(
+        "stream", trips / "trips.csv", "-t", "km", *save, "--set", "depth=3", code=2
+    )
+    options = ("--classes", "a,b", "--task", "regression")
+    assert "--classes" in fails("stream", trips / "late.csv", "-t", "late", *save, *options, code=2)
+    assert "at least two" in fails(
+        "stream", trips / "late.csv", "-t", "late", *save, "--classes", "a", code=2
+    )
+    unknown = fails("stream", trips / "late.csv", "-t", "late", *save, *FEW, "--classes", "yes,maybe")
+    assert "'no'" in unknown
+    assert "--classes" in unknown
+    run("fit", trips / "late.csv", "-t", "late", "-o", trips / "f.anytime", "--trees", 3)
+    other = ("--begin", trips / "f.anytime")
+    assert "does not learn from a stream" in fails("stream", trips / "late.csv", "-t", "late", *save, *other)
+    assert "one of them" in fails(
+        "stream", trips / "late.csv", "-t", "late", *save, *other, "--resume", code=2
+    )
+
+
+def test_ctrl_c_leaves_a_whole_checkpoint(trips: Path) -> None:
+    """A pipe that never ends: the model has what came before the interrupt."""
+    import subprocess
+
+    arguments = (
+        "stream",
+        "-",
+        "-t",
+        "minutes",
+        "--save",
+        trips / "m.anytime",
+        "--chunk",
+        50,
+        "--every",
+        100,
+        *FEW,
+    )
+    running = process(*arguments, stdin=subprocess.PIPE)
+    assert running.stdin is not None
+    running.stdin.write("".join((trips / "trips.csv").read_text().splitlines(keepends=True)[:431]))
+    running.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not (trips / "m.anytime").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130, told
+    model = at.load(trips / "m.anytime")
+    assert model.position_ == model.rows_seen_ >= 100
+    assert model.rows_seen_ % 50 == 0
+    assert "--resume goes on" in told

@@ -1,0 +1,53 @@
+"""river's conventions, by river's own checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("river")
+
+from river import checks, compose, datasets, dummy, evaluate, metrics, preprocessing, stats
+
+from anytime.streaming.river import RiverClassifier, RiverRegressor
+
+
+def small_checks(model):
+    for check in checks.yield_checks(model):
+        yield pytest.param(model, check, id=f"{type(model).__name__}:{check.__name__}")
+
+
+@pytest.mark.parametrize(
+    ("model", "check"),
+    [
+        *small_checks(RiverRegressor(n_learners=2)),
+        *small_checks(RiverClassifier(n_learners=2, learner="linear")),
+    ],
+)
+def test_river_takes_it_for_one_of_its_own(model, check):
+    check(model.clone())
+
+
+def test_a_pipeline_learns_a_stream_of_numbers():
+    model = preprocessing.StandardScaler() | RiverRegressor(n_learners=10, learner="ridge")
+    mine = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    mean = evaluate.progressive_val_score(
+        datasets.TrumpApproval(), dummy.StatisticRegressor(stats.Mean()), metrics.MAE()
+    )
+    assert mine.get() < 0.5 * mean.get()
+
+
+def test_a_pipeline_learns_a_stream_of_classes():
+    scaled = compose.Pipeline(preprocessing.StandardScaler(), RiverClassifier(n_learners=8, learner="ridge"))
+    assert evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.Accuracy()).get() > 0.85
+
+
+def test_words_and_weights_are_taken_and_the_model_within_is_any_other():
+    rng = np.random.default_rng(0)
+    model = RiverClassifier(n_learners=8, gate="shrink")
+    for _ in range(400):
+        colour = str(rng.choice(["red", "blue"]))
+        model.learn_one({"colour": colour, "noise": rng.normal()}, colour == "red", w=2.0)
+    assert model.predict_one({"colour": "red", "noise": 0.0}) == True  # noqa: E712  # a label, of NumPy or not
+    assert model.predict_proba_one({"colour": "red"}, budget=0.0) == {False: 0.5, True: 0.5}
+    assert len(model.model.plan_) == 8
