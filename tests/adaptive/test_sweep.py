@@ -166,6 +166,18 @@ def test_area_and_table():
     assert frame.gamma.tolist() == [1.0] * 3
 
 
+def test_a_plot_shows_the_frontier_as_test_rows_see_it():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    ax = made_up().plot(name="adaptive")
+    (line,) = ax.get_lines()
+    assert line.get_xydata().tolist() == [[2.1, 0.79], [4.5, 0.88]]
+    behind, star = ax.collections
+    assert len(behind.get_offsets()) == 3
+    assert star.get_offsets().tolist() == [[9.0, 0.9]]
+    assert made_up().plot(ax) is ax
+
+
 @pytest.mark.parametrize(
     ("name", "fits", "trees"),
     [

@@ -175,6 +175,33 @@ class Sweep:
         points = [(0.0, points[0][1]), *((c, a) for c, a in points if c < end), (end, 0.0)]
         return sum(a * (after - c) for (c, a), (after, _) in pairwise(points)) / end
 
+    def plot(self, ax: Any = None, *, name: str | None = None) -> Any:
+        """Draw the frontier, as test rows see it where there are some, all points behind it, and the costly model as a star.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure when not given.
+        name : str, default=None
+            In the legend.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        points = [worth or chosen for _, chosen, worth in self._pairs()]
+        frontier = [worth or chosen for _, chosen, worth in self.frontier()]
+        (line,) = ax.plot([p.cost for p in frontier], [p.accuracy for p in frontier], marker=".", label=name)
+        colour = line.get_color()
+        ax.scatter([p.cost for p in points], [p.accuracy for p in points], s=4, alpha=0.2, color=colour)
+        costly = self.costly.get("test", self.costly["validation"])
+        ax.scatter([costly.cost], [costly.accuracy], marker="*", color="black", zorder=3)
+        ax.set(xlabel="Mean cost", ylabel="Accuracy")
+        return ax
+
     def to_frame(self) -> pd.DataFrame:
         """One row per setting and threshold."""
         import pandas as pd
