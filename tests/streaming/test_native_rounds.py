@@ -77,12 +77,17 @@ def test_so_are_rounds_of_several_weighted_rows(learner, batch):
     _assert_same(native, plain, X)
 
 
+@pytest.mark.parametrize(
+    ("learner", "action"),
+    [(SmallNet(hidden=3, step=0.02), "fade"), (HoeffdingTree(max_depth=2, grace=20), "restart")],
+    ids=["fade", "restart"],
+)
 @pytest.mark.parametrize("detector", ["adwin", "windows"])
-def test_changes_are_met_alike(detector):
-    drift = Drift(detector=detector, size=50, delta=0.05)
-    native, plain = _pair(SmallNet(hidden=3, step=0.02), Squared(), 1, {"drift": drift, "step": 0.5})
-    X, y = _rows(Squared(), 1, 900)
-    y[450:] *= -3
+def test_changes_are_met_alike(detector, learner, action):
+    drift = Drift(detector=detector, action=action, size=50, delta=0.05)
+    native, plain = _pair(learner, Squared(), 1, {"drift": drift, "step": 0.5})
+    X, y = _rows(Squared(), 1, 1400)
+    y[800:] *= -3
     np.testing.assert_allclose(native.learn(X, y), plain.learn(X, y), atol=1e-9)
     assert native.n_alarms == plain.n_alarms > 0
     _assert_same(native, plain, X)

@@ -256,9 +256,11 @@ class TwoWindows:
 class Drift:
     """How a boosted model meets change.
 
-    On an alarm, every learner whose windowed edge is negative is faded (left out of all answers until its edge on rows since
-    the alarm is positive; it goes on learning) or restarted (it begins anew). Either way its contribution is zero for a
-    while, so that every prefix stays a valid model, and no learner's fate depends on learners behind it.
+    On an alarm every learner whose windowed edge is negative is left out of all answers, so that every prefix stays a valid
+    model. It comes back when its edge on the rows since then is positive ("fade"), or it begins anew ("restart"), a few at a
+    time. The former is the gentler: what a learner knows may be mended sooner than learned afresh. The latter ends better
+    where other columns matter than before, which the shape of a tree does not unlearn. The alarm is raised by the losses of
+    all learners together: learners 1 to k of a run are then no longer those of a run with k.
 
     Parameters
     ----------

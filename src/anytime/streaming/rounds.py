@@ -399,18 +399,29 @@ class Boosting:
         if self._watch is None:
             return
         looked, alarm = self._watch.see(self.loss.value(answers, y))
-        if looked and self._faded.any():
-            self._faded &= self.monitor.edge("discounted") <= 0
-            self._rules = None
-        if not alarm:
-            return
-        harmful = self.monitor.edge("windowed") < 0
-        if self._watch.drift.action == "restart" and isinstance(self.bank, Restartable):
-            self.bank.restart(harmful)
-        else:
+        if alarm:
+            harmful = self.monitor.edge("windowed") < 0
             self._faded |= harmful
-        self.monitor.forget(harmful)
-        self._rules = None
+            self.monitor.forget(harmful)
+        elif looked and self._faded.any():
+            self._let_back()
+        if alarm or looked:
+            self._rules = None
+
+    def _let_back(self) -> None:
+        """Of the faded learners, those that fit again; or the first ones anew, as many as make a whole step together.
+
+        Fresh learners are all given the same gradient at first, and would overshoot if many began at once.
+        """
+        assert self._watch is not None
+        if self._watch.drift.action == "fade" or not isinstance(self.bank, Restartable):
+            self._faded &= self.monitor.edge("discounted") <= 0
+            return
+        first = self._faded & (np.cumsum(self.steps * self._faded) <= 1.0 / (self.loss.smoothness() or 1.0))
+        first[self._faded.argmax()] = True
+        self.bank.restart(first)
+        self.monitor.forget(first)
+        self._faded &= ~first
 
     # ------------------------------------------------------------------ parts
 
