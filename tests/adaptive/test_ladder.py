@@ -112,6 +112,23 @@ def test_the_plan_does_what_was_judged():
     assert model.plan_.quality[-1] == pytest.approx(best)
 
 
+@pytest.mark.parametrize("budget", [4.0, 5.0, 6.0])
+def test_rows_that_are_sent_are_those_the_costly_model_is_asked_about(budget):
+    X, y, X_val, y_val = rows()
+    asked = []
+    near = KNeighborsClassifier().fit(X, y)
+
+    def costly(some):
+        asked.append(len(some))
+        return near.predict_proba(some)
+
+    model = ladder(costly, budget=budget).fit(X, y, X_val=X_val, y_val=y_val)
+    assert model.sent(X_val).mean() == pytest.approx(model.sent_)
+    asked.clear()
+    model.predict(X_val)
+    assert sum(asked) == model.sent(X_val).sum()
+
+
 def test_the_tolerance_is_kept_on_validation_rows():
     X, y, X_val, y_val = rows()
     costly = FrozenEstimator(KNeighborsClassifier().fit(X, y))

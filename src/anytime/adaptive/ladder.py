@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 
 from anytime.adaptive.choosing import Bench, Point, best_point
@@ -335,6 +335,14 @@ class LadderClassifier(AdaptiveClassifier):
         """(L,) Margins from which on rows leave, of the exits that are in use."""
         chain = self._chain()
         return np.array([] if chain is None else [-exit.threshold for exit in chain.exits])
+
+    def sent(self, X: Any) -> NDArray[np.bool_]:
+        """(n,) Whether each row passes all exits and goes on to the costly model; nobody where ``sent_`` is 0."""
+        rows, chain = self._checked(X), self._chain()
+        on = np.full(len(rows), bool(self.sent_))
+        for exit in () if chain is None else chain.exits:
+            on &= exit.score(rows, self.plan_.link) > 0
+        return on
 
     def soft_proba(self, X: Any) -> Array:
         """(n, C) The chances themselves: a margin decides for good."""
