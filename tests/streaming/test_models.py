@@ -266,7 +266,7 @@ def test_learner_cost_is_paid_per_learner():
 
 def test_quality_is_the_recent_loss_of_prefixes_and_the_best_one_can_be_had():
     X, y = numbers(300)
-    model = StreamingBoostRegressor(learner="ridge", learning_rate=1.8, **SMALL).fit(X, y)
+    model = StreamingBoostRegressor(learner="ridge", learning_rate=1.8, gate=None, **SMALL).fit(X, y)
     assert_array_equal(model.plan_.quality, -model.prefix_losses_)
     best = model.best_prefix_
     assert best == int(np.argmin(model.prefix_losses_))

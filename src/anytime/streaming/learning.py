@@ -86,16 +86,16 @@ class Learning:
 
     def learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
         """Learn from rows (n, d) in order; (n, m) the scores that each was given before it was learned."""
-        scores = np.empty((len(X), self.boosting.bank.n_outputs))
-        for at in range(0, len(X), self._piece):
-            rows = slice(at, at + self._piece)
-            scores[rows] = self._learn(X[rows], y[rows], None if weight is None else weight[rows])
+        piece = self.batch_size * max(_PIECE // self.batch_size, 1)
+        if len(X) <= piece:
+            scores = self._learn(X, y, weight)
+        else:
+            scores = np.empty((len(X), self.boosting.bank.n_outputs))
+            for at in range(0, len(X), piece):
+                rows = slice(at, at + piece)
+                scores[rows] = self._learn(X[rows], y[rows], None if weight is None else weight[rows])
         self._judge(scores, y, weight)
         return scores
-
-    @property
-    def _piece(self) -> int:
-        return self.batch_size * max(_PIECE // self.batch_size, 1)
 
     def _learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
         if self.target is None:

@@ -46,7 +46,8 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         Learners are fitted to gradients ("smooth", Algorithm 6), or to gradients and what those before left unfitted ("residual",
         Algorithm 7, for losses with kinks). "auto": by the loss.
     learning_rate : float, default=None
-        The step. None: half the inverse smoothness of the loss, or ``1 / (lambda i)`` for "residual".
+        The step. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several classes, and ``1 / (lambda i)`` for
+        "residual".
     max_step : float, "auto" or None, default="auto"
         No step is longer. "auto": none for "smooth", and 1 for "residual", whose theorem holds with None only.
     projection : Box, Ball, "auto" or None, default="auto"
@@ -55,8 +56,9 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         Of which partial sums the answer is the mean. "auto": "last" for "smooth", "post" (all but the first) for "residual".
     average : {"last", "params", "reservoir", "tail"}, default="last"
         Which of its past a learner is read with: as it is, or averaged over the stream where it can be.
-    gate : {"skip", "shrink"} or None, default=None
-        Leave out, or shrink, learners that at present do not fit their targets.
+    gate : {"skip", "shrink"} or None, default="shrink"
+        Shrink learners to the multiple that would have fitted their targets best of late, or leave out those that do harm. The
+        theorems are for None; with it, early learners may throw the sum far off before they have learned.
     warm_up : int, default=0
         Learner ``i`` counts after ``warm_up * i`` rows only.
     combiner : {"gd", "nesterov"}, default="gd"
@@ -210,7 +212,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 3))
     >>> y = X[:, 0] - 2 * X[:, 1]
-    >>> model = at.StreamingBoostRegressor(n_learners=10, learner="ridge")
+    >>> model = at.StreamingBoostRegressor(n_learners=10, learner="ridge", learning_rate=0.5)
     >>> model = model.partial_fit(X[:1000], y[:1000])
     >>> before = model.predict_then_fit(X[1000:], y[1000:])  # each row is answered, then learned
     >>> bool(np.abs(before - y[1000:]).mean() < 0.05)
