@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anytime.streaming.certificates import Record, descent_certificate, edge_certificate, residual_certificate
-from anytime.streaming.descent import Descent, descend
+from anytime.streaming.descent import Descent, descend, descend_one_by_one
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
 from anytime.streaming.regret import best_constant
 from anytime.streaming.rounds import Ball, Boosting, Box
@@ -114,7 +114,22 @@ def test_residual_certificate_a_p12(seed, case, projection, noise):
     record, paid = _any_run(
         seed, loss, m, algorithm="residual", steps=steps, noise=noise, projection=projection
     )
-    assert residual_certificate(record, steps, paid).holds()
+    certificate = residual_certificate(record, steps, paid)
+    assert certificate.applies.all()
+    assert certificate.holds()
+
+
+def test_residual_certificate_is_not_of_capped_steps():
+    """Negative control: shorter steps than 1 / (lambda i) void it, as perfect learners show, and it says so."""
+    loss, y, best = Hinge(0.01), np.array([1]), np.array([[1.0]])
+    for cap, valid in ((np.inf, True), (0.01, False)):
+        steps = np.minimum(1 / (0.02 * np.arange(1, 9)), cap)
+        record = Record(loss)
+        start = np.zeros((1, 1))
+        record.add(descend_one_by_one(lambda i, q: q, 8, y, loss, steps, start, algorithm="residual"), y)
+        certificate = residual_certificate(record, steps, float(loss.value(best, y)[0]))
+        assert certificate.applies.all() == valid
+        assert (certificate.left <= certificate.right).all() == valid
 
 
 @pytest.mark.parametrize("projection", [None, Ball(3.0), Box(-3.0, 3.0)], ids=str)
@@ -129,7 +144,9 @@ def test_residual_certificate_of_a_boosted_stream_a_p12(loss, projection):
     )
     model.learn(X, y)
     competitor = np.clip(X[:, :1], -3, 3)
-    certificate = residual_certificate(record, model.steps, loss.value(competitor, y).sum())
+    lam = 1 / model.steps[0]  # of the logistic loss it depends on the set
+    certificate = residual_certificate(record, model.steps, loss.value(competitor, y).sum(), lam)
+    assert certificate.applies.all()
     assert certificate.holds()
     assert certificate.left[0] > 0
 

@@ -210,6 +210,12 @@ def test_algorithm_8_after_appending_averages_over_those_that_have_the_learners(
         np.testing.assert_allclose(model.answers(X)[k], expected, atol=1e-12)
 
 
+def test_no_rows_change_nothing():
+    model = _boosting(3, "smooth")
+    assert model.learn(np.empty((0, 3)), np.empty(0)).shape == (0, 1)
+    assert model.n_rows == model.units == 0
+
+
 def test_steps():
     """A.4, A.5: half of 1 / beta; 1 / (lambda i), lambda with the penalty, and capped on request."""
     np.testing.assert_allclose(_boosting(3, "smooth", step=None).steps, [0.5] * 3)

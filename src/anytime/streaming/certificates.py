@@ -124,15 +124,20 @@ def edge_certificate(
     return Certificate(regret[1:], regret[:-1] * factor, applies)
 
 
-def residual_certificate(record: Record, steps: Array, competitor_paid: float) -> Certificate:
+def residual_certificate(
+    record: Record, steps: Array, competitor_paid: float, lam: float | None = None
+) -> Certificate:
     """A-P12, equation 5.55: summed regrets of ``y^0 .. y^(N-1)`` against what outputs and remainders allow.
 
-    ``sum_i eta_i / 2 A_i + eta_N / 2 D_N + sum_i eta_i sqrt(A_i D_i)``, with ``A = sum |h|^2`` and ``D = sum |q - h|^2``. For
-    steps ``1 / (lam i)`` by gradient descent, with or without a projection onto a set in which the start and the competitor
-    lie.
+    ``sum_i eta_i / 2 A_i + eta_N / 2 D_N + sum_i eta_i sqrt(A_i D_i)``, with ``A = sum |h|^2`` and ``D = sum |q - h|^2``. Of
+    runs by gradient descent, with or without a projection onto a set in which the start and the competitor lie. Applies where
+    ``1 / eta_i`` grows by at most ``lam`` from 0 on, as that of ``1 / (lam i)`` does; ``lam`` is by default the strong
+    convexity that the loss has everywhere.
     """
+    lam = record.loss.strong_convexity() if lam is None else lam
     given, left = record.given, np.maximum(record.left, 0.0)
     right = 0.5 * steps @ given + 0.5 * steps[-1] * left[-1] + steps @ np.sqrt(given * left)
-    return Certificate(
-        np.array([record.regret(competitor_paid)[:-1].sum()]), np.array([right]), np.array([True])
-    )
+    growth = np.diff(1.0 / steps, prepend=0.0)
+    applies = bool((growth <= lam * (1.0 + 1e-9)).all())
+    regret = record.regret(competitor_paid)[:-1].sum()
+    return Certificate(np.array([regret]), np.array([right]), np.array([applies]))

@@ -220,6 +220,8 @@ class Boosting:
 
     def learn(self, X: Array, y: Target, weight: Array | None = None, *, batch_size: int = 1) -> Array:
         """Rounds of ``batch_size`` rows, the last one shorter; (n, m) what was answered to each row before learning it."""
+        if not len(X):
+            return np.empty((0, self.bank.n_outputs))
         piece = self._native_piece(batch_size) if self._runs_natively else batch_size
         if len(X) <= piece:
             return self._round(X, y, weight, batch_size)
@@ -358,9 +360,9 @@ class Boosting:
         assert isinstance(self.bank, NativeBank)
         follow = self.prefix_losses is not None
         answers = self.bank.rounds(
-            X,
+            np.ascontiguousarray(X),
             np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
-            weight,
+            None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
             self._native_rules(),
             batch_size=batch_size,
             sums=self.monitor.sums,
