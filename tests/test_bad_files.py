@@ -30,6 +30,7 @@ import fuzz_files as fuzz
 RAW = {name: cases.packed(model) for name, model in cases.sample_models().items()}
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
+KINDS_OF_BLOCKS = "expected one of costly, kernel, linear, margins, small nets, stream, trees"
 
 
 def loaded(raw: bytes, **options: Any) -> Any:
@@ -507,7 +508,7 @@ def costly_gate(parts: cases.Parts) -> None:
         ("boosted", swap("plan.replaces", np.zeros(5, dtype=np.uint8)), r"expected type \|b1"),
         ("boosted", swap("plan.intercepts", np.zeros((5, 1))), "belongs to nothing"),
         ("boosted", put("plan.blocks", []), "belongs to nothing|expected shape"),
-        ("boosted", put("plan.blocks.0.kind", "function"), "expected one of costly, kernel, linear, margins, small nets, stream, trees"),
+        ("boosted", put("plan.blocks.0.kind", "function"), KINDS_OF_BLOCKS),
         # trees
         ("boosted", put("plan.blocks.0.n_outputs", 2**31 - 1), "expected a whole number in"),
         ("boosted", put("plan.blocks.0.n_features", 2**30), "expected a whole number in"),
@@ -570,7 +571,7 @@ def costly_gate(parts: cases.Parts) -> None:
         ("gated", put("plan.passes.0.kind", "lambda"), "expected one of entropy, margin, outside, score"),
         ("gated", put("plan.passes.0.threshold", "nan"), "expected a number in"),
         ("gated", put("plan.passes.0.below", 1), "expected true or false"),
-        ("gated", put("plan.passes.2.block.kind", "score"), "expected one of costly, kernel, linear, margins, small nets, stream, trees"),
+        ("gated", put("plan.passes.2.block.kind", "score"), KINDS_OF_BLOCKS),
         ("gated", put("plan.stops.0.low", "inf"), "an interval from inf to inf holds nothing"),
         ("gated", swap("plan.passes.3.coefficients", np.ones((1, 2))), "a gate has one stage and one output"),
         ("gated", fill("plan.passes.3.columns", 0, 9), "not among the 4"),
