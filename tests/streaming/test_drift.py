@@ -209,3 +209,18 @@ def test_restart_needs_a_bank_that_can():
         Boosting(PlainTree().make(2, 3, 1), Squared(), drift=Drift(action="restart"))
     with pytest.raises(ValueError, match="'adwin' and 'windows'"):
         Drift(detector="ddm")
+
+
+@pytest.mark.parametrize("after", [0.4, 0.8])
+def test_adaptive_windows_are_as_quick_as_rivers(after):
+    river = pytest.importorskip("river.drift")
+
+    class Theirs:
+        def __init__(self):
+            self.detector = river.ADWIN()
+
+        def update(self, value):
+            self.detector.update(value)
+            return self.detector.drift_detected
+
+    assert np.median(_delays(Adwin, 0.2, after)) <= np.median(_delays(Theirs, 0.2, after))
