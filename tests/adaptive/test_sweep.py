@@ -11,8 +11,10 @@ from sklearn.datasets import make_classification
 from sklearn.neighbors import KNeighborsClassifier
 
 from anytime.adaptive import AdaptiveClassifier, sweep
+from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Point
 from anytime.adaptive.sweep import PRESETS, Outcome, Sweep
+from anytime.curves import prefix_precision
 
 SETTINGS = [{"gamma": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
 
@@ -120,6 +122,40 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
     path.write_text("nonsense\n")
     with pytest.raises(ValueError, match="is no file of a sweep"):
         sweep(model(), SETTINGS[:1], *rows(), path=path)
+
+
+def test_settings_of_one_gamma_begin_at_one_place(monkeypatch):
+    begun, honest = [], BoostedPairLearner.start
+    monkeypatch.setattr(
+        BoostedPairLearner, "start", lambda self, r: begun.append(self.gamma) or honest(self, r)
+    )
+    sweep(model(), SETTINGS, *rows())
+    assert begun == [0.01, 0.05, 0.2]  # of six settings
+
+
+def test_rankings_are_judged_by_their_first_five():
+    """AP@5 of section 12 takes the place of accuracy, on validation and test rows."""
+    X, y, X_val, y_val, X_test, y_test = rows()
+    queries = np.repeat(np.arange(20), 10)
+
+    def quality(y, chances):
+        return prefix_precision(y, chances[:, 1], queries, relevant=1)
+
+    found = sweep(model(), SETTINGS[:2], X, y, X_val, y_val, X_test, y_test, quality=(quality, quality))
+    costly = KNeighborsClassifier().fit(X, y)
+    assert found.costly["test"].accuracy == pytest.approx(quality(y_test, costly.predict_proba(X_test)))
+    fitted = model(**SETTINGS[0]).fit(X, y, X_val=X_val, y_val=y_val)
+    at = [
+        k for k, p in enumerate(found.outcomes[0].validation)
+        if (p.threshold, p.doubt) == (fitted.threshold_, fitted.doubt_)
+    ]  # fmt: skip
+    point = found.outcomes[0].test[at[0]]
+    assert point.accuracy == pytest.approx(quality(y_test, fitted.predict_proba(X_test)))
+    assert found.best(np.inf)[1].accuracy == max(
+        p.accuracy for outcome in found.outcomes for p in outcome.validation
+    )
+    with pytest.raises(ValueError, match="one for test rows"):
+        sweep(model(), SETTINGS[:1], *rows(), quality=quality)
 
 
 # ---------------------------------------------------------------------- choosing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,9 @@ from anytime.costs import BoundCosts
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["Bench", "Point", "best_point"]
+__all__ = ["Bench", "Point", "Quality", "best_point"]
+
+Quality = Callable[[NDArray[np.intp], Array], float]
 
 _MOST_POINTS = 64  # thresholds tried: more would be chosen by the noise of the held-out rows
 
@@ -56,6 +58,8 @@ class Bench:
     base : (K,)
         Scores before any model is asked.
     link : str
+    quality : callable or None, default=None
+        From classes (n,) and their chances (n, C) to what is told instead of accuracy, such as the precision of a ranking.
     """
 
     X: Array
@@ -65,6 +69,7 @@ class Bench:
     costs: BoundCosts
     base: Array
     link: str
+    quality: Quality | None = None
 
     def points(self, chain: Chain, doubts: Sequence[float] = (0.0,)) -> list[Point]:
         """What a chain comes to without its first gate, and with it as it sends ever more rows on, up to all of them."""
@@ -75,8 +80,8 @@ class Bench:
 
     def at(self, chain: Chain, cuts: Sequence[tuple[float | None, float]]) -> list[Point]:
         """What it comes to at given thresholds and doubts of its first gate; None: without it."""
-        stays = self.right(chain.exits[0].cheap.outputs(0, self.X))
-        goes = self.right(self.costly_scores)
+        cheap_scores = chain.exits[0].cheap.outputs(0, self.X)
+        stays, goes = self.right(cheap_scores), self.right(self.costly_scores)
         gates = {doubt: chain.at(0.0, doubt).exits[0].score(self.X, self.link) for _, doubt in cuts}
         # whether there is a gate to be paid for, and what rows pay that stay or go
         paid = {
@@ -84,13 +89,18 @@ class Bench:
             for alone in {doubt == np.inf for doubt in gates}
         }
 
+        def accuracy(on: NDArray[np.bool_]) -> float:
+            if self.quality is None:
+                return self._mean(np.where(on, goes, stays))
+            return self.accuracy(np.where(on[:, None], self.costly_scores, cheap_scores))
+
         def point(threshold: float | None, doubt: float) -> Point:
             if threshold is None:
-                return Point(None, self._mean(stays), self._mean(self.bill(chain.cheap_alone)[-1]), 0.0)
+                alone = self._mean(self.bill(chain.cheap_alone)[-1])
+                return Point(None, accuracy(np.zeros(len(stays), dtype=bool)), alone, 0.0)
             on = gates[doubt] > threshold
-            stay, go = paid[doubt == np.inf]
-            right, cost = np.where(on, goes, stays), np.where(on, go, stay)
-            return Point(float(threshold), self._mean(right), self._mean(cost), self._mean(on), doubt)
+            cost = np.where(on, *paid[doubt == np.inf][::-1])
+            return Point(float(threshold), accuracy(on), self._mean(cost), self._mean(on), doubt)
 
         return [point(*cut) for cut in cuts]
 
@@ -131,7 +141,9 @@ class Bench:
         return np.asarray(leading == self.y)
 
     def accuracy(self, scores: Array) -> float:
-        """How often it is."""
+        """How often it is, or what ``quality`` says."""
+        if self.quality is not None:
+            return self.quality(self.y, LINKS[self.link].transform(scores))
         return self._mean(self.right(scores))
 
 

@@ -16,6 +16,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from anytime.adaptive.choosing import Bench, Point
+from anytime.adaptive.choosing import Bench, Point, Quality
 from anytime.adaptive.costly import read_costly
 from anytime.adaptive.learning import AdaptiveModel, Task
+from anytime.adaptive.routing import Learned
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["PRESETS", "Preset", "Sweep", "sweep"]
 
 Setting = Mapping[str, Any]
+
+_STARTS = 16  # beginnings that are remembered
+_AFTER_THE_START = ("costly_fraction", "max_iter", "tol", "n_init")  # what they do not depend on
 
 
 @dataclass(frozen=True)
@@ -225,6 +230,7 @@ def sweep(
     X_test: Any = None,
     y_test: Any = None,
     *,
+    quality: tuple[Quality, Quality] | Quality | None = None,
     path: str | Path | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -239,6 +245,10 @@ def sweep(
         Each with ``gamma`` and ``costly_fraction`` and any other parameters of learning.
     X, y, X_val, y_val, X_test, y_test
         Rows; those for validation and test have not been seen by the costly model.
+    quality : callable or pair of callables, default=None
+        From classes (m,), numbered in their order, and chances (m, C) to what takes the place of accuracy in all points, for
+        validation rows, or for validation and test rows. Rankings: ``lambda y, chances: prefix_precision(y, chances[:, 1],
+        queries, relevant=1)`` with the queries of those rows.
     path : str or path, default=None
         A file to which each outcome is written as soon as it is there, one line of JSON each. Outcomes that stand in it already
         are taken from it: a sweep that was killed has lost the settings that were being tried, and no other.
@@ -261,14 +271,32 @@ def sweep(
     assert task.bench is not None
     benches = {"validation": task.bench}
     if X_test is not None:
-        benches["test"] = ready._task(question, costly, X_test, y_test).bench
+        test = ready._task(question, costly, X_test, y_test).bench
+        assert test is not None
+        benches["test"] = test
+    if quality is not None:
+        both = quality if isinstance(quality, tuple) else (quality,)
+        if len(both) != len(benches):
+            raise ValueError(f"quality: give one function for {' and one for '.join(benches)} rows")
+        benches = {
+            name: replace(bench, quality=of) for (name, bench), of in zip(benches.items(), both, strict=True)
+        }
     book = _Book(None if path is None else Path(path), _fingerprint(ready, task, benches))
     clock = Clock(None, verbose)
     todo = [setting for setting in wanted if _key(setting) not in book.outcomes]
     clock.tell(f"{len(todo)} of {len(wanted)} settings to try")
 
+    @lru_cache(maxsize=_STARTS)
+    def start(key: str) -> Learned:
+        """Settings that differ only in how long and for whom they learn begin at the same place, found once."""
+        trying = copy.copy(ready)
+        trying.set_params(**json.loads(key))
+        begun: Learned = trying._learner(trying._settings(task)[0][0], task).start(None)
+        return begun
+
     def attempt(setting: dict[str, Any]) -> None:
-        book.add(_outcome(ready, setting, task, benches))
+        beginning = {name: value for name, value in setting.items() if name not in _AFTER_THE_START}
+        book.add(_outcome(ready, setting, task, benches, start(_key(beginning))))
         clock.tell(f"{len(book.outcomes)} of {len(wanted)} settings tried")
 
     try:
@@ -281,7 +309,7 @@ def sweep(
 
 
 def _outcome(
-    ready: AdaptiveModel, setting: dict[str, Any], task: Task, benches: Mapping[str, Bench]
+    ready: AdaptiveModel, setting: dict[str, Any], task: Task, benches: Mapping[str, Bench], start: Learned
 ) -> Outcome:
     trying = copy.copy(ready)
     trying.set_params(**setting)
@@ -291,8 +319,7 @@ def _outcome(
         hashlib.sha256(_key(setting).encode()).hexdigest()[:8], 16
     )  # the order of trials does not matter
     own = replace(task, random=np.random.RandomState(seed), clock=Clock(None, 0))
-    learner = trying._learner(gamma, own)
-    done = trying._alternate(learner, learner.start(None), fraction, own)
+    done = trying._alternate(trying._learner(gamma, own), start, fraction, own)
     chain = trying._chain_of(done, own)
     points = benches["validation"].points(chain, trying._doubts)
     cuts = [(point.threshold, point.doubt) for point in points]
@@ -321,6 +348,7 @@ def _fingerprint(ready: AdaptiveModel, task: Task, benches: Mapping[str, Bench])
     arrays: list[Array | NDArray[np.intp]] = [task.table.X, task.y, task.costly_loss]
     for bench in benches.values():
         arrays += [bench.X, bench.y, bench.costly_scores]
+        arrays.append(np.array([bench.accuracy(bench.costly_scores)]))  # by which measure
     for array in arrays:
         state.update(np.ascontiguousarray(array).tobytes())
     state.update(json.dumps(task.costs.costs.to_dict(), sort_keys=True, default=str).encode())
