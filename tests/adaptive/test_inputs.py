@@ -160,3 +160,15 @@ def test_rows_and_classes_that_do_not_match_are_refused():
     with pytest.raises(ValueError, match="too few rows of some class to train SVC by folds"):
         at.AdaptiveClassifier(SVC(), **SETTINGS).fit(X, np.r_[2, y[1:]])
     assert not hasattr(model, "plan_")
+
+
+def test_a_model_of_ours_that_reads_numbers_in_its_own_way_is_asked_as_it_is():
+    xgboost = pytest.importorskip("xgboost")
+    X, y, costs = problem()
+    X = X.copy()
+    X[::3, 2] = -1.0
+    original = xgboost.XGBClassifier(n_estimators=5, missing=-1, n_jobs=1, random_state=0)
+    ours = at.AnytimeClassifier(original, costs=costs, random_state=0).fit(X, y)
+    model = at.AdaptiveClassifier(ours, costs=costs, costly_proba="insample", **SETTINGS).fit(X, y)
+    scores = model.plan_.blocks[-1].outputs(0, X)
+    assert_allclose(at.losses.LINKS["logistic"].transform(scores), ours.predict_proba(X), atol=1e-9)

@@ -6,8 +6,8 @@ out-of-bag trees or from folds, unless the model has never seen the rows (seed 0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_chances
-from anytime.adaptive.stages import Chain, Exit
-from anytime.blocks import Block
+from anytime.adaptive.embedding import as_trees, embedded
+from anytime.adaptive.questions import Costly, Question
+from anytime.adaptive.stages import Chain
 from anytime.plan import Array
-from anytime.trees.arrays import TreeArrays
-from anytime.trees.block import TreeBlock
-from anytime.trees.importers import Columns, Imported, import_trees
-from anytime.trees.ladder import as_replacing_stage
 from anytime.trees.rows import fold_rows, has_categories, take_rows
 
 __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
@@ -33,101 +30,6 @@ __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
 _GIVEN = "given chances"
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """The rows that a costly model is asked about.
-
-    Attributes
-    ----------
-    costly : estimator, callable, or (n, C) chances
-        Whom to ask. A callable goes from rows to chances.
-    X : array or table
-        As the user gave it.
-    numbers : (n, d)
-        As a plan reads it.
-    y : (n,)
-        Labels.
-    classes : (C,)
-    weight : (n,) or None
-    columns : Columns
-    names : list of str or None
-    read : (m,) int or None
-        Columns that the model was trained on; None: all.
-    folds : int
-    random : RandomState
-    n_jobs : int or None
-    """
-
-    costly: Any
-    X: Any
-    numbers: Array
-    y: NDArray[Any]
-    classes: NDArray[Any]
-    weight: Array | None
-    columns: Columns
-    names: list[str] | None
-    read: NDArray[np.int32] | None
-    folds: int
-    random: np.random.RandomState
-    n_jobs: int | None
-
-    @property
-    def rows(self) -> Any:
-        """The columns that the model reads."""
-        if self.read is None:
-            return self.X
-        return self.X.iloc[:, self.read] if hasattr(self.X, "iloc") else self.X[:, self.read]
-
-    @property
-    def read_columns(self) -> NDArray[np.int32]:
-        """Of the plan."""
-        return np.arange(self.numbers.shape[1], dtype=np.int32) if self.read is None else self.read
-
-    @property
-    def words(self) -> dict[int, list[Any]]:
-        """Categories of the columns of a table that hold them; codes, which are called categories by the user, stay numbers."""
-        if not hasattr(self.X, "iloc"):
-            return {}
-        held = [isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in self.X.dtypes]
-        return {j: words for j, words in self.columns.categories.items() if not held[j]}
-
-    @property
-    def class_numbers(self) -> NDArray[np.intp]:
-        """(n,) of the labels."""
-        return np.searchsorted(self.classes, self.y)
-
-
-@dataclass(frozen=True, eq=False)
-class Costly:
-    """A costly model that is ready.
-
-    Attributes
-    ----------
-    block : Block
-        One stage that gives its scores.
-    scores : (n, K)
-        Of the rows, as if it had not learned from them.
-    model : object
-        Fitted; None where only its chances are known.
-    exits : sequence of Exit, default=()
-        Of a composite, before its costly model.
-    cost : float, default=0
-        Of evaluating ``block``, where a composite says so.
-    """
-
-    block: Block
-    scores: Array
-    model: Any
-    exits: Sequence[Exit] = ()
-    cost: float = 0.0
-
-    def ask(self, X: Array) -> Array:
-        """(m, K) scores of other rows."""
-        if not self.exits:
-            return self.block.outputs(0, X)
-        return scores_of_chances(self.model.predict_proba(X))
 
 
 def read_costly(question: Question, source: str, given: ArrayLike | None = None) -> Costly:
@@ -167,9 +69,9 @@ def _as_stage(model: Any, values: Array, method: str, question: Question) -> Cos
     chain = _as_chain(model, question)
     if chain is not None:
         return Costly(chain.last, scores_of_chances(values), model, chain.exits, chain.last_cost)
-    trees = _as_trees(model, question)
+    trees = as_trees(model, question)
     if trees is not None:
-        return _embedded(trees, values, model, question)
+        return embedded(trees, values, model, question)
     calibration = None
     if not hasattr(model, method):  # chances were given for a model that has none
         method, values = _method(model), _values(model, _method(model), question.rows, question.classes)
@@ -427,81 +329,3 @@ def _calibration(values: Array, question: Question) -> Array:
     regression = LogisticRegression(C=1.0, max_iter=1000)
     regression.fit(values, question.class_numbers, sample_weight=question.weight)
     return np.vstack([regression.coef_.T, regression.intercept_])
-
-
-# ---------------------------------------------------------------------- trees go into the plan themselves
-
-
-def _as_trees(model: Any, question: Question) -> Imported | None:
-    """The model's trees where it has some that read the plan's numbers as they are."""
-    imported = _own_trees(model, question)
-    if imported is None:
-        if question.columns.categories:
-            return None
-        try:
-            imported = import_trees(model)
-        except (TypeError, ValueError):
-            return None
-    known = imported.classes
-    links = ("logistic" if question.classes.size == 2 else "softmax", "probability")
-    same = known is not None and np.array_equal(known, question.classes)
-    return imported if same and imported.link in links and imported.columns.are_plain else None
-
-
-def _own_trees(model: Any, question: Question) -> Imported | None:
-    """The trees of one of this library's own models, where its plan is nothing but one block of them."""
-    plan = getattr(model, "plan_", None)
-    if plan is None or len(plan.blocks) != 1 or not isinstance(plan.blocks[0], TreeBlock):
-        return None
-    if plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops:
-        return None
-    if plan.limit < np.inf or getattr(model, "budget", None) is not None:
-        return None
-    known = {int(question.read_columns[j]): words for j, words in model.categories_.items()}
-    if known != {j: words for j, words in question.columns.categories.items() if j in question.read_columns}:
-        return None  # its codes are not those of the plan
-    fields: dict[str, Any] = dict(plan.blocks[0].forest.arrays())
-    del fields["shift"]
-    return Imported(
-        TreeArrays(**fields),
-        plan.base,
-        plan.combine,
-        plan.link,
-        np.asarray(model.classes_),
-        None,
-        Columns(plan.n_features),
-        _name(model),
-    )
-
-
-def _embedded(trees: Imported, values: Array, model: Any, question: Question) -> Costly:
-    """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
-
-    Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,
-    which leaves every prediction as it is.
-    """
-    columns: Sequence[int] | None = None if question.read is None else question.read.tolist()
-    stage = as_replacing_stage(trees, columns, question.numbers.shape[1], None)
-    if trees.link != "probability":
-        return Costly(TreeBlock(stage), scores_of_chances(values), model)
-    votes = values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
-    slope = _slope(votes, question)
-    value = stage.value
-    if values.shape[1] == 2:
-        value = value[:, 1:] - value[:, :1]
-        stage = replace(stage, n_outputs=1)
-    return Costly(TreeBlock(replace(stage, value=np.ascontiguousarray(slope * value))), slope * votes, model)
-
-
-def _slope(votes: Array, question: Question) -> float:
-    """The factor of votes with the least log-loss."""
-    from scipy.optimize import minimize_scalar
-
-    from anytime.losses import training_loss
-
-    loss = training_loss("logistic" if votes.shape[1] == 1 else "multinomial")
-    numbers = question.class_numbers
-    found = minimize_scalar(
-        lambda log: loss(np.exp(log) * votes, numbers, question.weight), bounds=(-3.0, 6.0), method="bounded"
-    )
-    return float(np.exp(found.x))

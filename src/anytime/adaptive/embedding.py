@@ -1,0 +1,101 @@
+"""Costly models that are made of trees: they go into the plan themselves, so that rows pay for their own paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.questions import Costly, Question
+from anytime.plan import Array
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
+from anytime.trees.importers import Columns, Imported, import_trees
+from anytime.trees.ladder import as_replacing_stage
+
+__all__ = ["as_trees", "embedded"]
+
+
+def as_trees(model: Any, question: Question) -> Imported | None:
+    """The model's trees where it has some that read the plan's numbers as they are."""
+    imported = _own_trees(model, question)
+    if imported is None:
+        if question.columns.categories:
+            return None
+        try:
+            imported = import_trees(model)
+        except (TypeError, ValueError):
+            return None
+    known = imported.classes
+    links = ("logistic" if question.classes.size == 2 else "softmax", "probability")
+    same = known is not None and np.array_equal(known, question.classes)
+    return imported if same and imported.link in links and imported.columns.are_plain else None
+
+
+def _own_trees(model: Any, question: Question) -> Imported | None:
+    """The trees of one of this library's own models, where its plan is nothing but one block of them."""
+    plan = getattr(model, "plan_", None)
+    if plan is None or len(plan.blocks) != 1 or not isinstance(plan.blocks[0], TreeBlock):
+        return None
+    if plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops:
+        return None
+    if plan.limit < np.inf or getattr(model, "budget", None) is not None:
+        return None
+    if not _reads_alike(getattr(model, "columns_", Columns(plan.n_features)), question):
+        return None
+    fields: dict[str, Any] = dict(plan.blocks[0].forest.arrays())
+    del fields["shift"]
+    return Imported(
+        TreeArrays(**fields),
+        plan.base,
+        plan.combine,
+        plan.link,
+        np.asarray(model.classes_),
+        None,
+        Columns(plan.n_features),
+        type(model).__name__,
+    )
+
+
+def _reads_alike(columns: Columns, question: Question) -> bool:
+    """Whether a model takes rows as numbers that are those of the plan, codes of categories included."""
+    read = question.read_columns
+    known = {int(read[j]): words for j, words in columns.categories.items()}
+    here = {j: words for j, words in question.columns.categories.items() if j in read}
+    return known == here and np.isnan(columns.missing_value) and not columns.rounded_down
+
+
+def embedded(trees: Imported, values: Array, model: Any, question: Question) -> Costly:
+    """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
+
+    Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,
+    which leaves every prediction as it is.
+    """
+    columns: Sequence[int] | None = None if question.read is None else question.read.tolist()
+    stage = as_replacing_stage(trees, columns, question.numbers.shape[1], None)
+    if trees.link != "probability":
+        return Costly(TreeBlock(stage), scores_of_chances(values), model)
+    votes = values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
+    slope = _slope(votes, question)
+    value = stage.value
+    if values.shape[1] == 2:
+        value = value[:, 1:] - value[:, :1]
+        stage = replace(stage, n_outputs=1)
+    return Costly(TreeBlock(replace(stage, value=np.ascontiguousarray(slope * value))), slope * votes, model)
+
+
+def _slope(votes: Array, question: Question) -> float:
+    """The factor of votes with the least log-loss."""
+    from scipy.optimize import minimize_scalar
+
+    from anytime.losses import training_loss
+
+    loss = training_loss("logistic" if votes.shape[1] == 1 else "multinomial")
+    numbers = question.class_numbers
+    found = minimize_scalar(
+        lambda log: loss(np.exp(log) * votes, numbers, question.weight), bounds=(-3.0, 6.0), method="bounded"
+    )
+    return float(np.exp(found.x))

@@ -1,0 +1,113 @@
+"""What a costly model is asked, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.stages import Exit
+from anytime.blocks import Block
+from anytime.plan import Array
+from anytime.trees.importers import Columns
+
+__all__ = ["Costly", "Question"]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """The rows that a costly model is asked about.
+
+    Attributes
+    ----------
+    costly : estimator, callable, or (n, C) chances
+        Whom to ask. A callable goes from rows to chances.
+    X : array or table
+        As the user gave it.
+    numbers : (n, d)
+        As a plan reads it.
+    y : (n,)
+        Labels.
+    classes : (C,)
+    weight : (n,) or None
+    columns : Columns
+    names : list of str or None
+    read : (m,) int or None
+        Columns that the model was trained on; None: all.
+    folds : int
+    random : RandomState
+    n_jobs : int or None
+    """
+
+    costly: Any
+    X: Any
+    numbers: Array
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    weight: Array | None
+    columns: Columns
+    names: list[str] | None
+    read: NDArray[np.int32] | None
+    folds: int
+    random: np.random.RandomState
+    n_jobs: int | None
+
+    @property
+    def rows(self) -> Any:
+        """The columns that the model reads."""
+        if self.read is None:
+            return self.X
+        return self.X.iloc[:, self.read] if hasattr(self.X, "iloc") else self.X[:, self.read]
+
+    @property
+    def read_columns(self) -> NDArray[np.int32]:
+        """Of the plan."""
+        return np.arange(self.numbers.shape[1], dtype=np.int32) if self.read is None else self.read
+
+    @property
+    def words(self) -> dict[int, list[Any]]:
+        """Categories of the columns of a table that hold them; codes, which are called categories by the user, stay numbers."""
+        if not hasattr(self.X, "iloc"):
+            return {}
+        held = [isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in self.X.dtypes]
+        return {j: words for j, words in self.columns.categories.items() if not held[j]}
+
+    @property
+    def class_numbers(self) -> NDArray[np.intp]:
+        """(n,) of the labels."""
+        return np.searchsorted(self.classes, self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class Costly:
+    """A costly model that is ready.
+
+    Attributes
+    ----------
+    block : Block
+        One stage that gives its scores.
+    scores : (n, K)
+        Of the rows, as if it had not learned from them.
+    model : object
+        Fitted; None where only its chances are known.
+    exits : sequence of Exit, default=()
+        Of a composite, before its costly model.
+    cost : float, default=0
+        Of evaluating ``block``, where a composite says so.
+    """
+
+    block: Block
+    scores: Array
+    model: Any
+    exits: Sequence[Exit] = ()
+    cost: float = 0.0
+
+    def ask(self, X: Array) -> Array:
+        """(m, K) scores of other rows."""
+        if not self.exits:
+            return self.block.outputs(0, X)
+        return scores_of_chances(self.model.predict_proba(X))
