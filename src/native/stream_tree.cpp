@@ -11,8 +11,11 @@ namespace anytime {
 namespace {
 
 constexpr double kLeast = 5.0;  // the least weight of a side of a split
-constexpr size_t kRoom =
-    1 << 17;  // numbers in the bins of a tree, half a megabyte; two leaves always have room
+// How many leaves of a tree have bins at a time, of `size` numbers each: what fits into 128 kilobytes; eight
+// if they fit into 512; two in any case.
+constexpr size_t slots_of(size_t size) noexcept {
+  return std::max({size_t{2}, (size_t{1} << 15) / size, std::min(size_t{8}, (size_t{1} << 17) / size)});
+}
 constexpr double kPatience = 20.0;  // looks in vain after which a leaf leaves its slot to one that waits
 
 }  // namespace
@@ -50,7 +53,7 @@ void StreamTree::restart() {
 bool StreamTree::take_slot(Leaf& leaf) {
   if (free_.empty()) {
     const size_t taken = pool_.size() / slot_size();
-    if (taken >= 2 && pool_.size() + slot_size() > kRoom) return false;
+    if (taken >= slots_of(slot_size())) return false;
     free_.push_back(static_cast<int32_t>(taken));
     pool_.resize(pool_.size() + slot_size());
   }

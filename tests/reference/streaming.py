@@ -12,7 +12,7 @@ FIRST, WINDOW, PAUSE = (
     1000,
     5000,
 )  # rows for the first bins, kept rows, the most rows between two looks at bins
-LEAST, ROOM, PATIENCE, CROWDED = 5.0, 1 << 17, 20, 3.0
+LEAST, PATIENCE, CROWDED = 5.0, 20, 3.0
 
 
 # ---------------------------------------------------------------------- linear functions and nets
@@ -235,7 +235,8 @@ class Tree:
     def _take(self, leaf):
         shape = (len(self.columns), self.s.n_bins + 1, 1 + self.m)
         held = sum(other.counts is not None for other in self._all(self.root))
-        if held >= max(2, ROOM // math.prod(shape)):
+        size = math.prod(shape)
+        if held >= max(2, 2**15 // size, min(8, 2**17 // size)):
             return False
         leaf.counts, leaf.square, leaf.since = np.zeros(shape, np.float32), 0.0, 0
         return True

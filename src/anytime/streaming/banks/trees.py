@@ -36,20 +36,20 @@ class HoeffdingTree(Learner):
     ----------
     max_depth : int, default=10
     max_leaves : int, default=128
-    grace : int, default=50
+    grace : int, default=25
         Rows of a leaf between two looks for a split.
-    confidence : float, default=0.05
-        Chance that a split is not on the best column (δ of Hoeffding's bound), and that a split is made where there is nothing to
-        be gained.
+    confidence : float, default=0.5
+        Chance that a split is not on the best column (δ of Hoeffding's bound), and, as a coarse upper bound, that it is made
+        where there is nothing to be gained. In a boosted model a split too many does little harm.
     tie : float, default=0.1
         Split also when the bound is below this: the two best columns are about equally good.
     n_bins : int, default=32
         Bins per column, shared by all trees; a missing value has one more.
     max_features : int, float, "sqrt" or None, default=None
         Columns of a tree, drawn at random: a number, a share of them, their square root; None: all.
-    stagger : int, default=20
+    stagger : int, default=10
         Rows by which a tree begins later than the one before it.
-    fade : float, default=2.0
+    fade : float, default=1.5
         The n-th row of a leaf counts like ``n^fade`` in its mean (polynomial decay, Shamir and Zhang 2013), because early
         targets come from a time when the trees before had not learned yet. 0: all rows count alike.
     memory : int or None, default=None
@@ -57,21 +57,21 @@ class HoeffdingTree(Learner):
 
     Notes
     -----
-    A split also has to gain more than chance would let the best of all cuts gain. Memory is bounded: counts of leaves have half a
-    megabyte per tree, of which leaves that can be split take turns; a tree with ``max_leaves`` keeps nothing but means.
+    A split also has to gain more than chance would let the best of all cuts gain. Memory is bounded: the counts of a tree have
+    128 kilobytes (512 where leaves are large), of which leaves take turns; a tree with ``max_leaves`` keeps nothing but means.
     """
 
     kind: ClassVar[str] = "hoeffding_tree"
 
     max_depth: int = 10
     max_leaves: int = 128
-    grace: int = 50
-    confidence: float = 0.05
+    grace: int = 25
+    confidence: float = 0.5
     tie: float = 0.1
     n_bins: int = 32
     max_features: int | float | Literal["sqrt"] | None = None
-    stagger: int = 20
-    fade: float = 2.0
+    stagger: int = 10
+    fade: float = 1.5
     memory: int | None = None
 
     def __post_init__(self) -> None:
