@@ -54,10 +54,12 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
     assert len(told["held_out_quality"]) == 3
     assert "costly      SVC, which is not in the file: --costly gives it" in run("inspect", file).stdout
     message = fails("predict", file, numbers)
-    assert "sends some rows to 'SVC', which is not in the file: give it with --costly FILE" in message
+    assert "some rows are sent to 'SVC', which is not in the file: give it with --costly FILE" in message
     assert "is a pickle" in fails("predict", file, numbers, "--costly", svm, code=2)
     whole = run("predict", file, numbers, "--costly", svm, "--trusted", "--with-cost").stdout
     assert len({line.split(",")[1] for line in whole.splitlines()[1:]}) > 1
+    assert run("curve", file, numbers, "-t", "sick", "--costly", svm, "--trusted").stdout
+    assert "sent to 'SVC'" in fails("curve", file, numbers, "-t", "sick")
     cheap = run("predict", file, numbers, "--budget", float(at.load(file).plan_.expected_costs[0])).stdout
     assert len(cheap.splitlines()) == len(whole.splitlines())
 

@@ -22,7 +22,22 @@ _TOLERANCE = 1e-6  # on the probe rows, relative above 1: another BLAS, another 
 
 
 class DetachedModelError(RuntimeError):
-    """The costly model is needed and not there: a file holds its name, not its code."""
+    """The costly model is needed and not there: a file holds its name, not its code.
+
+    Attributes
+    ----------
+    costly_name : str
+    """
+
+    def __init__(self, costly_name: str) -> None:
+        super().__init__(
+            f"the costly model {costly_name!r} is not attached: its name is all that is known here. Give it, with "
+            "attach(model) or load(path, costly=model), or a budget that does not reach it"
+        )
+        self.costly_name = costly_name
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (self.costly_name,)
 
 
 def scores_of_chances(chances: ArrayLike) -> Array:
@@ -116,10 +131,7 @@ class CostlyBlock(Block):
     def outputs(self, stage: int, X: Array) -> Array:
         """(n, K) its scores; ``DetachedModelError`` where it is not there."""
         if self.function is None:
-            raise DetachedModelError(
-                f"the costly model {self.name!r} is not attached: its name is all that is known here. Give it, with "
-                "attach(model) or load(path, costly=model), or a budget that does not reach it"
-            )
+            raise DetachedModelError(self.name)
         return self.scores(self._ask(self.function, X))
 
     def scores(self, values: Array) -> Array:

@@ -21,6 +21,7 @@ from anytime.cli.io import (
     target_for,
     word_columns,
 )
+from anytime.cli.options import Trusted
 from anytime.cli.tables import console, note, print_title, step
 
 if TYPE_CHECKING:
@@ -69,12 +70,7 @@ def convert(
             help="Prune a forest until a row of --holdout costs so much on average; smaller budgets remain possible.",
         ),
     ] = None,
-    trusted: Annotated[
-        bool,
-        typer.Option(
-            "--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own."
-        ),
-    ] = False,
+    trusted: Trusted = False,
 ) -> None:
     """Make a model that you already have interruptible.
 

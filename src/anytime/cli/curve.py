@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
+from anytime.cli.options import CostlyFile, Trusted
 from anytime.cli.tables import amount, console, note, number, print_table, print_title, share, step, thinned
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def curve(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write every point to a JSON file; - for the terminal."),
     ] = None,
+    costly: CostlyFile = None,
+    trusted: Trusted = False,
 ) -> None:
     """Show the quality that each budget buys.
 
@@ -61,7 +64,7 @@ def curve(
     """
     to_stdout = as_json is not None and str(as_json) == "-"
     check_writable(plot, None if to_stdout else as_json)
-    loaded = load_model(model)
+    loaded = load_model(model, costly, trusted)
     table = read_table(data, words=word_columns(loaded))
     y = target_for(loaded, table, target, data)
     X = features_for(loaded, table, data, without=target)

@@ -23,6 +23,7 @@ from anytime.cli.io import (
     target_of,
     training_features,
 )
+from anytime.cli.options import Trusted
 from anytime.cli.tables import amount, console, counted, note, print_text, print_title, step
 
 if TYPE_CHECKING:
@@ -163,12 +164,7 @@ def fit(
             "columns.",
         ),
     ] = None,
-    trusted: Annotated[
-        bool,
-        typer.Option(
-            "--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own."
-        ),
-    ] = False,
+    trusted: Trusted = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
 ) -> None:
     """Train a model that can be interrupted.

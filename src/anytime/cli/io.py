@@ -305,13 +305,18 @@ def _columns(names: Sequence[str]) -> str:
 # ---------------------------------------------------------------------- models and prices
 
 
-def load_model(path: Path) -> Any:
-    """The model of an ``.anytime`` file."""
+def load_model(path: Path, costly: Path | None = None, trusted: bool = False) -> Any:
+    """The model of an ``.anytime`` file, with the costly model that is not in it where one is given."""
     from anytime.files import load
 
     if path.is_dir():
         raise CliError(f"{path} is a directory, not an .anytime file")
-    return load(path)
+    model = load(path)
+    if costly is None:
+        return model
+    if getattr(model, "detached_", None) is None:
+        raise UsageError(f"{path} needs no --costly: there is no model outside the file")
+    return model.attach(load_estimator(costly, trusted))
 
 
 def load_estimator(path: Path, trusted: bool) -> Any:

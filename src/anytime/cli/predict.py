@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anytime.cli.errors import CliError, UsageError
+from anytime.cli.errors import UsageError
 from anytime.cli.io import (
     check_writable,
     features_for,
-    load_estimator,
     load_model,
     read_table,
     word_columns,
     write_table,
 )
+from anytime.cli.options import CostlyFile, Trusted
 from anytime.cli.tables import amount, note, step
 
 if TYPE_CHECKING:
@@ -47,19 +47,8 @@ def predict(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="CSV or Parquet file. None: standard output."),
     ] = None,
-    costly: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle.",
-        ),
-    ] = None,
-    trusted: Annotated[
-        bool,
-        typer.Option(
-            "--trusted", help="Open a pickle. That runs code of whoever wrote it: do so only for your own."
-        ),
-    ] = False,
+    costly: CostlyFile = None,
+    trusted: Trusted = False,
 ) -> None:
     """Answer for each row of a table, within a budget or deadline.
 
@@ -68,41 +57,18 @@ def predict(
     Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
     """
     check_writable(output)
-    loaded = _load(model, costly, trusted)
+    loaded = load_model(model, costly, trusted)
     if proba and not hasattr(loaded, "classes_"):
         raise UsageError(f"{model} is a regression model: it has no probabilities")
     table = read_table(data, words=word_columns(loaded))
     X = features_for(loaded, table, data)
     with step(f"answering for {len(table)} rows"):
-        answer = _answer(loaded, X, model, budget=budget, deadline=deadline)
+        answer = loaded.answer(X, budget=budget, deadline=deadline)
     write_table(_answers(loaded, answer, proba, with_cost), output)
     if output is not None:
         note(
             f"wrote {output}: {len(table)} rows, mean cost {amount(float(answer.cost.mean()), loaded.costs_.unit)}"
         )
-
-
-def _load(path: Path, costly: Path | None, trusted: bool) -> Any:
-    model = load_model(path)
-    if costly is None:
-        return model
-    if getattr(model, "detached_", None) is None:
-        raise UsageError(f"{path} needs no --costly: there is no model outside the file")
-    return model.attach(load_estimator(costly, trusted))
-
-
-def _answer(model: Any, X: Any, path: Path, **bounds: Any) -> Answer:
-    try:
-        answer: Answer = model.answer(X, **bounds)
-    except RuntimeError:
-        lost = getattr(model, "detached_", None)
-        if lost is None:
-            raise
-        raise CliError(
-            f"{path} sends some rows to {lost!r}, which is not in the file: give it with --costly FILE, or a --budget that does "
-            "not reach it"
-        ) from None
-    return answer
 
 
 def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:
