@@ -53,7 +53,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     budget : float, default=None
-        What the average row may pay: ``gamma`` and ``costly_fraction``, where not given, are chosen for it.
+        What the average row may pay: ``gamma`` and ``costly_fraction``, where not given, are chosen for it. Predictions that
+        name no budget have this one.
     costly_fraction : float, default=None
         The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
     gamma : float, default=None
