@@ -185,6 +185,7 @@ def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     }
     for budget, model in models.items():
         assert model.expected_cost_ <= budget
+        assert_array_equal(model.predict_proba(X), model.predict_proba(X, budget=np.inf))  # all of it is within
         assert len(model.trials_) == 18
     qualities = [model.plan_.quality[-1] for model in models.values()]
     assert qualities == sorted(qualities)
@@ -215,7 +216,8 @@ def test_without_held_out_rows_the_threshold_is_zero():
 
 def test_time_that_is_up_leaves_a_model():
     X, y, costs = problem()
-    model = AdaptiveClassifier(SVC(), costs=costs, budget=8, time_budget=1e-6, **SMALL).fit(X, y)
+    with pytest.warns(UserWarning, match="always gives the same answer; allow more time"):
+        model = AdaptiveClassifier(SVC(), costs=costs, budget=8, time_budget=1e-6, **SMALL).fit(X, y)
     assert len(model.trials_) == 1
     model.predict(X)
 
@@ -225,7 +227,7 @@ def test_features_are_computed_only_for_rows_that_need_them():
     parts = {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7]}
     costs = at.FeatureCosts(groups=parts, prices={"a": 1.0, "b": 2.0, "c": 3.0})
     model = AdaptiveClassifier(
-        KNeighborsClassifier(), costs=costs, gamma=0.04, costly_fraction=0.5, **SMALL
+        KNeighborsClassifier(), costs=costs, gamma=0.01, costly_fraction=0.5, **SMALL
     ).fit(X, y)
     asked = []
 
@@ -234,6 +236,7 @@ def test_features_are_computed_only_for_rows_that_need_them():
 
     session = at.Session(model, at.Features({name: extractor(name) for name in parts}))
     sent = model.sent(X)
+    assert 0 < sent.mean() < 1
     for row in (int(np.argmax(sent)), int(np.argmin(sent))):
         asked.clear()
         answer = session.predict(X[row])
@@ -241,3 +244,13 @@ def test_features_are_computed_only_for_rows_that_need_them():
         assert answer.cost == model.cost(X[row : row + 1])[0]
         assert len(asked) == len(set(asked))
         assert (set(asked) == set(parts)) == sent[row]
+
+
+@pytest.mark.parametrize(
+    ("setting", "advice"), [({"gamma": 100.0}, "lower gamma"), ({"budget": 0.5}, "raise the budget")]
+)
+def test_a_model_that_buys_nothing_says_so(setting, advice):
+    X, y = make_classification(300, 4, n_informative=3, n_redundant=0, random_state=0)
+    with pytest.warns(UserWarning, match=f"always gives the same answer; {advice}"):
+        model = AdaptiveClassifier(GaussianNB(), n_trees=5, max_iter=1, random_state=0, **setting).fit(X, y)
+    assert len(set(model.predict(X))) == 1

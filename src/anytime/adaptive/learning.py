@@ -253,6 +253,18 @@ class AdaptiveModel(BoostedModel):
             empty = chain.plan(task.costs, task.base, task.loss.link).head(0)
             return replace(empty, expected_costs=np.empty(0))
         if point.threshold is None:
+            if not chain.exits[0].cheap.columns(0).size:
+                chosen = self.gamma is None and self.budget is not None
+                advice = (
+                    ("allow more time" if task.clock.over else "raise the budget")
+                    if chosen
+                    else "lower gamma"
+                )
+                warnings.warn(
+                    f"no feature was worth its price at gamma {best.trial.gamma:.3g}: the model always gives the same answer; "
+                    f"{advice}",
+                    stacklevel=4,
+                )
             return task.bench.judged(chain.cheap_alone, ends_costly=False)
         chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold, point.doubt)
         return task.bench.judged(chain, ends_costly=True)
