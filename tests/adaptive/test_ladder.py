@@ -56,6 +56,16 @@ def test_rows_leave_at_the_first_exit_that_is_sure():
     assert found.leaves(np.array([np.inf, -np.inf])).tolist() == [1, 1, 1]
 
 
+def test_loss_against_the_last_model_and_its_standard_error():
+    found = Answers(
+        np.ones((4, 1)), np.array([[1, 1], [0, 1], [0, 1], [1, 0]], bool), np.ones((4, 2)), np.ones(4)
+    )
+    mean, error = found.loss(np.array([0.0]))
+    lost = np.array([0, 1, 1, -1])
+    assert (mean, error) == pytest.approx((0.25, lost.std() / 2))
+    assert found.loss(np.array([np.inf])) == (0.0, 0.0)
+
+
 def test_a_higher_price_buys_less():
     found = answers(0, n=400, n_exits=4)
     costs = [found.mean_cost(best_margins(found, price)) for price in (0.0, 0.05, 0.2, 1.0)]
@@ -133,10 +143,12 @@ def test_the_tolerance_is_kept_on_validation_rows():
     X, y, X_val, y_val = rows()
     costly = FrozenEstimator(KNeighborsClassifier().fit(X, y))
     costs = []
-    for tolerance in (0.0, 0.02, 0.2):
+    for tolerance in (0.0, 0.1):
         model = ladder(costly, tolerance=tolerance).fit(X, y, X_val=X_val, y_val=y_val)
         assert model.score(X_val, y_val) >= costly.score(X_val, y_val) - tolerance - 1e-9
         costs.append(model.expected_cost_)
+        careful = ladder(costly, tolerance=tolerance, caution=3.0).fit(X, y, X_val=X_val, y_val=y_val)
+        assert careful.expected_cost_ >= model.expected_cost_
     assert costs == sorted(costs, reverse=True)
     assert costs[0] > costs[-1]
 

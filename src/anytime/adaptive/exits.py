@@ -68,6 +68,14 @@ class Answers:
         """What rows pay on average."""
         return self._mean(self.cost, margins)
 
+    def loss(self, margins: Array) -> tuple[float, float]:
+        """How much accuracy is lost against the last model, and the standard error of that."""
+        rows = np.arange(len(self.right))
+        lost = self.right[:, -1].astype(np.float64) - self.right[rows, self.leaves(margins)]
+        mean = float(np.average(lost, weights=self.weight))
+        share = self.weight / self.weight.sum()
+        return mean, float(np.sqrt(np.square(share * (lost - mean)).sum()))
+
     def _mean(self, values: NDArray[np.float64 | np.bool_], margins: Array) -> float:
         return float(np.average(values[np.arange(len(values)), self.leaves(margins)], weights=self.weight))
 

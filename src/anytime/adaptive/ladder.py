@@ -81,11 +81,14 @@ class LadderClassifier(AdaptiveClassifier):
         What the average row may pay: the most accurate choice within it.
     tolerance : float, default=0.01
         Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it.
+    caution : float, default=0.5
+        With a tolerance: by how many standard errors of the difference in accuracy the choice has to be on the safe side, since
+        the rows that it is made on flatter it.
     n_exits : int, default=12
         Exits before the costly model, at most.
-    n_trees : int, default=200
-        Boosted trees of each exit; half as many random ones.
-    learning_rate : float, default=0.1
+    n_trees : int, default=100
+        Boosted trees of each exit, and as many random ones.
+    learning_rate : float, default=0.2
     max_leaves : int, default=31
     min_rows : int, default=20
         In a leaf of a boosted tree.
@@ -135,6 +138,7 @@ class LadderClassifier(AdaptiveClassifier):
             )
         },
         "tolerance": [Interval(Real, 0, None, closed="left")],
+        "caution": [Interval(Real, 0, None, closed="left")],
         "n_exits": [positive_integer],
         "max_leaves": [Interval(Integral, 2, None, closed="left")],
         "cross_fit": [Interval(Integral, 2, None, closed="left")],
@@ -147,9 +151,10 @@ class LadderClassifier(AdaptiveClassifier):
         costs: Any = None,
         budget: float | None = None,
         tolerance: float = 0.01,
+        caution: float = 0.5,
         n_exits: int = 12,
-        n_trees: int = 200,
-        learning_rate: float = 0.1,
+        n_trees: int = 100,
+        learning_rate: float = 0.2,
         max_leaves: int = 31,
         min_rows: int = 20,
         cross_fit: int = 3,
@@ -169,6 +174,7 @@ class LadderClassifier(AdaptiveClassifier):
         self.costs = costs
         self.budget = budget
         self.tolerance = tolerance
+        self.caution = caution
         self.n_exits = n_exits
         self.n_trees = n_trees
         self.learning_rate = learning_rate
@@ -207,8 +213,8 @@ class LadderClassifier(AdaptiveClassifier):
         judge = train
         if (held := task.bench) is not None:
             judge = _Rows(held, [*(rung.block.outputs(0, held.X) for rung in rungs), held.costly_scores])
-        path = self._path(rungs, task, train, judge)
-        best = self._choice()
+        path, answers = self._path(rungs, task, train, judge)
+        best = self._choice(path, answers)
         self.costly_, self.doubt_ = costly.model, 1.0
         self.gamma_ = self.costly_fraction_ = None  # there is no learned gate
         self.sent_ = None if best is None else self.points_[best].sent
@@ -260,8 +266,10 @@ class LadderClassifier(AdaptiveClassifier):
 
     # ------------------------------------------------------------------ choosing
 
-    def _path(self, rungs: Sequence[Rung], task: Task, train: _Rows, judge: _Rows) -> list[Array]:
-        """Margins for many prices, and what they come to; the first send all rows to the costly model."""
+    def _path(
+        self, rungs: Sequence[Rung], task: Task, train: _Rows, judge: _Rows
+    ) -> tuple[list[Array], Answers]:
+        """Margins for many prices, and the answers that judge them; the first send all rows to the costly model."""
         nobody, which = np.full(len(rungs), np.inf), range(len(rungs) + 1)
         alone, chain = (self._chain_of_exits(nobody, some, rungs, task) for some in (which[-1:], which))
         answers = judge.answers(judge.bench.bill(chain), which)
@@ -269,16 +277,21 @@ class LadderClassifier(AdaptiveClassifier):
         path = [nobody, *(price_path(known) if rungs else ())]
         costly = _point(judge.answers(judge.bench.bill(alone), which[-1:]), np.empty(0))
         self.points_ = [costly, *(_point(answers, margins) for margins in path[1:])]
-        return path
+        return path, answers
 
-    def _choice(self) -> int | None:
+    def _choice(self, path: Sequence[Array], answers: Answers) -> int | None:
         """The number of the best point; None where all are too dear."""
         points = self.points_
         if self.budget is not None:
             best = best_point(points, self.budget)
             return None if best is None else points.index(best)
-        enough = points[0].accuracy - self.tolerance - 1e-12
-        return min((k for k, p in enumerate(points) if p.accuracy >= enough), key=lambda k: points[k].cost)
+        losses = [answers.loss(margins) for margins in path]
+        enough = [
+            k
+            for k, (mean, error) in enumerate(losses)
+            if mean + self.caution * error <= self.tolerance + 1e-12
+        ]
+        return min(enough, key=lambda k: points[k].cost)  # the costly model loses nothing against itself
 
     def _chain_of_exits(
         self, margins: Array, which: Sequence[int], rungs: Sequence[Rung], task: Task

@@ -105,7 +105,7 @@ class RungLearner:
     base : (K,)
     n_classes : int
     n_trees : int
-        Rounds of boosting; half as many random trees.
+        Rounds of boosting, and random trees.
     learning_rate, max_leaves, min_rows
         Of boosting. With several classes a tree answers for all.
     folds : sequence of (m,) int
@@ -177,7 +177,7 @@ class RungLearner:
 
     def _random(self, columns: NDArray[np.bool_]) -> tuple[TreeArrays, Array]:
         """Random trees, their votes as scores; those of a row by trees that have not seen it."""
-        n = max(self.n_trees // 2, 1)
+        n = self.n_trees
         grower = ClassTreeGrower(
             Entropy(), split="expected", search="random", max_features=max(int(np.sqrt(columns.sum())), 1),
             n_threads=self.grower.n_threads,
