@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
+from anytime.blocks import LinearBlock
+from anytime.plan import Plan
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +118,22 @@ def test_curves_of_such_models_are_over_means(forest):
     assert at.curve(plain, X, y).meter == "model"
     assert at.compare({"a": model, "b": plain}, X, y).first.meter == "realised"
     assert at.curve(model, X, y, meter="model").meter == "model"
+
+
+@given(
+    st.lists(st.floats(0, 1000), min_size=1, max_size=6),
+    st.sampled_from([(1.0, 2.0), (0.1, 0.7), (1e-3, 55.5)]),
+)
+def test_a_budget_of_exactly_what_a_stage_costs_reaches_it(means, prices):
+    costs = at.FeatureCosts(list(prices)).bind(2)
+    plan = Plan(
+        blocks=[LinearBlock([0], [[1.0]]) for _ in means],
+        costs=costs,
+        base=np.zeros(1),
+        link="identity",
+        expected_costs=np.sort(means),
+    )
+    for stage, mean in enumerate(plan.expected_costs, start=1):
+        within = plan.affordable(costs.costs.budget_ticks(mean), "expected")
+        assert within >= stage
+        assert (plan.expected_costs[:within] <= mean * (1 + 1e-11) + 1e-11).all()

@@ -284,16 +284,15 @@ class Plan:
 
     @cached_property
     def expected_ticks(self) -> NDArray[np.int64]:
-        """(S,) ``expected_costs`` in ticks, rounded up."""
+        """(S,) ``expected_costs`` in whole ticks; a budget of exactly such a cost reaches the stage."""
         if self.expected_costs is None:
             raise ValueError(
                 'meter="expected" needs expected costs, which a model measures on held-out rows when it is trained; this one '
                 'has none: use meter="model" or meter="realised"'
             )
-        ticks = np.asarray(self.expected_costs) / self.costs.costs.amount(1)
-        return np.ceil(ticks * (1 - 1e-12)).astype(
-            np.int64
-        )  # a mean of whole ticks may come out a rounding error too large
+        # a mean of whole ticks may come out a rounding error too large
+        means = (np.asarray(self.expected_costs, dtype=np.float64) * (1 - 1e-12)).tolist()
+        return np.array([self.costs.costs.budget_ticks(mean) for mean in means], dtype=np.int64)
 
     def affordable(self, ticks: NDArray[np.int64] | int, meter: str = "model") -> NDArray[np.int64]:
         """The most stages whose cost, fixed at training, is within ``ticks``.

@@ -58,7 +58,7 @@ def test_without_the_costly_model_rows_that_stay_are_answered_and_others_raise(p
     budget = float(bare.plan_.expected_costs[0])  # enough for the cheap model, not for the costly one
     assert_array_equal(bare.predict_proba(X, budget=budget), model.predict_proba(X, budget=budget))
     small = bare.truncate(budget)
-    assert small.detached_ is None
+    assert (small.n_stages_, small.detached_) == (1, None)
     small.save(path)
     assert_array_equal(at.load(path).predict(X), model.truncate(budget).predict(X))
 
