@@ -227,10 +227,12 @@ void StreamTree::look_for_split(int32_t leaf, const StreamBins& bins) {
   weight = scratch_[0];
   for (size_t k = 1; k < entry_; ++k) squares += scratch_[k] * scratch_[k] / weight;
 
-  // The gain of a useless cut is about a variance times chi squared of one degree per output; of so many cuts
-  // none comes this far but by a small chance.
+  // The gain of a useless cut is a variance times chi squared over its degrees of freedom, one per output; of
+  // so many cuts the best comes this far by a small chance only (Laurent and Massart 2000).
   const double variance = std::max(at.square - squares - best.gain, 0.0) / weight;
-  const double noise = 2.0 * std::log(static_cast<double>(candidates + 1) / settings_.confidence);
+  const double rare = std::log(static_cast<double>(candidates + 1) / settings_.confidence);
+  const double freedom = static_cast<double>(n_outputs_);
+  const double noise = std::min(2.0 * rare, 1.0 + 2.0 * std::sqrt(rare / freedom) + 2.0 * rare / freedom);
   const double bound = std::sqrt(std::log(1.0 / settings_.confidence) / (2.0 * weight));
   const bool clear = best.second < best.gain * (1.0 - bound) || bound < settings_.tie;
   if (best.gain > 0.0 && best.gain > variance * noise && clear) {
