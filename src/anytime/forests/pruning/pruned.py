@@ -206,8 +206,8 @@ class PrunedForest(ImportedModel):
         if truth is None and self.tolerance is not None:
             raise ValueError("tolerance compares prunings on held-out rows: give y")
         clock = Clock(None, int(self.verbose))
-        prunings = self._prunings(problem, clock)
         statistics, answers = self._answering(statistics, problem, learned)
+        prunings = self._prunings(problem, clock)
         marks: tuple[Array, ...] | None = None
         if truth is not None:
             clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
