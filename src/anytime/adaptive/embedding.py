@@ -13,6 +13,7 @@ from anytime.adaptive.questions import Costly, Question
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
+from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
 
@@ -36,27 +37,45 @@ def as_trees(model: Any, question: Question) -> Imported | None:
 
 
 def _own_trees(model: Any, question: Question) -> Imported | None:
-    """The trees of one of this library's own models, where its plan is nothing but one block of them."""
+    """The trees that give the last answer of one of this library's own models, where its plan has nothing but trees."""
     plan = getattr(model, "plan_", None)
-    if plan is None or len(plan.blocks) != 1 or not isinstance(plan.blocks[0], TreeBlock):
+    if plan is None or not plan.n_stages or not all(isinstance(block, TreeBlock) for block in plan.blocks):
         return None
-    if plan.weights is not None or plan.replaces is not None or plan.passes or plan.stops:
-        return None
-    if plan.limit < np.inf or getattr(model, "budget", None) is not None:
+    if (
+        plan.weights is not None
+        or plan.passes
+        or plan.stops
+        or plan.limit < np.inf
+        or not _within_budget(model)
+    ):
         return None
     if not _reads_alike(getattr(model, "columns_", Columns(plan.n_features)), question):
         return None
-    fields: dict[str, Any] = dict(plan.blocks[0].forest.arrays())
-    del fields["shift"]
+    replaced = np.flatnonzero(plan.replaces) if plan.replaces is not None else np.empty(0, dtype=np.intp)
+    first = int(replaced[-1]) if replaced.size else 0
+    parts = []
+    for block, start in zip(plan.blocks, plan.block_start, strict=False):
+        if start + block.n_stages > first:
+            fields = dict(block.select(np.arange(max(first - start, 0), block.n_stages)).forest.arrays())
+            del fields["shift"]
+            parts.append(TreeArrays(**fields))
+    if len({(part.value.shape[1], part.float32_input) for part in parts}) > 1:
+        return None
+    trees = join(parts, np.concatenate([np.diff(part.stage_start) for part in parts]))
+    base = np.zeros_like(plan.base) if replaced.size else plan.base
+    classes = np.asarray(model.classes_)
     return Imported(
-        TreeArrays(**fields),
-        plan.base,
-        plan.combine,
-        plan.link,
-        np.asarray(model.classes_),
-        None,
-        Columns(plan.n_features),
-        type(model).__name__,
+        trees, base, plan.combine, plan.link, classes, None, Columns(plan.n_features), type(model).__name__
+    )
+
+
+def _within_budget(model: Any) -> bool:
+    """Whether the model answers with its whole plan."""
+    budget, expected = getattr(model, "budget", None), model.plan_.expected_costs
+    if budget is None:
+        return True
+    return bool(
+        getattr(model, "meter", None) == "expected" and expected is not None and expected[-1] <= budget
     )
 
 
