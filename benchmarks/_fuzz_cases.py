@@ -24,6 +24,7 @@ from anytime.files import container
 from anytime.neighbours import LinearTerms, MarginAcquisitionClassifier, StepTerms
 from anytime.plan import Plan
 from anytime.rules import EntropyRule, MarginRule, OutsideRule, ScoreRule
+from anytime.streaming import HoeffdingTree, SmallNet, StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers.columns import Columns
@@ -217,8 +218,17 @@ def sample_models() -> dict[str, Any]:
         LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbours=3
     ).fit(rows, labels)
     stepped = MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels)
+    small = {"n_learners": 2, "random_state": 0, "costs": costs}
+    trees = StreamingBoostClassifier(learner=HoeffdingTree(stagger=1), drift="adwin", **small)
+    nets = StreamingBoostRegressor(
+        learner=SmallNet(hidden=2), loss="absolute", categorical_features=[2], **small
+    )
+    coded = rows.copy()
+    coded[:, 2] = np.arange(12) % 3
     return {
         "adaptive": adaptive,
+        "streamed trees": trees.fit(rows, np.array(["a", "b", "c"])[np.arange(12) % 3]),
+        "streamed nets": nets.fit(coded, rows[:, 0]),
         "margins": margins.set_params(classifier=None),  # a file has no room for it
         "stepped": stepped.set_params(classifier=None),
         "bumps": fitted(AnytimeRegressor, bumps, costs=costs),

@@ -121,6 +121,25 @@ def test_classes_prices_and_settings(trips: Path) -> None:
     assert at.load(trips / "n.anytime").classes_.tolist() == ["maybe", "no", "yes"]
 
 
+def test_learners_have_settings_of_their_own(trips: Path) -> None:
+    save = ("--save", trips / "m.anytime", "--learners", 3)
+    run(
+        "stream",
+        trips / "trips.csv",
+        "-t",
+        "minutes",
+        *save,
+        "--set",
+        "learner={kind: HoeffdingTree, max_features: 1}",
+    )
+    assert at.load(trips / "m.anytime").learner == at.streaming.HoeffdingTree(max_features=1)
+    for wrong in ("{kind: Oak}", "{kind: HoeffdingTree, leaves: 3}", "{max_features: 1}"):
+        message = fails(
+            "stream", trips / "trips.csv", "-t", "minutes", *save, "--set", f"learner={wrong}", code=2
+        )
+        assert "describes no object" in message
+
+
 def test_what_is_wrong_is_told_in_one_line(trips: Path) -> None:
     save = ("--save", trips / "m.anytime")
     assert "no column 'minuts'" in fails("stream", trips / "trips.csv", "-t", "minuts", *save, code=2)

@@ -312,6 +312,7 @@ def test_edges_certificates_and_alarms_can_be_asked_for():
     assert model.edges_[0] > 0.5
     assert_array_equal(model.edges("running"), model.edges_)
     assert model.certificate().holds()
+    assert (np.diff(model.record_.regret(0.0)) < 0).sum() >= 4
     with pytest.raises(ValueError, match="none can be appended"):
         model.append(1)
     assert model.n_alarms_ == 0

@@ -94,7 +94,8 @@ def stream(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any parameter of the model, as in Python: --set learning_rate=0.1. May be repeated.",
+            help="Any parameter of the model, as in Python: --set learning_rate=0.1, "
+            "--set 'learner={kind: HoeffdingTree, max_features: 2}'. May be repeated.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
@@ -130,7 +131,7 @@ def stream(
             "costs": read_costs(costs),
             "random_state": seed,
         }
-        model.set_params(**parameters | read_settings(model, settings or []))
+        model.set_params(**parameters | _objects(read_settings(model, settings or [])))
         tables = chain([first], tables)
     labels = None if classes is None else _labels(classes)
     told = _Teller(model, skip)
@@ -171,6 +172,20 @@ def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes
         raise UsageError("--classes does not go with --task regression")
     classify = known or is_classification(y, task, target, path)
     return StreamingBoostClassifier() if classify else StreamingBoostRegressor()
+
+
+def _objects(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with learners and the like in the place of what describes them: {kind: HoeffdingTree, max_features: 2}."""
+    from anytime.streaming.settings import read_setting
+
+    out = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            try:
+                out[name] = read_setting(value)
+            except (LookupError, TypeError, ValueError) as error:
+                raise UsageError(f"--set {name}: {value} describes no object: {error}") from None
+    return out
 
 
 def _labels(classes: str) -> list[Any]:

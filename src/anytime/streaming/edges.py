@@ -172,6 +172,13 @@ class EdgeMonitor:
             arrays[name].copy() for name in ("sums", "recent", "past")
         )
         monitor.rows = arrays["rows"].astype(np.int64)
+        for kept, empty in (
+            (monitor.sums, (4,)),
+            (monitor.recent, (4,)),
+            (monitor._past, (monitor.panes, 4)),
+        ):
+            if kept.shape != (*empty, monitor.rows.size):
+                raise ValueError(f"sums of shape {kept.shape} are not those of {monitor.rows.size} learners")
         monitor._begun, monitor._in_pane = numbers["begun"], numbers["in_pane"]
         return monitor
 

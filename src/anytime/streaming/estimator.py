@@ -381,13 +381,7 @@ class StreamingBoost(StreamReports):
         if reading is None or (learning is None and reading.plan is None):
             raise AttributeError(self._why_no_plan())
         if learning is not None and (reading.plan is None or reading.moment != self._moment(learning)):
-            reading.plan = learning.plan(
-                self._bound,
-                learning.boosting.loss.link,
-                average=self.average,  # type: ignore[arg-type]  # the constraints have checked it
-                learner_cost=float(self.learner_cost),
-                best=self.prefix == "best",
-            )
+            reading.plan = self._plan_of(learning)
             reading.moment = self._moment(learning)
         assert reading.plan is not None
         return reading.plan
@@ -399,6 +393,15 @@ class StreamingBoost(StreamReports):
             self._numbers = self._numbers.copy()
         self._learning, self._open, self._reading = None, None, Reading(plan)
         self._bound = plan.costs
+
+    def _plan_of(self, learning: Learning) -> Plan:
+        return learning.plan(
+            self._bound,
+            learning.boosting.loss.link,
+            average=self.average,  # type: ignore[arg-type]  # the constraints have checked it
+            learner_cost=float(self.learner_cost),
+            best=self.prefix == "best",
+        )
 
     def _moment(self, learning: Learning) -> tuple[Any, ...]:
         boosting = learning.boosting
@@ -458,13 +461,30 @@ class StreamingBoost(StreamReports):
         if state["learning"] is None:
             self._numbers = CategoryNumbers.from_state(state["numbers"], self.n_features_in_)
             return
-        learning = Learning.from_state(state["learning"])
-        bank = learning.boosting.bank
-        if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
-            raise ValueError("the learners of the file are not those of its plan")
+        learning = self._restored(state["learning"], plan)
         self._learning, self._numbers = learning, learning.categories
         reading = self._reading = Reading(plan)
         reading.moment = self._moment(learning)
+
+    def _restored(self, state: Mapping[str, Any], plan: Plan) -> Learning:
+        """What a file says was learned, tried out on a copy: a stranger may have written what cannot go on."""
+        try:
+            learning, trial = Learning.from_state(state), Learning.from_state(state)
+            bank = learning.boosting.bank
+            if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
+                raise ValueError("the learners are not those of the plan")
+            if learning.boosting.loss.link != plan.link or (learning.target is None) != hasattr(
+                self, "classes_"
+            ):
+                raise ValueError("the loss is not one for this model")
+            rows = np.zeros((2, self.n_features_in_))
+            rows[1] = np.nan
+            with np.errstate(all="ignore"):
+                trial.learn(rows, np.zeros(2), None)
+                self._plan_of(trial)
+        except Exception as error:
+            raise ValueError(f"what was learned cannot go on: {error!r}") from error
+        return learning
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

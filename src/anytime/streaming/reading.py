@@ -84,7 +84,8 @@ class StreamReader(ColumnModel):
     def _array_codes(self, X: Array, grow: bool) -> Array:
         if not self.columns_.categories and self.categorical_features in (None, "from_dtype"):
             return X
-        X = np.ascontiguousarray(self._with_codes(X))
+        if grow:
+            X = np.ascontiguousarray(self._with_codes(X))  # refuses what is no code
         for column, known in self.columns_.categories.items():
             most = min(int(np.nanmax(X[:, column], initial=-1.0)) + 1, MOST_CATEGORIES)
             if grow and all(isinstance(value, int) for value in known):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anytime.plan import Array
-from anytime.streaming.certificates import Certificate
+from anytime.streaming.certificates import Certificate, Record
 from anytime.streaming.edges import Kind
 from anytime.streaming.learning import Learning
 from anytime.streaming.one_by_one import OneByOne
@@ -56,6 +56,11 @@ class StreamReports(OneByOne):
     def n_alarms_(self) -> int:
         """How often ``drift`` has met a change."""
         return self._learnt.boosting.n_alarms
+
+    @property
+    def record_(self) -> Record | None:
+        """Sums over the run, of which certificates and ``record_.regret(paid)`` are made; None without ``record=True``."""
+        return self._learnt.record
 
     def certificate(self, competitor_paid: float = 0.0) -> Certificate:
         """What the theory says of the run as it was, against a competitor; needs ``record=True``.

@@ -30,4 +30,7 @@ def write_setting(value: Any) -> dict[str, Any] | None:
 def read_setting(written: Mapping[str, Any]) -> Any:
     """The object whose settings these are; it checks them itself."""
     settings = dict(written)
-    return _KINDS[settings.pop("kind")](**settings)
+    kind = settings.pop("kind", None)
+    if kind not in _KINDS:
+        raise ValueError(f"there is no kind {kind!r}; there are {', '.join(_KINDS)}")
+    return _KINDS[kind](**settings)
