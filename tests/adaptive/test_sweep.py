@@ -234,3 +234,14 @@ def test_presets_have_as_many_fits_as_the_thesis(name, fits, trees):
     assert (min(gammas), max(gammas)) == pytest.approx((low, high))
     fractions = sorted({setting["costly_fraction"] for setting in settings})
     assert fractions == pytest.approx(np.arange(1, 10) / 10)
+
+
+def test_the_preset_of_linear_models_has_180_fits():
+    """Section 5: 20 gammas from 1e-4 to 1, nine fractions, 50 turns."""
+    settings = PRESETS["letters, linear"].settings(12_000)
+    assert len(settings) == 180
+    gammas = sorted({setting["gamma"] for setting in settings})
+    assert (gammas[0], gammas[-1], len(gammas)) == pytest.approx((1e-4, 1.0, 20))
+    assert {(setting["cheap"], setting["max_iter"]) for setting in settings} == {("linear", 50)}
+    short = [{**setting, "max_iter": 2} for setting in settings[::90]]
+    assert len(sweep(model(n_init=1), short, *rows()).outcomes) == 2

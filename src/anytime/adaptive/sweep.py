@@ -35,7 +35,7 @@ from anytime.trees.clock import Clock
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PRESETS", "Preset", "Sweep", "sweep"]
+__all__ = ["PRESETS", "LinearPreset", "Preset", "Sweep", "sweep"]
 
 Setting = Mapping[str, Any]
 
@@ -81,7 +81,38 @@ class Preset:
         ]
 
 
-PRESETS = {
+@dataclass(frozen=True)
+class LinearPreset:
+    """The same for linear gates and cheap models (section 5).
+
+    Attributes
+    ----------
+    max_iter : int
+    gammas : (low, high, number)
+        On a logarithmic scale, for means over rows, as this library has them.
+    fractions : (low, high, number)
+    """
+
+    max_iter: int
+    gammas: tuple[float, float, int]
+    fractions: tuple[float, float, int] = (0.1, 0.9, 9)
+
+    def settings(self, n_rows: int) -> list[dict[str, Any]]:
+        """All combinations, for any number of training rows."""
+        return [
+            {
+                "cheap": "linear",
+                "max_iter": self.max_iter,
+                "gamma": float(gamma),
+                "costly_fraction": float(fraction),
+            }
+            for gamma in np.geomspace(*self.gammas)
+            for fraction in np.linspace(*self.fractions)
+        ]
+
+
+PRESETS: dict[str, Preset | LinearPreset] = {
+    "letters, linear": LinearPreset(50, (1e-4, 1.0, 20)),
     "letters": Preset(500, 4, 30, (1e-1, 1e2, 10), (0.1, 1.0, 9)),
     "miniboone": Preset(100, 4, 50, (1e-1, 1e2, 20), (0.1, 1.0, 9)),
     "forest": Preset(500, 4, 50, (1e-1, 1e2, 20), (0.1, 1.0, 9)),
