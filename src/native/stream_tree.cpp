@@ -16,6 +16,7 @@ constexpr double kLeast = 5.0;  // the least weight of a side of a split
 constexpr size_t slots_of(size_t size) noexcept {
   return std::max({size_t{2}, (size_t{1} << 15) / size, std::min(size_t{8}, (size_t{1} << 17) / size)});
 }
+constexpr int32_t kMostBins = 256;
 constexpr double kPatience = 20.0;  // looks in vain after which a leaf leaves its slot to one that waits
 
 }  // namespace
@@ -145,56 +146,77 @@ void StreamTree::count(int32_t leaf, const uint8_t* codes, const double* target,
   }
 }
 
-// |sum left|^2 / weight left + |sum right|^2 / weight right; -1 when a side is too small.
-double StreamTree::score(const double* left, const double* total) const noexcept {
+// |sum left|^2 / weight left + |sum right|^2 / weight right - |sum|^2 / weight, in one fraction; 0 when a
+// side is too small.
+double StreamTree::gain(const double* left, const double* total) const noexcept {
   const double right = total[0] - left[0];
-  if (left[0] < kLeast || right < kLeast) return -1.0;
-  double squares_left = 0.0, squares_right = 0.0;
+  if (left[0] < kLeast || right < kLeast) return 0.0;
+  double square = 0.0;
   for (size_t k = 1; k < entry_; ++k) {
-    const double rest = total[k] - left[k];
-    squares_left += left[k] * left[k];
-    squares_right += rest * rest;
+    const double apart = total[0] * left[k] - left[0] * total[k];
+    square += apart * apart;
   }
-  return squares_left / left[0] + squares_right / right;
+  return square / (total[0] * left[0] * right);
+}
+
+// The same for one output and all cuts at once: a loop that turns into vectors.
+double StreamTree::best_cut_of_one(const float* bins, int32_t n_cuts, Split& best) const noexcept {
+  double weights[kMostBins], sums[kMostBins], gains[kMostBins];
+  double weight = 0.0, sum = 0.0;
+  for (int32_t bin = 0; bin <= n_cuts; ++bin) {
+    weights[bin] = weight += static_cast<double>(bins[2 * bin]);
+    sums[bin] = sum += static_cast<double>(bins[2 * bin + 1]);
+  }
+  for (int32_t bin = 0; bin < n_cuts; ++bin) {
+    const double apart = weight * sums[bin] - weights[bin] * sum, right = weight - weights[bin];
+    const double found = apart * apart / (weight * weights[bin] * right);
+    gains[bin] = weights[bin] < kLeast || right < kLeast ? 0.0 : found;
+  }
+  double most = 0.0;
+  for (int32_t bin = 0; bin < n_cuts; ++bin) {
+    if (gains[bin] <= most) continue;
+    most = gains[bin];
+    best.bin = bin;
+  }
+  best.missing_left = best.bin >= 0 && 2.0 * weights[best.bin] > weight;
+  return most;
 }
 
 // The best cut of one column: what it gains. Its bin and the side of missing values go to `best`.
 double StreamTree::best_cut(const float* bins, int32_t n_cuts, Split& best) const noexcept {
+  const float* const missing = bins + static_cast<size_t>(settings_.n_bins) * entry_;
+  const bool none = !(missing[0] > 0.0f);
+  if (none && n_outputs_ == 1) return best_cut_of_one(bins, n_cuts, best);
   double* const total = scratch_.data();
   double* const left = total + entry_;
   double* const other = left + entry_;  // missing values are on the left too
-  const float* const missing = bins + static_cast<size_t>(settings_.n_bins) * entry_;
   std::fill(total, total + entry_, 0.0);
   for (int32_t bin = 0; bin <= n_cuts; ++bin) {
-    for (size_t k = 0; k < entry_; ++k)
-      total[k] += static_cast<double>(bins[static_cast<size_t>(bin) * entry_ + k]);
+    const float* own = bins + static_cast<size_t>(bin) * entry_;
+    for (size_t k = 0; k < entry_; ++k) total[k] += static_cast<double>(own[k]);
   }
   for (size_t k = 0; k < entry_; ++k) {
     total[k] += static_cast<double>(missing[k]);
     left[k] = 0.0;
     other[k] = static_cast<double>(missing[k]);
   }
-  double base = 0.0, found = 0.0;
-  for (size_t k = 1; k < entry_; ++k) base += total[k] * total[k];
-  base = total[0] > 0.0 ? base / total[0] : 0.0;
+  double most = 0.0;
   for (int32_t bin = 0; bin < n_cuts; ++bin, bins += entry_) {
     for (size_t k = 0; k < entry_; ++k) left[k] += static_cast<double>(bins[k]);
-    // Without missing values here, later ones go to the larger side.
-    const bool none = !(missing[0] > 0.0f);
-    if (const double gain = score(left, total) - base; gain > found) {
-      found = gain;
+    if (const double found = gain(left, total); found > most) {
+      most = found;
       best.bin = bin;
-      best.missing_left = none && 2.0 * left[0] > total[0];
+      best.missing_left = none && 2.0 * left[0] > total[0];  // later ones go to the larger side
     }
     if (none) continue;
     for (size_t k = 0; k < entry_; ++k) other[k] += static_cast<double>(bins[k]);
-    if (const double gain = score(other, total) - base; gain > found) {
-      found = gain;
+    if (const double found = gain(other, total); found > most) {
+      most = found;
       best.bin = bin;
       best.missing_left = true;
     }
   }
-  return found;
+  return most;
 }
 
 StreamTree::Split StreamTree::best_split(const float* bins, const StreamBins& all) const noexcept {

@@ -53,6 +53,16 @@ class StreamTree {
     }
     return static_cast<int32_t>(at - nodes_.data());
   }
+  // Has the counts of a row's bins brought into the cache.
+  void fetch(int32_t leaf, const uint8_t* codes) const noexcept {
+    const int32_t slot = leaves_[static_cast<size_t>(leaf)].slot;
+    if (slot < 0) return;
+    const float* bins = bins_of(slot);
+    for (const int32_t column : columns_) {
+      __builtin_prefetch(bins + entry_ * static_cast<size_t>(codes[column]), 1);
+      bins += column_size_;
+    }
+  }
   const double* value(int32_t node) const noexcept { return values_.data() + node * n_outputs_; }
 
   // Before there are bins: a row only moves the mean of the root and is kept for `recall`.
@@ -93,7 +103,8 @@ class StreamTree {
   void count(int32_t leaf, const uint8_t* codes, const double* target, double weight) noexcept;
   void look_for_split(int32_t leaf, const StreamBins& bins);
   double best_cut(const float* bins, int32_t n_cuts, Split& best) const noexcept;
-  double score(const double* left, const double* total) const noexcept;
+  double best_cut_of_one(const float* bins, int32_t n_cuts, Split& best) const noexcept;
+  double gain(const double* left, const double* total) const noexcept;
   Split best_split(const float* bins, const StreamBins& all) const noexcept;
   void split(int32_t leaf, const Split& how, const StreamBins& bins);
   void forget(int32_t leaf, double weight) noexcept;

@@ -70,9 +70,11 @@ void StreamTrees::learn_from(const StreamRows& rows, const double* targets, Team
   for (int64_t row = 0; ready && row < rows.n; ++row) {
     bins_.codes(rows.x + row * d, codes_.data() + row * d);
   }
+  const bool alone = ready && rows.n == 1 && places != nullptr;
   const auto some = [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       StreamTree& tree = trees_[static_cast<size_t>(i)];
+      if (alone && i + 1 < last) trees_[static_cast<size_t>(i + 1)].fetch(places[i + 1], codes_.data());
       for (int64_t row = 0; row < rows.n; ++row) {
         const double weight = rows.weight_of(row);
         if (weight == 0.0) continue;

@@ -255,7 +255,6 @@ class Tree:
             own = leaf.counts[place].astype(np.float64)
             n_cuts = len(bins.cuts[column])
             total, missing = _sums(own[: n_cuts + 1]) + own[-1], own[-1]
-            base = total[1:] @ total[1:] / total[0] if total[0] > 0 else 0.0
             best = (0.0, place, -1, False)
             for b in range(n_cuts):
                 left = _sums(own[: b + 1])
@@ -263,7 +262,7 @@ class Tree:
                 if missing[0] > 0:
                     sides.append((left + missing, True))
                 for side, missing_left in sides:
-                    gain = self._score(side, total) - base
+                    gain = self._gain(side, total)
                     if gain > best[0]:
                         best = (gain, place, b, missing_left)
             found.append(best)
@@ -285,11 +284,12 @@ class Tree:
             leaf.square *= self.s.memory / n
             leaf.counts *= np.float32(self.s.memory / n)
 
-    def _score(self, left, total):
-        right = total - left
-        if left[0] < LEAST or right[0] < LEAST:
-            return -1.0
-        return left[1:] @ left[1:] / left[0] + right[1:] @ right[1:] / right[0]
+    def _gain(self, left, total):
+        right = total[0] - left[0]
+        if left[0] < LEAST or right < LEAST:
+            return 0.0
+        apart = total[0] * left[1:] - left[0] * total[1:]
+        return sum(a * a for a in apart.tolist()) / (total[0] * left[0] * right)
 
     def _split(self, leaf, place, b, missing_left, bins):
         own = leaf.counts[place].astype(np.float64)
