@@ -93,6 +93,12 @@ def test_the_first_learners_do_not_know_of_later_ones(learner):
     assert_array_equal(few.edges_, many.edges_[:4])
 
 
+def test_the_number_of_threads_does_not_matter_for_learning():
+    X, y = labels(300, 3)
+    one, two = (StreamingBoostClassifier(n_jobs=n, batch_size=4, **SMALL).fit(X, y) for n in (1, 2))
+    assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+
+
 def test_what_is_said_before_learning_does_not_know_the_target():
     X, y = numbers(200)
     other = y.copy()

@@ -29,7 +29,7 @@ def test_river_takes_it_for_one_of_its_own(model, check):
 
 
 def test_a_pipeline_learns_a_stream_of_numbers():
-    model = preprocessing.StandardScaler() | RiverRegressor(n_learners=10, learner="ridge")
+    model = preprocessing.StandardScaler() | RiverRegressor(n_learners=30)
     mine = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     mean = evaluate.progressive_val_score(
         datasets.TrumpApproval(), dummy.StatisticRegressor(stats.Mean()), metrics.MAE()

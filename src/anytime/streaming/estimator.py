@@ -23,6 +23,7 @@ from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.streaming.banks import Learner, learner_named
+from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.categories import CategoryNumbers
 from anytime.streaming.drift import Drift
 from anytime.streaming.learning import Learning
@@ -294,6 +295,8 @@ class StreamingBoost(StreamReports):
         state = self.random_state
         seed = state if isinstance(state, int) else check_random_state(state).randint(np.iinfo(np.int32).max)
         bank = learner.make(self.n_learners, self.n_features_in_, n_outputs, int(seed))
+        if isinstance(bank, NativeBank):
+            bank.n_threads = self._threads()
         if self.average != "last":
             bank.track(self.average)  # type: ignore[arg-type]  # the constraints have checked it
         by_itself = self.standardise if isinstance(self.standardise, bool) else learner.kind not in _TREES

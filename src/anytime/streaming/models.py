@@ -85,7 +85,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         As in :class:`AnytimeClassifier`.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
-        Threads for prediction. The result does not depend on it.
+        Threads. The result does not depend on it.
 
     Attributes
     ----------

@@ -118,6 +118,14 @@ class StreamReader(ColumnModel):
 
     def _named_codes(self, row: Mapping[Any, Any], *, grow: bool) -> Array:
         """(1, d) codes of a row that comes by name. A name that is not there is a missing value."""
+        if not self.columns_.categories and (not grow or row.keys() <= self._places.keys()):
+            try:  # None becomes NaN
+                codes = np.array([list(map(row.get, self._places))], dtype=np.float64)
+            except (TypeError, ValueError):
+                pass  # value by value, to say which it is
+            else:
+                if codes.shape[1] == self.n_features_in_ and not _holds_infinity(codes):
+                    return codes
         codes = np.full((1, self.n_features_in_), np.nan)
         places, categories = self._places, self.columns_.categories
         unknown = []

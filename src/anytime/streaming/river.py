@@ -37,7 +37,7 @@ class RiverRegressor(base.Regressor):
     --------
     >>> from river import datasets, evaluate, metrics, preprocessing
     >>> from anytime.streaming.river import RiverRegressor
-    >>> model = preprocessing.StandardScaler() | RiverRegressor(n_learners=10, learner="ridge")
+    >>> model = preprocessing.StandardScaler() | RiverRegressor(n_learners=30)
     >>> score = evaluate.progressive_val_score(datasets.TrumpApproval().take(200), model, metrics.MAE())
     """
 
