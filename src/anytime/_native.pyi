@@ -616,6 +616,18 @@ class StreamBank:
         ``sums`` and ``recent`` (4, N) follow in place; ``rows`` (N,) were seen before.
         """
 
+    def read(
+        self,
+        X: NDArray[np.float64],
+        *,
+        recent: NDArray[np.float64],
+        rows: NDArray[np.int64],
+        prefixes: bool = False,
+        threads: int = 1,
+        **rules: Any,
+    ) -> NDArray[np.float64]:
+        """What a round with such rules (see ``rounds``) would answer; nothing is learned."""
+
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that was learned, as arrays."""
 

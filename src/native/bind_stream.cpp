@@ -20,6 +20,8 @@ template <class T>
 using Cube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Numbers = std::optional<Vector<const double>>;
 
+constexpr int64_t kRead = 256;  // rows that are read at a time
+
 template <class T, size_t N>
 T named(const std::string& name, const std::pair<const char*, T> (&names)[N], const char* what) {
   for (const auto& [known, value] : names) {
@@ -75,85 +77,119 @@ void update(StreamBank& bank, Matrix<const double> x, Cube<const double> targets
   if (rows.n > 0) bank.update(rows, targets.data(), team);
 }
 
-// Rules as they came from Python, lengths checked.
-struct Asked {
-  RoundRules rules;
-  EdgeSums edges;
-  StreamTruth truth;
-};
-
-void check_truth(const StreamBank& bank, const Asked& asked, int64_t n) {
+void check_truth(const StreamBank& bank, StreamLoss loss, const StreamTruth& truth, int64_t n) {
   const auto m = bank.n_outputs();
-  const bool classes = asked.rules.loss == StreamLoss::logistic || asked.rules.loss == StreamLoss::hinge ||
-                       asked.rules.loss == StreamLoss::softmax;
-  if (asked.truth.width != 1 && (classes || asked.truth.width != m)) {
-    throw std::invalid_argument("y has " + std::to_string(asked.truth.width) +
+  const bool classes =
+      loss == StreamLoss::logistic || loss == StreamLoss::hinge || loss == StreamLoss::softmax;
+  if (truth.width != 1 && (classes || truth.width != m)) {
+    throw std::invalid_argument("y has " + std::to_string(truth.width) +
                                 " columns; it has one, or one per output for numbers");
   }
-  if (classes && asked.rules.loss != StreamLoss::softmax && m != 1) {
+  if (classes && loss != StreamLoss::softmax && m != 1) {
     throw std::invalid_argument("a loss of two classes is one of one output");
   }
-  if (asked.rules.loss != StreamLoss::softmax) return;
+  if (loss != StreamLoss::softmax) return;
   for (int64_t row = 0; row < n; ++row) {
-    const double y = asked.truth.y[row];
-    if (!(y >= 0.0 && y < static_cast<double>(m))) {
+    if (!(truth.y[row] >= 0.0 && truth.y[row] < static_cast<double>(m))) {
       throw std::invalid_argument("row " + std::to_string(row) + " of y is of no class below " +
                                   std::to_string(m));
     }
   }
 }
 
-nb::object rounds(StreamBank& bank, Matrix<const double> x, Matrix<const double> y, Numbers weight,
-                  const std::string& loss, double rho, bool residual, const std::string& averaging,
-                  Vector<const double> start, Vector<const double> steps, Numbers low, Numbers high,
-                  double radius, const std::optional<std::string>& gate, int64_t warm_up, Numbers open,
-                  int64_t batch, Matrix<double> sums, Matrix<double> recent, double discount,
-                  Vector<const int64_t> seen, bool prefixes, int threads) {
-  const auto n = static_cast<size_t>(bank.n_learners()), m = static_cast<size_t>(bank.n_outputs());
-  const StreamRows rows = rows_of(bank, x, weight);
-  check_length(y.shape(0), x.shape(0), "y");
-  check_length(start.size(), m, "start");
-  check_length(steps.size(), n, "steps");
-  if (low.has_value() != high.has_value()) throw std::invalid_argument("a box has low and high");
-  if (low) check_length(low->size(), m, "low");
-  if (high) check_length(high->size(), m, "high");
-  if (open) check_length(open->size(), n, "open");
-  for (const auto& table : {sums, recent}) {
-    check_length(table.shape(0), 4, "sums");
-    check_length(table.shape(1), n, "a row of sums");
+// Rules as they come from Python: the arrays they look at, and they themselves, lengths checked.
+struct Rules {
+  Vector<const double> start, steps;
+  Numbers low, high, open;
+  RoundRules rules;
+
+  Rules(const StreamBank& bank, const nb::kwargs& given)
+      : start(nb::cast<Vector<const double>>(given["start"])),
+        steps(nb::cast<Vector<const double>>(given["steps"])),
+        low(nb::cast<Numbers>(given["low"])),
+        high(nb::cast<Numbers>(given["high"])),
+        open(nb::cast<Numbers>(given["open"])) {
+    const auto n = static_cast<size_t>(bank.n_learners()), m = static_cast<size_t>(bank.n_outputs());
+    check_length(start.size(), m, "start");
+    check_length(steps.size(), n, "steps");
+    if (low.has_value() != high.has_value()) throw std::invalid_argument("a box has low and high");
+    if (low) check_length(low->size(), m, "low");
+    if (high) check_length(high->size(), m, "high");
+    if (open) check_length(open->size(), n, "open");
+    const auto span_or_none = [](const Numbers& numbers) {
+      return numbers ? span_of(*numbers) : std::span<const double>();
+    };
+    const auto gate = nb::cast<std::optional<std::string>>(given["gate"]);
+    rules = {.loss = named(nb::cast<std::string>(given["loss"]), kLosses, "loss"),
+             .rho = nb::cast<double>(given["rho"]),
+             .residual = nb::cast<bool>(given["residual"]),
+             .averaging = named(nb::cast<std::string>(given["averaging"]), kAveragings, "averaging"),
+             .start = span_of(start),
+             .steps = span_of(steps),
+             .low = span_or_none(low),
+             .high = span_or_none(high),
+             .radius = nb::cast<double>(given["radius"]),
+             .gate = named(gate.value_or(""), kGates, "gate"),
+             .warm_up = nb::cast<int64_t>(given["warm_up"]),
+             .open = span_or_none(open),
+             .batch = 1};
   }
-  check_length(seen.size(), n, "rows");
-  if (batch < 1) throw std::invalid_argument("a round has at least one row");
-  const auto span_or_none = [](const Numbers& numbers) {
-    return numbers ? span_of(*numbers) : std::span<const double>();
-  };
-  Asked asked{
-      .rules = {.loss = named(loss, kLosses, "loss"),
-                .rho = rho,
-                .residual = residual,
-                .averaging = named(averaging, kAveragings, "averaging"),
-                .start = span_of(start),
-                .steps = span_of(steps),
-                .low = span_or_none(low),
-                .high = span_or_none(high),
-                .radius = radius,
-                .gate = named(gate.value_or(""), kGates, "gate"),
-                .warm_up = warm_up,
-                .open = span_or_none(open),
-                .batch = std::min(batch, std::max<int64_t>(rows.n, 1))},
-      .edges = {.all = sums.data(), .recent = recent.data(), .discount = discount, .rows = span_of(seen)},
-      .truth = {.y = y.data(), .width = static_cast<int64_t>(y.shape(1))}};
-  check_truth(bank, asked, rows.n);
+};
+
+void check_sums(const StreamBank& bank, const Matrix<double>& table) {
+  check_length(table.shape(0), 4, "sums");
+  check_length(table.shape(1), static_cast<size_t>(bank.n_learners()), "a row of sums");
+}
+
+// Answers (n, m), or those of all prefixes (n, N + 1, m), that `fill` finds without the interpreter's lock.
+template <class Fill>
+nb::object answers(const StreamBank& bank, size_t n, bool prefixes, Fill&& fill) {
+  const auto learners = static_cast<size_t>(bank.n_learners()), m = static_cast<size_t>(bank.n_outputs());
   double *out, *every = nullptr;
-  nb::object answers = new_array<double>({x.shape(0), m}, &out), all;
-  if (prefixes) all = new_array<double>({x.shape(0), n + 1, m}, &every);
+  nb::object last = new_array<double>({n, m}, &out), all;
+  if (prefixes) all = new_array<double>({n, learners + 1, m}, &every);
   {
     const nb::gil_scoped_release unlocked;
+    fill(out, every);
+  }
+  return prefixes ? all : last;
+}
+
+nb::object rounds(StreamBank& bank, Matrix<const double> x, Matrix<const double> y, Numbers weight,
+                  int64_t batch, Matrix<double> sums, Matrix<double> recent, double discount,
+                  Vector<const int64_t> seen, bool prefixes, int threads, const nb::kwargs& given) {
+  const StreamRows rows = rows_of(bank, x, weight);
+  Rules asked(bank, given);
+  check_length(y.shape(0), x.shape(0), "y");
+  check_sums(bank, sums);
+  check_sums(bank, recent);
+  check_length(seen.size(), static_cast<size_t>(bank.n_learners()), "rows");
+  if (batch < 1) throw std::invalid_argument("a round has at least one row");
+  const StreamTruth truth{.y = y.data(), .width = static_cast<int64_t>(y.shape(1))};
+  check_truth(bank, asked.rules.loss, truth, rows.n);
+  asked.rules.batch = std::min(batch, std::max<int64_t>(rows.n, 1));
+  const EdgeSums edges{
+      .all = sums.data(), .recent = recent.data(), .discount = discount, .rows = span_of(seen)};
+  return answers(bank, x.shape(0), prefixes, [&](double* out, double* every) {
     Team team(threads);
     const std::unique_lock<std::shared_mutex> writing(bank.door());
-    run_rounds(bank, rows, asked.truth, asked.rules, asked.edges, team, out, every);
-  }
-  return prefixes ? all : answers;
+    run_rounds(bank, rows, truth, asked.rules, edges, team, out, every);
+  });
+}
+
+nb::object read(StreamBank& bank, Matrix<const double> x, Matrix<double> recent, Vector<const int64_t> seen,
+                bool prefixes, int threads, const nb::kwargs& given) {
+  const StreamRows rows = rows_of(bank, x, {});
+  Rules asked(bank, given);
+  check_sums(bank, recent);
+  check_length(seen.size(), static_cast<size_t>(bank.n_learners()), "rows");
+  asked.rules.batch = std::clamp<int64_t>(rows.n, 1, kRead);
+  const EdgeSums edges{.recent = recent.data(), .rows = span_of(seen)};
+  return answers(bank, x.shape(0), prefixes, [&](double* out, double* every) {
+    Team team(threads);
+    const std::shared_lock<std::shared_mutex> reading(bank.door());
+    read_rounds(bank, rows, asked.rules, edges, team, out, every);
+  });
 }
 
 }  // namespace
@@ -168,11 +204,12 @@ void bind_stream(nb::module_& m) {
            "weight"_a.noconvert().none() = nb::none(), "threads"_a = 1,
            "One round: a step of every learner towards its targets.")
       .def("rounds", &rounds, "X"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
-           nb::kw_only(), "loss"_a, "rho"_a, "residual"_a, "averaging"_a, "start"_a.noconvert(),
-           "steps"_a.noconvert(), "low"_a.noconvert().none(), "high"_a.noconvert().none(), "radius"_a,
-           "gate"_a.none(), "warm_up"_a, "open"_a.noconvert().none(), "batch"_a, "sums"_a.noconvert(),
-           "recent"_a.noconvert(), "discount"_a, "rows"_a.noconvert(), "prefixes"_a = false, "threads"_a = 1,
-           "Rounds of boosting: what was answered before learning; sums and recent follow.");
+           nb::kw_only(), "batch"_a, "sums"_a.noconvert(), "recent"_a.noconvert(), "discount"_a,
+           "rows"_a.noconvert(), "prefixes"_a = false, "threads"_a = 1, "rules"_a,
+           "Rounds of boosting: what was answered before learning; sums and recent follow.")
+      .def("read", &read, "X"_a.noconvert(), nb::kw_only(), "recent"_a.noconvert(), "rows"_a.noconvert(),
+           "prefixes"_a = false, "threads"_a = 1, "rules"_a,
+           "What a round would answer; nothing is learned.");
 }
 
 }  // namespace anytime

@@ -97,9 +97,27 @@ class Rounds {
     descend(rows, first, out, prefixes);
     bank_.learn(rows, targets_.data(), team_);
   }
+  // Answers alone, gates as they stand.
+  void read(const StreamRows& rows, double* out, double* prefixes) {
+    bank_.predict(rows, outputs_.data(), team_);
+    set_gates(rules_, edges_, 0, gates_);
+    begin(rows, out, prefixes);
+    for (int64_t i = 0; i < n_; ++i) {
+      for (int64_t row = 0; row < rows.n; ++row) {
+        const double* output = outputs_.data() + (i * rows.n + row) * m_;
+        double* scores = scores_.data() + row * m_;
+        const double gate = gates_[static_cast<size_t>(i)], step = rules_.steps[static_cast<size_t>(i)];
+        for (int64_t k = 0; k < m_; ++k) scores[k] -= step * (output[k] * gate);
+        project(rules_, scores, m_);
+        answer(i + 1, row, out, prefixes);
+      }
+    }
+  }
 
  private:
   void descend(const StreamRows& rows, int64_t first, double* out, double* prefixes) noexcept;
+  void begin(const StreamRows& rows, double* out, double* prefixes) noexcept;
+  void answer(int64_t number, int64_t row, double* out, double* prefixes) noexcept;
   void note(int64_t number, const double* scores, double* total, double* out) const noexcept;
 
   StreamBank& bank_;
@@ -137,18 +155,25 @@ void Rounds::note(int64_t number, const double* scores, double* total, double* o
   }
 }
 
-void Rounds::descend(const StreamRows& rows, int64_t first, double* out, double* prefixes) noexcept {
+// What the first `number` learners answer to a row.
+void Rounds::answer(int64_t number, int64_t row, double* out, double* prefixes) noexcept {
+  double* const to = prefixes == nullptr ? out + row * m_ : prefixes + (row * (n_ + 1) + number) * m_;
+  note(number, scores_.data() + row * m_, total_.data() + row * m_, to);
+  if (prefixes != nullptr && number == n_) std::copy_n(to, m_, out + row * m_);
+}
+
+// All rows at y_0.
+void Rounds::begin(const StreamRows& rows, double* out, double* prefixes) noexcept {
   std::fill(total_.begin(), total_.end(), 0.0);
-  std::fill(left_.begin(), left_.end(), 0.0);
-  const auto answer_of = [&](int64_t number, int64_t row) {
-    double* const to = prefixes == nullptr ? out + row * m_ : prefixes + (row * (n_ + 1) + number) * m_;
-    note(number, scores_.data() + row * m_, total_.data() + row * m_, to);
-    if (prefixes != nullptr && number == n_) std::copy_n(to, m_, out + row * m_);
-  };
   for (int64_t row = 0; row < rows.n; ++row) {
     std::copy(rules_.start.begin(), rules_.start.end(), scores_.begin() + row * m_);
-    answer_of(0, row);
+    answer(0, row, out, prefixes);
   }
+}
+
+void Rounds::descend(const StreamRows& rows, int64_t first, double* out, double* prefixes) noexcept {
+  begin(rows, out, prefixes);
+  std::fill(left_.begin(), left_.end(), 0.0);
   const double fading = std::pow(edges_.discount, static_cast<double>(rows.n));
   for (int64_t i = 0; i < n_; ++i) {
     double sums[4] = {0.0, 0.0, 0.0, 0.0};
@@ -177,7 +202,7 @@ void Rounds::descend(const StreamRows& rows, int64_t first, double* out, double*
       const double weight = rows.weight_of(row);
       for (int s = 0; s < 4; ++s) sums[s] += weight * row_sums[s];
       project(rules_, scores, m_);
-      answer_of(i + 1, row);
+      answer(i + 1, row, out, prefixes);
     }
     for (int s = 0; s < 4; ++s) {
       edges_.all[s * n_ + i] += sums[s];
@@ -188,6 +213,18 @@ void Rounds::descend(const StreamRows& rows, int64_t first, double* out, double*
 }
 
 }  // namespace
+
+void read_rounds(StreamBank& bank, const StreamRows& rows, const RoundRules& rules, const EdgeSums& edges,
+                 Team& team, double* out, double* prefixes) {
+  const StreamTruth unknown;
+  Rounds rounds(bank, unknown, rules, edges, team);
+  const int64_t m = bank.n_outputs(), n = bank.n_learners();
+  for (int64_t first = 0; first < rows.n; first += rules.batch) {
+    const StreamRows some{.x = rows.x + first * bank.n_features(),
+                          .n = std::min(rules.batch, rows.n - first)};
+    rounds.read(some, out + first * m, prefixes == nullptr ? nullptr : prefixes + first * (n + 1) * m);
+  }
+}
 
 void run_rounds(StreamBank& bank, const StreamRows& rows, const StreamTruth& truth, const RoundRules& rules,
                 const EdgeSums& edges, Team& team, double* out, double* prefixes) {

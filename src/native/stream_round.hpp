@@ -49,5 +49,8 @@ struct StreamTruth {
 // (n, N + 1, m): what every prefix of learners answered.
 void run_rounds(StreamBank& bank, const StreamRows& rows, const StreamTruth& truth, const RoundRules& rules,
                 const EdgeSums& edges, Team& team, double* out, double* prefixes);
+// What rounds over the rows would answer now; nothing is learned.
+void read_rounds(StreamBank& bank, const StreamRows& rows, const RoundRules& rules, const EdgeSums& edges,
+                 Team& team, double* out, double* prefixes);
 
 }  // namespace anytime

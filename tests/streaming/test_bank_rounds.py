@@ -132,6 +132,37 @@ def test_native_rounds_are_those_of_numpy(case, learner):
     np.testing.assert_allclose(sums.recent, monitor.recent, rtol=1e-9)
 
 
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_answers_are_what_the_next_round_would_say(case):
+    n, m = 300, case.get("m", 1)
+    X, y = stream(n, case.get("classes", 0))
+    bank, monitor = LEARNER.make(6, 4, m, 3), EdgeMonitor(6)
+    projection = case.get("projection")
+    box = isinstance(projection, Box)
+    rules = RoundRules(
+        loss=case["loss"],
+        rho=1e-2,
+        start=np.full(m, 0.1),
+        steps=np.linspace(0.5, 0.2, 6),
+        averaging=case.get("averaging", "last"),
+        low=np.full(m, projection.low) if box else None,
+        high=np.full(m, projection.high) if box else None,
+        radius=projection.size if isinstance(projection, Ball) else 0.0,
+        gate=case.get("gate"),
+        warm_up=case.get("warm_up", 0),
+    )
+    known = {"recent": monitor.recent, "rows": monitor.rows}
+    further = {"batch_size": 1, "sums": monitor.sums, "discount": 0.99, **known}
+    bank.rounds(X[:200], y[:200, None], None, rules, **further)
+    monitor.rows += 200
+    before = bank.state()[1]
+    ours = bank.answers(X[200:], rules, **known, prefixes=True)
+    assert np.array_equal(ours[:, -1], bank.answers(X[200:], rules, **known))
+    assert all(np.array_equal(array, before[name]) for name, array in bank.state()[1].items())
+    further["batch_size"] = 100
+    assert np.array_equal(ours, bank.rounds(X[200:], y[200:, None], None, rules, **further, prefixes=True))
+
+
 def run(bank, X, y, cuts=(), size=1, gate="skip"):
     """The same stream in pieces."""
     monitor = EdgeMonitor(bank.n_learners)

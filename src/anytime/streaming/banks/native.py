@@ -141,6 +141,16 @@ class NativeBank(Bank):
 
     # ------------------------------------------------------------------ reading
 
+    def answers(
+        self, X: Array, rules: RoundRules, *, recent: Array, rows: NDArray[np.int64], prefixes: bool = False
+    ) -> Array:
+        """(n, m) What ``rounds`` would answer to the rows now, or (n, N + 1, m) for all prefixes; nothing is learned."""
+        return np.asarray(
+            self.native.read(
+                X, recent=recent, rows=rows, prefixes=prefixes, threads=self.n_threads, **vars(rules)
+            )
+        )
+
     def track(self, mode: Average, kept: int = 8) -> None:
         """Begin to keep what ``averaged(mode)`` needs; ``kept`` is how many snapshots, if it needs any."""
         super().track(mode, kept)
