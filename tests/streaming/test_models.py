@@ -21,6 +21,7 @@ from anytime.streaming import (
     StreamingBoostRegressor,
 )
 from anytime.streaming.descent import averaged
+from anytime.streaming.learning import Learning
 from anytime.testing import check_anytime_estimator
 from tests.streaming.streams import LEARNERS, labels, numbers
 
@@ -189,6 +190,29 @@ def test_losses_go_with_the_kind_of_target():
         StreamingBoostClassifier(loss="hinge").fit(X, y)
     with pytest.raises(ValueError, match="not one for a regressor"):
         StreamingBoostRegressor(loss="logistic").fit(X, np.arange(50.0))
+
+
+def test_time_and_patience_end_a_fit_with_what_was_learned(monkeypatch, capsys):
+    X, y = numbers(5000)
+    short = StreamingBoostRegressor(time_budget=1e-9, **SMALL).fit(X, y)
+    assert short.rows_seen_ == 1024
+    StreamingBoostRegressor(verbose=1, n_passes=2, **SMALL).fit(X, y)
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 10
+    assert "10000 rows" in told[-1]
+    learn = Learning.learn
+
+    def interrupted(self, X, y, weight):
+        if self.n_rows >= 2048:
+            raise KeyboardInterrupt
+        return learn(self, X, y, weight)
+
+    monkeypatch.setattr(Learning, "learn", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: the model has learned from 2048 rows"):
+        model = StreamingBoostRegressor(**SMALL).fit(X, y)
+    assert model.rows_seen_ == 2048
+    monkeypatch.undo()
+    assert_array_equal(model.predict(X), StreamingBoostRegressor(**SMALL).fit(X[:2048], y[:2048]).predict(X))
 
 
 # ---------------------------------------------------------------------- reading

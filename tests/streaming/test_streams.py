@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 
 import anytime as at
 from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor, learn_stream, read_stream
-from anytime.streaming.streams import unbroken
+from anytime.streaming.interrupts import unbroken
 from tests.streaming.streams import table
 
 RIDGE = {"learner": "ridge", "n_learners": 3, "random_state": 0}

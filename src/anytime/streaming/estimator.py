@@ -6,17 +6,15 @@ last one.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+import warnings
 from numbers import Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
 from anytime.boosting.boosted import JOBS, positive_integer
 from anytime.estimator import ClassifierFace
@@ -25,15 +23,15 @@ from anytime.plan import Array, Plan
 from anytime.streaming.banks import Learner, learner_named
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.categories import CategoryNumbers
+from anytime.streaming.checkpoints import Checkpoints
 from anytime.streaming.drift import Drift
 from anytime.streaming.learning import Learning
 from anytime.streaming.losses import StreamLoss, loss_named
 from anytime.streaming.one_by_one import Reading
 from anytime.streaming.projections import Ball, Box, Projection
-from anytime.streaming.reports import StreamReports
 from anytime.streaming.rounds import Boosting
 from anytime.streaming.scaling import RunningScale
-from anytime.streaming.settings import read_setting, write_setting
+from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ _LONGEST_STEP = 1.0  # of the residual algorithm, whose theorem begins with 1 / 
 Method = Literal["predict", "predict_proba", "decision_function"]
 
 
-class StreamingBoost(StreamReports):
+class StreamingBoost(Checkpoints):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -80,10 +78,12 @@ class StreamingBoost(StreamReports):
         "record": ["boolean"],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "learner_cost": [Interval(Real, 0, None, closed="left")],
+        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
         "budget": [Interval(Real, 0, np.inf, closed="both"), None],
         "meter": [StrOptions({"model", "realised"})],
         "random_state": ["random_state"],
         "n_jobs": JOBS,
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -112,10 +112,12 @@ class StreamingBoost(StreamReports):
         record: bool = False,
         categorical_features: Any = "from_dtype",
         learner_cost: float = 0.0,
+        time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
         self.n_learners = n_learners
@@ -140,10 +142,12 @@ class StreamingBoost(StreamReports):
         self.record = record
         self.categorical_features = categorical_features
         self.learner_cost = learner_cost
+        self.time_budget = time_budget
         self.budget = budget
         self.meter = meter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ------------------------------------------------------------------ learning
 
@@ -162,10 +166,28 @@ class StreamingBoost(StreamReports):
         fresh = self._unfitted()
         codes, targets, weight = fresh._first_rows(X, y, sample_weight, None)
         assert fresh._learning is not None
-        for _ in range(self.n_passes):
-            fresh._learning.learn(codes, targets, weight)
+        self._pass_over(fresh._learning, codes, targets, weight)
         self.__dict__ = fresh.__dict__
         return self
+
+    def _pass_over(
+        self, learning: Learning, codes: Array, targets: NDArray[Any], weight: Array | None
+    ) -> None:
+        """Learn from rows ``n_passes`` times, as far as time and patience go."""
+        clock, told = Clock(self.time_budget, int(self.verbose)), 0
+        pieces = learning.pieces(len(codes)) * self.n_passes
+        try:
+            for done, rows in enumerate(pieces, start=1):
+                learning.learn(codes[rows], targets[rows], None if weight is None else weight[rows])
+                if 10 * done // len(pieces) > told:
+                    told = 10 * done // len(pieces)
+                    clock.tell(f"{learning.n_rows} rows, error before learning {learning.error:.5g}")
+                if clock.over:
+                    return
+        except KeyboardInterrupt:
+            if not learning.n_rows:
+                raise
+            warnings.warn(f"interrupted: the model has learned from {learning.n_rows} rows", stacklevel=3)
 
     def partial_fit(
         self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -416,96 +438,7 @@ class StreamingBoost(StreamReports):
         learning, reading = self._learning, self._reading
         return learning is not None and (reading is None or reading.moment != self._moment(learning))
 
-    # ------------------------------------------------------------------ files and copies
-
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that never spends more than ``budget`` on a row, and that does not learn any more."""
-        return super().truncate(budget)
-
-    def save(self, path: str | Path, *, learning: bool = True) -> None:
-        """Write the model to an ``.anytime`` file; ``anytime.load`` reads it back.
-
-        Parameters
-        ----------
-        path : str or path
-        learning : bool, default=True
-            Keep all that learning needs: what is loaded goes on, bit for bit, as if it had never been away. False: the plan
-            alone, which is smaller and does not learn any more.
-        """
-        check_is_fitted(self, "plan_")
-        if learning:
-            super().save(path)
-            return
-        frozen = copy.copy(self)
-        frozen.plan_ = self.plan_
-        super(StreamingBoost, frozen).save(path)
-
-    def _file_state(self) -> dict[str, Any]:
-        learning = self._learning
-        return {
-            **super()._file_state(),
-            "numbers": None if learning is not None else self._numbers.state(),
-            "learning": None if learning is None else learning.state(),
-            "places": self._places,
-            "open": None if self._open is None else self._open.state(),
-            "position": self.position_,
-            "settings": {name: write_setting(getattr(self, name)) for name in _SETTINGS},
-        }
-
-    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
-        super()._restore_file_state(state)
-        plan = self.plan_
-        for name in _SETTINGS:
-            if state["settings"][name] is not None:
-                setattr(self, name, read_setting(state["settings"][name]))
-        self._places = self._checked_places(state["places"])
-        self.position_ = int(state["position"])
-        self._restore_open(state["open"])
-        if state["learning"] is None:
-            self._numbers = CategoryNumbers.from_state(state["numbers"], self.n_features_in_)
-            return
-        learning = self._restored(state["learning"], plan)
-        self._learning, self._numbers = learning, learning.categories
-        reading = self._reading = Reading(plan)
-        reading.moment = self._moment(learning)
-
-    def _restored(self, state: Mapping[str, Any], plan: Plan) -> Learning:
-        """What a file says was learned, tried out on a copy: a stranger may have written what cannot go on."""
-        try:
-            learning, trial = Learning.from_state(state), Learning.from_state(state)
-            bank = learning.boosting.bank
-            if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
-                raise ValueError("the learners are not those of the plan")
-            if learning.boosting.loss.link != plan.link or (learning.target is None) != hasattr(
-                self, "classes_"
-            ):
-                raise ValueError("the loss is not one for this model")
-            rows = np.zeros((2, self.n_features_in_))
-            rows[1] = np.nan
-            with np.errstate(all="ignore"):
-                trial.learn(rows, np.zeros(2), None)
-                self._plan_of(trial)
-        except Exception as error:
-            raise ValueError(f"what was learned cannot go on: {error!r}") from error
-        return learning
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        if state.get("_learning") is not None:
-            state["_learning"] = state["_learning"].state()
-            state.pop("_numbers", None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if isinstance(self.__dict__.get("_learning"), dict):
-            self._learning = Learning.from_state(self.__dict__["_learning"])
-            self._numbers = self._learning.categories
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         return tags
-
-
-_SETTINGS = ("learner", "loss", "projection", "drift")  # parameters that may be objects of this room

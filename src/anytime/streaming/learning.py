@@ -23,6 +23,7 @@ from anytime.streaming.certificates import (
     descent_certificate,
     residual_certificate,
 )
+from anytime.streaming.interrupts import unbroken
 from anytime.streaming.plans import StreamBlock, scaled_trees
 from anytime.streaming.projections import Ball, Box
 from anytime.streaming.rounds import Boosting
@@ -85,15 +86,25 @@ class Learning:
     # ------------------------------------------------------------------ learning
 
     def learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
-        """Learn from rows (n, d) in order; (n, m) the scores that each was given before it was learned."""
-        piece = self.batch_size * max(_PIECE // self.batch_size, 1)
-        if len(X) <= piece:
-            scores = self._learn(X, y, weight)
-        else:
-            scores = np.empty((len(X), self.boosting.bank.n_outputs))
-            for at in range(0, len(X), piece):
-                rows = slice(at, at + piece)
-                scores[rows] = self._learn(X[rows], y[rows], None if weight is None else weight[rows])
+        """Learn from rows (n, d) in order; (n, m) the scores that each was given before it was learned.
+
+        Ctrl-C falls between two pieces of many rows: what was learned by then stays, and is whole.
+        """
+        if len(X) == 1:
+            return self._learn_piece(X, y, weight)
+        scores = np.empty((len(X), self.boosting.bank.n_outputs))
+        for rows in self.pieces(len(X)):
+            with unbroken():
+                scores[rows] = self._learn_piece(X[rows], y[rows], None if weight is None else weight[rows])
+        return scores
+
+    def pieces(self, n: int) -> list[slice]:
+        """Rows that are learned from at a time: so many rounds that memory does not grow with the chunk."""
+        size = self.batch_size * max(_PIECE // self.batch_size, 1)
+        return [slice(at, at + size) for at in range(0, n, size)]
+
+    def _learn_piece(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
+        scores = self._learn(X, y, weight)
         self._judge(scores, y, weight)
         return scores
 

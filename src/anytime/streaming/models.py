@@ -81,11 +81,15 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         0 on. Categories are read as the mean target of earlier rows that had them.
     learner_cost : float, default=0.0
         Cost of evaluating a learner, features apart.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take: the model has learned from the rows that were passed by then.
     budget, meter
         As in :class:`AnytimeClassifier`.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads. The result does not depend on it.
+    verbose : int, default=0
+        1: ``fit`` tells of every tenth of its rows. Ctrl-C ends it with what was learned so far.
 
     Attributes
     ----------
@@ -192,9 +196,9 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
         The target is standardised by mean and deviation of these first rows; the answer of no learners is their mean.
     costs, n_learners, learner, rho, algorithm, learning_rate, max_step, projection, averaging, average, gate, warm_up, combiner
         As in :class:`StreamingBoostClassifier`.
-    batch_size, n_passes, drift, standardise, prefix, record, categorical_features, learner_cost, budget, meter
+    batch_size, n_passes, drift, standardise, prefix, record, categorical_features, learner_cost, time_budget, budget, meter
         As in :class:`StreamingBoostClassifier`.
-    random_state, n_jobs
+    random_state, n_jobs, verbose
         As in :class:`StreamingBoostClassifier`.
 
     Attributes

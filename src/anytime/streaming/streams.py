@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,12 +15,14 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.streaming.interrupts import unbroken
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from anytime.streaming.estimator import StreamingBoost
 
-__all__ = ["Progress", "labels_of", "learn_stream", "read_stream", "unbroken"]
+__all__ = ["Progress", "labels_of", "learn_stream", "read_stream"]
 
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
@@ -337,22 +337,6 @@ def learn_stream(
     if model.position_ == start:
         raise ValueError("the stream has no further rows" if start else "the stream has no rows")
     yield progress(unsaved)
-
-
-@contextmanager
-def unbroken() -> Iterator[None]:
-    """Let Ctrl-C wait until this is over: learning half a chunk, or half a checkpoint, would be worse than none."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if asked:
-        raise KeyboardInterrupt
 
 
 def _target(table: pd.DataFrame, target: str, seen: int) -> pd.Series[Any]:

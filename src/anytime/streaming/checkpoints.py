@@ -1,0 +1,117 @@
+"""What a file keeps of a model on a stream: its plan, and all that it takes to go on learning bit for bit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from anytime.plan import Plan
+from anytime.streaming.categories import CategoryNumbers
+from anytime.streaming.learning import Learning
+from anytime.streaming.one_by_one import Reading
+from anytime.streaming.reports import StreamReports
+from anytime.streaming.settings import read_setting, write_setting
+
+__all__ = ["Checkpoints"]
+
+_SETTINGS = ("learner", "loss", "projection", "drift")  # parameters that may be objects of this room
+
+
+class Checkpoints(StreamReports):
+    """A model that can be put down and taken up. Not used by itself."""
+
+    def _plan_of(self, learning: Learning) -> Plan:
+        raise NotImplementedError
+
+    def _moment(self, learning: Learning) -> tuple[Any, ...]:
+        """All that a plan depends on."""
+        raise NotImplementedError
+
+    def truncate(self, budget: float) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row, and that does not learn any more."""
+        return super().truncate(budget)
+
+    def save(self, path: str | Path, *, learning: bool = True) -> None:
+        """Write the model to an ``.anytime`` file; ``anytime.load`` reads it back.
+
+        Parameters
+        ----------
+        path : str or path
+        learning : bool, default=True
+            Keep all that learning needs: what is loaded goes on, bit for bit, as if it had never been away. False: the plan
+            alone, which is smaller and does not learn any more.
+        """
+        check_is_fitted(self, "plan_")
+        if learning:
+            super().save(path)
+            return
+        frozen = copy.copy(self)
+        frozen.plan_ = self.plan_
+        super(Checkpoints, frozen).save(path)
+
+    def _file_state(self) -> dict[str, Any]:
+        learning = self._learning
+        return {
+            **super()._file_state(),
+            "numbers": None if learning is not None else self._numbers.state(),
+            "learning": None if learning is None else learning.state(),
+            "places": self._places,
+            "open": None if self._open is None else self._open.state(),
+            "position": self.position_,
+            "settings": {name: write_setting(getattr(self, name)) for name in _SETTINGS},
+        }
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        plan = self.plan_
+        for name in _SETTINGS:
+            if state["settings"][name] is not None:
+                setattr(self, name, read_setting(state["settings"][name]))
+        self._places = self._checked_places(state["places"])
+        self.position_ = int(state["position"])
+        self._restore_open(state["open"])
+        if state["learning"] is None:
+            self._numbers = CategoryNumbers.from_state(state["numbers"], self.n_features_in_)
+            return
+        learning = self._restored(state["learning"], plan)
+        self._learning, self._numbers = learning, learning.categories
+        reading = self._reading = Reading(plan)
+        reading.moment = self._moment(learning)
+
+    def _restored(self, state: Mapping[str, Any], plan: Plan) -> Learning:
+        """What a file says was learned, tried out on a copy: a stranger may have written what cannot go on."""
+        try:
+            learning, trial = Learning.from_state(state), Learning.from_state(state)
+            bank = learning.boosting.bank
+            if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
+                raise ValueError("the learners are not those of the plan")
+            if learning.boosting.loss.link != plan.link or (learning.target is None) != hasattr(
+                self, "classes_"
+            ):
+                raise ValueError("the loss is not one for this model")
+            rows = np.zeros((2, self.n_features_in_))
+            rows[1] = np.nan
+            with np.errstate(all="ignore"):
+                trial.learn(rows, np.zeros(2), None)
+                self._plan_of(trial)
+        except Exception as error:
+            raise ValueError(f"what was learned cannot go on: {error!r}") from error
+        return learning
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if state.get("_learning") is not None:
+            state["_learning"] = state["_learning"].state()
+            state.pop("_numbers", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if isinstance(self.__dict__.get("_learning"), dict):
+            self._learning = Learning.from_state(self.__dict__["_learning"])
+            self._numbers = self._learning.categories
