@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from itertools import pairwise
 
@@ -363,22 +364,29 @@ def test_drift_is_met():
     assert blind.n_alarms_ == 0
 
 
+class LastMean:
+    """A learner of one's own."""
+
+    def __init__(self):
+        self.value = 0.0
+
+    def predict(self, x):
+        return np.array([self.value])
+
+    def learn(self, x, target):
+        self.value += 0.1 * (float(np.ravel(target)[0]) - self.value)
+
+
 def test_own_learners_are_boosted_too():
-    class LastMean:
-        def __init__(self):
-            self.value = 0.0
-
-        def predict(self, x):
-            return np.array([self.value])
-
-        def learn(self, x, target):
-            self.value += 0.1 * (float(np.ravel(target)[0]) - self.value)
-
     X, y = numbers(200)
     model = StreamingBoostRegressor(learner=OwnLearner(LastMean), n_learners=3).fit(X, y)
     assert model.predict(X).shape == (200,)
     with pytest.raises(TypeError, match="cannot be saved"):
         model.save("nowhere.anytime")
+    copied = copy.deepcopy(model)
+    for each in (model, copied):
+        each.partial_fit(X, -y)
+    assert_array_equal(copied.predict(X), model.predict(X))
 
 
 # ---------------------------------------------------------------------- states

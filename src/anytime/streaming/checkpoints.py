@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -106,8 +107,9 @@ class Checkpoints(StreamReports):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
         if state.get("_learning") is not None:
-            state["_learning"] = state["_learning"].state()
-            state.pop("_numbers", None)
+            with suppress(TypeError):  # learners of one's own have no state: they are pickled as they are
+                state["_learning"] = state["_learning"].state()
+                state.pop("_numbers", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
