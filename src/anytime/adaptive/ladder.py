@@ -81,7 +81,7 @@ class LadderClassifier(AdaptiveClassifier):
         What the average row may pay: the most accurate choice within it.
     tolerance : float, default=0.01
         Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it.
-    caution : float, default=0.5
+    caution : float, default=1.0
         With a tolerance: by how many standard errors of the difference in accuracy the choice has to be on the safe side, since
         the rows that it is made on flatter it.
     n_exits : int, default=12
@@ -151,7 +151,7 @@ class LadderClassifier(AdaptiveClassifier):
         costs: Any = None,
         budget: float | None = None,
         tolerance: float = 0.01,
-        caution: float = 0.5,
+        caution: float = 1.0,
         n_exits: int = 12,
         n_trees: int = 100,
         learning_rate: float = 0.2,
