@@ -36,6 +36,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, wine: tuple[pd.DataFrame, np.
     model.save_model(path / "xgboost.json")
     model.save_model(path / "xgboost.ubj")
     joblib.dump(RandomForestClassifier(10, random_state=0).fit(X[::2], y[::2]), path / "forest.joblib")
+    X[::2].assign(kind=y[::2]).to_csv(path / "even.csv", index=False)
     X[1::2].assign(kind=y[1::2]).to_csv(path / "odd.csv", index=False)
     X[1::2].assign(kind=np.array(NAMES.split(","))[y[1::2]]).to_csv(path / "words.csv", index=False)
     return path
@@ -99,6 +100,12 @@ def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> No
     assert model.score(table.drop(columns=["kind"]), table["kind"]) > 0.8
     said = run("inspect", tmp_path / "m.anytime").stdout
     assert "mean cost" in said
+    run("convert", shop / "forest.joblib", "--prune", "6", "--train", shop / "even.csv", *held)
+    refitted = at.load(tmp_path / "m.anytime")
+    assert 3 < refitted.cost(table.drop(columns=["kind"])).mean() <= 6
+    assert refitted.plan_.link != model.plan_.link  # leaves no longer hold shares of classes
+    useless = ["--train", shop / "even.csv", *held]
+    assert "--train is for --prune" in fails("convert", shop / "forest.joblib", *useless, code=2)
     alone = ["--trusted", "--prune", "6", "-o", tmp_path / "n.anytime"]
     assert "--prune needs rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
     assert "adds up its trees" in fails("convert", shop / "lightgbm.txt", "--prune", "6", *held)

@@ -70,6 +70,13 @@ def convert(
             help="Prune a forest until a row of --holdout costs so much on average; smaller budgets remain possible.",
         ),
     ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="The rows that the forest was trained on, for --prune: what is left is fitted to them again.",
+        ),
+    ] = None,
     trusted: Trusted = False,
 ) -> None:
     """Make a model that you already have interruptible.
@@ -83,13 +90,17 @@ def convert(
         raise UsageError("--holdout and --target go together: rows, and the column with the truth")
     if prune is not None and holdout is None:
         raise UsageError("--prune needs rows that pay and are judged: give --holdout and --target")
+    if train is not None and prune is None:
+        raise UsageError("--train is for --prune: a model that keeps all of its trees learns nothing")
     check_writable(output)
     imported = _labelled(_import(source, trusted), classes)
     held = None
     if holdout is not None and target is not None:
         held = _held_out(imported, holdout, target, named=classes is not None)
     if prune is not None and held is not None:
-        model = _pruned(imported, held, read_costs(costs), prune)
+        assert target is not None
+        known = None if train is None else _held_out(imported, train, target, named=classes is not None)
+        model = _pruned(imported, held, known, read_costs(costs), prune)
     else:
         model = _ordered(imported, held, read_costs(costs))
     model.save(output)
@@ -106,11 +117,14 @@ def _ordered(imported: Imported, held: tuple[Any, Any] | None, costs: Any) -> An
         return make_anytime(imported, costs=costs, X=X, y=y)
 
 
-def _pruned(imported: Imported, held: tuple[Any, Any], costs: Any, budget: float) -> Any:
+def _pruned(
+    imported: Imported, held: tuple[Any, Any], train: tuple[Any, Any] | None, costs: Any, budget: float
+) -> Any:
     from anytime.forests import prune_forest
 
+    X_train, y_train = (None, None) if train is None else train
     with step(f"pruning {imported.trees.n_trees} trees"):
-        return prune_forest(imported, *held, costs=costs, budget=budget)
+        return prune_forest(imported, *held, costs=costs, budget=budget, X_train=X_train, y_train=y_train)
 
 
 def _import(path: Path, trusted: bool) -> Imported:
