@@ -23,3 +23,4 @@ void test_grow();        // test_grow.cpp
 void test_linear();      // test_linear.cpp
 void test_margins();     // test_margins.cpp
 void test_prune();       // test_prune.cpp
+void test_stream();      // test_stream.cpp

@@ -515,5 +515,6 @@ int main() {
   test_linear();
   test_margins();
   test_prune();
+  test_stream();
   std::puts("native tests passed");
 }
