@@ -107,6 +107,7 @@ def test_classes_prices_and_settings(trips: Path) -> None:
     assert model.classes_.tolist() == ["no", "yes"]
     assert (model.learning_rate, model.gate, model.drift, model.learner) == (0.5, "skip", "adwin", "stump")
     assert model.costs_.total == 3.0
+    assert "4 stages" in run("inspect", trips / "m.anytime").stdout
     run(
         "stream",
         trips / "late.csv",

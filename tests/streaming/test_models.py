@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import anytime as at
 from anytime.streaming import (
     Ball,
+    Drift,
     HoeffdingTree,
     OwnLearner,
     StreamingBoostClassifier,
@@ -82,6 +83,29 @@ def test_chunks_leave_no_trace(learner):
         assert_array_equal(other.predict(X), at_once.predict(X))
         assert other.progressive_error_ == at_once.progressive_error_
         assert other.rows_seen_ == 300
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"drift": "adwin"},
+        {"drift": Drift("windows", action="restart", size=50), "gate": "skip"},
+        {"average": "reservoir", "warm_up": 5, "gate": None},
+        {"loss": "absolute", "learner": "ridge", "drift": "adwin", "record": True},
+    ],
+)
+def test_chunks_leave_no_trace_where_rounds_are_watched(settings):
+    X, y = numbers(1500)
+    y[700:] = -3.0 * y[700:]
+    at_once, in_chunks = (StreamingBoostRegressor(**SMALL, **settings) for _ in range(2))
+    said = at_once.predict_then_fit(X, y)
+    cuts = [0, 1, 77, 300, 701, 1024, 1025, 1500]
+    assert_array_equal(
+        np.concatenate([in_chunks.predict_then_fit(X[a:b], y[a:b]) for a, b in pairwise(cuts)]), said
+    )
+    assert_array_equal(in_chunks.predict(X), at_once.predict(X))
+    assert in_chunks.n_alarms_ == at_once.n_alarms_ >= bool(at_once.drift)
+    assert_array_equal(in_chunks.prefix_losses_, at_once.prefix_losses_)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
