@@ -196,6 +196,10 @@ class Boosting:
 
     def predict(self, X: Array) -> Array:
         """(b, m) The answer of all learners."""
+        if self._runs_natively and self.bank.snapshots is None:
+            assert isinstance(self.bank, NativeBank)
+            recent, rows = self.monitor.recent, self.monitor.rows
+            return self.bank.answers(np.ascontiguousarray(X), self._native_rules(), recent=recent, rows=rows)
         return np.asarray(self.answers(X)[-1])
 
     def best_prefix(self) -> int:
