@@ -18,6 +18,9 @@ from anytime.streaming.banks import (
 )
 from anytime.streaming.losses import loss_named
 from anytime.streaming.rounds import Boosting
+from anytime.trees.binning import BinnedData
+from anytime.trees.block import TreeBlock
+from anytime.trees.growing import TreeGrower
 
 KINDS = {
     "hoeffding_tree": HoeffdingTree(grace=20, stagger=10, max_leaves=8),
@@ -28,7 +31,7 @@ KINDS = {
     "random": OnlineLinear(step=0.1, method="adam", features="random", n_components=6),
     "small_net": SmallNet(hidden=3, step=0.01),
     "leaky": SmallNet(hidden=3, activation="leaky_relu", step=0.01),
-    "ftrl_tree": FtrlTree(max_depth=2, buffer=60),
+    "ftrl_tree": FtrlTree(max_depth=2, buffer=60, stagger=5),
 }
 each_kind = pytest.mark.parametrize("learner", KINDS.values(), ids=KINDS)
 
@@ -214,6 +217,39 @@ def test_averages_that_a_bank_does_not_have_are_refused():
         trees.averaged("tail")
     with pytest.raises(ValueError, match=r"call track\('params'\) before"):
         KINDS["ridge"].make(2, 4, 1).averaged("params")
+
+
+def test_refitted_trees_are_grown_when_the_rows_have_grown_by_a_factor():
+    """A.3, W3: refits at t = 1.2^k or one row later, each to all rows since the tree began."""
+    X = rows(200)
+    bank = FtrlTree(max_depth=2, stagger=7).make(2, 4, 1)
+    q = targets_of(X, 2, 1)
+    changed: list[list[int]] = [[], []]
+    before = bank.predict(X)
+    for t in range(200):
+        bank.update(X[t : t + 1], q[:, t : t + 1])
+        for i in range(2):
+            if not np.array_equal(bank.predict(X)[i], before[i]):
+                changed[i].append(t + 1)
+        before = bank.predict(X)
+    assert changed[0][:8] == [1, 2, 3, 4, 5, 6, 8, 10]
+    assert changed[1][:4] == [8, 9, 10, 11]  # it began after 7 rows
+    data = BinnedData.fit(X[: changed[0][-1]])
+    tree = TreeGrower(max_leaves=None, max_depth=2, min_rows=5, min_weight=0.0).grow(
+        data, q[0, : changed[0][-1]]
+    )
+    np.testing.assert_allclose(
+        bank.block().outputs(0, X), TreeBlock(tree.arrays).outputs(0, X), rtol=0, atol=1e-12
+    )
+
+
+def test_a_full_buffer_is_a_uniform_sample_of_the_rows():
+    bank = FtrlTree(buffer=50, stagger=0).make(1, 1, 1, 3)
+    for t in range(2000):
+        bank.update(np.array([[float(t)]]), np.zeros((1, 1, 1)))
+    kept = bank.state()[1]["rows"][:, 0]
+    assert kept.size == len(set(kept)) == 50
+    assert abs(kept.mean() - 1000) < 250  # 3 deviations of the mean of 50 draws
 
 
 # ---------------------------------------------------------------------- names and settings

@@ -39,6 +39,8 @@ class FtrlTree(Learner):
         A refit follows when the rows seen have grown by this factor.
     min_rows : int, default=5
         The fewest rows of a leaf.
+    stagger : int, default=20
+        Rows by which a tree begins later than the one before it. 0: all begin at once, with nearly the same targets.
     """
 
     kind: ClassVar[str] = "ftrl_tree"
@@ -47,11 +49,14 @@ class FtrlTree(Learner):
     buffer: int = 5000
     growth: float = 1.2
     min_rows: int = 5
+    stagger: int = 20
 
     def __post_init__(self) -> None:
         for name in ("max_depth", "buffer", "min_rows"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.stagger < 0:
+            raise ValueError(f"stagger is {self.stagger}; it must not be negative")
         if not self.growth > 1:
             raise ValueError(f"growth is {self.growth}; it must be more than 1")
 
@@ -75,8 +80,8 @@ class RefitBank(Bank):
         self._arrived = np.empty(0, np.int64)  # when a kept row was seen
         self._targets = np.empty((n_learners, 0, n_outputs))
         self._seen = 0
-        self._born = np.zeros(n_learners, np.int64)  # rows seen before a learner began
-        self._next = np.ones(n_learners, np.int64)  # rows seen when it is grown again
+        self._born = learner.stagger * np.arange(n_learners)  # rows seen before a learner began
+        self._next = self._born + 1  # rows seen when it is grown again
         self._trees = [self._stump()] * n_learners
         self._forest: Forest | None = None
 
@@ -120,18 +125,19 @@ class RefitBank(Bank):
         weights = self._weights[:kept]
         for i in np.flatnonzero(self._next <= self._seen):
             rows = np.flatnonzero(self._arrived[:kept] > self._born[i])
+            age = self._seen - self._born[i]
             if rows.size:
                 targets = np.ascontiguousarray(self._targets[i, :kept])
                 self._trees[i] = grower.grow(data, targets, weights, rows=rows).arrays
-            age = self._seen - self._born[i]
             self._next[i] = self._born[i] + max(age + 1, ceil(self.learner.growth * age))
         self._forest = None
 
     def append(self, n: int) -> None:
         """Add ``n`` trees, which learn from the rows that come from now on."""
         self._targets = np.concatenate([self._targets, np.zeros((n, *self._targets.shape[1:]))])
-        self._born = np.concatenate([self._born, np.full(n, self._seen)])
-        self._next = np.concatenate([self._next, np.full(n, self._seen + 1)])
+        first = self._seen or self.learner.stagger * self.n_learners
+        self._born = np.concatenate([self._born, first + self.learner.stagger * np.arange(n)])
+        self._next = np.concatenate([self._next, self._born[-n:] + 1])
         self._trees = [*self._trees, *[self._stump()] * n]
         self.n_learners += n
         self._forest = None
