@@ -219,7 +219,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     >>> model = at.StreamingBoostRegressor(n_learners=10, learner="ridge", learning_rate=0.5)
     >>> model = model.partial_fit(X[:1000], y[:1000])
     >>> before = model.predict_then_fit(X[1000:], y[1000:])  # each row is answered, then learned
-    >>> bool(np.abs(before - y[1000:]).mean() < 0.05)
+    >>> bool(np.abs(before - y[1000:]).mean() < 0.05 * y.std())
     True
     """
 
