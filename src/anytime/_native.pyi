@@ -664,6 +664,9 @@ class StreamTrees(StreamBank):
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that a tree may split, increasing."""
 
+    def nodes(self) -> dict[str, NDArray[Any]]:
+        """What ``state`` says of splits and values: all that it takes to answer."""
+
 class StreamRidge(StreamBank):
     """Ridge regressions by recursive least squares."""
 

@@ -45,14 +45,12 @@ void check_more(const StreamBank& bank, int64_t n) {
 
 // ---------------------------------------------------------------------- trees
 
-nb::dict trees_state(const StreamTrees& bank) {
-  const Reading reading(bank.door());
-  const StreamBins::State bins = bank.bins().save();
-  std::vector<int64_t> node_start{0}, early_start{0}, sleep;
-  std::vector<double> threshold, count, square, values, early;
-  std::vector<int32_t> column, left, since, depth;
-  std::vector<uint8_t> missing_left, splittable, wanted;
-  std::vector<float> counted;
+// Splits and what leaves say: all that it takes to answer. The caller holds the door.
+nb::dict nodes_of(const StreamTrees& bank) {
+  std::vector<int64_t> start{0};
+  std::vector<double> threshold, values;
+  std::vector<int32_t> column, left;
+  std::vector<uint8_t> missing_left;
   for (const StreamTree& tree : bank.trees()) {
     for (const StreamTree::Node& node : tree.nodes()) {
       threshold.push_back(node.threshold);
@@ -60,6 +58,34 @@ nb::dict trees_state(const StreamTrees& bank) {
       left.push_back(node.left);
       missing_left.push_back(node.missing_left != 0);
     }
+    values.insert(values.end(), tree.values().begin(), tree.values().end());
+    start.push_back(static_cast<int64_t>(threshold.size()));
+  }
+  nb::dict out;
+  out["node_start"] = array_from(start);
+  out["threshold"] = array_from(threshold);
+  out["column"] = array_from(column);
+  out["left"] = array_from(left);
+  out["missing_left"] = array_from(missing_left);
+  out["values"] = array_from(values);
+  return out;
+}
+
+nb::dict trees_nodes(const StreamTrees& bank) {
+  const Reading reading(bank.door());
+  return nodes_of(bank);
+}
+
+nb::dict trees_state(const StreamTrees& bank) {
+  const Reading reading(bank.door());
+  nb::dict out = nodes_of(bank);
+  const StreamBins::State bins = bank.bins().save();
+  std::vector<int64_t> early_start{0}, sleep;
+  std::vector<double> count, square, early;
+  std::vector<int32_t> since, depth;
+  std::vector<uint8_t> splittable, wanted;
+  std::vector<float> counted;
+  for (const StreamTree& tree : bank.trees()) {
     for (const StreamTree::Leaf& leaf : tree.leaves()) {
       count.push_back(leaf.count);
       square.push_back(leaf.square);
@@ -70,30 +96,21 @@ nb::dict trees_state(const StreamTrees& bank) {
       const float* own = tree.bins_of(leaf.slot);
       counted.insert(counted.end(), own, own + tree.slot_size());
     }
-    values.insert(values.end(), tree.values().begin(), tree.values().end());
     early.insert(early.end(), tree.early().begin(), tree.early().end());
-    node_start.push_back(static_cast<int64_t>(threshold.size()));
     early_start.push_back(static_cast<int64_t>(early.size()));
     sleep.push_back(tree.sleep());
     wanted.push_back(tree.wanted());
   }
-  nb::dict out;
   out["cuts"] = array_from(bins.cuts);
   out["n_cuts"] = array_from(bins.n_cuts);
   out["rows"] = array_from(bins.rows);
   out["clock"] = array_from(std::vector<int64_t>{bins.seen, bins.next, bins.found ? 1 : 0});
-  out["node_start"] = array_from(node_start);
-  out["threshold"] = array_from(threshold);
-  out["column"] = array_from(column);
-  out["left"] = array_from(left);
-  out["missing_left"] = array_from(missing_left);
   out["count"] = array_from(count);
   out["square"] = array_from(square);
   out["since"] = array_from(since);
   out["depth"] = array_from(depth);
   out["splittable"] = array_from(splittable);
   out["counted"] = array_from(counted);
-  out["values"] = array_from(values);
   out["early_start"] = array_from(early_start);
   out["early"] = array_from(early);
   out["sleep"] = array_from(sleep);
@@ -220,6 +237,7 @@ void bind_trees(nb::module_& m) {
             }
           },
           "learners"_a.noconvert(), "The marked trees begin anew.")
+      .def("nodes", &trees_nodes, "Splits and values: all that it takes to answer.")
       .def("state", &trees_state, "Everything that was learned, as arrays.")
       .def("load", &load_trees, "state"_a, "What was saved, in a bank of as many trees.");
 }

@@ -1,5 +1,7 @@
 """Rounds of boosting in native code against the same rounds in NumPy."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -207,6 +209,22 @@ def test_answers_do_not_depend_on_threads(learner):
     two.n_threads = 2
     assert np.array_equal(run(one, X, y, size=64), run(two, X, y, size=64))
     assert np.array_equal(one.predict(X), two.predict(X))
+
+
+def test_a_bank_is_read_on_one_thread_while_it_learns_on_another():
+    X, y = stream(3000, 0)
+    bank = LEARNER.make(20, 4, 1)
+    alone = LEARNER.make(20, 4, 1)
+    learner = threading.Thread(target=run, args=(bank, X, y, range(50, 3000, 50)))
+    learner.start()
+    reads = 0
+    while learner.is_alive() or not reads:
+        assert np.isfinite(bank.predict(X[:5])).all()
+        assert bank.block().n_stages == 20
+        reads += 1
+    learner.join()
+    run(alone, X, y)
+    assert np.array_equal(bank.predict(X), alone.predict(X))
 
 
 def test_a_round_answers_for_all_its_rows_before_it_learns_from_any():

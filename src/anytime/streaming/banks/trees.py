@@ -152,7 +152,7 @@ class HoeffdingBank(NativeBank):
 
     def block(self) -> TreeBlock:
         """The trees as they are now."""
-        state = self.native.state()
+        state = self.native.nodes()
         n_nodes = state["column"].size
         split = state["column"] >= 0
         left = np.where(split, state["left"], LEAF).astype(np.int32)
