@@ -322,6 +322,16 @@ def test_columns_that_do_not_match_get_a_precise_error(n, names, words):
         blood().bind(n, names)
 
 
+def test_a_group_whose_columns_are_left_out_is_the_column_of_its_name(tmp_path):
+    path = tmp_path / "prices.yaml"
+    path.write_text(
+        "groups:\n  a: {price: 1}\n  b: 2.5\n  step: {price: 3, columns: []}\n  c: {price: 1, columns: [x, y]}\n"
+    )
+    costs = FeatureCosts.read(path)
+    assert costs.groups == {"a": ("a",), "b": ("b",), "step": (), "c": ("x", "y")}
+    assert costs.prices == {"a": 1, "b": 2.5, "step": 3, "c": 1}
+
+
 def test_a_slip_in_a_price_list_is_told_with_the_column_that_was_meant():
     with pytest.raises(
         ValueError, match="names column 'heigth', which X does not have; did you mean 'height'"
@@ -356,7 +366,7 @@ def test_a_column_named_and_numbered_in_two_groups_overlaps():
         ("- 1\n- 2\n", "must be a mapping"),
         ("groups: {a: {columns: [0]}}", "group 'a' has no price"),
         ("groups: {a: {price: 1, colour: red}}", "unknown keys 'colour'"),
-        ("groups: {a: 3}", "group 'a' must be a mapping"),
+        ("groups: {a: [3]}", "group 'a' must be a mapping"),
         ("a: [", "not valid YAML"),
         ("groups: {a: {price: 1}}\nprizes: 3", "not 'prizes'"),
     ],

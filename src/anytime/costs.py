@@ -224,7 +224,10 @@ class FeatureCosts:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureCosts:
-        """Read what ``to_dict`` wrote, or a plain mapping from column to price."""
+        """Read what ``to_dict`` wrote, or a plain mapping from column to price.
+
+        A group whose ``columns`` are left out is the column of its own name; so is one that is a price and nothing else.
+        """
         if "groups" not in data:
             return cls(data)
         unknown = set(data) - {"unit", "groups"}
@@ -234,13 +237,15 @@ class FeatureCosts:
             )
         groups, prices, requires, tails = {}, {}, {}, {}
         for name, entry in _by_name(_mapping(data["groups"], "groups"), "groups").items():
+            if isinstance(entry, int | float):  # the price of the column of that name
+                entry = {"price": entry}
             entry = _mapping(entry, f"group {name!r}")
             unknown = set(entry) - {"price", "columns", "requires", "tail"}
             if unknown:
                 raise ValueError(f"group {name!r} has unknown keys {_listing(sorted(map(str, unknown)))}")
             if "price" not in entry:
                 raise ValueError(f"group {name!r} has no price")
-            groups[name] = entry.get("columns", [])
+            groups[name] = entry.get("columns", [name])
             prices[name] = entry["price"]
             requires[name] = entry.get("requires", [])
             if "tail" in entry:
