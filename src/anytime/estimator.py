@@ -287,6 +287,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         return self.budget
 
     @property
+    def _scores_link(self) -> str:
+        """What turns scores into answers."""
+        return self.plan_.link
+
+    @property
     def _reads_rows_as_they_are(self) -> bool:
         """Whether a row of numbers can go to the plan without ``_matrix``."""
         return True
@@ -415,7 +420,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
     def predict_proba(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
         """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
         scores = self._scores(X, budget, deadline)
-        return self._wrapped(LINKS[self.plan_.link].transform(scores), X, self.classes_)
+        return self._wrapped(LINKS[self._scores_link].transform(scores), X, self.classes_)
 
     def predict_log_proba(
         self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None
@@ -429,7 +434,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
     ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
         scores = self._scores(X, budget, deadline)
-        if LINKS[self.plan_.link].binary:
+        if LINKS[self._scores_link].binary:
             scores = scores[:, 0]
         elif len(self.classes_) == 2:
             scores = scores[:, 1] - scores[:, 0]
@@ -447,7 +452,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         return float(accuracy_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
 
     def _decide(self: Any, scores: Array) -> NDArray[Any]:
-        one_sided = LINKS[self.plan_.link].binary
+        one_sided = LINKS[self._scores_link].binary
         leading = (scores[:, 0] > 0).astype(np.intp) if one_sided else scores.argmax(axis=1)
         return np.asarray(self.classes_[leading])
 
@@ -460,7 +465,7 @@ class ValueFace:
         return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
 
     def _decide(self: Any, scores: Array) -> Array:
-        values = LINKS[self.plan_.link].transform(scores)
+        values = LINKS[self._scores_link].transform(scores)
         return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
 
 

@@ -285,6 +285,24 @@ def test_a_reading_is_a_snapshot_and_is_made_when_asked_for():
         small.learn_one(X[0], y[0])
 
 
+@pytest.mark.parametrize("face", [StreamingBoostRegressor, StreamingBoostClassifier])
+@pytest.mark.parametrize("learner", ["hoeffding_tree", "ridge"])
+def test_few_rows_are_answered_by_the_learners_and_no_plan_is_made(face, learner):
+    X, y = numbers(300) if face is StreamingBoostRegressor else labels(300)
+    model = face(learner=learner, **SMALL).fit(X, y)
+    methods = (
+        ["predict"] if face is StreamingBoostRegressor else ["decision_function", "predict_proba", "predict"]
+    )
+    live = [getattr(model, method)(X[:20]) for method in methods]
+    assert model._reading.plan is None
+    assert model.plan_.n_stages == 6
+    for method, answers in zip(methods, live, strict=True):
+        assert_allclose(answers, getattr(model, method)(X[:20]), rtol=1e-12, atol=1e-12)
+    model.partial_fit(X[:1], y[:1])
+    within = model.predict(X[:20], budget=0.0)
+    assert_array_equal(within, np.repeat(within[:1], 20))  # a budget asks the plan of now
+
+
 def test_one_row_is_answered_alike_by_learners_and_by_the_plan():
     X, y = labels(300, 3)
     model = StreamingBoostClassifier(**SMALL).fit(X, y)

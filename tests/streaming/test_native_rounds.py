@@ -41,8 +41,8 @@ def _pair(learner, loss, m, settings, n_learners=5):
         Boosting(learner.make(n_learners, 4, m, 3), loss, follow_prefixes=True, **settings) for _ in range(2)
     )
     plain.on_round = lambda *_: None  # Python has to be called, so that NumPy does the rounds
-    assert native._runs_natively
-    assert not plain._runs_natively
+    assert native._native_bank is not None
+    assert plain._native_bank is None
     return native, plain
 
 

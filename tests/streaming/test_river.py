@@ -51,3 +51,15 @@ def test_words_and_weights_are_taken_and_the_model_within_is_any_other():
     assert model.predict_one({"colour": "red", "noise": 0.0}) == True  # noqa: E712  # a label, of NumPy or not
     assert model.predict_proba_one({"colour": "red"}, budget=0.0) == {False: 0.5, True: 0.5}
     assert len(model.model.plan_) == 8
+
+
+def test_a_label_is_the_likeliest():
+    model, said = RiverClassifier(n_learners=5), []
+    assert model.predict_one({"a": 1.0}) is None
+    for x, y in datasets.Phishing().take(300):
+        model.learn_one(x, y)
+        chances = model.predict_proba_one(x)
+        said.append(model.predict_one(x))
+        assert type(said[-1]) is bool
+        assert said[-1] == max(chances, key=chances.get)
+    assert len(set(said)) == 2

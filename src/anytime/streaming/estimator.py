@@ -304,7 +304,7 @@ class StreamingBoost(Checkpoints):
         if classes is not None:
             self._take_classes(y, classes)
         targets = self._targets(y)
-        codes = self._codes(X, grow=True)
+        codes = self._array_codes(X, grow=True) if ready else self._codes(X, grow=True)
         weight = None if sample_weight is None else checked_weights(sample_weight, codes)
         return codes, targets, weight
 

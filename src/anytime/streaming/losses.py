@@ -55,7 +55,7 @@ class StreamLoss(ABC):
     def value(self, Y: Array, y: Target) -> Array:
         """(..., b) Losses of scores ``Y`` (..., b, m) where the truth is ``y``: (b,), or (b, m) for several targets."""
         plain = self._plain(Y, y)
-        return plain + self.rho * np.einsum("...m,...m->...", Y, Y) if self.rho else plain
+        return plain + self.rho * _squared_lengths(Y) if self.rho else plain
 
     def gradient(self, Y: Array, y: Target) -> Array:
         """(..., b, m) Derivatives of ``value`` in the scores; at a kink, one subgradient."""
@@ -112,7 +112,7 @@ class Squared(StreamLoss):
 
     def _plain(self, Y: Array, y: Target) -> Array:
         off = Y - _columns(Y, y)
-        return np.asarray(0.5 * np.einsum("...m,...m->...", off, off))
+        return np.asarray(0.5 * _squared_lengths(off))
 
     def _slope(self, Y: Array, y: Target) -> Array:
         return np.asarray(Y - _columns(Y, y))
@@ -252,8 +252,16 @@ def _columns(Y: Array, y: Target) -> Array:
     return np.asarray(y, dtype=np.float64).reshape(Y.shape[-2:])
 
 
-def _signs(y: Target) -> Array:
-    """(b, 1) Two classes, coded 0 and 1 or -1 and 1, as -1 and 1."""
+def _squared_lengths(Y: Array) -> Array:
+    if Y.shape[-1] == 1:
+        return np.square(Y[..., 0])
+    return np.asarray(np.einsum("...m,...m->...", Y, Y))
+
+
+def _signs(y: Target) -> Array | float:
+    """(b, 1) Two classes, coded 0 and 1 or -1 and 1, as -1 and 1; a number for one row, which is quicker."""
+    if y.size == 1:
+        return 1.0 if y.item() > 0 else -1.0
     return np.where(np.asarray(y, dtype=np.float64).reshape(-1, 1) > 0, 1.0, -1.0)
 
 

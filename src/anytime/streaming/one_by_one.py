@@ -23,6 +23,7 @@ from anytime.trees.importers.columns import Columns
 
 __all__ = ["OneByOne", "Reading"]
 
+_FEW = 256  # rows that learners answer sooner than a plan is made
 _LEARNED = frozenset(
     [
         *("_bound", "_ignores", "_learning", "_number", "_numbers"),
@@ -225,6 +226,17 @@ class OneByOne(StreamReader):
             self._advance(run, budget, self._due_in(deadline), None)
             scores, link = run.scores(), self.plan_.link
         return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
+
+    def _scores(self, X: Any, budget: Any, deadline: float | None) -> Array:
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        few = len(shape) == 2 and shape[0] <= _FEW and budget is None and deadline is None
+        if few and self._learning is not None and self._answers_live:
+            return self._learning.scores(self._numbers.apply(self._codes(self._completed(X), grow=False)))
+        return super()._scores(X, budget, deadline)
+
+    @property
+    def _scores_link(self) -> str:
+        return super()._scores_link if self._learning is None else self._learning.boosting.loss.link
 
     @property
     def _answers_live(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -191,4 +192,4 @@ class StreamReader(ColumnModel):
 def _holds_infinity(X: NDArray[np.float64]) -> bool:
     flat = X.ravel()
     square = float(flat @ flat)  # finite where nothing is infinite or missing
-    return not np.isfinite(square) and bool(np.isinf(X).any())
+    return not isfinite(square) and bool(np.isinf(X).any())

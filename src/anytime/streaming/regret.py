@@ -48,8 +48,10 @@ class PrefixLosses:
             some = losses[:, at : at + size]
             heavy = None if weight is None else weight[at : at + size]
             fading = self.discount ** some.shape[1]
-            self.sums = self.sums * fading + (some.sum(axis=1) if heavy is None else some @ heavy)
-            self.weights = self.weights * fading + (some.shape[1] if heavy is None else heavy.sum())
+            self.sums *= fading
+            self.sums += some.sum(axis=1) if heavy is None else some @ heavy
+            self.weights *= fading
+            self.weights += some.shape[1] if heavy is None else heavy.sum()
 
     def means(self) -> Array:
         """(N + 1,) Discounted mean losses; infinite where nothing was seen."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from river import base
 
 from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostRegressor
@@ -87,6 +88,13 @@ class RiverClassifier(base.Classifier):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn from a row, of weight ``w``."""
         self.model.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any], **bounds: Any) -> Any:
+        """The label for a row, within a ``budget`` or ``deadline`` where given; None before any was learned."""
+        if not self.model._has_begun:
+            return None
+        label = self.model.predict_one(x, **bounds)
+        return label.item() if isinstance(label, np.generic) else label
 
     def predict_proba_one(self, x: dict[Any, Any], **bounds: Any) -> dict[Any, float]:
         """The probability of each label seen so far, within a ``budget`` or ``deadline`` where given; empty before any."""

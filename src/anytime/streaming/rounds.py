@@ -147,6 +147,8 @@ class Boosting:
         self._watch = None if drift is None else Watch(drift)
         self._faded = np.zeros(bank.n_learners, dtype=np.bool_)
         self._rules: RoundRules | None = None
+        known = STREAM_LOSSES.get(loss.name) is type(loss)
+        self._native = bank if known and isinstance(bank, NativeBank) else None
         self.n_rows, self.units = 0, 0.0
 
     # ------------------------------------------------------------------ reading
@@ -196,10 +198,10 @@ class Boosting:
 
     def predict(self, X: Array) -> Array:
         """(b, m) The answer of all learners."""
-        if self._runs_natively and self.bank.snapshots is None:
-            assert isinstance(self.bank, NativeBank)
+        native = self._native_bank
+        if native is not None and native.snapshots is None:
             recent, rows = self.monitor.recent, self.monitor.rows
-            return self.bank.answers(np.ascontiguousarray(X), self._native_rules(), recent=recent, rows=rows)
+            return native.answers(np.ascontiguousarray(X), self._native_rules(), recent=recent, rows=rows)
         return np.asarray(self.answers(X)[-1])
 
     def best_prefix(self) -> int:
@@ -226,7 +228,7 @@ class Boosting:
         """Rounds of ``batch_size`` rows, the last one shorter; (n, m) what was answered to each row before learning it."""
         if not len(X):
             return np.empty((0, self.bank.n_outputs))
-        piece = self._native_piece(batch_size) if self._runs_natively else batch_size
+        piece = self._piece(batch_size)
         if len(X) <= piece:
             return self._round(X, y, weight, batch_size)
         answers = np.empty((len(X), self.bank.n_outputs))
@@ -237,7 +239,7 @@ class Boosting:
                 X[rows], y[rows], None if weight is None else weight[rows], batch_size
             )
             at += piece
-            piece = self._native_piece(batch_size) if self._runs_natively else batch_size
+            piece = self._piece(batch_size)
         return answers
 
     def round(self, X: Array, y: Target, weight: Array | None = None, start: Array | None = None) -> Array:
@@ -313,8 +315,9 @@ class Boosting:
         self, X: Array, y: Target, weight: Array | None, batch_size: int, start: Array | None = None
     ) -> Array:
         """One round of all rows; or, in native code, several."""
-        if self._runs_natively and start is None:
-            answers = self._native_rounds(X, y, weight, batch_size)
+        native = self._native_bank
+        if native is not None and start is None:
+            answers = self._native_rounds(native, X, y, weight, batch_size)
         else:
             answers = self._plain_round(X, y, weight, start)
         self.n_rows += len(X)
@@ -346,24 +349,22 @@ class Boosting:
         return np.asarray(answers[-1])
 
     @property
-    def _runs_natively(self) -> bool:
-        """Whether nothing in a round needs Python."""
-        return (
-            isinstance(self.bank, NativeBank)
-            and self.on_round is None
-            and self.combiner == "gd"
-            and STREAM_LOSSES.get(self.loss.name) is type(self.loss)
-        )
+    def _native_bank(self) -> NativeBank | None:
+        """The bank, where nothing in a round needs Python."""
+        return self._native if self.on_round is None and self.combiner == "gd" else None
 
-    def _native_piece(self, batch_size: int) -> int:
+    def _piece(self, batch_size: int) -> int:
         """Rows, in whole rounds, until something has to be looked at between two rounds."""
+        if self._native_bank is None:
+            return batch_size
         rows = self.monitor.room if self._watch is None else min(self.monitor.room, self._watch.room)
         return -(-rows // batch_size) * batch_size
 
-    def _native_rounds(self, X: Array, y: Target, weight: Array | None, batch_size: int) -> Array:
-        assert isinstance(self.bank, NativeBank)
+    def _native_rounds(
+        self, bank: NativeBank, X: Array, y: Target, weight: Array | None, batch_size: int
+    ) -> Array:
         follow = self.prefix_losses is not None
-        answers = self.bank.rounds(
+        answers = bank.rounds(
             np.ascontiguousarray(X),
             np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
             None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
