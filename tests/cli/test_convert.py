@@ -104,6 +104,8 @@ def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> No
     refitted = at.load(tmp_path / "m.anytime")
     assert 3 < refitted.cost(table.drop(columns=["kind"])).mean() <= 6
     assert refitted.plan_.link != model.plan_.link  # leaves no longer hold shares of classes
+    wrong = ["--prune", "6", "--train", shop / "odd.csv", *held]
+    assert "X_train" in fails("convert", shop / "forest.joblib", *wrong)
     useless = ["--train", shop / "even.csv", *held]
     assert "--train is for --prune" in fails("convert", shop / "forest.joblib", *useless, code=2)
     alone = ["--trusted", "--prune", "6", "-o", tmp_path / "n.anytime"]

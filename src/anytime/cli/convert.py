@@ -100,7 +100,12 @@ def convert(
     if prune is not None and held is not None:
         assert target is not None
         known = None if train is None else _held_out(imported, train, target, named=classes is not None)
-        model = _pruned(imported, held, known, read_costs(costs), prune)
+        forest: Any = imported
+        if known is not None and classes is None and refuse_pickle(source, trusted):
+            import joblib
+
+            forest = joblib.load(source)  # it remembers which rows each tree has drawn
+        model = _pruned(forest, imported.trees.n_trees, held, known, read_costs(costs), prune)
     else:
         model = _ordered(imported, held, read_costs(costs))
     model.save(output)
@@ -118,13 +123,13 @@ def _ordered(imported: Imported, held: tuple[Any, Any] | None, costs: Any) -> An
 
 
 def _pruned(
-    imported: Imported, held: tuple[Any, Any], train: tuple[Any, Any] | None, costs: Any, budget: float
+    forest: Any, n_trees: int, held: tuple[Any, Any], train: tuple[Any, Any] | None, costs: Any, budget: float
 ) -> Any:
     from anytime.forests import prune_forest
 
     X_train, y_train = (None, None) if train is None else train
-    with step(f"pruning {imported.trees.n_trees} trees"):
-        return prune_forest(imported, *held, costs=costs, budget=budget, X_train=X_train, y_train=y_train)
+    with step(f"pruning {n_trees} trees"):
+        return prune_forest(forest, *held, costs=costs, budget=budget, X_train=X_train, y_train=y_train)
 
 
 def _import(path: Path, trusted: bool) -> Imported:

@@ -267,3 +267,22 @@ def test_a_wrong_parameter_is_refused():
     forest = RandomForestClassifier(3, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="refit"):
         prune_forest(forest, held, truth, refit="hard")
+
+
+@pytest.mark.parametrize("of", ["their order", "other rows"])
+def test_training_rows_that_cannot_be_those_of_the_trees_are_refused(of):
+    X, y, held, truth = halves(WINE)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    rows = np.random.default_rng(0).permutation(len(X))
+    wrong = (X[rows], y[rows]) if of == "their order" else (held[: len(X)], truth[: len(X)])
+    prune_forest(forest, held, truth, X_train=X, y_train=y)
+    with pytest.raises(ValueError, match=r"X_train .* grown from"):
+        prune_forest(forest, held, truth, X_train=wrong[0], y_train=wrong[1])
+
+
+def test_a_budget_that_leaves_one_answer_is_told():
+    X, y, held, truth = halves(WINE)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match=r"as little as 0\.001 on average: all rows get one answer"):
+        pruned = prune_forest(forest, held, truth, budget=0.001)
+    assert pruned.cost(held).max() == 0

@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
 
 from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node_statistics, with_unseen
 from anytime.forests.pruning.paths import voting
+from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
+from anytime.trees.arrays import LEAF
 from anytime.trees.making import check_columns, take_names, to_fit_again
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.rows import checked_weights
@@ -339,8 +342,25 @@ def _statistics(
             f"X_train has {len(X_train)} rows, but the trees were grown from {len(seen[0])}: give those, or no X_train"
         )
     statistics = replace(statistics, seen=seen)
+    if seen is not None:
+        _check_grown_from(statistics, X_train)
     if out_of_bag and seen is not None:
         return with_unseen(statistics, X_train, y_train, seen=seen, share=out_of_bag)
     if out_of_bag and counts_held:
         return with_unseen(statistics, *held, share=out_of_bag)
     return statistics
+
+
+def _check_grown_from(statistics: NodeStatistics, X_train: Any) -> None:
+    """Refuse rows that cannot be those that the trees were grown from: every leaf was made for some of them."""
+    assert statistics.seen is not None
+    trees = statistics.trees
+    leaf = leaves_of(trees, statistics.encode(X_train))
+    leaves = np.flatnonzero(trees.feature == LEAF)
+    drawn = leaf[np.transpose(statistics.seen)]
+    empty = leaves.size - np.isin(leaves, drawn).sum()
+    if empty > 0.01 * leaves.size:
+        raise ValueError(
+            f"X_train is not what the trees were grown from, or in another order: of {leaves.size} leaves {empty} are reached by "
+            "none of the rows that their tree has drawn"
+        )

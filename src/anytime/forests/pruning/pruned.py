@@ -221,6 +221,10 @@ class PrunedForest(ImportedModel):
             last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
             prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
         clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
+        if self.budget is not None and problem.splits.any() and not prunings[-1].internal.any():
+            _warn(
+                f"no pruning costs as little as {self.budget:g} on average: all rows get one answer; raise the budget"
+            )
         self._keep(statistics, problem, prunings, answers, marks, costs)
 
     def _answering(
