@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         trees,
     )
     from anytime._native import StopFlag
-    from anytime.adaptive import AdaptiveClassifier
+    from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.boosting import (
         CascadeClassifier,
         GradientBoostingClassifier,
@@ -92,6 +92,7 @@ __all__ = [
     "GradientBoostingRegressor",
     "GroupPursuitClassifier",
     "GroupPursuitRegressor",
+    "LadderClassifier",
     "MarginAcquisitionClassifier",
     "Plan",
     "PrunedForestClassifier",
@@ -135,7 +136,7 @@ _ROOMS = [
 ]
 _HOMES = {
     "_native": ["StopFlag"],
-    "adaptive": ["AdaptiveClassifier"],
+    "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "boosting": [
         "CascadeClassifier",
         "GradientBoostingClassifier",

@@ -1,4 +1,4 @@
-"""``anytime fit --model adaptive``, and what becomes of its costly model."""
+"""``anytime fit --model adaptive`` and ``--model ladder``, and what becomes of its costly model."""
 
 from __future__ import annotations
 
@@ -44,6 +44,21 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
     assert "needs no --costly" in fails("predict", file, data, "--costly", file, code=2)
 
 
+def test_a_ladder_of_cheap_models(folder: Path, numbers: Path, tmp_path: Path) -> None:
+    data, file = folder / "patients.csv", tmp_path / "model.anytime"
+    run("fit", data, "-t", "sick", "--model", "ladder", "--trees", 5, "--set", "n_exits=2", "-o", file)
+    model = at.load(file)
+    assert isinstance(model, at.LadderClassifier)
+    assert (model.n_trees, model.n_exits) == (5, 2)
+    assert len(run("predict", file, data).stdout.splitlines()) == 241
+    svm = numbers.parent / "svm.joblib"
+    asked = ["fit", numbers, "-t", "sick", "--model", "ladder", "--costly", svm, "--trusted", "--trees", 5]
+    run(*asked, "--set", "tolerance=0", "-o", file)
+    assert at.load(file).detached_ == "SVC"
+    number = ["fit", numbers, "-t", "age", "--task", "regression", "--model", "ladder", "-o", file]
+    assert "--model ladder predicts classes" in fails(*number, code=2)
+
+
 def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None:
     svm, file = numbers.parent / "svm.joblib", numbers.parent / "model.anytime"
     asked = ["fit", numbers, "-t", "sick", "--model", "adaptive", "--costly", svm, *FEW, "-o", file]
@@ -87,7 +102,9 @@ def test_a_model_of_ours_may_be_the_costly_one(folder: Path, tmp_path: Path) -> 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, numbers: Path) -> None:
     file = tmp_path / "model.anytime"
     fit = ["fit", numbers, "-o", file]
-    assert "--costly goes with --model adaptive" in fails(*fit, "-t", "sick", "--costly", file, code=2)
+    assert "--costly goes with --model ladder or adaptive, not with speedboost" in fails(
+        *fit, "-t", "sick", "--costly", file, code=2
+    )
     number = [*fit, "-t", "age", "--task", "regression", "--model", "adaptive"]
     assert "predicts classes, but the target 'age' is a number" in fails(*number, code=2)
     joblib.dump([1, 2], tmp_path / "list.joblib")

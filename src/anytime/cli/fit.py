@@ -52,6 +52,7 @@ class Learner(StrEnum):
     linear = "linear"
     budget_forest = "budget-forest"
     adaptive = "adaptive"
+    ladder = "ladder"
 
 
 class Task(StrEnum):
@@ -69,13 +70,16 @@ _OURS = {  # models that are anytime from the start: their room and name
     Learner.linear: ("linear", "GroupPursuit"),
     Learner.budget_forest: ("forests", "BudgetForest"),
     Learner.adaptive: ("adaptive", "Adaptive"),
+    Learner.ladder: ("adaptive", "Ladder"),
 }
+_IN_FRONT = (Learner.ladder, Learner.adaptive)  # models that send rows on to a costly one
 _ROUNDS = {
     Learner.speedboost: "n_rounds",
     Learner.boosting: "n_stages",
     Learner.hist: "max_iter",
     Learner.budget_forest: "n_trees",
     Learner.adaptive: "n_trees",
+    Learner.ladder: "n_trees",
 }
 _OPTIONS = {
     "costs": "costs",
@@ -84,7 +88,7 @@ _OPTIONS = {
     "random_state": "seed",
 }  # parameters that --set leaves alone
 _TAKES_WORDS = (
-    *(Learner.speedboost, Learner.boosting, Learner.budget_forest, Learner.adaptive),
+    *(Learner.speedboost, Learner.boosting, Learner.budget_forest, *_IN_FRONT),
     *_CONSTRAINABLE,
 )
 
@@ -108,7 +112,8 @@ def fit(
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
-            "adaptive: a cheap model that sends rows to a --costly one; they pay --budget on average. "
+            "ladder: cheap models that send rows in doubt to a --costly one; they pay --budget on average. adaptive: the same "
+            "with one cheap model and a learned gate. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
             metavar="NAME",
         ),
@@ -128,8 +133,8 @@ def fit(
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Budget of a prediction that names none; of a budget-forest or an adaptive model, what rows pay on average. "
-            "None: unlimited.",
+            help="Budget of a prediction that names none; of a budget-forest, ladder or adaptive model, what rows pay on "
+            "average. None: unlimited.",
         ),
     ] = None,
     one_group_per_tree: Annotated[
@@ -160,8 +165,8 @@ def fit(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The costly model of --model adaptive: .anytime, or with --trusted a pickle. None: boosted trees on all "
-            "columns.",
+            help="The costly model of --model ladder or adaptive: .anytime, or with --trusted a pickle. None: boosted trees on "
+            "all columns.",
         ),
     ] = None,
     trusted: Trusted = False,
@@ -177,16 +182,16 @@ def fit(
     from anytime.costs import FeatureCosts
 
     check_writable(output)
-    if costly is not None and model is not Learner.adaptive:
-        raise UsageError(f"--costly goes with --model adaptive, not with {model}")
+    if costly is not None and model not in _IN_FRONT:
+        raise UsageError(f"--costly goes with --model {' or '.join(_IN_FRONT)}, not with {model}")
     with step(f"reading {data}"):
         table = read_table(data)
     y = target_of(table, target, data)
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
     classify = is_classification(y, task, target, data)
-    if model is Learner.adaptive and not classify:
-        raise UsageError(f"--model adaptive predicts classes, but the target {target!r} is a number")
+    if model in _IN_FRONT and not classify:
+        raise UsageError(f"--model {model} predicts classes, but the target {target!r} is a number")
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     if model is Learner.linear and trees is not None:
