@@ -19,6 +19,8 @@ from anytime.trees.ladder import as_replacing_stage
 
 __all__ = ["as_trees", "embedded"]
 
+_VOTES = ("probability", "least_squares")  # links of forests, whose leaves have a number for each class
+
 
 def as_trees(model: Any, question: Question) -> Imported | None:
     """The model's trees where it has some that read the plan's numbers as they are."""
@@ -31,9 +33,11 @@ def as_trees(model: Any, question: Question) -> Imported | None:
         except (TypeError, ValueError):
             return None
     known = imported.classes
-    links = ("logistic" if question.classes.size == 2 else "softmax", "probability")
-    same = known is not None and np.array_equal(known, question.classes)
-    return imported if same and imported.link in links and imported.columns.are_plain else None
+    if known is None or not np.array_equal(known, question.classes) or not imported.columns.are_plain:
+        return None
+    if imported.link in _VOTES:
+        return imported if imported.trees.value.shape[1] == question.classes.size else None
+    return imported if imported.link == ("logistic" if question.classes.size == 2 else "softmax") else None
 
 
 def _own_trees(model: Any, question: Question) -> Imported | None:
@@ -91,11 +95,11 @@ def embedded(trees: Imported, values: Array, model: Any, question: Question) -> 
     """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
 
     Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,
-    which leaves every prediction as it is.
+    which leaves every prediction as it is. Those of a refitted forest may leave the range of chances, and stay as they are.
     """
     columns: Sequence[int] | None = None if question.read is None else question.read.tolist()
     stage = as_replacing_stage(trees, columns, question.numbers.shape[1], None)
-    if trees.link != "probability":
+    if trees.link not in _VOTES:
         return Costly(TreeBlock(stage), scores_of_chances(values), model)
     votes = values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
     slope = _slope(votes, question)
