@@ -1,5 +1,7 @@
 """What users give an ``AdaptiveClassifier``: tables, words, missing values, models of all kinds, and mistakes."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -172,3 +175,14 @@ def test_a_model_of_ours_that_reads_numbers_in_its_own_way_is_asked_as_it_is():
     model = at.AdaptiveClassifier(ours, costs=costs, costly_proba="insample", **SETTINGS).fit(X, y)
     scores = model.plan_.blocks[-1].outputs(0, X)
     assert_allclose(at.losses.LINKS["logistic"].transform(scores), ours.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
+@pytest.mark.parametrize("alike", [True, False])
+def test_columns_that_say_nothing_or_all_can_be_learned_from(kind, alike):
+    y = np.random.default_rng(0).integers(0, 2, 200)
+    X = np.ones((200, 2)) if alike else np.column_stack([y, y]).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a constant answer is told
+        model = kind(LogisticRegression(), n_trees=5, random_state=0).fit(X, y)
+    assert model.score(X, y) == (max(y.mean(), 1 - y.mean()) if alike else 1.0)

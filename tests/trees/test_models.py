@@ -525,3 +525,11 @@ def test_equal_rows_are_in_the_same_fold_and_every_class_is_in_all():
         assert set(fold[:60][classes == c]) == set(range(5))
     assert np.bincount(fold).tolist() == [24] * 5
     assert (fold[:60] != fold_rows(X, classes, 5, np.random.RandomState(1))).any()
+
+
+@pytest.mark.parametrize("X", [np.ones((60, 2)), np.repeat([[0.0], [1.0]], 30, axis=0)])
+def test_folds_of_rows_that_are_alike_leave_two_classes_to_learn_from(X):
+    classes = np.repeat([0, 1], 30)
+    fold = fold_rows(X, classes, 5, np.random.RandomState(0))
+    for k in range(5):
+        assert set(classes[fold != k]) == {0, 1}

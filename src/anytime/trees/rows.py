@@ -62,6 +62,9 @@ def fold_rows(
 ) -> NDArray[np.intp]:
     """(n,) The fold of each row: equal rows of ``X`` are in the same one, and every stratum is spread over all.
 
+    Where rows are so alike that without some fold there would be nothing to learn from, no rows or one stratum of several, each
+    row is dealt by itself.
+
     Parameters
     ----------
     X : (n, d) array or table
@@ -69,7 +72,15 @@ def fold_rows(
     n_folds : int
     random : RandomState
     """
-    lots = np.unique(_lots(X, random), return_inverse=True)[1]
+    together = _dealt(np.unique(_lots(X, random), return_inverse=True)[1], strata, n_folds)
+    needed = min(2, np.unique(strata).size)
+    if all(np.unique(strata[together != k]).size >= needed for k in np.unique(together)):
+        return together
+    return _dealt(random.permutation(len(strata)), strata, n_folds)
+
+
+def _dealt(lots: NDArray[np.intp], strata: NDArray[np.intp], n_folds: int) -> NDArray[np.intp]:
+    """(n,) Folds by lots (n,), which are numbered from 0 on, one stratum after the other."""
     fold = np.full(int(lots.max()) + 1, -1, dtype=np.intp)
     dealt = 0  # from where the last stratum ended, so that small ones do not all fall into the first folds
     for stratum in np.unique(strata):
