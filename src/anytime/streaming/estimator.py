@@ -436,7 +436,9 @@ class StreamingBoost(Checkpoints):
     def _is_stale(self) -> bool:
         """Whether learning has gone on since the last plan was made."""
         learning, reading = self._learning, self._reading
-        return learning is not None and (reading is None or reading.moment != self._moment(learning))
+        if learning is None:
+            return False
+        return reading is None or reading.plan is None or reading.moment != self._moment(learning)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -128,7 +128,7 @@ class NativeBank(Bank):
                     sums=sums,
                     recent=recent,
                     discount=discount,
-                    rows=rows + at,
+                    rows=rows + at if at else rows,
                     prefixes=prefixes,
                     threads=self.n_threads,
                     **vars(rules),
