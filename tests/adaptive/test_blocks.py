@@ -54,7 +54,7 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
     [
         ({"said": np.zeros((3, 2))}, "do not fit"),
         ({"said": np.full((5, 2), np.nan)}, "must be finite"),
-        ({"said": None}, "go together"),
+        ({"probe": None}, "do not fit"),
         ({"calibration": np.zeros((3, 1))}, "all but the first are calibrated"),
         ({"columns": np.array([-1], dtype=np.int32)}, "columns from 0 on"),
     ],

@@ -114,6 +114,21 @@ def test_chances_from_folds_are_humbler_than_those_of_training_rows():
         AdaptiveClassifier(nearest, costly_proba="oob", **SMALL).fit(X, y)
 
 
+@pytest.mark.parametrize("fitted", [True, False])
+def test_given_chances_are_learned_from_though_the_model_has_none_itself(fitted):
+    X, y, costs = problem()
+    svm, chances = SVC(), np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    svm = svm.fit(X, y) if fitted else svm
+    model = AdaptiveClassifier(svm, costs=costs, gamma=0.01, **SMALL).fit(X, y, costly_chances=chances)
+    sent = model.sent(X)
+    assert 0 < sent.mean() < 1
+    assert_allclose(model.honest_proba_[sent], chances[sent])
+    assert model.plan_.blocks[-1].method == "decision_function"
+    decision = model.costly_.decision_function(X)[sent]
+    asked = model.predict_proba(X)[sent, 1]
+    assert (np.diff(asked[np.argsort(decision)]) > 0).all()
+
+
 def test_tables_with_names_and_categories_reach_the_costly_model_as_they_are():
     X, y, _ = problem()
     table = pd.DataFrame(X, columns=list("abcdefgh"))
@@ -156,6 +171,8 @@ def test_what_makes_no_sense_is_refused():
         AdaptiveClassifier(GaussianNB().fit(X, y + 5), **SMALL).fit(X, y)
     with pytest.raises(ValueError, match="X_val and y_val together"):
         AdaptiveClassifier(GaussianNB(), **SMALL).fit(X, y, X_val=X)
+    with pytest.raises(ValueError, match="X_val needs a costly model that can be asked"):
+        AdaptiveClassifier(np.full((500, 2), 0.5), **SMALL).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="names column 9"):
         AdaptiveClassifier(GaussianNB(), costly_columns=[9], **SMALL).fit(X, y)
 

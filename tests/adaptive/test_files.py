@@ -4,11 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
 
 import anytime as at
 from anytime.adaptive import DetachedModelError
@@ -78,6 +82,17 @@ def test_another_model_is_refused_at_load(path):
         at.load(path, costly=SVC().fit(X, y))
 
 
+def test_models_that_agree_on_all_training_rows_are_told_apart(path):
+    X, y, costs = problem()
+    nearest = KNeighborsClassifier(1).fit(X, y)
+    tree = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)).fit(X, y)
+    assert_array_equal(nearest.predict_proba(X), tree.predict_proba(X))
+    at.AdaptiveClassifier(nearest, costs=costs, gamma=0.01, **SMALL).fit(X, y).save(path)
+    with pytest.raises(ValueError, match="is not the costly model 'KNeighborsClassifier'"):
+        at.load(path, costly=tree)
+    at.load(path, costly=nearest)
+
+
 def test_a_costly_model_of_trees_is_in_the_file(path):
     X, y, costs = problem()
     model = at.AdaptiveClassifier(costs=costs, gamma=0.01, **SMALL).fit(X, y)
@@ -142,6 +157,40 @@ def test_what_was_given_as_chances_is_not_in_the_file(path):
     sent = loaded.sent(X)
     answers = loaded.attach(costly).predict_proba(X)
     assert_allclose(answers[sent], np.clip(costly.predict_proba(X)[sent], 1e-12, 1), atol=1e-9)
+
+
+def test_the_first_model_after_given_chances_is_remembered(path):
+    X, y, costs = problem()
+    costly, other = (KNeighborsClassifier(k).fit(X, y) for k in (5, 3))
+    model = at.AdaptiveClassifier(costly.predict_proba(X), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model.save(path)
+    loaded = at.load(path, costly=costly)  # nothing is known of what it has to say
+    for known in (model.attach(costly), loaded):
+        with pytest.raises(ValueError, match="is not the costly model 'KNeighborsClassifier'"):
+            known.attach(other)
+        known.save(path)
+        assert at.load(path).detached_ == "KNeighborsClassifier"
+        with pytest.raises(ValueError, match="is not the costly model 'KNeighborsClassifier'"):
+            at.load(path, costly=other)
+        assert_array_equal(at.load(path, costly=costly).predict_proba(X), model.predict_proba(X))
+
+
+def test_probe_rows_have_values_and_words_that_the_model_has_met(path):
+    """A pipeline that refuses other words, and a model that reads one column per word."""
+    table, y = words()
+    kind = table["kind"].cat.add_categories("none").fillna("none")
+    table = table.assign(kind=kind, b=table["b"].fillna(0.0))
+    encoder = make_column_transformer(
+        (OneHotEncoder(handle_unknown="error"), ["kind"]), remainder="passthrough"
+    )
+    hot = pd.get_dummies(table, columns=["kind"], dtype=float)
+    for rows, costly in ((table, make_pipeline(encoder, KNeighborsClassifier())), (hot, SVC())):
+        model = at.AdaptiveClassifier(costly, gamma=0.001, costly_fraction=0.5, **SMALL).fit(rows, y)
+        model.save(path)
+        assert_array_equal(at.load(path, costly=model.costly_).predict_proba(rows), model.predict_proba(rows))
+        probe, numbers = model.plan_.blocks[-1].probe, model._matrix(rows)
+        assert all(np.isin(probe[:, j], numbers[:, j]).all() for j in range(numbers.shape[1]))
+        assert not (probe[:, None] == numbers).all(axis=2).any()
 
 
 def test_a_chain_of_three_models_is_given_its_last(path):

@@ -54,7 +54,8 @@ class CostlyBlock(Block):
     """One stage: what a model given as a function says of rows, as scores.
 
     A file keeps the model's name, some probe rows and what the model said of them. A block that was read from a file has no
-    function until ``attached`` gives it one that says the same of those rows.
+    function until ``attached`` gives it one that says the same of those rows. Where nothing is known of what the model says,
+    the first that is attached is taken, and remembered.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class CostlyBlock(Block):
     probe : (p, d), default=None
         Rows by which the model is recognised.
     said : (p, v), default=None
-        What it says of them. None: it is asked.
+        What it says of them. None: it is asked, as soon as it is there.
     """
 
     kind = "costly"
@@ -163,8 +164,8 @@ class CostlyBlock(Block):
             )
         return values
 
-    def attached(self, function: Callable[[Array], ArrayLike]) -> CostlyBlock:
-        """The block with a model, which has to say of the probe rows what the model said that is remembered."""
+    def attached(self, function: Callable[[Array], ArrayLike], name: str | None = None) -> CostlyBlock:
+        """The block with a model, which has to say of the probe rows what is remembered; if nothing is, it gets this name."""
         if self.probe is not None and self.said is not None:
             found = self._ask(function, self.probe)
             off = np.abs(found - self.said) / np.maximum(1.0, np.abs(self.said))
@@ -175,7 +176,7 @@ class CostlyBlock(Block):
                     f"rows what it says differs by up to {off.max():.3g}; give that model, or fit the gate again"
                 )
         return CostlyBlock(
-            self.name,
+            self.name if name is None or self.said is not None else name,
             self.reads_in_order,
             function,
             self.n_classes,
@@ -198,17 +199,13 @@ class CostlyBlock(Block):
     def state(self) -> State:
         """Name, columns, calibration and probe rows: all that a file keeps."""
         arrays: dict[str, NDArray[Any]] = {"columns": self.reads_in_order}
-        if self.calibration is not None:
-            arrays["calibration"] = self.calibration
-        if self.probe is not None and self.said is not None:
-            arrays |= {"probe": self.probe, "said": self.said}
+        optional = {"calibration": self.calibration, "probe": self.probe, "said": self.said}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
         return {"name": self.name, "n_classes": self.n_classes, "method": self.method}, arrays
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> CostlyBlock:
         """Read what ``state`` gave: a block without its model."""
-        if ("probe" in arrays) != ("said" in arrays):
-            raise ValueError("probe rows and what the costly model said of them go together")
         return cls(
             description["name"],
             arrays["columns"],

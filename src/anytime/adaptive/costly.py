@@ -7,7 +7,7 @@ out-of-bag trees or from folds, unless the model has never seen the rows (seed 0
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,15 +42,14 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
         Where the chances of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they are for
         what cannot be trained: a callable or a frozen estimator.
     given : (n, C), default=None
-        The chances of the rows, where they are known.
+        The chances of the rows, where they are known. A model that gives none itself is calibrated beside them.
     """
     costly = question.costly
     _check_kind(costly)
     chances = None if given is None else _checked_chances(given, question)
     if not hasattr(costly, "predict") and not callable(costly):
         scores = scores_of_chances(_checked_chances(costly, question))
-        block = CostlyBlock(_GIVEN, question.read_columns, None, question.classes.size)
-        return Costly(block, scores, None)
+        return Costly(_opaque(_GIVEN, None, question), scores, None)
     if not hasattr(costly, "fit"):
         ask = costly.predict_proba if hasattr(costly, "predict_proba") else costly
         function = _reader(ask, question)
@@ -60,23 +59,25 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
     fitted = _is_fitted(costly)
     model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
     _check_known(model, question.classes)
-    values = _honest_values(model, fitted, question, source) if chances is None else chances
-    return _as_stage(model, values, "predict_proba" if chances is not None else _method(model), question)
+    if chances is not None and _method(model) == METHODS[0]:
+        return _as_stage(model, chances, question)
+    if (
+        chances is not None and fitted
+    ):  # it is only calibrated on what it says, which is not worth training it again
+        source = "insample"
+    stage = _as_stage(model, _honest_values(model, fitted, question, source), question)
+    return stage if chances is None else replace(stage, scores=scores_of_chances(chances))
 
 
-def _as_stage(model: Any, values: Array, method: str, question: Question) -> Costly:
+def _as_stage(model: Any, values: Array, question: Question) -> Costly:
     """A fitted estimator as a stage: by its exits, by its trees, or as it is."""
-    chain = _as_chain(model, question)
+    method, chain = _method(model), _as_chain(model, question)
     if chain is not None:
         return Costly(chain.last, scores_of_chances(values), model, chain.exits, chain.last_cost)
     trees = as_trees(model, question)
     if trees is not None:
         return embedded(trees, values, model, question)
-    calibration = None
-    if not hasattr(model, method):  # chances were given for a model that has none
-        method, values = _method(model), _values(model, _method(model), question.rows, question.classes)
-    if method != "predict_proba":
-        calibration = _calibration(values, question)
+    calibration = None if method == METHODS[0] else _calibration(values, question)
     function = _reader(_Asked(model, method, question.classes), question)
     block = _opaque(_name(model), function, question, method, calibration)
     return Costly(block, block.scores(values), model)
@@ -107,7 +108,7 @@ def attached(block: CostlyBlock, model: Any, owner: Any) -> CostlyBlock:
     names = getattr(owner, "feature_names_in_", None)
     words = {j: words for j, words in owner.categories_.items() if words != list(range(len(words)))}
     reader = TableReader(ask, None if names is None else [str(n) for n in names], words)
-    return block.attached(_of_columns(reader, block.reads_in_order, owner.n_features_in_))
+    return block.attached(_of_columns(reader, block.reads_in_order, owner.n_features_in_), _name(model))
 
 
 # ---------------------------------------------------------------------- asking an estimator
@@ -177,13 +178,15 @@ class _SomeColumns:
 
 def _opaque(
     name: str,
-    function: Callable[[Array], ArrayLike],
+    function: Callable[[Array], ArrayLike] | None,
     question: Question,
     method: str = METHODS[0],
     calibration: Array | None = None,
 ) -> CostlyBlock:
     n = len(question.numbers)
-    probe = question.numbers[np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(np.intp))]
+    rows = question.numbers[np.unique(np.linspace(0, n - 1, min(n, _PROBES)).astype(np.intp))]
+    # Models that know the training rows by heart agree on them. Each column keeps values that the model can read.
+    probe = np.random.default_rng(0).permuted(rows, axis=0)
     return CostlyBlock(
         name,
         question.read_columns,

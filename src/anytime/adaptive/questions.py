@@ -108,6 +108,11 @@ class Costly:
 
     def ask(self, X: Array) -> Array:
         """(m, K) scores of other rows."""
+        if self.model is None:
+            raise ValueError(
+                "X_val needs a costly model that can be asked: only its chances of the rows of X are given; give the model as "
+                "costly, with costly_chances where they are known, or leave X_val out"
+            )
         if not self.exits:
             return self.block.outputs(0, X)
         return scores_of_chances(self.model.predict_proba(X))

@@ -369,8 +369,13 @@ def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most
         "n_classes": fields.integer("n_classes", 2, max(most_width, 2)),
         "method": fields.text("method", METHODS),
     }
+    columns = own["columns"]
+    if not columns.size or np.unique(columns).size < columns.size:
+        bad(f"array '{prefix}.columns'", "names no column" if not columns.size else "names a column twice")
     if "probe" in own and own["probe"].shape[1] != n_features:
         bad(f"array '{prefix}.probe'", f"has rows of {own['probe'].shape[1]} columns, not {n_features}")
+    if "probe" in own and not len(own["probe"]):
+        bad(f"array '{prefix}.probe'", "has no rows, by which any model would be recognised")
     return CostlyBlock.from_state(description, own)
 
 
