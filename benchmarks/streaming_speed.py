@@ -38,7 +38,6 @@ Turn = Callable[[int, int], NDArray[Any]]  # test then train on rows first, ...,
 
 N_LEARNERS, N_COLUMNS = 100, 20
 SHARE = {
-    "predict and partial_fit of 1": 0.1,
     "river AdaBoost-10": 0.1,
     "CapyMOA SGBT-100": 0.05,
 }  # of the rows of a turn, for those that need long
