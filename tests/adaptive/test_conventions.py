@@ -1,12 +1,16 @@
 """``AdaptiveClassifier`` and ``LadderClassifier`` through scikit-learn's checks and the invariants of anytime prediction."""
 
+import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.testing import check_anytime_estimator
+from tests.adaptive.test_models import problem
 
 SMALL = {"n_trees": 5, "max_iter": 1, "min_rows": 5, "n_folds": 2, "random_state": 0}
 FEW = {"n_trees": 5, "n_exits": 3, "min_rows": 5, "n_folds": 2, "random_state": 0}
@@ -47,3 +51,18 @@ def test_scikit_learn_conventions(estimator, check):
 )
 def test_invariants_of_anytime_prediction(estimator):
     check_anytime_estimator(estimator)
+
+
+def test_weights_of_a_ladder_count_by_their_ratios_and_zero_is_absence():
+    """With rows enough for exits, which the checks of weights above do not have."""
+    X, y, costs = problem()
+    ladder, weight = LadderClassifier(GaussianNB(), costs=costs, budget=6.0, **FEW), np.arange(len(y)) % 3
+    first, kept = clone(ladder).fit(X, y, sample_weight=weight), weight > 0
+    assert first.n_stages_ > 1
+    scaled = clone(ladder).fit(X, y, sample_weight=4.0 * weight)
+    bare = clone(ladder).fit(X[kept], y[kept], sample_weight=weight[kept])
+    for again in (scaled, bare):
+        assert_array_equal(again.predict_proba(X), first.predict_proba(X))
+        assert again.expected_cost_ == first.expected_cost_
+    flat = clone(ladder).fit(X[kept], y[kept])
+    assert (flat.predict_proba(X) != first.predict_proba(X)).any()
