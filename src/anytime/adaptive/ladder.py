@@ -17,7 +17,7 @@ from anytime.adaptive.costly import read_costly
 from anytime.adaptive.exits import Answers, price_path
 from anytime.adaptive.learning import Task
 from anytime.adaptive.models import AdaptiveClassifier
-from anytime.adaptive.rungs import Rung, RungLearner, column_sets, purchases
+from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases
 from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.boosted import positive_integer
 from anytime.boosting.objective import Objective
@@ -217,8 +217,10 @@ class LadderClassifier(AdaptiveClassifier):
         best = self._choice(path, answers)
         self.costly_, self.doubt_ = costly.model, 1.0
         self.gamma_ = self.costly_fraction_ = None  # there is no learned gate
-        self.sent_ = None if best is None else self.points_[best].sent
+        self.sent_ = 0.0 if best is None else self.points_[best].sent
         self.threshold_ = None
+        if best is None or len(task.y) < 2 * LEAST_ROWS:
+            self._warn(best is None, task)
         if best is None:
             self.plan_ = self._nothing(rungs, task)
             scores = np.tile(task.base, (len(task.y), 1))
@@ -331,15 +333,27 @@ class LadderClassifier(AdaptiveClassifier):
 
     def _nothing(self, rungs: Sequence[Rung], task: Task) -> Plan:
         """The plan of no stages."""
-        warnings.warn(
-            f"no exit costs at most {self.budget:g} on average: the model always gives the same answer; raise the budget",
-            stacklevel=4,
-        )
         which = [len(rungs)]
         plan = self._chain_of_exits(np.empty(0), which, rungs, task).plan(
             task.costs, task.base, task.loss.link
         )
         return replace(plan.head(0), expected_costs=np.empty(0))
+
+    def _warn(self, constant: bool, task: Task) -> None:
+        """Say why there is no answer but one, or no exit."""
+        costs, rows, least = task.costs, len(task.y), 2 * LEAST_ROWS
+        outcome = "the model always gives the same answer" if constant else "all rows go to the costly model"
+        if rows < least:
+            reason, advice = f"{rows} rows are too few to learn cheap models from", f"give {least} or more"
+        else:
+            cheapest = min(point.cost for point in self.points_)
+            reason = f"no choice costs at most {self.budget:g} on average, the cheapest {cheapest:g}"
+            closures = [costs.closure(np.array([group], dtype=np.int32)) for group in range(costs.n_groups)]
+            prices = [costs.costs.amount(int(costs.prices[closure].sum())) for closure in closures]
+            if min(prices) <= (self.budget or 0.0):
+                reason += ", as cheaper columns were not worth buying first"
+            advice = "raise the budget"
+        warnings.warn(f"{reason}: {outcome}; {advice}", stacklevel=4)
 
     # ------------------------------------------------------------------ what the gates do
 

@@ -243,6 +243,10 @@ class AdaptiveModel(BoostedModel):
         if task.bench is None:
             silent = chain.without_asking.plan(task.costs, task.base, task.loss.link)
             expected = np.average(bills(silent, task.table.X), axis=1, weights=task.weight)
+            first = chain.exits[0]
+            reads = first.cheap.columns(0).size + first.gate.columns(0).size
+            if not reads and first.score(task.table.X[:1], task.loss.link)[0] <= 0:
+                self._warn_of_one_answer(best.trial.gamma, task)
             return replace(chain.plan(task.costs, task.base, task.loss.link), expected_costs=expected)
         if point is None:
             warnings.warn(
@@ -254,20 +258,21 @@ class AdaptiveModel(BoostedModel):
             return replace(empty, expected_costs=np.empty(0))
         if point.threshold is None:
             if not chain.exits[0].cheap.columns(0).size:
-                chosen = self.gamma is None and self.budget is not None
-                advice = (
-                    ("allow more time" if task.clock.over else "raise the budget")
-                    if chosen
-                    else "lower gamma"
-                )
-                warnings.warn(
-                    f"no feature was worth its price at gamma {best.trial.gamma:.3g}: the model always gives the same answer; "
-                    f"{advice}",
-                    stacklevel=4,
-                )
+                self._warn_of_one_answer(best.trial.gamma, task)
             return task.bench.judged(chain.cheap_alone, ends_costly=False)
         chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold, point.doubt)
         return task.bench.judged(chain, ends_costly=True)
+
+    def _warn_of_one_answer(self, gamma: float, task: Task) -> None:
+        rows = len(task.y)
+        if self.cheap == "boost" and rows < 2 * self.min_rows:
+            reason = f"{rows} rows are too few to learn from with min_rows={self.min_rows}"
+            advice = "give more rows, or lower min_rows"
+        else:
+            reason, advice = f"no feature was worth its price at gamma {gamma:.3g}", "lower gamma"
+            if self.gamma is None and self.budget is not None and task.bench is not None:
+                advice = "allow more time" if task.clock.over else "raise the budget"
+        warnings.warn(f"{reason}: the model always gives the same answer; {advice}", stacklevel=5)
 
     # ------------------------------------------------------------------ learners
 

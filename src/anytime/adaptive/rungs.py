@@ -27,10 +27,11 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 from anytime.trees.ladder import add_base
 
-__all__ = ["Rung", "RungLearner", "column_sets", "purchases"]
+__all__ = ["LEAST_ROWS", "Rung", "RungLearner", "column_sets", "purchases"]
 
 _PRICES = np.geomspace(3.0, 1e-3, 14)  # in units of the entropy of the classes per price of everything
 _ROUNDS, _RATE = 30, 0.2  # at each price
+LEAST_ROWS = 20  # in a leaf of the trees that buy: with fewer than twice as many rows nothing is bought
 
 
 def purchases(
@@ -44,7 +45,7 @@ def purchases(
         grower = TreeGrower(
             max_leaves=None,
             max_depth=4,
-            min_rows=20,
+            min_rows=LEAST_ROWS,
             penalty=price * unit * objective.total,
             n_threads=n_threads,
         )
