@@ -80,9 +80,10 @@ class LadderClassifier(AdaptiveClassifier):
     budget : float, default=None
         What the average row may pay: the most accurate choice within it.
     tolerance : float, default=0.01
-        Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it.
+        Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it. With a budget
+        it is not looked at: all accuracy that the budget buys is wanted.
     caution : float, default=1.0
-        With a tolerance: by how many standard errors of the difference in accuracy the choice has to be on the safe side, since
+        Of the tolerance: by how many standard errors of the difference in accuracy the choice has to be on the safe side, since
         the rows that it is made on flatter it.
     n_exits : int, default=12
         Exits before the costly model, at most.
