@@ -30,6 +30,7 @@ __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
 _GIVEN = "given chances"
+_ROUNDING = 1e-6  # by which chances may miss 1 in all
 
 
 def read_costly(question: Question, source: str, given: ArrayLike | None = None) -> Costly:
@@ -57,6 +58,8 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
             chances = _checked_chances(function(question.numbers), question)
         return Costly(_opaque(_name(costly), function, question), scores_of_chances(chances), costly)
     fitted = _is_fitted(costly)
+    if fitted:
+        _check_columns(costly, question)
     model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
     _check_known(model, question.classes)
     if chances is not None and _method(model) == METHODS[0]:
@@ -230,8 +233,20 @@ def _check_known(model: Any, classes: NDArray[Any]) -> None:
         )
 
 
+def _check_columns(model: Any, question: Question) -> None:
+    """Refuse a fitted model that takes another number of columns than it would be given."""
+    known, given = getattr(model, "n_features_in_", None), question.read_columns.size
+    if known is None or known == given:
+        return
+    if question.read is not None:
+        raise ValueError(f"the costly model was fitted on {known} columns, but costly_columns= names {given}")
+    raise ValueError(
+        f"the costly model was fitted on {known} columns, but X has {given}: name those that it takes with costly_columns="
+    )
+
+
 def _checked_chances(chances: ArrayLike, question: Question) -> Array:
-    given = np.asarray(chances, dtype=np.float64)
+    given, kind = np.asarray(chances, dtype=np.float64), np.asarray(chances).dtype
     n, c = len(question.numbers), question.classes.size
     if given.ndim == 1 and c == 2:
         given = np.column_stack([1.0 - given, given])
@@ -246,6 +261,14 @@ def _checked_chances(chances: ArrayLike, question: Question) -> Array:
         raise ValueError(
             f"the costly model's chances must lie between 0 and 1; in {wrong.sum()} of {n} rows they do not, first in row "
             f"{first}: {given[first].tolist()}"
+        )
+    rounding = c * float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
+    wrong = np.abs(given.sum(axis=1) - 1.0) > max(_ROUNDING, rounding)
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise ValueError(
+            f"the costly model's chances of the classes must add up to 1; in {wrong.sum()} of {n} rows they do not, first in "
+            f"row {first}: {given[first].tolist()}"
         )
     return given
 
