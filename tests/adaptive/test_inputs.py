@@ -1,13 +1,15 @@
 """What users give an ``AdaptiveClassifier``: tables, words, missing values, models of all kinds, and mistakes."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -18,6 +20,7 @@ from sklearn.svm import SVC
 import anytime as at
 from tests.adaptive.test_models import SMALL, problem
 
+BOTH = pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
 SETTINGS = {**SMALL, "gamma": 0.005, "costly_fraction": 0.5}
 
 
@@ -177,7 +180,7 @@ def test_a_model_of_ours_that_reads_numbers_in_its_own_way_is_asked_as_it_is():
     assert_allclose(at.losses.LINKS["logistic"].transform(scores), ours.predict_proba(X), atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
+@BOTH
 @pytest.mark.parametrize("alike", [True, False])
 def test_columns_that_say_nothing_or_all_can_be_learned_from(kind, alike):
     y = np.random.default_rng(0).integers(0, 2, 200)
@@ -186,3 +189,65 @@ def test_columns_that_say_nothing_or_all_can_be_learned_from(kind, alike):
         warnings.simplefilter("ignore")  # a constant answer is told
         model = kind(LogisticRegression(), n_trees=5, random_state=0).fit(X, y)
     assert model.score(X, y) == (max(y.mean(), 1 - y.mean()) if alike else 1.0)
+
+
+@BOTH
+def test_chances_that_do_not_add_up_are_refused(kind):
+    X, y, _ = problem()
+    with pytest.raises(ValueError, match=r"must add up to 1; in 500 of 500 rows .* row 0: \[1.0, 1.0\]"):
+        kind(np.ones((len(y), 2)), n_trees=2).fit(X, y)
+    chances = np.full((len(y), 2), 0.5, dtype=np.float32)
+    chances[3, 0] += 1e-5
+    with pytest.raises(ValueError, match="in 1 of 500 rows they do not, first in row 3"):
+        kind(chances, n_trees=2).fit(X, y)
+
+
+@BOTH
+@pytest.mark.parametrize("costly", [SVC(), RandomForestClassifier(5)])
+def test_a_costly_model_of_fewer_columns_needs_their_names(kind, costly):
+    X, y, _ = problem()
+    costly = clone(costly).fit(X[:, :3], y)
+    with pytest.raises(ValueError, match=r"fitted on 3 columns, but X has 8: name .* with costly_columns="):
+        kind(costly, n_trees=2).fit(X, y)
+    with pytest.raises(ValueError, match="fitted on 3 columns, but costly_columns= names 2"):
+        kind(costly, costly_columns=[0, 1], n_trees=2).fit(X, y)
+
+
+def test_few_rows_are_told_to_be_too_few():
+    X, _, _ = problem()
+    few = X[:20], np.arange(20) % 2
+    with pytest.warns(UserWarning, match=r"20 rows are too few .*: all rows go to the costly model; give 40"):
+        assert at.LadderClassifier(GaussianNB()).fit(*few).sent_ == 1.0
+    with pytest.warns(UserWarning, match=r"20 rows are too few .*: the model always gives the same answer"):
+        assert at.LadderClassifier(GaussianNB(), budget=1).fit(*few).sent_ == 0.0
+    with pytest.warns(
+        UserWarning, match=r"6 rows are too few .* min_rows=20: .* always gives the same answer"
+    ):
+        at.AdaptiveClassifier(GaussianNB()).fit(X[:6], np.arange(6) % 2)
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"), [(0.5, "the cheapest 10: "), (2.0, "cheaper columns were not worth")]
+)
+def test_a_ladder_says_why_it_has_one_answer_only(budget, why):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    X = np.column_stack([rng.normal(size=400), y + 0.3 * rng.normal(size=400)])
+    with pytest.warns(UserWarning, match=f"no choice costs at most {budget:g} on average.*{why}"):
+        model = at.LadderClassifier(
+            GaussianNB(), costs=[1, 10], budget=budget, n_trees=5, random_state=0
+        ).fit(X, y)
+    assert (model.sent_, model.sent(X).mean()) == (0.0, 0.0)
+
+
+@BOTH
+def test_without_its_costly_model_it_says_which_budget_is_enough(kind, tmp_path):
+    X, y, _ = problem()
+    settings = {"gamma": 0.005} if kind is at.AdaptiveClassifier else {"budget": 6.0}
+    kind(SVC(), n_trees=5, random_state=0, **settings).fit(X, y).save(tmp_path / "model.anytime")
+    alone = at.load(tmp_path / "model.anytime")
+    enough = alone.plan_.expected_costs[-2]
+    with pytest.raises(at.adaptive.DetachedModelError, match=f"a budget of at most {enough:.6g}") as caught:
+        alone.predict(X)
+    assert pickle.loads(pickle.dumps(caught.value)).enough == enough
+    assert len(alone.predict(X, budget=caught.value.enough)) == len(X)

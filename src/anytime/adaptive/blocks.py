@@ -27,17 +27,20 @@ class DetachedModelError(RuntimeError):
     Attributes
     ----------
     costly_name : str
+    enough : float or None
+        What the average row pays for an answer without it, where there is one: a budget of that is enough.
     """
 
-    def __init__(self, costly_name: str) -> None:
+    def __init__(self, costly_name: str, enough: float | None = None) -> None:
+        budget = "a budget that does not reach it" if enough is None else f"a budget of at most {enough:.6g}"
         super().__init__(
             f"the costly model {costly_name!r} is not attached: its name is all that is known here. Give it, with "
-            "attach(model) or load(path, costly=model), or a budget that does not reach it"
+            f"attach(model) or load(path, costly=model), or {budget}"
         )
-        self.costly_name = costly_name
+        self.costly_name, self.enough = costly_name, enough
 
-    def __reduce__(self) -> tuple[type, tuple[str]]:
-        return type(self), (self.costly_name,)
+    def __reduce__(self) -> tuple[type, tuple[str, float | None]]:
+        return type(self), (self.costly_name, self.enough)
 
 
 def scores_of_chances(chances: ArrayLike) -> Array:
@@ -79,6 +82,9 @@ class CostlyBlock(Block):
 
     kind = "costly"
     n_stages = 1
+    enough: float | None = (
+        None  # what the average row pays for the stages before, to be told where the model is missing
+    )
 
     def __init__(
         self,
@@ -132,7 +138,7 @@ class CostlyBlock(Block):
     def outputs(self, stage: int, X: Array) -> Array:
         """(n, K) its scores; ``DetachedModelError`` where it is not there."""
         if self.function is None:
-            raise DetachedModelError(self.name)
+            raise DetachedModelError(self.name, self.enough)
         return self.scores(self._ask(self.function, X))
 
     def scores(self, values: Array) -> Array:

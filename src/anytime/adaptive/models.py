@@ -22,7 +22,7 @@ from anytime.boosting.boosted import BoostedModel, positive_integer
 from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
-from anytime.plan import Array
+from anytime.plan import Array, Plan
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -277,6 +277,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
             raise ValueError("give X_val and y_val together: validation rows and their truth")
         trained = copy.copy(self)
         trained._train(X, y, sample_weight, costly_chances, X_val, y_val)
+        _note_reach(trained.plan_)
         self.__dict__ = trained.__dict__
         return self
 
@@ -369,8 +370,16 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
         super()._restore_file_state(state)
+        _note_reach(self.plan_)
         for name in _SAVED:
             value = state[name]
             if value is not None and not isinstance(value, float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
             setattr(self, name, value)
+
+
+def _note_reach(plan: Plan) -> None:
+    """Let costly models that are not in the plan say what is enough to do without them."""
+    for block, start in zip(plan.blocks, plan.block_start, strict=False):
+        if isinstance(block, CostlyBlock) and start and plan.expected_costs is not None:
+            block.enough = float(plan.expected_costs[start - 1])
