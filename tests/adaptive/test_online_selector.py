@@ -233,3 +233,30 @@ def test_verdicts_print_what_was_decided_only():
     verdicts = OnlineSelector(EXPERTS, random_state=0).decide(np.zeros((2, 2)))
     assert repr(verdicts).startswith("Verdicts(asked=array([")
     assert "Decisions" not in repr(verdicts)
+
+
+def test_verdicts_are_learned_from_once(rows):
+    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
+    verdicts = selector.decide(rows[:100])
+    truth = _truth(rows[:100])[verdicts.asked]
+    with pytest.raises(ValueError, match="y has shape"):
+        selector.learn(verdicts, truth[1:])
+    before = selector.learn(verdicts, truth).learner_.totals.copy()
+    with pytest.raises(ValueError, match="learned from already"):
+        selector.learn(verdicts, truth)
+    np.testing.assert_array_equal(selector.learner_.totals, before)
+
+
+def test_labels_that_no_model_knows_are_refused(rows):
+    local = LogisticRegression().fit(rows[:200], _truth(rows[:200]))
+    selector = OnlineSelector([local], cost=0.2, random_state=0)
+    verdicts = selector.decide(rows)
+    assert verdicts.asked.any()
+    with pytest.raises(ValueError, match=r"no model knows the labels \[0, 1\]; they know \['no', 'yes'\]"):
+        selector.learn(verdicts, (rows[verdicts.asked, 0] > 0).astype(int))
+    selector.learn(verdicts, _truth(rows[verdicts.asked]))
+    with pytest.raises(ValueError, match=r"no model knows the labels \['maybe'\]"):
+        selector.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
+    own = OnlineSelector([local], cost=0.2, loss=lambda a, b: a != b, random_state=0)
+    own.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
+    assert own.n_asked_ > 0

@@ -38,6 +38,7 @@ class Verdicts:
     answers: Labels
     _decisions: Decisions = field(repr=False)
     _opinions: Opinions = field(repr=False)
+    _learned: bool = field(default=False, init=False, repr=False)
 
 
 class OnlineSelector(BaseEstimator):  # type: ignore[misc]
@@ -55,7 +56,8 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     remote : estimator or callable, default=None
         The remote model. None: its answers are given to ``partial_fit`` or ``learn``.
     cost : float, default=0.1
-        Of asking, where a wrong local answer costs 1.
+        Of asking, where a wrong local answer costs 1. Above 1, where no question is worth its price, losses and with them the
+        bound are counted in units of it.
     horizon : int, "doubling" or None, default=None
         How many examples will come, if known. None: rates that fall as examples come. "doubling": restarts.
     loss : callable, default=None
@@ -140,12 +142,18 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return Verdicts(decisions.asked, opinions.answers_of(decisions.played), decisions, opinions)
 
     def learn(self, verdicts: Verdicts, y: ArrayLike) -> Self:
-        """Learn from the truth about the rows asked, in their order: one label for each True in ``verdicts.asked``."""
+        """Learn from the truth about the rows asked, in their order: one label for each True in ``verdicts.asked``.
+
+        Verdicts can be learned from once.
+        """
         asked = verdicts.asked
         labels = self._labels(y, int(asked.sum()))
+        if verdicts._learned:
+            raise ValueError("these verdicts were learned from already; a second time they would count twice")
         losses = np.zeros(verdicts._opinions.asks.shape)
         losses[asked] = self._losses(verdicts._opinions.at(asked), labels)
         self.learner_.learn(verdicts._decisions, losses)
+        object.__setattr__(verdicts, "_learned", True)
         return self
 
     def _start(self) -> None:
@@ -189,10 +197,25 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         """(n, K) losses of all experts if the labels (n,) are true."""
         loss = self.loss if self.loss is not None else np.not_equal
         known = np.flatnonzero(~_missing(labels))
+        self._check_known(labels[known])
         errors = np.full(opinions.answers.shape, np.nan)  # refused by the learner if it has to be read
         for j, column in enumerate(opinions.answers.T):
             errors[known, j] = loss(column[known], labels[known])
         return opinions.losses(self.cost, errors)
+
+    def _check_known(self, labels: Labels) -> None:
+        """Refuse labels that no model can give, where all of them say what they can."""
+        models = [expert.model for expert in self.experts_.experts if expert.model is not None]
+        models += [] if self.remote is None else [self.remote]
+        if self.loss is not None or not all(hasattr(model, "classes_") for model in models):
+            return
+        known = {label for model in models for label in np.asarray(model.classes_).tolist()}
+        strange = sorted({*labels.tolist()} - known, key=repr)
+        if strange:
+            raise ValueError(
+                f"no model knows the labels {strange[:5]}; they know {sorted(known, key=repr)[:8]}: give y in the same labels, "
+                "or with more classes a loss="
+            )
 
     @staticmethod
     def _labels(y: ArrayLike, n: int) -> Labels:
