@@ -162,7 +162,7 @@ def asked(about: str | None) -> tuple[argparse.Namespace, dict[str, range]]:
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three sets, two repeats")
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the data sets")
-    parser.add_argument("--sets", help="comma separated")
+    parser.add_argument("--sets", help="comma separated; name:n asks for n repeats of it")
     parser.add_argument("--repeats", type=int, default=99, help="of each set, at most")
     parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
     options = parser.parse_args()
@@ -171,4 +171,5 @@ def asked(about: str | None) -> tuple[argparse.Namespace, dict[str, range]]:
     usual = [name for name in SETS if not SETS[name].on_request]
     names = options.sets.split(",") if options.sets else list(QUICK_SETS if options.quick else usual)
     most = 2 if options.quick else options.repeats
-    return options, {name: range(min(SETS[name].repeats, most)) for name in names}
+    wanted = [named.partition(":")[::2] for named in names]
+    return options, {name: range(int(n) if n else min(SETS[name].repeats, most)) for name, n in wanted}
