@@ -11,9 +11,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
-from anytime.adaptive import LadderClassifier
-from anytime.adaptive.exits import Answers, best_margins, price_path
-from anytime.adaptive.rungs import column_sets
+from anytime.adaptive import LadderClassifier, sweep
+from anytime.adaptive.exits import Answers, best_margins, crossed_path, price_path
+from anytime.adaptive.rungs import column_sets, sets_as_dear
 from anytime.adaptive.stages import Chain
 
 
@@ -83,6 +83,26 @@ def test_sets_of_columns_are_nested_and_cheaper_than_all():
     assert column_sets([], costs, 15.0, 3) == []
 
 
+def test_other_sets_are_about_as_dear():
+    costs = at.FeatureCosts([1.0, 2.0, 4.0, 8.0]).bind(4)
+    sets = [np.array([0, 0, 1, 0], bool), np.array([1, 0, 1, 1], bool)]
+    order = [np.array([1]), np.array([0]), np.array([3])]
+    assert [np.flatnonzero(mask).tolist() for mask in sets_as_dear(order, costs, sets)] == [[0, 1], [0, 1, 3]]
+    assert not np.any(sets_as_dear([], costs, sets))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_crossed_path_judges_rows_by_margins_of_the_others(seed):
+    found = answers(seed, n=60)
+    part = np.arange(60) % 2
+    path, leaves = crossed_path(found, part, [0.3])
+    assert [m.tobytes() for m in path] == [m.tobytes() for m in price_path(found, [0.3])]
+    whole = np.average(found.cost[:, -1], weights=found.weight)
+    for k in range(2):
+        margins = best_margins(found.part(part != k), 0.3 / whole)
+        np.testing.assert_array_equal(leaves[-1][part == k], found.part(part == k).leaves(margins))
+
+
 # ---------------------------------------------------------------------- the estimator
 
 
@@ -119,7 +139,57 @@ def test_the_plan_does_what_was_judged():
             assert model.plan_.expected_costs[stage - 1] == pytest.approx(np.mean(answer.cost))
     assert model.expected_cost_ <= 5.0
     best = max(point.accuracy for point in model.points_ if point.cost <= 5.0)
-    assert model.plan_.quality[-1] == pytest.approx(best)
+    assert any(p.accuracy == best and p.cost == pytest.approx(model.expected_cost_) for p in model.points_)
+
+
+def test_labels_of_noise_cannot_be_foretold():
+    """Columns and margins chosen by the labels of a row must not judge it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 50)), rng.integers(0, 2, 300)
+    model = ladder(lambda some: np.tile([0.4, 0.6], (len(some), 1)), budget=25.0).fit(X, y)
+    standard_error = 0.5 / np.sqrt(300)
+    assert max(point.accuracy for point in model.points_) < 0.5 + 2 * standard_error
+    assert np.mean(model.honest_proba_.argmax(axis=1) == y) < 0.5 + 4 * standard_error
+
+
+def test_points_go_from_dear_to_cheap_and_name_the_first_exit_in_use():
+    X, y, _, _ = rows(n=600)
+    model = ladder(budget=6.0).fit(X, y)
+    costs = [point.cost for point in model.points_]
+    assert costs == sorted(costs, reverse=True)
+    assert [point.sent for point in model.points_ if point.threshold == -np.inf] == [1.0]
+    assert all(point.sent == 0 for point in model.points_ if point.threshold is None)
+
+
+def test_few_validation_rows_do_not_say_who_is_sent():
+    X, y, X_val, y_val = rows()
+    asked = []
+    near = KNeighborsClassifier().fit(X, y)
+
+    def costly(some):
+        asked.append(len(some))
+        return near.predict_proba(some)
+
+    model = ladder(costly, tolerance=0.1).fit(X, y, X_val=X_val[:2], y_val=y_val[:2])
+    asked.clear()
+    model.predict(X_val)
+    assert sum(asked) == model.sent(X_val).sum()
+
+
+def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
+    X, y, X_val, y_val = rows(n=600)
+    near = FrozenEstimator(KNeighborsClassifier().fit(X, y))
+    few, many = (
+        ladder(near, budget=5.0).fit(X, y, np.full(len(y), scale), X_val=X_val, y_val=y_val)
+        for scale in (2.0**-9, 2.0**9)
+    )
+    np.testing.assert_allclose(few.margins_, many.margins_)
+
+
+def test_a_sweep_refuses_it():
+    X, y, X_val, y_val = rows(n=600)
+    with pytest.raises(TypeError, match="LadderClassifier has no gate"):
+        sweep(ladder(), [{"gamma": 0.1, "costly_fraction": 0.5}], X, y, X_val, y_val)
 
 
 @pytest.mark.parametrize("budget", [4.0, 5.0, 6.0])
@@ -140,7 +210,7 @@ def test_rows_that_are_sent_are_those_the_costly_model_is_asked_about(budget):
 
 
 def test_the_tolerance_is_kept_on_validation_rows():
-    X, y, X_val, y_val = rows()
+    X, y, X_val, y_val = rows(n=900)
     costly = FrozenEstimator(KNeighborsClassifier().fit(X, y))
     costs = []
     for tolerance in (0.0, 0.1):
@@ -163,7 +233,7 @@ def test_too_small_a_budget_buys_nothing():
 
 def test_rows_pay_for_the_columns_on_their_way_once():
     X, y, X_test, _ = rows()
-    model = ladder(tolerance=0.0).fit(X, y)
+    model = ladder(tolerance=0.02).fit(X, y)
     chain = Chain.of(model.plan_)
     first = {int(j) for j in chain.exits[0].cheap.columns(0)}
     left = model.gate_score(X_test) <= 0
@@ -174,8 +244,10 @@ def test_rows_pay_for_the_columns_on_their_way_once():
 
 def test_an_adaptive_model_may_be_the_costly_one():
     X, y, X_test, y_test = rows()
-    inner = ladder(tolerance=0.0).fit(X, y)
-    outer = LadderClassifier(inner, n_trees=10, n_exits=2, tolerance=0.01, random_state=0).fit(X, y)
+    inner = ladder(budget=6.0).fit(X, y)
+    outer = LadderClassifier(inner, n_trees=10, n_exits=2, budget=4.5, random_state=0).fit(X, y)
+    assert outer.margins_.size == outer.plan_.n_stages - inner.plan_.n_stages
+    assert outer.sent(X_test).mean() == pytest.approx(outer.sent_, abs=0.1)
     assert outer.plan_.expected_costs.size == outer.plan_.n_stages
     assert outer.score(X_test, y_test) > inner.score(X_test, y_test) - 0.05
 

@@ -2,7 +2,8 @@
 
 A row goes from model to model and leaves at the first whose margin, how far its leading class is ahead, is large enough; the last
 keeps who is left. For a price of a unit of cost the margins are chosen one after the other, the dearest first, each the best for
-the rows that come so far, until none changes: what is gained never falls.
+the rows that come so far, until none changes: what is gained never falls. Margins flatter the rows that they were chosen on, so
+rows are judged by the margins that other rows choose for the same price.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from anytime.plan import Array
 
-__all__ = ["Answers", "best_margins", "price_path"]
+__all__ = ["Answers", "best_margins", "crossed_path", "price_path"]
 
 _MOST_CUTS = 64  # margins tried at an exit: more would be chosen by the noise of the rows
 _PASSES = 6
@@ -50,6 +51,10 @@ class Answers:
         )
         return Answers(*(np.concatenate(pair) for pair in pairs))
 
+    def part(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Answers:
+        """Some rows."""
+        return Answers(self.margin[rows], self.right[rows], self.cost[rows], self.weight[rows])
+
     @cached_property
     def falling(self) -> NDArray[np.intp]:
         """(n, L) Rows by falling margin at each exit."""
@@ -70,8 +75,12 @@ class Answers:
 
     def loss(self, margins: Array) -> tuple[float, float]:
         """How much accuracy is lost against the last model, and the standard error of that."""
+        return self.loss_of(self.leaves(margins))
+
+    def loss_of(self, leaves: NDArray[np.integer]) -> tuple[float, float]:
+        """The same where it is known at which exit each row leaves."""
         rows = np.arange(len(self.right))
-        lost = self.right[:, -1].astype(np.float64) - self.right[rows, self.leaves(margins)]
+        lost = self.right[:, -1].astype(np.float64) - self.right[rows, leaves]
         mean = float(np.average(lost, weights=self.weight))
         share = self.weight / self.weight.sum()
         return mean, float(np.sqrt(np.square(share * (lost - mean)).sum()))
@@ -119,13 +128,45 @@ def price_path(answers: Answers, prices: Iterable[float] = _PRICES) -> list[Arra
 
     The search for a price goes on from the one before. From one to the next exits change one by one, the dearest first.
     """
+    steps = _steps(answers, _scaled(answers, prices))
+    return list({margins.tobytes(): margins for margins in steps}.values())
+
+
+def crossed_path(
+    answers: Answers, part: NDArray[np.intp], prices: Iterable[float] = _PRICES
+) -> tuple[list[Array], list[NDArray[np.int32]]]:
+    """The path, and where each row leaves, (n,), at the same step of the paths that rows of other parts choose.
+
+    Parameters
+    ----------
+    answers : Answers
+    part : (n,) int
+        The part of each row.
+    prices : iterable of float
+    """
+    scaled = _scaled(answers, prices)
+    steps = _steps(answers, scaled)
+    leaves = np.empty((len(steps), len(part)), dtype=np.int32)
+    for k in np.unique(part):
+        own, others = answers.part(part == k), answers.part(part != k)
+        leaves[:, part == k] = [own.leaves(margins) for margins in _steps(others, scaled)]
+    last = {margins.tobytes(): step for step, margins in enumerate(steps)}  # of equal ones the highest price
+    return [steps[step] for step in last.values()], [leaves[step] for step in last.values()]
+
+
+def _scaled(answers: Answers, prices: Iterable[float]) -> list[float]:
+    """Prices of a unit of cost."""
     whole = float(np.average(answers.cost[:, -1], weights=answers.weight))
+    return [price / whole if whole > 0 else price for price in prices]
+
+
+def _steps(answers: Answers, prices: Iterable[float]) -> list[Array]:
+    """Margins for each price and on the way to them, as many steps for each price as there are exits."""
     steps: list[Array] = []
     for price in prices:
-        margins = best_margins(answers, price / whole if whole > 0 else price, steps[-1] if steps else None)
-        before = steps[-1].copy() if steps else margins
+        margins = best_margins(answers, price, steps[-1] if steps else None)
+        before = steps[-1].copy() if steps else margins.copy()
         for k in range(margins.size)[::-1]:
             before[k] = margins[k]
             steps.append(before.copy())
-    found = {margins.tobytes(): margins for margins in steps}
-    return list(found.values())
+    return steps

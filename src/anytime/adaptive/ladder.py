@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,18 +14,20 @@ from sklearn.utils._param_validation import Interval
 
 from anytime.adaptive.choosing import Bench, Point, best_point
 from anytime.adaptive.costly import read_costly
-from anytime.adaptive.exits import Answers, price_path
+from anytime.adaptive.exits import Answers, crossed_path
 from anytime.adaptive.learning import Task
 from anytime.adaptive.models import AdaptiveClassifier
-from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases
+from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases, sets_as_dear
 from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.boosted import positive_integer
 from anytime.boosting.objective import Objective
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.trees.rows import fold_rows
 
 __all__ = ["LadderClassifier"]
 
+_PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
 
 
@@ -45,20 +47,42 @@ class _Rows:
         weight = np.ones(len(right)) if self.bench.weight is None else self.bench.weight
         return Answers(margin, right, np.column_stack([*paid[:last], paid[-1]]), weight)
 
-    def routed(self, margins: Array, which: Sequence[int]) -> Array:
-        """(n, K) The scores with which rows leave."""
-        *exits, last = which
-        scores = self.scores[last].copy()
-        for k in exits[::-1]:
-            sure = LINKS[self.bench.link].margin(self.scores[k]) >= margins[k]
-            scores[sure] = self.scores[k][sure]
-        return scores
+    def routed(self, leaves: NDArray[np.integer]) -> Array:
+        """(n, K) The scores with which rows leave; ``leaves`` (n,): which model's."""
+        return np.asarray(np.stack(self.scores)[leaves, np.arange(len(leaves))])
 
 
-def _point(answers: Answers, margins: Array) -> Point:
-    sent = float(np.average(answers.leaves(margins) == margins.size, weights=answers.weight))
-    first = -float(margins[0]) if margins.size else -np.inf
-    return Point(first, answers.accuracy(margins), answers.mean_cost(margins), sent, doubt=1.0)
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Margins of all exits, and what they come to.
+
+    Attributes
+    ----------
+    margins : (L,)
+    point : Point
+    loss, error : float
+        Accuracy lost against the costly model by margins that other rows choose for the same price, and its standard error.
+    own_loss : float
+        By the margins themselves, on rows that have chosen them.
+    leaves : (n,) int
+        Where training rows leave, by margins that other rows choose.
+    """
+
+    margins: Array
+    point: Point
+    loss: float
+    error: float
+    own_loss: float
+    leaves: NDArray[np.integer]
+
+    @classmethod
+    def of(cls, margins: Array, answers: Answers, crossed: NDArray[np.integer], n_train: int) -> _Choice:
+        """``crossed``: where rows leave by margins of other rows; training rows are the first, those of ``answers`` the last."""
+        loss, error = answers.loss_of(crossed[-len(answers.right) :])
+        accuracy = answers.accuracy(np.full(margins.size, np.inf)) - loss
+        sent = float(np.average(answers.leaves(margins) == margins.size, weights=answers.weight))
+        point = Point(_threshold(margins), accuracy, answers.mean_cost(margins), sent, doubt=1.0)
+        return cls(margins, point, loss, error, answers.loss(margins)[0], crossed[:n_train])
 
 
 class LadderClassifier(AdaptiveClassifier):
@@ -94,7 +118,8 @@ class LadderClassifier(AdaptiveClassifier):
     min_rows : int, default=20
         In a leaf of a boosted tree.
     cross_fit : int, default=3
-        Folds by which boosted trees judge training rows; random trees judge those that they have not drawn.
+        Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
+        rows are in the same fold.
     costly_proba, costly_columns, costly_cost, n_folds, max_bins, categorical_features, time_budget, meter, random_state, n_jobs
         As in :class:`AdaptiveClassifier`. ``time_budget``: after so many seconds no further exit is learned.
     verbose : int, default=0
@@ -105,7 +130,8 @@ class LadderClassifier(AdaptiveClassifier):
     plan_ : Plan
         A stage for each exit, then the costly model.
     points_ : list of Point
-        What all choices come to, on validation rows where there are some, from the most accurate to the cheapest.
+        What all choices come to, on validation rows where there are some, by falling cost. Their accuracy is that of rows whose
+        margins were chosen, for the same price, by other rows.
     margins_ : (L,)
         From which on rows leave, of the exits that are in use.
     sent_ : float
@@ -208,37 +234,48 @@ class LadderClassifier(AdaptiveClassifier):
         question, chances = self._question(X, y, sample_weight, chances)
         costly = read_costly(question, self.costly_proba, chances)
         task = self._task(question, costly, X_val, y_val)
+        if task.weight is not None:  # so that a training row counts as much as one for validation
+            task = replace(task, weight=task.weight / task.weight.mean())
         rungs = self._rungs(task)
         own = Bench(task.table.X, task.y, task.weight, costly.scores, task.costs, task.base, task.loss.link)
         train = _Rows(own, [*(rung.scores for rung in rungs), costly.scores])
         judge = train
         if (held := task.bench) is not None:
             judge = _Rows(held, [*(rung.block.outputs(0, held.X) for rung in rungs), held.costly_scores])
-        path, answers = self._path(rungs, task, train, judge)
-        best = self._choice(path, answers)
+        path = self._path(rungs, task, train, judge)
+        self.points_ = [choice.point for choice in path]
+        best = self._choice(path)
         self.costly_, self.doubt_ = costly.model, 1.0
         self.gamma_ = self.costly_fraction_ = None  # there is no learned gate
-        self.sent_ = 0.0 if best is None else self.points_[best].sent
-        self.threshold_ = None
+        self.sent_ = 0.0 if best is None else best.point.sent
+        self.threshold_ = None if best is None else best.point.threshold
+        self._own_exits, self._asks = 0, False
         if best is None or len(task.y) < 2 * LEAST_ROWS:
             self._warn(best is None, task)
         if best is None:
             self.plan_ = self._nothing(rungs, task)
             scores = np.tile(task.base, (len(task.y), 1))
         else:
-            which = _used(path[best])
-            self.plan_ = self._judged(path[best], which, rungs, task, judge)
-            scores = train.routed(path[best], which)
-            if len(which) > 1:
-                self.threshold_ = -float(path[best][which[0]])
+            which = _used(best.margins)
+            self._own_exits, self._asks = len(which) - 1, which[-1] == len(rungs)
+            self.plan_ = self._judged(best.margins, which, rungs, task, judge)
+            scores = train.routed(best.leaves)
         self.honest_proba_ = LINKS[task.loss.link].transform(scores)
 
     def _rungs(self, task: Task) -> list[Rung]:
         """Models on ever more columns, each cheaper than the costly one."""
         assert self.cross_fit is not None
         objective, threads = Objective(task.loss, task.y, task.weight), self._threads()
-        order = purchases(task.table, objective, task.base, task.costs, threads)
-        fold = np.random.RandomState(0).permutation(len(task.y)) % self.cross_fit
+
+        def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
+            return purchases(task.table, objective, task.base, task.costs, rows, threads)
+
+        sets = column_sets(order(None), task.costs, self._most(task), self.n_exits)
+        if not sets:
+            return []
+        fold = fold_rows(task.table.X, task.y, min(self.cross_fit, len(task.y)), task.random)
+        folds = [np.flatnonzero(fold == k) for k in np.unique(fold)]
+        by_fold = [sets_as_dear(order(np.flatnonzero(fold != k)), task.costs, sets) for k in np.unique(fold)]
         learner = RungLearner(
             task.table,
             objective,
@@ -248,17 +285,16 @@ class LadderClassifier(AdaptiveClassifier):
             learning_rate=self.learning_rate,
             max_leaves=self.max_leaves,
             min_rows=self.min_rows,
-            folds=[np.flatnonzero(fold == k) for k in range(self.cross_fit)],
+            folds=folds,
             seed=int(task.random.randint(2**31)),
             n_threads=threads,
         )
-        sets = column_sets(order, task.costs, self._most(task), self.n_exits)
         rungs: list[Rung] = []
-        for number, columns in enumerate(sets):
+        for number, (columns, *others) in enumerate(zip(sets, *by_fold, strict=True)):
             if rungs and task.clock.over:
                 break
             task.clock.tell(f"exit {number + 1} of {len(sets)}: {int(columns.sum())} columns")
-            rungs.append(learner.learn(columns))
+            rungs.append(learner.learn(columns, others))
         return rungs
 
     def _most(self, task: Task) -> float:
@@ -269,32 +305,34 @@ class LadderClassifier(AdaptiveClassifier):
 
     # ------------------------------------------------------------------ choosing
 
-    def _path(
-        self, rungs: Sequence[Rung], task: Task, train: _Rows, judge: _Rows
-    ) -> tuple[list[Array], Answers]:
-        """Margins for many prices, and the answers that judge them; the first send all rows to the costly model."""
+    def _path(self, rungs: Sequence[Rung], task: Task, train: _Rows, judge: _Rows) -> list[_Choice]:
+        """Choices for many prices, and the costly model alone, by falling cost."""
         nobody, which = np.full(len(rungs), np.inf), range(len(rungs) + 1)
         alone, chain = (self._chain_of_exits(nobody, some, rungs, task) for some in (which[-1:], which))
-        answers = judge.answers(judge.bench.bill(chain), which)
-        known = answers if judge is train else train.answers(train.bench.bill(chain), which) + answers
-        path = [nobody, *(price_path(known) if rungs else ())]
-        costly = _point(judge.answers(judge.bench.bill(alone), which[-1:]), np.empty(0))
-        self.points_ = [costly, *(_point(answers, margins) for margins in path[1:])]
-        return path, answers
-
-    def _choice(self, path: Sequence[Array], answers: Answers) -> int | None:
-        """The number of the best point; None where all are too dear."""
-        points = self.points_
-        if self.budget is not None:
-            best = best_point(points, self.budget)
-            return None if best is None else points.index(best)
-        losses = [answers.loss(margins) for margins in path]
-        enough = [
-            k
-            for k, (mean, error) in enumerate(losses)
-            if mean + self.caution * error <= self.tolerance + 1e-12
+        answers, n_train = judge.answers(judge.bench.bill(chain), which), len(task.y)
+        known, X, y = answers, judge.bench.X, judge.bench.y
+        if judge is not train:
+            known = train.answers(train.bench.bill(chain), which) + answers
+            X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
+        last = np.full(len(y), len(rungs))
+        costly = judge.answers(judge.bench.bill(alone), which[-1:])
+        choices = [
+            replace(_Choice.of(nobody[:0], costly, 0 * last, n_train), margins=nobody, leaves=last[:n_train])
         ]
-        return min(enough, key=lambda k: points[k].cost)  # the costly model loses nothing against itself
+        if rungs:
+            part = fold_rows(X, y, _PARTS, task.random)
+            found = zip(*crossed_path(known, part), strict=True)
+            choices += [_Choice.of(margins, answers, leaves, n_train) for margins, leaves in found]
+        return sorted(choices, key=lambda choice: -choice.point.cost)
+
+    def _choice(self, path: Sequence[_Choice]) -> _Choice | None:
+        """The best; None where all are too dear."""
+        if self.budget is not None:
+            best = best_point(self.points_, self.budget)
+            return None if best is None else path[self.points_.index(best)]
+        most = self.tolerance + 1e-12
+        enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
+        return min(enough, key=lambda c: c.point.cost)  # the costly model loses nothing against itself
 
     def _chain_of_exits(
         self, margins: Array, which: Sequence[int], rungs: Sequence[Rung], task: Task
@@ -358,17 +396,28 @@ class LadderClassifier(AdaptiveClassifier):
 
     # ------------------------------------------------------------------ what the gates do
 
+    def _exits(self) -> Sequence[Exit]:
+        """Exits in use; a costly model that is a chain has others, which are its own affair."""
+        chain = self._chain()
+        return [] if chain is None else chain.exits[: self._own_exits]
+
     @property
     def margins_(self) -> Array:
         """(L,) Margins from which on rows leave, of the exits that are in use."""
-        chain = self._chain()
-        return np.array([] if chain is None else [-exit.threshold for exit in chain.exits])
+        return np.array([-exit.threshold for exit in self._exits()])
+
+    def gate_score(self, X: Any) -> Array:
+        """(n,) Above 0: the row goes on from the first exit that is in use."""
+        rows, exits = self._checked(X), self._exits()
+        if not exits:
+            return np.full(len(rows), np.inf if self._asks else -np.inf)
+        return exits[0].score(rows, self.plan_.link)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
-        """(n,) Whether each row passes all exits and goes on to the costly model; nobody where ``sent_`` is 0."""
-        rows, chain = self._checked(X), self._chain()
-        on = np.full(len(rows), bool(self.sent_))
-        for exit in () if chain is None else chain.exits:
+        """(n,) Whether each row passes all exits and goes on to the costly model; nobody where the last exit keeps all."""
+        rows, exits = self._checked(X), self._exits()
+        on = np.full(len(rows), self._asks)
+        for exit in exits:
             on &= exit.score(rows, self.plan_.link) > 0
         return on
 
@@ -376,8 +425,29 @@ class LadderClassifier(AdaptiveClassifier):
         """(n, C) The chances themselves: a margin decides for good."""
         return np.asarray(self.predict_proba(X))
 
+    # ------------------------------------------------------------------ files
+
+    def _file_state(self) -> dict[str, Any]:
+        return {**super()._file_state(), "own_exits": self._own_exits, "asks": self._asks}
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        super()._restore_file_state(state)
+        exits, asks = state["own_exits"], state["asks"]
+        stages = self.plan_.n_stages
+        if type(exits) is not int or type(asks) is not bool or not 0 <= exits <= max(stages - 1, 0):
+            raise ValueError(f"own_exits={exits!r}, asks={asks!r} do not go with a plan of {stages} stages")
+        self._own_exits, self._asks = exits, asks
+
 
 def _used(margins: Array) -> list[int]:
     """Exits at which somebody leaves, and the model that keeps who is left: the first exit that keeps all, or the costly one."""
     last = int(np.argmax(np.append(margins, -np.inf) == -np.inf))
     return [k for k in range(last) if margins[k] < np.inf] + [last]
+
+
+def _threshold(margins: Array) -> float | None:
+    """Of the first exit in use; None where one keeps all rows, minus infinity where all go to the costly model."""
+    *exits, last = _used(margins)
+    if exits:
+        return -float(margins[exits[0]])
+    return -np.inf if last == margins.size else None

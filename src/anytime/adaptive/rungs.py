@@ -1,7 +1,8 @@
 """Models on ever more columns: which columns come first, and a blend of boosted and random trees on each set of them.
 
 Boosting at falling prices of first use, what was bought at a higher price being free at the next, says in which order groups of
-columns are worth buying. Each rung of the ladder has a beginning of that order to itself, and may use all of it.
+columns are worth buying. Each rung of the ladder has a beginning of that order to itself, and may use all of it. Rows are judged
+by folds, each with an order of its own: columns that were chosen by the labels of a row would seem to know them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 from anytime.trees.ladder import add_base
 
-__all__ = ["LEAST_ROWS", "Rung", "RungLearner", "column_sets", "purchases"]
+__all__ = ["LEAST_ROWS", "Rung", "RungLearner", "column_sets", "purchases", "sets_as_dear"]
 
 _PRICES = np.geomspace(3.0, 1e-3, 14)  # in units of the entropy of the classes per price of everything
 _ROUNDS, _RATE = 30, 0.2  # at each price
@@ -35,10 +36,19 @@ LEAST_ROWS = 20  # in a leaf of the trees that buy: with fewer than twice as man
 
 
 def purchases(
-    table: Table, objective: Objective, base: Array, costs: BoundCosts, n_threads: int = 1
+    table: Table,
+    objective: Objective,
+    base: Array,
+    costs: BoundCosts,
+    rows: NDArray[np.intp] | None = None,
+    n_threads: int = 1,
 ) -> list[NDArray[np.intp]]:
-    """Groups in the order in which they are worth buying, those bought at one time together; some may never be."""
+    """Groups in the order in which they are worth buying, those bought at one time together; some may never be.
+
+    ``rows``: those that say so. None: all.
+    """
     total = costs.costs.total
+    share = 1.0 if rows is None else float(objective.weight[rows].sum())
     unit = objective.value(np.tile(base, (len(objective), 1))) / total if total > 0 else 0.0
     bought, order = np.zeros(costs.n_groups, dtype=bool), []
     for price in _PRICES:
@@ -46,11 +56,11 @@ def purchases(
             max_leaves=None,
             max_depth=4,
             min_rows=LEAST_ROWS,
-            penalty=price * unit * objective.total,
+            penalty=price * unit * objective.total * share,
             n_threads=n_threads,
         )
         boosting = Boosting(
-            table.binned, objective, grower, base, learning_rate=_RATE, costs=costs, bought=bought
+            table.binned, objective, grower, base, learning_rate=_RATE, rows=rows, costs=costs, bought=bought
         )
         for _ in range(_ROUNDS):
             if not boosting.round():
@@ -70,14 +80,39 @@ def column_sets(
     """Up to so many beginnings of the order, as masks of columns, cheaper than ``most`` and each dearer by about one factor."""
     if not order:
         return []
+    bought, prices = _beginnings(order, costs)
+    start = int(np.flatnonzero(prices > 0)[0]) if (prices > 0).any() else len(order) - 1
+    wanted = np.geomspace(max(prices[start], 1e-12), max(prices[-1], 1e-12), n_sets + 1)
+    chosen = sorted({_nearest(prices, price) for price in wanted})
+    return [bought[k][costs.column_group] for k in chosen if prices[k] < most * (1 - 1e-9)][-n_sets:]
+
+
+def sets_as_dear(
+    order: Sequence[NDArray[np.intp]], costs: BoundCosts, sets: Sequence[NDArray[np.bool_]]
+) -> list[NDArray[np.bool_]]:
+    """Beginnings of another order, one for each of the sets and about as dear; without columns where there is no order."""
+    if not order:
+        return [np.zeros_like(columns) for columns in sets]
+    bought, prices = _beginnings(order, costs)
+    wanted = [_price(costs, costs.closure(costs.groups_of(np.flatnonzero(columns)))) for columns in sets]
+    return [bought[_nearest(prices, price)][costs.column_group] for price in wanted]
+
+
+def _beginnings(order: Sequence[NDArray[np.intp]], costs: BoundCosts) -> tuple[NDArray[np.bool_], Array]:
+    """Groups bought so far (k, G), and what they cost."""
     bought = np.zeros((len(order), costs.n_groups), dtype=bool)
     for k, new in enumerate(order):
         bought[k:, new] = True
-    prices = np.array([costs.costs.amount(int(costs.prices[mask].sum())) for mask in bought])
-    start = int(np.flatnonzero(prices > 0)[0]) if (prices > 0).any() else len(order) - 1
-    wanted = np.geomspace(max(prices[start], 1e-12), max(prices[-1], 1e-12), n_sets + 1)
-    chosen = {int(np.abs(np.log(np.maximum(prices, 1e-300)) - np.log(price)).argmin()) for price in wanted}
-    return [bought[k][costs.column_group] for k in sorted(chosen) if prices[k] < most * (1 - 1e-9)][-n_sets:]
+    return bought, np.array([_price(costs, mask) for mask in bought])
+
+
+def _price(costs: BoundCosts, groups: NDArray[np.bool_]) -> float:
+    return costs.costs.amount(int(costs.prices[groups].sum()))
+
+
+def _nearest(prices: Array, price: float) -> int:
+    """The number of the price that is nearest by its factor."""
+    return int(np.abs(np.log(np.maximum(prices, 1e-300)) - np.log(max(price, 1e-300))).argmin())
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +124,7 @@ class Rung:
     block : Block
         One stage that gives the whole score.
     scores : (n, K)
-        Of the training rows, as if it had not learned from them.
+        Of the training rows, by trees that have learned from other rows, on columns that other rows have chosen.
     """
 
     block: Block
@@ -110,7 +145,7 @@ class RungLearner:
     learning_rate, max_leaves, min_rows
         Of boosting. With several classes a tree answers for all.
     folds : sequence of (m,) int
-        Rows that are left out in turn, so that boosted trees judge rows that they have not learned from.
+        Rows that are left out in turn, so that trees judge rows that they have not learned from.
     seed : int
     n_threads : int
     """
@@ -136,74 +171,55 @@ class RungLearner:
             max_leaves=max_leaves, max_depth=None, min_rows=min_rows, n_threads=n_threads
         )
 
-    def learn(self, columns: NDArray[np.bool_]) -> Rung:
-        """A rung on these columns."""
-        boosted, boosted_scores = self._boosted(columns)
-        random, random_scores = self._random(columns)
-        parts = (
-            [(random, random_scores)]
-            if boosted is None
-            else [(boosted, boosted_scores), (random, random_scores)]
-        )
-        loss, y, weight = self.objective.loss, self.objective.y, self.objective.weight
-        shares = _blend(loss, [scores for _, scores in parts], y, weight)
+    def learn(self, columns: NDArray[np.bool_], by_fold: Sequence[NDArray[np.bool_]]) -> Rung:
+        """A rung on these columns, and what rungs without each fold, on columns of their own, say of its rows."""
+        scores = np.empty((2, len(self.objective), self.base.size))
+        for fold, own in zip(self.folds, by_fold, strict=True):
+            others = np.setdiff1d(np.arange(len(self.objective)), fold)
+            scores[0, fold] = self._boosted(own, others).scores[fold]
+            scores[1, fold] = TreeBlock(self._random(own, others)).outputs(0, self.table.X[fold])
+        parts, boosting = [self._random(columns)], self._boosted(columns)
+        if boosting.rounds:
+            boosted = boosting.trees(one_stage=True)
+            add_base(boosted, boosted.value, self.base)
+            parts.insert(0, boosted)
+        judged = scores[-len(parts) :]
+        shares = _blend(self.objective.loss, judged, self.objective.y, self.objective.weight)
         scaled = [
-            replace(trees, value=share * trees.value) for share, (trees, _) in zip(shares, parts, strict=True)
+            replace(trees, value=share * trees.value) for share, trees in zip(shares, parts, strict=True)
         ]
         whole = join(scaled, [sum(trees.n_trees for trees in scaled)])
-        scores = sum(share * scores for share, (_, scores) in zip(shares, parts, strict=True))
-        return Rung(TreeBlock(whole), np.asarray(scores))
+        return Rung(TreeBlock(whole), np.einsum("p,pnk->nk", shares, judged))
 
-    def _boosted(self, columns: NDArray[np.bool_]) -> tuple[TreeArrays | None, Array]:
-        """The base and boosted trees, None where they find no split, and the scores of rows by folds."""
+    def _boosted(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> Boosting:
+        """Boosted trees of some rows, and their scores of all."""
+        boosting = Boosting(
+            self.table.binned, self.objective, self.grower, self.base, learning_rate=self.learning_rate,
+            rows=rows, columns=columns, shared=True,
+        )  # fmt: skip
+        boosting.run(self.n_trees)
+        return boosting
 
-        def boosting(rows: NDArray[np.intp] | None) -> Boosting:
-            found = Boosting(
-                self.table.binned, self.objective, self.grower, self.base, learning_rate=self.learning_rate,
-                rows=rows, columns=columns, shared=True,
-            )  # fmt: skip
-            found.run(self.n_trees)
-            return found
-
-        scores = np.empty((len(self.objective), self.base.size))
-        for fold in self.folds:
-            others = np.setdiff1d(np.arange(len(scores)), fold)
-            scores[fold] = boosting(others).scores[fold]
-        whole = boosting(None)
-        if not whole.rounds:
-            return None, scores
-        trees = whole.trees(one_stage=True)
-        add_base(trees, trees.value, self.base)
-        return trees, scores
-
-    def _random(self, columns: NDArray[np.bool_]) -> tuple[TreeArrays, Array]:
-        """Random trees, their votes as scores; those of a row by trees that have not seen it."""
-        n = self.n_trees
+    def _random(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> TreeArrays:
+        """Random trees of some rows as one stage, their votes as scores."""
         grower = ClassTreeGrower(
             Entropy(), split="expected", search="random", max_features=max(int(np.sqrt(columns.sum())), 1),
             n_threads=self.grower.n_threads,
         )  # fmt: skip
         grown = grower.grow_forest(
             self.table.binned, self.objective.y, self.objective.weight * len(self.objective),
-            n_classes=self.n_classes, n_trees=n, columns=columns, random_state=self.seed,
+            n_classes=self.n_classes, n_trees=self.n_trees, rows=rows, columns=columns, random_state=self.seed,
         )  # fmt: skip
-        trees = join([tree.arrays for tree in grown])
+        trees = join([tree.arrays for tree in grown], [len(grown)])
         value = trees.value[:, 1:] - trees.value[:, :1] if self.base.size == 1 else trees.value
-        trees = replace(trees, value=np.ascontiguousarray(value / n), n_outputs=self.base.size)
-        block, total = TreeBlock(trees), np.zeros((len(self.objective), self.base.size))
-        unseen = np.zeros(len(total), dtype=np.intp)
-        for t, tree in enumerate(grown):
-            out = np.ones(len(total), dtype=bool) if tree.in_bag is None else tree.in_bag == 0
-            total[out] += block.outputs(t, self.table.X[out])
-            unseen += out
-        return trees, total * (n / np.maximum(unseen, 1))[:, None]
+        return replace(trees, value=np.ascontiguousarray(value / self.n_trees), n_outputs=self.base.size)
 
 
-def _blend(loss: Loss, scores: Sequence[Array], y: NDArray[np.intp], weight: Array) -> Array:
+def _blend(loss: Loss, scores: Array, y: NDArray[np.intp], weight: Array) -> Array:
     """Shares of the parts with the least loss, none negative."""
 
     def value(shares: Array) -> float:
-        return loss(np.einsum("p,pnk->nk", shares, np.stack(scores)), y, weight)
+        return loss(np.einsum("p,pnk->nk", shares, scores), y, weight)
 
     start = np.full(len(scores), 1.0)
     return np.asarray(minimize(value, start, bounds=[(1e-6, 100.0)] * len(scores), method="L-BFGS-B").x)

@@ -293,6 +293,11 @@ def sweep(
     Sweep
     """
     wanted = [_plain(setting) for setting in settings]
+    if "validation_fraction" not in model.get_params(deep=False):
+        raise TypeError(
+            f"sweep tries settings of an AdaptiveClassifier, and {type(model).__name__} has no gate to be learned: fit it, and "
+            "see its points_"
+        )
     ready = copy.copy(model)
     ready.set_params(budget=None, validation_fraction=None)
     ready._validate_params()
