@@ -104,11 +104,14 @@ class LadderClassifier(AdaptiveClassifier):
     budget : float, default=None
         What the average row may pay: the most accurate choice within it.
     tolerance : float, default=0.01
-        Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it. With a budget
-        it is not looked at: all accuracy that the budget buys is wanted.
+        Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it. It is kept on the
+        rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate and no
+        bound: it is meant to hold on average over sets of data, and single ones may lose more. With a budget it is not looked at:
+        all accuracy that the budget buys is wanted.
     caution : float, default=1.0
-        Of the tolerance: by how many standard errors of the difference in accuracy the choice has to be on the safe side, since
-        the rows that it is made on flatter it.
+        Of the tolerance: how many standard errors of the loss are added to it, the loss being that of rows whose margins were
+        chosen by other rows. The more, the surer and dearer. Where rows are so few that the error alone exceeds the tolerance,
+        all go to the costly model: give a larger tolerance then.
     n_exits : int, default=12
         Exits before the costly model, at most.
     n_trees : int, default=100
@@ -128,7 +131,8 @@ class LadderClassifier(AdaptiveClassifier):
     Attributes
     ----------
     plan_ : Plan
-        A stage for each exit, then the costly model.
+        A stage for each exit, then the costly model. Its qualities and expected costs are of the rows that judge, which have also
+        chosen the margins; the accuracies of ``points_`` are without that.
     points_ : list of Point
         What all choices come to, on validation rows where there are some, by falling cost. Their accuracy is that of rows whose
         margins were chosen, for the same price, by other rows.
@@ -146,7 +150,7 @@ class LadderClassifier(AdaptiveClassifier):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
-    >>> model = LadderClassifier(forest, costs=costs, n_trees=20, random_state=0).fit(X, y)
+    >>> model = LadderClassifier(forest, costs=costs, budget=30, n_trees=20, random_state=0).fit(X, y)
     >>> bool(model.cost(X).mean() < 0.3 * costs.total), bool(model.score(X, y) > 0.95)
     (True, True)
     """
