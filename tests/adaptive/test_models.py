@@ -185,7 +185,9 @@ def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     }
     for budget, model in models.items():
         assert model.expected_cost_ <= budget
-        assert_array_equal(model.predict_proba(X), model.predict_proba(X, budget=np.inf))  # all of it is within
+        assert_array_equal(
+            model.predict_proba(X), model.predict_proba(X, budget=np.inf)
+        )  # all of it is within
         assert len(model.trials_) == 18
     qualities = [model.plan_.quality[-1] for model in models.values()]
     assert qualities == sorted(qualities)
