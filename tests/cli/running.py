@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +34,8 @@ def process(*arguments: Any, folder: Path | None = None, **options: Any) -> subp
     command = [sys.executable, "-m", "anytime.cli", *map(str, arguments)]
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, **pipes | options)
+
+
+def hear_ctrl_c() -> None:
+    """For ``preexec_fn``: a shell that runs the tests in the background has told its children to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -189,7 +189,10 @@ def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> N
         "fit", folder / "patients.csv", "-t", "sick", "--model", "forest", "-o", tmp_path / "m", code=2
     )
     assert "--model forest needs numbers, but sex, city hold words" in said
-    assert "speedboost, boosting, budget-forest, adaptive, hist, lightgbm, xgboost" in said
+    assert (
+        "use one of speedboost, boosting, budget-forest, adaptive, ladder, hist, lightgbm, xgboost, or"
+        in said
+    )
 
 
 def test_forest_cannot_keep_trees_to_groups(folder: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import anytime as at
-from tests.cli.running import process, run
+from tests.cli.running import hear_ctrl_c, process, run
 
 
 def test_version() -> None:
@@ -70,10 +70,6 @@ def test_reader_that_leaves_is_no_error(folder: Path, tmp_path: Path, command: s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT there")
-def _hear_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import time, pathlib, anytime as at\n"
@@ -81,8 +77,7 @@ def test_ctrl_c_is_one_line(tmp_path: Path) -> None:
         "features = at.Features({'slow': wait})\nraws = [1]\n"
     )
     arguments = ("profile", "slow.py:features", "slow.py:raws", "-o", "c.yaml")
-    # a shell that runs the tests in the background has told its children to ignore Ctrl-C
-    with process(*arguments, folder=tmp_path, preexec_fn=_hear_ctrl_c) as running:
+    with process(*arguments, folder=tmp_path, preexec_fn=hear_ctrl_c) as running:
         while not (tmp_path / "running").exists():
             assert running.poll() is None
             time.sleep(0.01)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import anytime as at
-from tests.cli.running import fails, process, run
+from tests.cli.running import fails, hear_ctrl_c, process, run
 
 FEW = ("--learner", "ridge", "--learners", 3)
 
@@ -181,7 +181,7 @@ def test_ctrl_c_leaves_a_whole_checkpoint(trips: Path) -> None:
         100,
         *FEW,
     )
-    running = process(*arguments, stdin=subprocess.PIPE)
+    running = process(*arguments, stdin=subprocess.PIPE, preexec_fn=hear_ctrl_c)
     assert running.stdin is not None
     running.stdin.write("".join((trips / "trips.csv").read_text().splitlines(keepends=True)[:431]))
     running.stdin.flush()
