@@ -1,0 +1,204 @@
+"""Rows of several questions that are evaluated together, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import UNLIMITED
+from anytime.estimator import AnytimeModel
+from anytime.losses import LINKS
+from anytime.plan import Array
+from anytime.serve.progress import begin
+
+if TYPE_CHECKING:
+    from anytime.serve.engine import Ticket
+
+__all__ = ["Cohort", "Piece", "Reader", "Reading"]
+
+
+class Reading(NamedTuple):
+    """The answers of some rows at one moment."""
+
+    prediction: NDArray[Any]
+    probabilities: Array | None
+    cost: Array
+    stage: NDArray[np.int32]
+    partial: NDArray[np.bool_]
+
+    def rows(self, start: int, stop: int) -> Reading:
+        """Some of them."""
+        return Reading(*(None if array is None else array[start:stop] for array in self))  # type: ignore[arg-type]
+
+    @classmethod
+    def joined(cls, readings: Sequence[Reading]) -> Reading:
+        """Those of several pieces, one after the other."""
+        if len(readings) == 1:
+            return readings[0]
+        columns: list[Any] = [
+            None if column[0] is None else np.concatenate(column) for column in zip(*readings, strict=True)
+        ]
+        return cls(*columns)
+
+
+class Reader:
+    """Turns scores into answers.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+
+    Notes
+    -----
+    The cost of a row is what it has paid where the model's meter needs a ledger; else the cost of its stages, fixed at training,
+    which is what a budget is compared with.
+    """
+
+    def __init__(self, model: AnytimeModel) -> None:
+        self.model, self.plan = model, model.plan_
+        self.metered = model._metered(0.0)
+        link = LINKS[self.plan.link]
+        self._chances = link.transform if link.classifies else None
+        self._stage_costs = model._model_costs()
+        self._first: Reading | None = None
+
+    def read(
+        self,
+        scores: Array,
+        stage: NDArray[np.int32],
+        paid: NDArray[np.int64] | None,
+        partial: NDArray[np.bool_],
+    ) -> Reading:
+        """The answers that ``scores`` are."""
+        cost = self._stage_costs[stage] if paid is None else self.model.costs_.amounts(paid)
+        chances = None if self._chances is None else self._chances(scores)
+        return Reading(self.model._decide(scores), chances, cost, stage, partial)
+
+    def before_the_first_stage(self, n: int, until: int) -> Reading:
+        """What is known of any row."""
+        if self._first is None:
+            nothing = np.zeros(1, dtype=np.int32)
+            self._first = self.read(self.plan.base[None, :], nothing, None, nothing > 0)
+        repeated = Reading(*(None if a is None else np.repeat(a, n, axis=0) for a in self._first))  # type: ignore[arg-type]
+        return repeated._replace(partial=np.full(n, until > 0))
+
+
+class Piece:
+    """Some rows of a question: all of them, unless they are many. What the engine plans with.
+
+    Attributes
+    ----------
+    rows : int
+        Rows that are not yet at their end.
+    stage, until : int
+        Stages that those have done, and the last that one of them wants.
+    cohort : Cohort or None
+        None: not taken up yet.
+    part : Reading or None
+        The final answers, once there are any.
+    """
+
+    __slots__ = ("cohort", "due", "offset", "part", "rows", "stage", "start", "stop", "ticket", "until")
+
+    def __init__(self, ticket: Ticket, start: int, stop: int) -> None:
+        self.ticket, self.start, self.stop = ticket, start, stop
+        self.due, self.rows, self.stage, self.until = ticket.due, stop - start, 0, ticket.until
+        self.cohort: Cohort | None = None
+        self.offset = 0
+        self.part: Reading | None = None
+
+
+class Cohort:
+    """Pieces that have been taken up together.
+
+    Parameters
+    ----------
+    reader : Reader
+    pieces : list of Piece
+    """
+
+    def __init__(self, reader: Reader, pieces: list[Piece]) -> None:
+        self.reader, self.pieces = reader, pieces
+        parts = [piece.ticket.question.X[piece.start : piece.stop] for piece in pieces]
+        X = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        sizes = [piece.rows for piece in pieces]
+        self.until = np.repeat(np.array([piece.until for piece in pieces], dtype=np.int32), sizes)
+        caps = None
+        if reader.metered:
+            caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
+            caps = None if caps.min() >= UNLIMITED else caps
+        self.progress = begin(reader.plan, X, reader.metered, caps)
+        offset = 0
+        for piece in pieces:
+            piece.cohort, piece.offset = self, offset
+            offset += piece.rows
+        self.stepwise = any(piece.ticket.stepwise for piece in pieces)
+        self.stage, self.rows = 0, len(X)
+        self._reading: Reading | None = None
+
+    def advance(self, stage: int) -> None:
+        """Take all rows that want it to ``stage``."""
+        done, limit = self.progress.done, np.minimum(self.until, np.int32(stage))
+        self.progress.advance(np.maximum(limit, done))
+        self._reading = None
+        behind = done < limit
+        if behind.any():  # no money left, or a gate has released them
+            self.until[behind] = done[behind]
+        if self.stepwise:
+            self._ask_for_confidence()
+        active = self.until > done
+        self.rows = int(np.count_nonzero(active))
+        self.stage = int(done[active].min()) if self.rows else stage
+        for piece in self.pieces:
+            self._follow(piece, done, active)
+
+    def _follow(self, piece: Piece, done: NDArray[np.int32], active: NDArray[np.bool_]) -> None:
+        rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
+        if not self.rows or not active[rows].any():
+            piece.stage, piece.rows = piece.until, 0
+        else:
+            here = active[rows]
+            piece.rows = int(np.count_nonzero(here))
+            piece.stage, piece.until = int(done[rows][here].min()), int(self.until[rows][here].max())
+
+    def _ask_for_confidence(self) -> None:
+        """Rows whose leading class is as likely as was asked for go no further."""
+        done = self.progress.done
+        for piece in self.pieces:
+            confidence = piece.ticket.question.confidence
+            if confidence is None or piece.part is not None:
+                continue
+            rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
+            chances = self.read(piece).probabilities
+            assert chances is not None
+            sure = (chances.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
+            if sure.any():
+                piece.ticket.confident = True
+                self.until[rows][sure] = done[rows][sure]
+                self._reading = None
+
+    def release(self, pieces: set[Piece]) -> None:
+        """No more work for some pieces."""
+        released = [piece for piece in self.pieces if piece in pieces]
+        self.pieces = [piece for piece in self.pieces if piece not in pieces]
+        if not self.pieces:
+            return
+        for piece in released:
+            rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
+            self.until[rows] = np.minimum(self.until[rows], self.progress.done[rows])
+        active = self.until > self.progress.done
+        self.rows = int(np.count_nonzero(active))
+        self.stage = int(self.progress.done[active].min(initial=self.stage if not self.rows else 1 << 30))
+
+    def read(self, piece: Piece) -> Reading:
+        """The answers of a piece now."""
+        if self._reading is None:
+            progress = self.progress
+            done = progress.done.copy()
+            self._reading = self.reader.read(progress.scores(), done, progress.paid(), self.until > done)
+        if len(self._reading.stage) == piece.stop - piece.start:
+            return self._reading
+        return self._reading.rows(piece.offset, piece.offset + piece.stop - piece.start)

@@ -1,0 +1,145 @@
+"""How far the questions that wait shall go: the largest stage that all of them reach in time.
+
+A policy has no clock and no state. The server and the simulator ask the same one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.serve.pace import StagePace
+
+Array = NDArray[np.float64]
+
+__all__ = ["Adaptive", "Fixed", "Outlook", "Policy", "Waiting"]
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Questions that wait, sorted by the time at which their answers are due.
+
+    Attributes
+    ----------
+    due : (n,) float
+        On the clock that ``now`` is read from.
+    rows : (n,) int
+    stage : (n,) int
+        Stages done.
+    until : (n,) int
+        The last stage that a question wants, by its budget or otherwise.
+    """
+
+    due: Array
+    rows: NDArray[np.int64]
+    stage: NDArray[np.int64]
+    until: NDArray[np.int64]
+
+
+class Outlook(NamedTuple):
+    """The ``first`` questions that wait go as far as ``stage`` (those that are further stay), and no further.
+
+    The others may find more time later.
+    """
+
+    stage: int
+    first: int
+
+
+class Policy(Protocol):
+    """What decides how far questions go."""
+
+    def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
+        """The plan, for at least one question."""
+
+    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
+        """The stage of the plan."""
+
+
+class Adaptive:
+    """The largest common stage that everybody reaches ``reserve`` seconds before the answer is due.
+
+    Work is done in the order of due times. A stage is in time when for every k, by the measured pace, the first k questions have
+    reached it before the k-th is due. The first stage is not refused for the sake of others: as long as half of the reserve
+    is left, a question gets it.
+
+    Parameters
+    ----------
+    reserve : float
+        Seconds for what comes after the last stage (rendering, the way back) and for the unforeseen.
+
+    Examples
+    --------
+    >>> pace = StagePace([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4])
+    >>> waiting = Waiting(*(np.array(a) for a in ([1.0, 1.2], [1, 2], [0, 0], [4, 4])))
+    >>> Adaptive(reserve=0.1).outlook(waiting, pace, now=0.0)
+    Outlook(stage=3, first=2)
+    """
+
+    def __init__(self, reserve: float) -> None:
+        if not reserve >= 0:
+            raise ValueError(f"reserve must be a number of seconds that is not negative, not {reserve}")
+        self.reserve = reserve
+
+    def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
+        """The plan, for at least one question."""
+        slack = waiting.due - (now + self.reserve)
+        first = int(pace.checkpoints[0])
+        if (
+            slack[0] < 0
+        ):  # too late for a plan: what is there is the answer, or the first stage if that still fits
+            lost = -0.5 * self.reserve
+            hopeless = int(np.searchsorted(slack, lost, side="left"))
+            if hopeless:
+                return Outlook(0, hopeless)
+            return Outlook(first, int(np.searchsorted(slack, 0.0, side="left")))
+        ahead = pace.per_row
+        behind = ahead[waiting.stage]
+        slack = slack - pace.call - pace.per_question * np.arange(1, slack.size + 1)
+
+        def late(stage: int) -> NDArray[np.bool_]:
+            need = ahead[np.minimum(waiting.until, stage)] - behind
+            return np.asarray(np.cumsum(waiting.rows * np.maximum(need, 0.0)) > slack)
+
+        # the most stages are tried first: without load they fit, and there is nothing to search
+        checkpoints, low, high = pace.checkpoints, 0, pace.checkpoints.size - 1
+        missed = late(int(checkpoints[high]))
+        if not missed.any():
+            return Outlook(int(checkpoints[high]), slack.size)
+        while low < high:  # the first checkpoint that somebody misses
+            middle = (low + high) // 2
+            tried = late(int(checkpoints[middle]))
+            if tried.any():
+                high, missed = middle, tried
+            else:
+                low = middle + 1
+        return Outlook(int(checkpoints[max(low - 1, 0)]), int(missed.argmax()) + 1)
+
+    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
+        """The stage of the plan."""
+        return self.outlook(waiting, pace, now).stage
+
+
+class Fixed:
+    """Every question gets the same stages, however long it waits for them: what a server without anytime models does.
+
+    Parameters
+    ----------
+    stage : int
+    """
+
+    def __init__(self, stage: int) -> None:
+        if stage < 0:
+            raise ValueError(f"a stage is not negative, and {stage} is")
+        self.stage = stage
+
+    def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
+        """The plan, for at least one question."""
+        return Outlook(self.stage, waiting.due.size)
+
+    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
+        """The stage."""
+        return self.stage

@@ -1,0 +1,164 @@
+"""The models of a server, their versions, and how a new one takes the place of an old one while questions come in.
+
+A version is the beginning of its file's checksum, so that worker processes which load the same file agree on its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from anytime.estimator import AnytimeModel
+from anytime.files import load
+from anytime.serve.engine import Engine
+from anytime.serve.extraction import Extraction, Extractors
+from anytime.serve.pace import StagePace
+from anytime.serve.policy import Adaptive
+from anytime.serve.settings import Settings
+
+__all__ = ["Entry", "Registry"]
+
+logger = logging.getLogger("anytime.serve")
+
+_RESERVE, _RESERVED_SHARE = 1e-3, 0.2  # seconds, and share of the SLO, that no plan of work counts on
+_MEASURING = 0.2  # seconds, at the start; while others answer, a quarter
+
+Stamp = tuple[int, int, int]  # what changes when a file is replaced
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One version of a model."""
+
+    name: str
+    version: str
+    path: Path
+    model: AnytimeModel
+    engine: Engine
+    loaded_at: float  # seconds since the epoch
+    checksum: str
+    stamp: Stamp
+
+
+class Registry:
+    """Models by name.
+
+    Parameters
+    ----------
+    settings : Settings
+    on_load : callable, default=None
+        Called with each new entry before anybody is answered by it: the place to give its engine an observer.
+    loader : callable from path to model, default=anytime.load
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        on_load: Callable[[Entry], None] | None = None,
+        loader: Callable[[Path], AnytimeModel] = load,
+    ) -> None:
+        self.settings = settings
+        self._on_load, self._loader = on_load, loader
+        self._extractors = None if settings.features is None else Extractors.read(settings.features)
+        self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
+
+    # ------------------------------------------------------------------ looking up
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all models."""
+        return list(self._entries)
+
+    def get(self, name: str, version: str | None = None) -> Entry:
+        """The latest version of a model, or the one that is named. ``KeyError`` where there is none."""
+        for entry in reversed(self._entries[name]):
+            if version is None or entry.version == version:
+                return entry
+        raise KeyError(version)
+
+    def versions(self, name: str) -> list[str]:
+        """Versions that are there: the latest last, before it those that still answer what they hold."""
+        return list(dict.fromkeys(entry.version for entry in self._entries[name]))
+
+    # ------------------------------------------------------------------ loading
+
+    def add(self, name: str, path: str | Path) -> Entry:
+        """Load a model before the server begins. Raises what ``anytime.load`` raises."""
+        entry = self._opened(name, Path(path), _MEASURING)
+        self._put(entry)
+        return entry
+
+    async def reload(self, name: str) -> Entry:
+        """Load a model's file again, and let the new version answer from now on.
+
+        The old version answers what it holds. If the file cannot be loaded the old version stays, and the error is raised.
+        """
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            old = self.get(name)
+            entry = await asyncio.to_thread(self._opened, name, old.path, _MEASURING / 4)
+            self._put(entry)
+            task = asyncio.create_task(self._retire(old))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+        logger.info("model loaded", extra={"fields": {"model": name, "version": entry.version}})
+        return entry
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the files for ever, every ``seconds``; load those that were replaced. A bad one is logged and left alone."""
+        seen = {name: self.get(name).stamp for name in self.names}
+        while True:
+            await asyncio.sleep(seconds)
+            for name in self.names:
+                try:
+                    stamp = _stamp(self.get(name).path)
+                    if stamp in (seen.get(name), self.get(name).stamp):
+                        continue
+                    seen[name] = stamp
+                    await self.reload(name)
+                except Exception as error:  # whatever is wrong with a new file, the old model answers
+                    fields = {"model": name, "error": f"{type(error).__name__}: {error}"}
+                    logger.error("a new version could not be loaded", extra={"fields": fields})
+
+    async def drain(self) -> None:
+        """Wait until every version of every model has answered what it holds."""
+        for entries in list(self._entries.values()):
+            for entry in list(entries):
+                await entry.engine.drain()
+
+    def _opened(self, name: str, path: Path, seconds: float) -> Entry:
+        for _ in range(3):
+            stamp = _stamp(path)
+            model = self._loader(path)
+            with path.open("rb") as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
+            if _stamp(path) == stamp:
+                break  # else it was replaced meanwhile, and the checksum may be that of another model
+        slo = self.settings.slo
+        pace = StagePace.measure(model, seconds=seconds)
+        policy = Adaptive(max(_RESERVE, 0.0 if slo is None else _RESERVED_SHARE * slo))
+        extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
+        version = checksum[:12]
+        engine = Engine(model, pace, policy, slo=slo, extraction=extraction, version=version)
+        return Entry(name, version, path, model, engine, time.time(), checksum, stamp)
+
+    def _put(self, entry: Entry) -> None:
+        if self._on_load is not None:
+            self._on_load(entry)
+        self._entries[entry.name] = [*self._entries.get(entry.name, ()), entry]
+
+    async def _retire(self, old: Entry) -> None:
+        await old.engine.drain()
+        self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
+
+
+def _stamp(path: Path) -> Stamp:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
