@@ -608,12 +608,14 @@ class StreamBank:
         recent: NDArray[np.float64],
         discount: float,
         rows: NDArray[np.int64],
+        losses: NDArray[np.float64] | None = None,
         prefixes: bool = False,
         threads: int = 1,
     ) -> NDArray[np.float64]:
         """Rounds of boosting: (n, m) what was answered before learning, or (n, N + 1, m) for all prefixes.
 
-        ``sums`` and ``recent`` (4, N) follow in place; ``rows`` (N,) were seen before.
+        ``sums`` and ``recent`` (4, N) follow in place, and ``losses`` (2, N + 1): discounted losses of prefixes and the weight
+        behind each. ``rows`` (N,) were seen before.
         """
 
     def read(
@@ -659,7 +661,7 @@ class StreamTrees(StreamBank):
         """Add trees without splits."""
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Let the marked trees begin anew."""
+        """Let the marked trees begin anew, at once."""
 
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that a tree may split, increasing."""
@@ -674,14 +676,28 @@ class StreamRidge(StreamBank):
     def append(self, n: int) -> None:
         """Add learners that begin at zero."""
 
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked learners begin anew."""
+
     def track(self) -> None:
         """Keep means of the coefficients from now on."""
 
 class StreamNets(StreamBank):
-    """Linear functions of columns (activation "none"), random cosines, or hidden units ("sigmoid", "leaky_relu")."""
+    """Linear functions of columns (activation "none"), random cosines, or hidden units ("sigmoid", "leaky_relu").
+
+    ``places`` (p, w): the columns that every hidden unit sees at each of p places, -1: none. None: one place, all columns.
+    """
 
     def __init__(
-        self, *, n_features: int, n_outputs: int, activation: str, hidden: int, method: str, step: float
+        self,
+        *,
+        n_features: int,
+        n_outputs: int,
+        activation: str,
+        hidden: int,
+        method: str,
+        step: float,
+        places: NDArray[np.int32] | None = None,
     ) -> None: ...
     @property
     def size(self) -> int:
@@ -689,6 +705,9 @@ class StreamNets(StreamBank):
 
     def append(self, parameters: NDArray[np.float64]) -> None:
         """Add learners with their first parameters (n, size): hidden weights, then outputs."""
+
+    def restart(self, learners: NDArray[np.bool_], parameters: NDArray[np.float64]) -> None:
+        """Let the marked learners begin anew, with their rows of ``parameters`` (N, size)."""
 
     def track(self) -> None:
         """Keep means of the parameters from now on."""

@@ -157,7 +157,8 @@ nb::object answers(const StreamBank& bank, size_t n, bool prefixes, Fill&& fill)
 
 nb::object rounds(StreamBank& bank, Matrix<const double> x, Matrix<const double> y, Numbers weight,
                   int64_t batch, Matrix<double> sums, Matrix<double> recent, double discount,
-                  Vector<const int64_t> seen, bool prefixes, int threads, const nb::kwargs& given) {
+                  Vector<const int64_t> seen, std::optional<Matrix<double>> losses, bool prefixes,
+                  int threads, const nb::kwargs& given) {
   const StreamRows rows = rows_of(bank, x, weight);
   Rules asked(bank, given);
   check_length(y.shape(0), x.shape(0), "y");
@@ -168,12 +169,18 @@ nb::object rounds(StreamBank& bank, Matrix<const double> x, Matrix<const double>
   const StreamTruth truth{.y = y.data(), .width = static_cast<int64_t>(y.shape(1))};
   check_truth(bank, asked.rules.loss, truth, rows.n);
   asked.rules.batch = std::min(batch, std::max<int64_t>(rows.n, 1));
+  PrefixSums paid;
+  if (losses) {
+    check_length(losses->shape(0), 2, "losses");
+    check_length(losses->shape(1), static_cast<size_t>(bank.n_learners() + 1), "a row of losses");
+    paid = {.losses = losses->data(), .weights = losses->data() + losses->shape(1)};
+  }
   const EdgeSums edges{
       .all = sums.data(), .recent = recent.data(), .discount = discount, .rows = span_of(seen)};
   return answers(bank, x.shape(0), prefixes, [&](double* out, double* every) {
     Team team(threads);
     const std::unique_lock<std::shared_mutex> writing(bank.door());
-    run_rounds(bank, rows, truth, asked.rules, edges, team, out, every);
+    run_rounds(bank, rows, truth, asked.rules, edges, paid, team, out, every);
   });
 }
 
@@ -205,8 +212,9 @@ void bind_stream(nb::module_& m) {
            "One round: a step of every learner towards its targets.")
       .def("rounds", &rounds, "X"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert().none(),
            nb::kw_only(), "batch"_a, "sums"_a.noconvert(), "recent"_a.noconvert(), "discount"_a,
-           "rows"_a.noconvert(), "prefixes"_a = false, "threads"_a = 1, "rules"_a,
-           "Rounds of boosting: what was answered before learning; sums and recent follow.")
+           "rows"_a.noconvert(), "losses"_a.noconvert().none() = nb::none(), "prefixes"_a = false,
+           "threads"_a = 1, "rules"_a,
+           "Rounds of boosting: what was answered before learning; sums, recent and losses follow.")
       .def("read", &read, "X"_a.noconvert(), nb::kw_only(), "recent"_a.noconvert(), "rows"_a.noconvert(),
            "prefixes"_a = false, "threads"_a = 1, "rules"_a,
            "What a round would answer; nothing is learned.");

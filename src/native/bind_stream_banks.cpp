@@ -1,8 +1,11 @@
 // The Python face of the kinds of banks: making them, and what a file keeps of them.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,14 +41,29 @@ void restore(const nb::dict& state, const char* name, std::vector<T>& to) {
   to = std::move(found);
 }
 
-void check_more(const StreamBank& bank, int64_t n) {
+void check_more(int64_t n) {
   if (n < 0 || n > (int64_t{1} << 24)) throw std::invalid_argument("a bank cannot have so many learners");
-  (void)bank;
+}
+
+// ---------------------------------------------------------------------- means of parameters
+
+void save_means(ParameterMeans& means, nb::dict& out) {
+  if (!means.on()) return;
+  out["means"] = array_from(means.means());
+  out["rounds"] = array_from(means.rounds());
+}
+
+template <class Bank>
+void load_means(const nb::dict& state, Bank& bank) {
+  if (!state.contains("means")) return;
+  if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
+  restore(state, "means", bank.means().means());
+  restore(state, "rounds", bank.means().rounds());
 }
 
 // ---------------------------------------------------------------------- trees
 
-// Splits and what leaves say: all that it takes to answer. The caller holds the door.
+// Splits and what leaves say: all that it takes to answer.
 nb::dict nodes_of(const StreamTrees& bank) {
   std::vector<int64_t> start{0};
   std::vector<double> threshold, values;
@@ -71,13 +89,7 @@ nb::dict nodes_of(const StreamTrees& bank) {
   return out;
 }
 
-nb::dict trees_nodes(const StreamTrees& bank) {
-  const Reading reading(bank.door());
-  return nodes_of(bank);
-}
-
-nb::dict trees_state(const StreamTrees& bank) {
-  const Reading reading(bank.door());
+nb::dict state_of(const StreamTrees& bank) {
   nb::dict out = nodes_of(bank);
   const StreamBins::State bins = bank.bins().save();
   std::vector<int64_t> early_start{0}, sleep;
@@ -129,8 +141,7 @@ std::vector<int64_t> starts_from(const nb::dict& state, const char* name, size_t
   return start;
 }
 
-void load_trees(StreamTrees& bank, const nb::dict& state) {
-  const Writing writing(bank.door());
+void load(StreamTrees& bank, const nb::dict& state) {
   const auto clock = vector_from<int64_t>(state, "clock");
   check_length(clock.size(), 3, "clock");
   bank.bins().load({.cuts = vector_from<double>(state, "cuts"),
@@ -183,9 +194,150 @@ void load_trees(StreamTrees& bank, const nb::dict& state) {
   if (!rest.empty()) throw std::invalid_argument("more bins than leaves that can be split");
 }
 
-void bind_trees(nb::module_& m) {
-  nb::class_<StreamTrees, StreamBank>(m, "StreamTrees", "Trees that grow on a stream, with bins in common.")
+void restart(StreamTrees& bank, std::span<const bool> learners) {
+  for (size_t i = 0; i < learners.size(); ++i) {
+    if (learners[i]) bank.trees()[i].restart();
+  }
+}
+
+// ---------------------------------------------------------------------- ridge
+
+nb::dict state_of(StreamRidge& bank) {
+  nb::dict out;
+  out["weights"] = array_from(bank.weights());
+  out["inverses"] = array_from(bank.inverses());
+  out["starts"] = array_from(bank.starts());
+  out["seen"] = array_from(std::vector<int64_t>{bank.seen()});
+  save_means(bank.means(), out);
+  return out;
+}
+
+void load(StreamRidge& bank, const nb::dict& state) {
+  const auto starts = vector_from<int64_t>(state, "starts");
+  const auto k = static_cast<size_t>(bank.n_features() + 1);
+  if (starts.empty() || starts.front() != 0 || !std::is_sorted(starts.begin(), starts.end()) ||
+      starts.back() > bank.n_learners()) {
+    throw std::invalid_argument("generations of learners do not fit their number");
+  }
+  bank.inverses().resize(starts.size() * k * k);
+  restore(state, "weights", bank.weights());
+  restore(state, "inverses", bank.inverses());
+  bank.starts() = starts;
+  std::vector<int64_t> seen(1);
+  restore(state, "seen", seen);
+  bank.seen() = seen[0];
+  load_means(state, bank);
+}
+
+void restart(StreamRidge& bank, std::span<const bool> learners) { bank.restart(learners); }
+
+// ---------------------------------------------------------------------- nets
+
+Activation activation_named(const std::string& name) {
+  if (name == "none") return Activation::none;
+  if (name == "cosine") return Activation::cosine;
+  if (name == "sigmoid") return Activation::sigmoid;
+  if (name == "leaky_relu") return Activation::leaky_relu;
+  throw std::invalid_argument("there is no activation '" + name + "'");
+}
+
+StepMethod method_named(const std::string& name) {
+  if (name == "sgd") return StepMethod::sgd;
+  if (name == "adagrad") return StepMethod::adagrad;
+  if (name == "adam") return StepMethod::adam;
+  throw std::invalid_argument("there is no method '" + name + "'");
+}
+
+NetView view_from(const std::optional<Matrix<const int32_t>>& places, int64_t n_features) {
+  if (!places) return {};
+  const std::span<const int32_t> columns(places->data(), places->size());
+  const bool known = std::all_of(columns.begin(), columns.end(),
+                                 [=](int32_t column) { return column >= -1 && column < n_features; });
+  if (columns.empty() || !known) throw std::invalid_argument("places of a window are columns, or -1");
+  return {.columns = {columns.begin(), columns.end()}, .window = static_cast<int64_t>(places->shape(1))};
+}
+
+nb::dict state_of(StreamNets& bank) {
+  nb::dict out;
+  out["parameters"] = array_from(bank.parameters());
+  out["squares"] = array_from(bank.stepper().squares());
+  out["moments"] = array_from(bank.stepper().means());
+  out["steps"] = array_from(bank.stepper().steps());
+  save_means(bank.means(), out);
+  return out;
+}
+
+void load(StreamNets& bank, const nb::dict& state) {
+  restore(state, "parameters", bank.parameters());
+  restore(state, "squares", bank.stepper().squares());
+  restore(state, "moments", bank.stepper().means());
+  restore(state, "steps", bank.stepper().steps());
+  load_means(state, bank);
+}
+
+// ---------------------------------------------------------------------- what kinds have in common
+
+// What a file keeps; each kind of bank has a `state_of` and a `load`, which find the door held.
+template <class Bank>
+void bind_files(nb::class_<Bank, StreamBank>& type) {
+  type.def(
+          "state",
+          [](Bank& bank) {
+            const Reading reading(bank.door());
+            return state_of(bank);
+          },
+          "Everything that was learned, as arrays.")
       .def(
+          "load",
+          [](Bank& bank, const nb::dict& state) {
+            const Writing writing(bank.door());
+            load(bank, state);
+          },
+          "state"_a, "What was saved, in a bank of as many learners.");
+}
+
+std::span<const bool> marks_from(const StreamBank& bank, const Vector<const bool>& learners) {
+  check_length(learners.size(), static_cast<size_t>(bank.n_learners()), "learners");
+  return span_of(learners);
+}
+
+// Learners that begin with nothing.
+template <class Bank>
+void bind_beginnings(nb::class_<Bank, StreamBank>& type) {
+  type.def(
+          "append",
+          [](Bank& bank, int64_t n) {
+            check_more(n);
+            const Writing writing(bank.door());
+            bank.append(n);
+          },
+          "n"_a, "Further learners, which have learned nothing.")
+      .def(
+          "restart",
+          [](Bank& bank, Vector<const bool> learners) {
+            const Writing writing(bank.door());
+            restart(bank, marks_from(bank, learners));
+          },
+          "learners"_a.noconvert(), "The marked learners begin anew.");
+}
+
+template <class Bank>
+void bind_track(nb::class_<Bank, StreamBank>& type) {
+  type.def(
+      "track",
+      [](Bank& bank) {
+        const Writing writing(bank.door());
+        if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
+      },
+      "Keep means of the parameters from now on.");
+}
+
+// ---------------------------------------------------------------------- kinds
+
+void bind_trees(nb::module_& m) {
+  nb::class_<StreamTrees, StreamBank> type(m, "StreamTrees",
+                                           "Trees that grow on a stream, with bins in common.");
+  type.def(
           "__init__",
           [](StreamTrees* self, int64_t n_learners, int64_t n_features, int64_t n_outputs, int32_t max_depth,
              int32_t max_leaves, int32_t grace, double confidence, double tie, int32_t n_bins, int32_t width,
@@ -206,20 +358,12 @@ void bind_trees(nb::module_& m) {
                                     .stagger = stagger,
                                     .seed = seed},
                                    n_features, n_outputs);
-            check_more(*self, n_learners);
+            check_more(n_learners);
             self->append(n_learners);
           },
           nb::kw_only(), "n_learners"_a, "n_features"_a, "n_outputs"_a, "max_depth"_a, "max_leaves"_a,
           "grace"_a, "confidence"_a, "tie"_a, "n_bins"_a, "width"_a, "memory"_a, "fade"_a, "stagger"_a,
           "seed"_a)
-      .def(
-          "append",
-          [](StreamTrees& bank, int64_t n) {
-            check_more(bank, n);
-            const Writing writing(bank.door());
-            bank.append(n);
-          },
-          "n"_a, "Further trees.")
       .def(
           "columns",
           [](const StreamTrees& bank, size_t i) {
@@ -228,129 +372,57 @@ void bind_trees(nb::module_& m) {
           },
           "i"_a, "Columns that a tree may split.")
       .def(
-          "restart",
-          [](StreamTrees& bank, Vector<const bool> learners) {
-            check_length(learners.size(), bank.trees().size(), "learners");
-            const Writing writing(bank.door());
-            for (size_t i = 0; i < learners.size(); ++i) {
-              if (learners.data()[i]) bank.trees()[i].restart();
-            }
+          "nodes",
+          [](const StreamTrees& bank) {
+            const Reading reading(bank.door());
+            return nodes_of(bank);
           },
-          "learners"_a.noconvert(), "The marked trees begin anew.")
-      .def("nodes", &trees_nodes, "Splits and values: all that it takes to answer.")
-      .def("state", &trees_state, "Everything that was learned, as arrays.")
-      .def("load", &load_trees, "state"_a, "What was saved, in a bank of as many trees.");
+          "Splits and values: all that it takes to answer.");
+  bind_beginnings(type);
+  bind_files(type);
 }
-
-// ---------------------------------------------------------------------- ridge
 
 void bind_ridge(nb::module_& m) {
-  nb::class_<StreamRidge, StreamBank>(m, "StreamRidge", "Ridge regressions by recursive least squares.")
-      .def(
-          "__init__",
-          [](StreamRidge* self, int64_t n_learners, int64_t n_features, int64_t n_outputs, double penalty) {
-            if (n_features < 1 || n_outputs < 1 || !(penalty > 0.0)) {
-              throw std::invalid_argument("settings of ridge regressions are out of range");
-            }
-            new (self) StreamRidge(penalty, n_features, n_outputs);
-            check_more(*self, n_learners);
-            self->append(n_learners);
-          },
-          nb::kw_only(), "n_learners"_a, "n_features"_a, "n_outputs"_a, "penalty"_a)
-      .def(
-          "append",
-          [](StreamRidge& bank, int64_t n) {
-            check_more(bank, n);
-            const Writing writing(bank.door());
-            bank.append(n);
-          },
-          "n"_a, "Further learners, which begin at zero.")
-      .def(
-          "track",
-          [](StreamRidge& bank) {
-            const Writing writing(bank.door());
-            if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
-          },
-          "Keep means of the coefficients from now on.")
-      .def(
-          "state",
-          [](StreamRidge& bank) {
-            const Writing writing(bank.door());
-            nb::dict out;
-            out["weights"] = array_from(bank.weights());
-            out["inverses"] = array_from(bank.inverses());
-            out["starts"] = array_from(bank.starts());
-            out["seen"] = array_from(std::vector<int64_t>{bank.seen()});
-            if (bank.means().on()) {
-              out["means"] = array_from(bank.means().means());
-              out["rounds"] = array_from(bank.means().rounds());
-            }
-            return out;
-          },
-          "Everything that was learned, as arrays.")
-      .def(
-          "load",
-          [](StreamRidge& bank, const nb::dict& state) {
-            const Writing writing(bank.door());
-            const auto starts = vector_from<int64_t>(state, "starts");
-            const auto k = static_cast<size_t>(bank.n_features() + 1);
-            if (starts.empty() || starts.front() != 0 || !std::is_sorted(starts.begin(), starts.end()) ||
-                starts.back() > bank.n_learners()) {
-              throw std::invalid_argument("generations of learners do not fit their number");
-            }
-            bank.inverses().resize(starts.size() * k * k);
-            restore(state, "weights", bank.weights());
-            restore(state, "inverses", bank.inverses());
-            bank.starts() = starts;
-            std::vector<int64_t> seen(1);
-            restore(state, "seen", seen);
-            bank.seen() = seen[0];
-            if (!state.contains("means")) return;
-            if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
-            restore(state, "means", bank.means().means());
-            restore(state, "rounds", bank.means().rounds());
-          },
-          "state"_a, "What was saved, in a bank of as many learners.");
-}
-
-// ---------------------------------------------------------------------- nets
-
-Activation activation_named(const std::string& name) {
-  if (name == "none") return Activation::none;
-  if (name == "cosine") return Activation::cosine;
-  if (name == "sigmoid") return Activation::sigmoid;
-  if (name == "leaky_relu") return Activation::leaky_relu;
-  throw std::invalid_argument("there is no activation '" + name + "'");
-}
-
-StepMethod method_named(const std::string& name) {
-  if (name == "sgd") return StepMethod::sgd;
-  if (name == "adagrad") return StepMethod::adagrad;
-  if (name == "adam") return StepMethod::adam;
-  throw std::invalid_argument("there is no method '" + name + "'");
+  nb::class_<StreamRidge, StreamBank> type(m, "StreamRidge", "Ridge regressions by recursive least squares.");
+  type.def(
+      "__init__",
+      [](StreamRidge* self, int64_t n_learners, int64_t n_features, int64_t n_outputs, double penalty) {
+        if (n_features < 1 || n_outputs < 1 || !(penalty > 0.0)) {
+          throw std::invalid_argument("settings of ridge regressions are out of range");
+        }
+        new (self) StreamRidge(penalty, n_features, n_outputs);
+        check_more(n_learners);
+        self->append(n_learners);
+      },
+      nb::kw_only(), "n_learners"_a, "n_features"_a, "n_outputs"_a, "penalty"_a);
+  bind_beginnings(type);
+  bind_track(type);
+  bind_files(type);
 }
 
 void bind_nets(nb::module_& m) {
-  nb::class_<StreamNets, StreamBank>(m, "StreamNets",
-                                     "Linear functions of columns, random cosines or hidden units.")
-      .def(
+  nb::class_<StreamNets, StreamBank> type(m, "StreamNets",
+                                          "Linear functions of columns, random cosines or hidden units.");
+  type.def(
           "__init__",
           [](StreamNets* self, int64_t n_features, int64_t n_outputs, const std::string& activation,
-             int64_t hidden, const std::string& method, double step) {
+             int64_t hidden, const std::string& method, double step,
+             const std::optional<Matrix<const int32_t>>& places) {
             if (n_features < 1 || n_outputs < 1 || hidden < 1 || !(step > 0.0)) {
               throw std::invalid_argument("settings of nets are out of range");
             }
             new (self) StreamNets(activation_named(activation), hidden, method_named(method), step,
-                                  n_features, n_outputs);
+                                  n_features, n_outputs, view_from(places, n_features));
           },
-          nb::kw_only(), "n_features"_a, "n_outputs"_a, "activation"_a, "hidden"_a, "method"_a, "step"_a)
+          nb::kw_only(), "n_features"_a, "n_outputs"_a, "activation"_a, "hidden"_a, "method"_a, "step"_a,
+          "places"_a.none() = nb::none())
       .def_prop_ro("size", &StreamNets::size, "Parameters of a learner.")
       .def(
           "append",
           [](StreamNets& bank, Matrix<const double> parameters) {
             check_length(parameters.shape(1), static_cast<size_t>(bank.size()),
                          "the parameters of a learner");
-            check_more(bank, static_cast<int64_t>(parameters.shape(0)));
+            check_more(static_cast<int64_t>(parameters.shape(0)));
             const Writing writing(bank.door());
             const auto at = static_cast<int64_t>(bank.parameters().size());
             bank.append(static_cast<int64_t>(parameters.shape(0)));
@@ -358,42 +430,21 @@ void bind_nets(nb::module_& m) {
           },
           "parameters"_a.noconvert(), "Further learners, with their first parameters.")
       .def(
-          "track",
-          [](StreamNets& bank) {
+          "restart",
+          [](StreamNets& bank, Vector<const bool> learners, Matrix<const double> parameters) {
             const Writing writing(bank.door());
-            if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
-          },
-          "Keep means of the parameters from now on.")
-      .def(
-          "state",
-          [](StreamNets& bank) {
-            const Writing writing(bank.door());
-            nb::dict out;
-            out["parameters"] = array_from(bank.parameters());
-            out["squares"] = array_from(bank.stepper().squares());
-            out["moments"] = array_from(bank.stepper().means());
-            out["steps"] = array_from(bank.stepper().steps());
-            if (bank.means().on()) {
-              out["means"] = array_from(bank.means().means());
-              out["rounds"] = array_from(bank.means().rounds());
+            const std::span<const bool> marks = marks_from(bank, learners);
+            check_length(parameters.shape(0), marks.size(), "parameters");
+            check_length(parameters.shape(1), static_cast<size_t>(bank.size()),
+                         "the parameters of a learner");
+            for (int64_t i = 0; i < bank.n_learners(); ++i) {
+              if (marks[static_cast<size_t>(i)]) bank.restart(i, parameters.data() + i * bank.size());
             }
-            return out;
           },
-          "Everything that was learned, as arrays.")
-      .def(
-          "load",
-          [](StreamNets& bank, const nb::dict& state) {
-            const Writing writing(bank.door());
-            restore(state, "parameters", bank.parameters());
-            restore(state, "squares", bank.stepper().squares());
-            restore(state, "moments", bank.stepper().means());
-            restore(state, "steps", bank.stepper().steps());
-            if (!state.contains("means")) return;
-            if (!bank.means().on()) bank.means().begin(bank.n_learners(), bank.size());
-            restore(state, "means", bank.means().means());
-            restore(state, "rounds", bank.means().rounds());
-          },
-          "state"_a, "What was saved, in a bank of as many learners.");
+          "learners"_a.noconvert(), "parameters"_a.noconvert(),
+          "The marked learners begin anew, with parameters as learners were appended with.");
+  bind_track(type);
+  bind_files(type);
 }
 
 }  // namespace

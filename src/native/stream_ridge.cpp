@@ -1,6 +1,7 @@
 #include "stream_ridge.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace anytime {
 namespace {
@@ -17,17 +18,46 @@ StreamRidge::StreamRidge(double penalty, int64_t n_features, int64_t n_outputs)
     : StreamBank(n_features, n_outputs), penalty_(penalty), gain_(static_cast<size_t>(n_features + 1)) {}
 
 void StreamRidge::append(int64_t n) {
-  const int64_t k = n_features() + 1;
   if (n > 0 && (starts_.empty() || seen_ > 0)) {  // a new generation, which has seen nothing
     starts_.push_back(n_learners_);
-    const size_t at = inverses_.size();
-    inverses_.resize(at + static_cast<size_t>(k * k));
-    for (int64_t j = 0; j < k; ++j) inverses_[at + static_cast<size_t>(j * (k + 1))] = 1.0 / penalty_;
+    add_inverse(inverses_);
     seen_ = 0;
   }
   n_learners_ += n;
   weights_.resize(static_cast<size_t>(n_learners_ * size()));
   means_.append(n, size());
+}
+
+// That of a generation that has seen nothing.
+void StreamRidge::add_inverse(std::vector<double>& to) const {
+  const auto k = static_cast<size_t>(n_features() + 1), at = to.size();
+  to.resize(at + k * k);
+  for (size_t j = 0; j < k; ++j) to[at + j * (k + 1)] = 1.0 / penalty_;
+}
+
+void StreamRidge::restart(std::span<const bool> learners) {
+  const int64_t square = (n_features() + 1) * (n_features() + 1);
+  std::vector<int64_t> starts;
+  std::vector<double> inverses;
+  size_t generation = 0;
+  for (int64_t i = 0; i < n_learners_; ++i) {
+    const bool fresh = learners[static_cast<size_t>(i)];
+    while (generation + 1 < starts_.size() && starts_[generation + 1] <= i) ++generation;
+    if (starts_[generation] == i || fresh != learners[static_cast<size_t>(i - 1)]) {
+      starts.push_back(i);
+      if (fresh) {
+        add_inverse(inverses);
+      } else {
+        const auto from = inverses_.begin() + static_cast<int64_t>(generation) * square;
+        inverses.insert(inverses.end(), from, from + square);
+      }
+    }
+    if (!fresh) continue;
+    std::fill_n(weights_.begin() + i * size(), size(), 0.0);
+    means_.restart(i);
+  }
+  starts_ = std::move(starts);
+  inverses_ = std::move(inverses);
 }
 
 void StreamRidge::predict(const StreamRows& rows, double* out, Team&) const {

@@ -1,6 +1,7 @@
 // A bank of ridge regressions by recursive least squares.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "stream.hpp"
@@ -16,6 +17,8 @@ class StreamRidge final : public StreamBank {
   void predict(const StreamRows& rows, double* out, Team& team) const override;
   void update(const StreamRows& rows, const double* targets, Team& team) override;
   void append(int64_t n) override;
+  // The marked learners (N) begin anew, each stretch of them as a generation of its own.
+  void restart(std::span<const bool> learners);
 
   int64_t size() const noexcept { return n_outputs() * (n_features() + 1); }  // coefficients of a learner
   std::vector<double>& weights() noexcept { return weights_; }                // (N, m, d + 1)
@@ -25,6 +28,7 @@ class StreamRidge final : public StreamBank {
   int64_t& seen() noexcept { return seen_; }
 
  private:
+  void add_inverse(std::vector<double>& to) const;
   void learn_row(const double* z, double weight, const double* targets, int64_t stride);
 
   double penalty_;

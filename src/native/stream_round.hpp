@@ -40,15 +40,21 @@ struct EdgeSums {
   std::span<const int64_t> rows;  // (N) seen by each learner before
 };
 
+// Discounted losses of all prefixes, and the weight behind each, (N + 1) each; null: nobody asks.
+struct PrefixSums {
+  double* losses = nullptr;
+  double* weights = nullptr;
+};
+
 struct StreamTruth {
   const double* y = nullptr;  // (n, width): numbers, or the class: above 0 or not, 0 to m - 1 of softmax
   int64_t width = 1;
 };
 
 // Rounds over the rows, in order. `out` (n, m): what was answered before learning; `prefixes`, unless null,
-// (n, N + 1, m): what every prefix of learners answered.
+// (n, N + 1, m): what every prefix of learners answered. Sums of prefixes fade like those of edges.
 void run_rounds(StreamBank& bank, const StreamRows& rows, const StreamTruth& truth, const RoundRules& rules,
-                const EdgeSums& edges, Team& team, double* out, double* prefixes);
+                const EdgeSums& edges, const PrefixSums& paid, Team& team, double* out, double* prefixes);
 // What rounds over the rows would answer now; nothing is learned.
 void read_rounds(StreamBank& bank, const StreamRows& rows, const RoundRules& rules, const EdgeSums& edges,
                  Team& team, double* out, double* prefixes);

@@ -50,6 +50,13 @@ class Stepper {
     }
   }
 
+  // Forgets what it knows of a learner.
+  void restart(int64_t learner) noexcept {
+    steps_[static_cast<size_t>(learner)] = 0;
+    if (!squares_.empty()) std::fill_n(squares_.begin() + learner * size_, size_, 0.0);
+    if (!means_.empty()) std::fill_n(means_.begin() + learner * size_, size_, 0.0);
+  }
+
   std::vector<double>& squares() noexcept { return squares_; }
   std::vector<double>& means() noexcept { return means_; }
   std::vector<int64_t>& steps() noexcept { return steps_; }
@@ -84,6 +91,11 @@ class ParameterMeans {
     const auto rounds = static_cast<double>(++rounds_[static_cast<size_t>(learner)]);
     double* mean = means_.data() + learner * size_;
     for (int64_t j = 0; j < size_; ++j) mean[j] += (parameters[j] - mean[j]) / rounds;
+  }
+  void restart(int64_t learner) noexcept {
+    if (!on_) return;
+    rounds_[static_cast<size_t>(learner)] = 0;
+    std::fill_n(means_.begin() + learner * size_, size_, 0.0);
   }
 
   std::vector<double>& means() noexcept { return means_; }

@@ -79,7 +79,7 @@ std::vector<double> run(StreamBank& bank, const Data& rows, int64_t batch, int t
     const StreamRows some{.x = rows.x.data() + at * kColumns, .n = std::min(per_call, kRows - at)};
     const StreamTruth truth{.y = rows.y.data() + at * static_cast<int64_t>(m),
                             .width = static_cast<int64_t>(m)};
-    run_rounds(bank, some, truth, rules, edges, team, out.data() + at * static_cast<int64_t>(m), nullptr);
+    run_rounds(bank, some, truth, rules, edges, {}, team, out.data() + at * static_cast<int64_t>(m), nullptr);
   }
   return out;
 }

@@ -111,6 +111,9 @@ class TreeBank(Bank):
     def append(self, n):
         raise NotImplementedError
 
+    def restart(self, learners):
+        raise NotImplementedError
+
     def block(self):
         raise NotImplementedError
 

@@ -66,16 +66,19 @@ class Net:
         g_out = np.zeros_like(self.readout)
         g_hidden = None if self.hidden is None else np.zeros_like(self.hidden)
         for x, q, w in zip(X, targets, weights / weights.sum(), strict=True):
-            u, z = self.units(x), np.append(np.nan_to_num(x), 1.0)
+            u = self.units(x)
             miss = w * (self.readout @ u - q)
             g_out += np.outer(miss, u)
             if self.activation in ("sigmoid", "leaky_relu"):
                 slope = u * (1 - u) if self.activation == "sigmoid" else np.where(u > 0, 1.0, 0.01)
-                g_hidden += np.outer((self.readout.T @ miss * slope)[:-1], z)
+                g_hidden += self.hidden_gradient((self.readout.T @ miss * slope)[:-1], x)
         self.t += 1
         self.readout -= self._move("readout", g_out)
         if self.activation in ("sigmoid", "leaky_relu"):
             self.hidden -= self._move("hidden", g_hidden)
+
+    def hidden_gradient(self, pull, x):
+        return np.outer(pull, np.append(np.nan_to_num(x), 1.0))
 
     def _move(self, name, g):
         if self.method == "sgd":
@@ -87,6 +90,29 @@ class Net:
         first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
         self.memory[name] = first, second
         return self.step * (first / (1 - 0.9**self.t)) / (np.sqrt(second / (1 - 0.999**self.t)) + 1e-8)
+
+
+class ConvNet(Net):
+    """Windows cut out of an image framed by zeros: one before and what it takes behind, as for windows of 3 and stride 2."""
+
+    def __init__(self, shape, size, stride, frame, *net):
+        super().__init__(*net)
+        self.shape, self.size, self.stride, self.frame = shape, size, stride, frame
+
+    def windows(self, x):
+        image = np.pad(np.nan_to_num(x).reshape(self.shape), self.frame)
+        ends = [image.shape[k] - self.size + 1 for k in (0, 1)]
+        places = [(i, j) for i in range(0, ends[0], self.stride) for j in range(0, ends[1], self.stride)]
+        return [np.append(image[i : i + self.size, j : j + self.size], 1.0) for i, j in places]
+
+    def units(self, x):
+        sums = np.array([weights @ seen for weights in self.hidden for seen in self.windows(x)])
+        return np.append(1 / (1 + np.exp(-sums)), 1.0)
+
+    def hidden_gradient(self, pull, x):
+        windows = self.windows(x)
+        of_channel = pull.reshape(len(self.hidden), len(windows))
+        return np.array([sum(p * seen for p, seen in zip(row, windows, strict=True)) for row in of_channel])
 
 
 # ---------------------------------------------------------------------- Hoeffding histogram trees

@@ -11,6 +11,7 @@ from anytime.streaming.banks import (
     OnlineLinear,
     OnlineRidge,
     OwnLearner,
+    SmallConvNet,
     SmallNet,
     Stump,
     bank_from_state,
@@ -31,6 +32,7 @@ KINDS = {
     "random": OnlineLinear(step=0.1, method="adam", features="random", n_components=6),
     "small_net": SmallNet(hidden=3, step=0.01),
     "leaky": SmallNet(hidden=3, activation="leaky_relu", step=0.01),
+    "small_conv_net": SmallConvNet(channels=2, size=2, stride=1, step=0.01),
     "ftrl_tree": FtrlTree(max_depth=2, buffer=60, stagger=5),
 }
 each_kind = pytest.mark.parametrize("learner", KINDS.values(), ids=KINDS)
@@ -85,6 +87,24 @@ def test_appended_learners_leave_the_others_alone_and_learn(learner):
     assert np.array_equal(grown.predict(X)[:2], alone.predict(X))
     assert grown.predict(X)[2].any()
     assert grown.block().n_stages == 4
+
+
+@each_kind
+def test_restarted_learners_begin_anew_and_the_others_go_on(learner):
+    X = rows()
+    bank, other = (learner.make(4, 4, 2, 3) for _ in range(2))
+    for one in (bank, other):
+        teach(one, X)
+    bank.restart(np.array([False, True, True, False]))
+    assert not bank.predict(X)[1:3].any()
+    for one in (bank, other):
+        teach(one, X[:100])
+    same = (bank.predict(X) == other.predict(X)).all(axis=(1, 2))
+    assert same.tolist() == [True, False, False, True]
+    fresh = learner.make(4, 4, 2, 3)
+    if not isinstance(learner, (HoeffdingTree, FtrlTree)):  # trees know what the rows before looked like
+        teach(fresh, X[:100])
+        np.testing.assert_array_equal(bank.predict(X)[1:3], fresh.predict(X)[1:3])
 
 
 @each_kind

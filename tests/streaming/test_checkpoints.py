@@ -17,6 +17,7 @@ from anytime.streaming import (
     Box,
     Drift,
     HoeffdingTree,
+    SmallConvNet,
     SmallNet,
     StreamingBoostClassifier,
     StreamingBoostRegressor,
@@ -49,7 +50,9 @@ SETTINGS = [
     {"drift": Drift("windows", size=50), "gate": "shrink", "batch_size": 7},
     {"learner": HoeffdingTree(grace=20, max_features=2, memory=100), "record": False, "warm_up": 3},
     {"learner": SmallNet(hidden=3, activation="leaky_relu"), "record": True},
+    {"learner": SmallConvNet(shape=(1, 5), channels=2, size=3), "average": "tail"},
     {"learner": "ridge", "average": "params"},
+    {"learner": "ridge", "drift": Drift("windows", action="restart", size=30, delta=0.5)},
     {"learner": "hoeffding_tree", "average": "reservoir"},
 ]
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDRegressor
 
-from anytime.streaming.banks import HoeffdingTree
+from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, OwnLearner, SmallNet
 from anytime.streaming.drift import Adwin, Drift, TwoWindows, Watch
 from anytime.streaming.losses import Squared
 from anytime.streaming.rounds import Boosting
-from tests.reference.plain_banks import PlainRidge, PlainTree
+from tests.reference.plain_banks import PlainRidge
 
 
 def _coins(chance, n, seed):
@@ -204,9 +205,29 @@ def test_restarted_learners_begin_a_few_at_a_time():
     assert 0 < max(began) <= 2
 
 
-def test_restart_needs_a_bank_that_can():
-    with pytest.raises(ValueError, match="cannot restart single learners"):
-        Boosting(PlainTree().make(2, 3, 1), Squared(), drift=Drift(action="restart"))
+@pytest.mark.parametrize(
+    "learner",
+    [
+        OnlineRidge(),
+        OnlineLinear(step=0.1),
+        SmallNet(step=0.02),
+        FtrlTree(buffer=300),
+        OwnLearner(lambda: SGDRegressor(random_state=0)),
+    ],
+    ids=lambda learner: learner.kind,
+)
+def test_every_kind_of_learner_can_begin_anew(learner):
+    X, y = _turning_stream(0)
+    model = Boosting(learner.make(6, 5, 1), Squared(), step=0.5, drift=Drift(action="restart", delta=0.05))
+    began = []
+    restart = model.bank.restart
+    model.bank.restart = lambda learners: (began.append(learners.copy()), restart(learners))
+    model.learn(X, y, batch_size=4)
+    assert model.n_alarms >= 1
+    assert np.any(began)
+
+
+def test_detectors_have_names():
     with pytest.raises(ValueError, match="'adwin' and 'windows'"):
         Drift(detector="ddm")
 

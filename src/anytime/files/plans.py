@@ -46,7 +46,7 @@ _WORK_RATIO = 4
 _MARGIN_WORK = 1 << 26  # a purchase may be of any group, so each stage looks through all columns
 
 _ARRAYS = {  # of each kind of block
-    "small nets": {"hidden": ("<f8", 3), "readout": ("<f8", 3)},
+    "small nets": {"hidden": ("<f8", 3), "readout": ("<f8", 3), "places": ("<i4", 2)},
     "stream": {
         "steps": ("<f8", 1),
         "start": ("<f8", 1),
@@ -104,7 +104,7 @@ _ARRAYS = {  # of each kind of block
 # kinds whose rooms are imported by those who have such a model only
 _MET_LATER = ("costly", "small nets", "stream")
 _OPTIONAL = {
-    "small nets": (),
+    "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
     "kernel": (),
@@ -318,8 +318,10 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
     elif kind == "small nets":
         from anytime.streaming.banks.nets import NetBlock
 
-        if own["hidden"].shape[2] != n_features + 1:
+        if "places" not in own and own["hidden"].shape[2] != n_features + 1:
             bad(f"array '{prefix}.hidden'", f"reads {own['hidden'].shape[2] - 1} columns, not {n_features}")
+        if "places" in own and not ((own["places"] >= -1) & (own["places"] < n_features)).all():
+            bad(f"array '{prefix}.places'", f"has a column beyond the {n_features} that there are")
         block = NetBlock.from_state({"activation": fields.text("activation")}, own)
     elif kind == "stream":
         block = _read_stream(fields, own, prefix, arrays, costs, most_width)

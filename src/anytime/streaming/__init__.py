@@ -6,6 +6,7 @@ from anytime.streaming.banks import (
     OnlineLinear,
     OnlineRidge,
     OwnLearner,
+    SmallConvNet,
     SmallNet,
     Stump,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "OnlineRidge",
     "OwnLearner",
     "Progress",
+    "SmallConvNet",
     "SmallNet",
     "StreamingBoostClassifier",
     "StreamingBoostRegressor",

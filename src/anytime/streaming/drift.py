@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adwin", "Detector", "Drift", "Restartable", "TwoWindows", "Watch"]
+__all__ = ["Adwin", "Detector", "Drift", "TwoWindows", "Watch"]
 
 _LEVELS = 48  # buckets of up to 2^47 values: no stream is longer
 
@@ -266,7 +266,6 @@ class Drift:
     ----------
     detector : {"adwin", "windows"}
     action : {"fade", "restart"}
-        Not every bank can restart single learners.
     delta : float, default=0.002
         See the detectors.
     size : int, default=200
@@ -292,14 +291,6 @@ class Drift:
     def make(self) -> Detector:
         """A fresh detector."""
         return Adwin(self.delta) if self.detector == "adwin" else TwoWindows(self.size, self.delta)
-
-
-@runtime_checkable
-class Restartable(Protocol):
-    """A bank whose learners can begin anew one by one."""
-
-    def restart(self, learners: NDArray[np.bool_]) -> None:
-        """Make some learners what they were at the start; (N,) which."""
 
 
 class Watch:

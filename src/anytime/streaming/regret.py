@@ -32,32 +32,29 @@ class PrefixLosses:
 
     Attributes
     ----------
-    sums, weights : (N + 1,) float
-        Discounted; a prefix with learners that came later has seen fewer rows.
+    table : (2, N + 1) float
+        Discounted losses and the weight behind them; a prefix with learners that came later has seen fewer rows.
     """
 
     def __init__(self, n_learners: int, *, discount: float = 0.999) -> None:
         self.discount = discount
-        self.sums, self.weights = np.zeros(n_learners + 1), np.zeros(n_learners + 1)
+        self.table = np.zeros((2, n_learners + 1))  # sums and weights, as native rounds follow them
 
-    def add(self, losses: Array, weight: Array | None = None, batch_size: int | None = None) -> None:
-        """Losses (N + 1, n) of rows of one round, or of rounds of ``batch_size`` rows."""
-        n = losses.shape[1]
-        if n == 1 and weight is None:  # one row at a time: the same sums, sooner
-            self.sums *= self.discount
-            self.sums += losses[:, 0]
-            self.weights *= self.discount
-            self.weights += 1.0
-            return
-        size = batch_size or n
-        for at in range(0, n, size):
-            some = losses[:, at : at + size]
-            heavy = None if weight is None else weight[at : at + size]
-            fading = self.discount ** some.shape[1]
-            self.sums *= fading
-            self.sums += some.sum(axis=1) if heavy is None else some @ heavy
-            self.weights *= fading
-            self.weights += some.shape[1] if heavy is None else heavy.sum()
+    @property
+    def sums(self) -> Array:
+        """(N + 1,) Discounted losses."""
+        return np.asarray(self.table[0])
+
+    @property
+    def weights(self) -> Array:
+        """(N + 1,) The weight behind them."""
+        return np.asarray(self.table[1])
+
+    def add(self, losses: Array, weight: Array | None = None) -> None:
+        """Losses (N + 1, b) of the rows of one round."""
+        self.table *= self.discount ** losses.shape[1]
+        self.table[0] += losses.sum(axis=1) if weight is None else losses @ weight
+        self.table[1] += losses.shape[1] if weight is None else weight.sum()
 
     def means(self) -> Array:
         """(N + 1,) Discounted mean losses; infinite where nothing was seen."""
@@ -69,7 +66,7 @@ class PrefixLosses:
 
     def append(self, n: int) -> None:
         """Further learners."""
-        self.sums, self.weights = np.pad(self.sums, (0, n)), np.pad(self.weights, (0, n))
+        self.table = np.pad(self.table, ((0, 0), (0, n)))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Everything, as numbers and arrays."""
@@ -79,7 +76,7 @@ class PrefixLosses:
     def from_state(cls, numbers: dict[str, Any], arrays: dict[str, Array]) -> PrefixLosses:
         """What ``state`` was taken of."""
         losses = cls(arrays["sums"].size - 1, discount=numbers["discount"])
-        losses.sums, losses.weights = arrays["sums"].copy(), arrays["weights"].copy()
+        losses.table[:] = arrays["sums"], arrays["weights"]
         return losses
 
 

@@ -26,7 +26,7 @@ from anytime.streaming.descent import (
     descend,
     partial_sums,
 )
-from anytime.streaming.drift import Drift, Restartable, Watch
+from anytime.streaming.drift import Drift, Watch
 from anytime.streaming.edges import EdgeMonitor, Gate
 from anytime.streaming.losses import STREAM_LOSSES, StreamLoss, Target
 from anytime.streaming.projections import Ball, Box, Projection
@@ -139,10 +139,6 @@ class Boosting:
         averaged(np.zeros(2), self.averaging)
         self._steps_of(1)
         self.prefix_losses = PrefixLosses(bank.n_learners, discount=discount) if follow_prefixes else None
-        if drift is not None and drift.action == "restart" and not isinstance(bank, Restartable):
-            raise ValueError(
-                f"a {type(bank).__name__} cannot restart single learners: say Drift(action='fade')"
-            )
         self.drift = drift
         self._watch = None if drift is None else Watch(drift)
         self._faded = np.zeros(bank.n_learners, dtype=np.bool_)
@@ -363,7 +359,6 @@ class Boosting:
     def _native_rounds(
         self, bank: NativeBank, X: Array, y: Target, weight: Array | None, batch_size: int
     ) -> Array:
-        follow = self.prefix_losses is not None
         answers = bank.rounds(
             np.ascontiguousarray(X),
             np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
@@ -374,13 +369,10 @@ class Boosting:
             recent=self.monitor.recent,
             discount=self.monitor.discount,
             rows=self.monitor.rows,
-            prefixes=follow,
+            losses=None if self.prefix_losses is None else self.prefix_losses.table,
         )
         self.monitor.counted(len(X))
-        if self.prefix_losses is None:
-            return answers
-        self.prefix_losses.add(self.loss.value(answers.transpose(1, 0, 2), y), weight, batch_size)
-        return np.ascontiguousarray(answers[:, -1])
+        return answers
 
     def _native_rules(self) -> RoundRules:
         if self._rules is None:
@@ -421,7 +413,7 @@ class Boosting:
         Fresh learners are all given the same gradient at first, and would overshoot if many began at once.
         """
         assert self._watch is not None
-        if self._watch.drift.action == "fade" or not isinstance(self.bank, Restartable):
+        if self._watch.drift.action == "fade":
             self._faded &= self.monitor.edge("discounted") <= 0
             return
         first = self._faded & (np.cumsum(self.steps * self._faded) <= 1.0 / (self.loss.smoothness() or 1.0))

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump
+from anytime.streaming.banks import (
+    FtrlTree,
+    HoeffdingTree,
+    OnlineLinear,
+    OnlineRidge,
+    SmallConvNet,
+    SmallNet,
+    Stump,
+)
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import STREAM_LOSSES
 from anytime.streaming.projections import Ball, Box
@@ -14,7 +22,7 @@ from anytime.streaming.projections import Ball, Box
 __all__ = ["read_setting", "write_setting"]
 
 _OBJECTS: tuple[type[Any], ...] = (
-    *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet, Stump),
+    *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
     *STREAM_LOSSES.values(),
     *(Ball, Box, Drift),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anytime.streaming.banks.bank import Average, Bank, Learner
+from anytime.streaming.banks.images import ConvBank, SmallConvNet
 from anytime.streaming.banks.linear import LinearBank, OnlineLinear, OnlineRidge, RandomFeatureBank, RidgeBank
 from anytime.streaming.banks.native import NativeBank, RoundRules
 from anytime.streaming.banks.nets import NetBank, NetBlock, SmallNet
@@ -27,6 +28,7 @@ __all__ = [
     "OnlineRidge",
     "OwnLearner",
     "RoundRules",
+    "SmallConvNet",
     "SmallNet",
     "Stump",
     "bank_from_state",
@@ -34,7 +36,8 @@ __all__ = [
 ]
 
 _NAMED: dict[str, type[Learner]] = {
-    learner.kind: learner for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, FtrlTree)
+    learner.kind: learner
+    for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet, FtrlTree)
 }
 
 _BANKS: dict[str, type[Bank]] = {
@@ -43,6 +46,7 @@ _BANKS: dict[str, type[Bank]] = {
     OnlineRidge.kind: RidgeBank,
     OnlineLinear.kind: LinearBank,
     SmallNet.kind: NetBank,
+    SmallConvNet.kind: ConvBank,
     FtrlTree.kind: RefitBank,
 }
 

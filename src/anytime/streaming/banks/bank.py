@@ -95,6 +95,10 @@ class Bank(ABC):
     def append(self, n: int) -> None:
         """Add ``n`` fresh learners behind the others, which stay as they are."""
 
+    @abstractmethod
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked learners (N,) begin anew, as if the rows to come were the first; the others go on."""
+
     def columns(self, i: int) -> NDArray[np.int32]:
         """Columns that learner ``i`` may read, increasing."""
         return np.arange(self.n_features, dtype=np.int32)

@@ -128,6 +128,10 @@ class RidgeBank(_LinearFunctions):
         self.native.append(n)
         self.n_learners += n
 
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked functions begin anew; they then share an inverse with none of those that go on."""
+        self.native.restart(learners)
+
     def block(self) -> LinearBlock:
         """The functions as they are now."""
         return self._block(self.native.state()["weights"])
@@ -156,6 +160,10 @@ class LinearBank(_LinearFunctions):
         """Add ``n`` functions that are zero."""
         self.native.append(np.zeros((n, self.native.size)))
         self.n_learners += n
+
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked functions be zero again."""
+        self.native.restart(learners, np.zeros((self.n_learners, self.native.size)))
 
     def block(self) -> LinearBlock:
         """The functions as they are now."""

@@ -87,6 +87,7 @@ class NativeBank(Bank):
         recent: Array,
         discount: float,
         rows: NDArray[np.int64],
+        losses: Array | None = None,
         prefixes: bool = False,
     ) -> Array:
         """Rounds of boosting over the rows, in native code.
@@ -104,6 +105,8 @@ class NativeBank(Bank):
             Of the edge monitor; what is added by the rows is added to them. All rows of ``recent`` fade by ``discount``.
         rows : (N,) int64
             Rows that each learner had seen before; the caller counts on.
+        losses : (2, N + 1) float, or None
+            Discounted losses of all prefixes and the weight behind them, which follow too.
         prefixes : bool, default=False
 
         Returns
@@ -129,6 +132,7 @@ class NativeBank(Bank):
                     recent=recent,
                     discount=discount,
                     rows=rows + at if at else rows,
+                    losses=losses,
                     prefixes=prefixes,
                     threads=self.n_threads,
                     **vars(rules),

@@ -19,6 +19,8 @@ Activation = Literal["sigmoid", "leaky_relu", "cosine"]
 
 __all__ = ["NetBank", "NetBlock", "SmallNet"]
 
+_ROWS_OF_IMAGES = 64  # that are read at a time: a window of 25 columns makes 25 of each
+
 
 @dataclass(frozen=True)
 class SmallNet(Learner):
@@ -64,9 +66,16 @@ class NetBank(NativeBank):
         super().__init__(learner, n_learners, n_features, n_outputs, random_state)
         self._make(learner.activation, learner.hidden, "adam", learner.step)
 
-    def _make(self, activation: Activation, hidden: int, method: str, step: float) -> None:
+    def _make(
+        self,
+        activation: Activation,
+        hidden: int,
+        method: str,
+        step: float,
+        places: NDArray[np.int32] | None = None,
+    ) -> None:
         self.activation: Activation = activation
-        self.hidden = hidden
+        self.hidden, self.places = hidden, places
         self.native = _native.StreamNets(
             n_features=self.n_features,
             n_outputs=self.n_outputs,
@@ -74,6 +83,7 @@ class NetBank(NativeBank):
             hidden=hidden,
             method=method,
             step=step,
+            places=places,
         )
         self.native.append(self._first(0, self.n_learners))
 
@@ -82,9 +92,18 @@ class NetBank(NativeBank):
         self.native.append(self._first(self.n_learners, n))
         self.n_learners += n
 
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked nets say nothing again, with the hidden weights that they began with."""
+        self.native.restart(learners, self._first(0, self.n_learners))
+
+    @property
+    def _window(self) -> int:
+        """Columns that a hidden unit sees at a time."""
+        return self.n_features if self.places is None else int(self.places.shape[1])
+
     def _first(self, first: int, n: int) -> Array:
         """(n, size) Parameters that learners ``first``, ... begin with."""
-        d = self.n_features
+        d = self._window
         parameters = np.zeros((n, self.native.size))
         for i in range(n):
             rng = np.random.default_rng([self.random_state, first + i])
@@ -102,27 +121,27 @@ class NetBank(NativeBank):
 
     def _block(self, parameters: Array) -> NetBlock:
         table = parameters.reshape(self.n_learners, -1)
-        n_hidden = self.hidden * (self.n_features + 1)
+        n_hidden = self.hidden * (self._window + 1)
         return NetBlock(
-            table[:, :n_hidden].reshape(self.n_learners, self.hidden, self.n_features + 1),
-            table[:, n_hidden:].reshape(self.n_learners, self.n_outputs, self.hidden + 1),
+            table[:, :n_hidden].reshape(self.n_learners, self.hidden, self._window + 1),
+            table[:, n_hidden:].reshape(self.n_learners, self.n_outputs, -1),
             self.activation,
+            self.places,
         )
 
     def _mean(self, blocks: list[Block]) -> NetBlock:
         """A mean of nets is a net with all their hidden units."""
         nets = [block for block in blocks if isinstance(block, NetBlock)]
         n_stages = max(net.n_stages for net in nets)
-        k = len(nets)
-        hidden = np.zeros((n_stages, k * self.hidden, self.n_features + 1))
-        readout = np.zeros((n_stages, self.n_outputs, k * self.hidden + 1))
+        k, n_units = len(nets), nets[0].readout.shape[2] - 1
+        hidden = np.zeros((n_stages, k * self.hidden, self._window + 1))
+        readout = np.zeros((n_stages, self.n_outputs, k * n_units + 1))
         counts = np.array([sum(i < net.n_stages for net in nets) for i in range(n_stages)])[:, None, None]
         for number, net in enumerate(nets):
-            units = slice(number * self.hidden, (number + 1) * self.hidden)
-            hidden[: net.n_stages, units] = net.hidden
-            readout[: net.n_stages, :, units] = net.readout[:, :, :-1]
+            hidden[: net.n_stages, number * self.hidden : (number + 1) * self.hidden] = net.hidden
+            readout[: net.n_stages, :, number * n_units : (number + 1) * n_units] = net.readout[:, :, :-1]
             readout[: net.n_stages, :, -1] += net.readout[:, :, -1]
-        return NetBlock(hidden, readout / counts, self.activation)
+        return NetBlock(hidden, readout / counts, self.activation, self.places)
 
     @classmethod
     def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetBlock:
@@ -136,29 +155,44 @@ class NetBlock(Block):
 
     Parameters
     ----------
-    hidden : (S, h, d + 1) float
-    readout : (S, width, h + 1) float
+    hidden : (S, h, w + 1) float
+    readout : (S, width, h p + 1) float
     activation : {"sigmoid", "leaky_relu", "cosine"}
+    places : (p, w) int, default=None
+        Columns that every hidden unit sees at each of p places, -1: none, and 0 is seen. Its outputs at all places stand next
+        to each other. None: one place, where all columns are seen.
     """
 
     kind = "small nets"
 
-    def __init__(self, hidden: Array, readout: Array, activation: Activation) -> None:
+    def __init__(
+        self,
+        hidden: Array,
+        readout: Array,
+        activation: Activation,
+        places: NDArray[np.int32] | None = None,
+    ) -> None:
         self.hidden = np.array(hidden, dtype=np.float64)
         self.readout = np.array(readout, dtype=np.float64)
         self.activation: Activation = activation
+        self.places = None if places is None else np.array(places, dtype=np.int32)
         if self.hidden.ndim != 3 or self.readout.ndim != 3 or len(self.hidden) != len(self.readout):
             raise ValueError("hidden and readout must have three dimensions, the first of them stages")
-        if self.readout.shape[2] != self.hidden.shape[1] + 1:
+        window = self.hidden.shape[2] - 1
+        if self.places is not None and (self.places.ndim != 2 or self.places.shape[1] != window):
+            raise ValueError(f"places of shape {self.places.shape}, but hidden units see {window} columns")
+        n_places = 1 if self.places is None else len(self.places)
+        if self.readout.shape[2] != self.hidden.shape[1] * n_places + 1:
             raise ValueError(
-                f"{self.hidden.shape[1]} hidden units but readouts of {self.readout.shape[2] - 1}"
+                f"{self.hidden.shape[1]} hidden units at {n_places} places, but readouts of {self.readout.shape[2] - 1}"
             )
         if activation not in ("sigmoid", "leaky_relu", "cosine"):
             raise ValueError(f"there is no activation {activation!r} of small nets")
         if not (np.isfinite(self.hidden).all() and np.isfinite(self.readout).all()):
             raise ValueError("weights must be finite")
         self.n_stages, self.width = self.readout.shape[:2]
-        self._columns = np.arange(self.hidden.shape[2] - 1, dtype=np.int32)
+        seen = np.arange(window) if self.places is None else np.unique(self.places[self.places >= 0])
+        self._columns = seen.astype(np.int32)
 
     def columns(self, stage: int) -> NDArray[np.int32]:
         """All columns."""
@@ -166,22 +200,30 @@ class NetBlock(Block):
 
     def outputs(self, stage: int, X: Array) -> Array:
         """(n, width) What the net says of rows."""
-        hidden, readout = self.hidden[stage], self.readout[stage]
-        d, h = self._columns.size, len(hidden)
-        sums = _native.linear_outputs(
-            X,
-            self._columns,
-            np.zeros(d),
-            np.ascontiguousarray(hidden[:, :-1].T),
-            np.ascontiguousarray(hidden[:, -1]),
-        )
+        if self.places is None:
+            return self._read_out(stage, self._units(stage, X))
+        out, none = np.empty((len(X), self.width)), X.shape[1]
+        at_places = np.where(self.places < 0, none, self.places)
+        for rows in (slice(at, at + _ROWS_OF_IMAGES) for at in range(0, len(X), _ROWS_OF_IMAGES)):
+            seen = np.pad(X[rows], ((0, 0), (0, 1)))[:, at_places]  # (n, p, w)
+            units = self._units(stage, np.ascontiguousarray(seen.reshape(-1, at_places.shape[1])))
+            units = units.reshape(len(seen), len(at_places), -1).transpose(0, 2, 1)
+            out[rows] = self._read_out(stage, np.ascontiguousarray(units.reshape(len(seen), -1)))
+        return out
+
+    def _units(self, stage: int, seen: Array) -> Array:
+        """(n, h) hidden units, by what they see."""
+        hidden = self.hidden[stage]
+        w = hidden.shape[1] - 1
+        weights, constants = np.ascontiguousarray(hidden[:, :-1].T), np.ascontiguousarray(hidden[:, -1])
+        sums = _native.linear_outputs(seen, np.arange(w, dtype=np.int32), np.zeros(w), weights, constants)
         if self.activation == "sigmoid":
-            units = expit(sums)
-        elif self.activation == "cosine":
-            units = np.cos(sums)
-        else:
-            units = np.where(sums > 0, sums, 0.01 * sums)
-        order = np.arange(h, dtype=np.int32)
+            return np.asarray(expit(sums))
+        return np.cos(sums) if self.activation == "cosine" else np.where(sums > 0, sums, 0.01 * sums)
+
+    def _read_out(self, stage: int, units: Array) -> Array:
+        readout = self.readout[stage]
+        order = np.arange(units.shape[1], dtype=np.int32)
         table = np.ascontiguousarray(readout[:, :-1].T)
         return _native.linear_outputs(units, order, None, table, np.ascontiguousarray(readout[:, -1]))
 
@@ -194,13 +236,16 @@ class NetBlock(Block):
         return self._with(self.readout * by)
 
     def _with(self, readout: Array) -> NetBlock:
-        return NetBlock(self.hidden[: len(readout)], readout, self.activation)
+        return NetBlock(self.hidden[: len(readout)], readout, self.activation, self.places)
 
     def state(self) -> State:
         """What a file keeps."""
-        return {"activation": self.activation}, {"hidden": self.hidden, "readout": self.readout}
+        arrays: dict[str, NDArray[Any]] = {"hidden": self.hidden, "readout": self.readout}
+        return {"activation": self.activation}, arrays if self.places is None else arrays | {
+            "places": self.places
+        }
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetBlock:
         """Read what ``state`` gave."""
-        return cls(arrays["hidden"], arrays["readout"], description["activation"])
+        return cls(arrays["hidden"], arrays["readout"], description["activation"], arrays.get("places"))

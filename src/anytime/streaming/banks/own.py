@@ -86,6 +86,11 @@ class OwnBank(Bank):
         self._begun += [False] * n
         self.n_learners += n
 
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Put new learners in the places of the marked ones."""
+        for i in np.flatnonzero(learners):
+            self.objects[i], self._begun[i] = self._made(), False
+
     def block(self) -> OwnBlock:
         """The learners themselves: a block that goes on learning with the bank."""
         begun = [one if begun else None for one, begun in zip(self.objects, self._begun, strict=True)]

@@ -142,6 +142,14 @@ class RefitBank(Bank):
         self.n_learners += n
         self._forest = None
 
+    def restart(self, learners: NDArray[np.bool_]) -> None:
+        """Let the marked trees forget, and learn from the rows that come from now on."""
+        self._born[learners], self._next[learners] = self._seen, self._seen + 1
+        self._trees = [
+            self._stump() if marked else tree for tree, marked in zip(self._trees, learners, strict=True)
+        ]
+        self._forest = None
+
     def _stump(self) -> TreeArrays:
         """A tree of one leaf that says nothing."""
         return TreeArrays(
