@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ __all__ = [
     "amount",
     "console",
     "counted",
+    "counting",
     "note",
     "number",
     "print_table",
@@ -159,12 +160,21 @@ def step(text: str) -> Iterator[None]:
 
 def track(items: Sequence[Any], text: str) -> Iterator[Any]:
     """The items, with a bar that shows how many are done."""
+    with counting(text, len(items)) as done:
+        for item in items:
+            yield item
+            done(1)
+
+
+@contextmanager
+def counting(text: str, total: int) -> Iterator[Callable[[int], object]]:
+    """A bar while ``total`` things are done, and what to tell when some more are; one line in a file, if it took long."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     out = console(stderr=True)
     began = time.monotonic()
     if not _is_live(out):
-        yield from items
+        yield lambda more: None
         if time.monotonic() - began > _WORTH_A_LINE:
             note(f"{text}: {time.monotonic() - began:.1f} s")
         return
@@ -175,7 +185,8 @@ def track(items: Sequence[Any], text: str) -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=out, transient=True) as progress:
-        yield from progress.track(items, description=text)
+        task = progress.add_task(text, total=total)
+        yield lambda more: progress.advance(task, more)
 
 
 def _is_live(out: Console) -> bool:

@@ -1,0 +1,340 @@
+"""What a server would have done: arrivals replayed on a virtual clock, to choose a policy and a machine before deploying.
+
+A plain server works on one request after the other, all stages of each. The engine of this package takes all that wait through
+the stages together and asks its policy, after every slice of work, how far there is time to go; it is that policy, the very
+code, which runs here. What a stage takes is the measured pace of the model, what HTTP takes is a constant per request.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime.engine import Run
+from anytime.serve.pace import StagePace
+from anytime.serve.policy import Fixed, Policy, Waiting
+
+__all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
+
+Array = NDArray[np.float64]
+_SLICE = 1e-3  # seconds of work between two looks at what has arrived
+_TRIAL = 20_000  # arrivals that a fixed stage is tried on
+
+
+# ---------------------------------------------------------------------- arrivals
+
+
+def poisson(rate: float, seconds: float, *, random_state: int = 0) -> Array:
+    """(n,) arrival times of a Poisson process of ``rate`` per second."""
+    return bursts(rate, seconds, factor=1.0, random_state=random_state)
+
+
+def bursts(
+    rate: float,
+    seconds: float,
+    *,
+    factor: float = 5.0,
+    every: float = 10.0,
+    length: float = 1.0,
+    random_state: int = 0,
+) -> Array:
+    """(n,) arrival times of a process of mean ``rate`` that is ``factor`` times as busy for ``length`` seconds of ``every``.
+
+    The first burst begins half-way through the first period.
+    """
+    if rate <= 0 or seconds <= 0 or factor < 1 or not 0 < length < every:
+        raise ValueError(
+            f"needs rate > 0, seconds > 0, factor >= 1 and 0 < length < every; got {rate:g}, {seconds:g}, {factor:g}, "
+            f"{length:g}, {every:g}"
+        )
+    rng = np.random.default_rng(random_state)
+    calm = rate * every / (every + (factor - 1) * length)
+    most = calm * factor
+    times = np.sort(rng.uniform(0.0, seconds, size=rng.poisson(most * seconds)))
+    phase = (times + every / 2) % every
+    here = np.where(phase < length, most, calm) if factor > 1 else most
+    return np.asarray(times[rng.uniform(size=times.size) * most < here])
+
+
+# ---------------------------------------------------------------------- the virtual server
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of each request.
+
+    Attributes
+    ----------
+    latency : (n,) float
+        Seconds from arrival to answer.
+    stage : (n,) int
+        Stages that the answer has behind it; 0: none, the base answer.
+    """
+
+    latency: Array
+    stage: NDArray[np.int64]
+
+    def within(self, slo: float) -> float:
+        """Share of requests answered within ``slo`` seconds."""
+        return float(np.mean(self.latency <= slo))
+
+    def quantile(self, share: float) -> float:
+        """Latency that a share of requests does not exceed, in seconds."""
+        return float(np.quantile(self.latency, share, method="higher"))
+
+
+def replay(
+    arrivals: ArrayLike,
+    policy: Policy,
+    pace: StagePace,
+    *,
+    slo: float | None,
+    rows: ArrayLike = 1,
+    workers: int = 1,
+    random_state: int = 0,
+    progress: Callable[[int], object] = lambda served: None,
+) -> Outcome:
+    """Answer all arrivals by one policy.
+
+    Parameters
+    ----------
+    arrivals : (n,)
+        Seconds, increasing.
+    policy : Fixed or Adaptive
+        ``Fixed`` is a plain server: one request after the other. Any other policy is asked as the engine asks it.
+    pace : StagePace
+        Taken for true; its ``per_question`` is what reading a request and writing its answer take.
+    slo : float or None
+        Seconds that a request may take.
+    rows : int or (n,) int, default=1
+        Rows of each request. They stay together here, while the engine may cut many into pieces.
+    workers : int, default=1
+        Each arrival goes to one of them at random: connections are shared out when they are made, not by load.
+    random_state : int, default=0
+    progress : callable, default=None
+        Told now and then how many more requests have been answered.
+    """
+    times = np.asarray(arrivals, dtype=np.float64)
+    if times.size and np.any(np.diff(times) < 0):
+        raise ValueError("arrivals must be in increasing order")
+    sizes = np.broadcast_to(np.asarray(rows, dtype=np.int64), times.shape)
+    latency, stage = np.empty(times.size), np.zeros(times.size, dtype=np.int64)
+    of_worker = np.random.default_rng(random_state).integers(workers, size=times.size)
+    serve = _one_by_one if isinstance(policy, Fixed) else _together
+    for w in range(workers):
+        mine = np.flatnonzero(of_worker == w)
+        latency[mine], stage[mine] = serve(
+            times[mine], sizes[mine], policy, pace, np.inf if slo is None else slo, progress
+        )
+    return Outcome(latency, stage)
+
+
+def _one_by_one(
+    arrivals: Array,
+    rows: NDArray[np.int64],
+    policy: Policy,
+    pace: StagePace,
+    slo: float,
+    progress: Callable[[int], object],
+) -> tuple[Array, NDArray[np.int64]]:
+    """A plain server: first come, first served, each to the policy's stage."""
+    last = min(policy.target(_waiting([], 0), pace, 0.0), int(pace.checkpoints[-1]))
+    takes = {int(size): pace.per_question + pace.seconds(0, last, int(size)) for size in np.unique(rows)}
+    latency, free = np.empty(arrivals.size), 0.0
+    for i, (arrival, size) in enumerate(zip(arrivals.tolist(), rows.tolist(), strict=True)):
+        free = max(free, arrival) + takes[size]
+        latency[i] = free - arrival
+    progress(arrivals.size)
+    return latency, np.full(arrivals.size, last)
+
+
+@dataclass(eq=False)
+class _Request:
+    """A request that waits; those ``together``, itself among them, were taken up at once and go through stages as one."""
+
+    number: int
+    due: float
+    rows: int
+    stage: int = 0
+    together: list[_Request] = field(default_factory=list)
+
+
+def _waiting(requests: Sequence[_Request], until: int) -> Waiting:
+    return Waiting(
+        due=np.array([request.due for request in requests], dtype=np.float64),
+        rows=np.array([request.rows for request in requests], dtype=np.int64),
+        stage=np.array([request.stage for request in requests], dtype=np.int64),
+        until=np.full(len(requests), until),
+    )
+
+
+class _Engine:
+    """The loop of ``serve.engine`` in virtual time, for requests that want everything."""
+
+    def __init__(self, policy: Policy, pace: StagePace) -> None:
+        self.policy, self.pace, self.until = policy, pace, int(pace.checkpoints[-1])
+        self.held: list[_Request] = []  # sorted by due
+        self.ready: list[_Request] = []  # answered in this turn, to be written before the next
+
+    def turn(self, now: float) -> float:
+        """Answer who has come as far as the plan goes, and work for one slice; return the time."""
+        while self.held:
+            stage, first = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
+            stage = min(stage, self.until)
+            horizon = self.held[first - 1].due
+            self._settle([request for request in self.held[:first] if request.stage >= stage])
+            lead = next((request for request in self.held if request.stage < stage), None)
+            if lead is None:
+                continue
+            together = lead.together or self._take_up(lead, stage)
+            size = sum(request.rows for request in together)
+            last = self.pace.stage_within(_SLICE, lead.stage, stage, size)
+            now += self.pace.seconds(lead.stage, last, size)
+            for request in together:
+                request.stage = last
+            self._settle([r for r in together if last >= self.until or (r.due <= horizon and last >= stage)])
+            break
+        return now
+
+    def _settle(self, requests: list[_Request]) -> None:
+        for request in requests:
+            self.held.remove(request)
+            if request.together:
+                request.together.remove(request)
+        self.ready += requests
+
+    def _take_up(self, lead: _Request, stage: int) -> list[_Request]:
+        """The first and as many after it as fit into a slice."""
+        room = self.pace.rows_within(_SLICE, 0, stage) - lead.rows
+        together = [lead]
+        for request in self.held:
+            if request is lead or request.together:
+                continue
+            room -= request.rows
+            if room < 0:
+                break
+            together.append(request)
+        for request in together:
+            request.together = together
+        return together
+
+
+def _together(
+    arrivals: Array,
+    rows: NDArray[np.int64],
+    policy: Policy,
+    pace: StagePace,
+    slo: float,
+    progress: Callable[[int], object],
+) -> tuple[Array, NDArray[np.int64]]:
+    """The engine: in each turn of the event loop it reads what has come, works for a slice, and writes what is ready."""
+    n, half = arrivals.size, pace.per_question / 2
+    latency, stage = np.empty(n), np.zeros(n, dtype=np.int64)
+    engine, now, upcoming = _Engine(policy, pace), 0.0, 0
+    while upcoming < n or engine.held:
+        if not engine.held:
+            now = max(now, float(arrivals[upcoming]))
+        # what comes while these are read is seen in the next turn
+        come = max(upcoming, int(np.searchsorted(arrivals, now, side="right")))
+        for i in range(upcoming, come):
+            insort(engine.held, _Request(i, float(arrivals[i]) + slo, int(rows[i])), key=attrgetter("due"))
+            now += half
+        upcoming = come
+        now = engine.turn(now)
+        for request in engine.ready:
+            now += half
+            latency[request.number] = now - arrivals[request.number]
+            stage[request.number] = request.stage
+        progress(len(engine.ready))
+        engine.ready.clear()
+    return latency, stage
+
+
+def largest_fixed(pace: StagePace, rate: float, slo: float, *, share: float = 0.99, workers: int = 1) -> int:
+    """The last checkpoint that a plain server can go to if ``share`` of Poisson arrivals are to be within ``slo``.
+
+    The first checkpoint where none can.
+    """
+    times = poisson(rate, _TRIAL / rate)
+    stops = pace.checkpoints.tolist()
+
+    def fails(stop: int) -> bool:
+        outcome = replay(times, Fixed(stop), pace, slo=slo, workers=workers)
+        return outcome.within(slo) < share
+
+    return int(stops[max(bisect_right(stops, False, key=fails) - 1, 0)])
+
+
+# ---------------------------------------------------------------------- what answers are worth
+
+
+class Judge:
+    """What answers of each stage cost, and how good they are.
+
+    Parameters
+    ----------
+    model : fitted model
+    stages : (K,) int
+        Stages that answers may have.
+    X : (n, d), default=None
+        Rows of the requests, in turn. Without them the plan's own costs and held-out quality are read.
+    y : (n,), default=None
+        The truth.
+    """
+
+    def __init__(
+        self, model: Any, stages: ArrayLike, X: Any | None = None, y: ArrayLike | None = None
+    ) -> None:
+        self.plan, self.classifies = model.plan_, hasattr(model, "classes_")
+        self.stages = np.unique(np.append(0, np.asarray(stages, dtype=np.int64)))
+        self.truth = None if y is None or X is None else np.asarray(y)
+        self.costs: Array | None = None
+        self.said: NDArray[Any] | None = None
+        if X is None:
+            return
+        run = Run(model.plan_, model._checked(X), metered=True)
+        costs, said = [], []
+        for stage in self.stages:
+            run.advance(int(stage))
+            answer = model._read(run, 0.0, int(stage))
+            costs.append(answer.cost)
+            said.append(answer.prediction)
+        self.costs, self.said = np.array(costs), np.array(said)
+
+    def cost(self, outcome: Outcome) -> float:
+        """Mean cost of the answers: what their rows really pay, or where there are no rows the model cost."""
+        if self.costs is None:
+            return float(np.mean(np.append(0.0, self.plan.stage_costs)[outcome.stage]))
+        return float(np.mean(self.costs[self._places(outcome)]))
+
+    @property
+    def quality_name(self) -> str:
+        """What ``quality`` is."""
+        if self.truth is None or self.said is None:
+            return "quality"
+        return "accuracy" if self.classifies else "R²"
+
+    def quality(self, outcome: Outcome) -> float:
+        """How good the answers are: judged by the truth, else the plan's held-out quality; nan where neither is known."""
+        if self.truth is None or self.said is None:
+            return (
+                float("nan")
+                if self.plan.quality is None
+                else float(np.mean(self.plan.quality[outcome.stage]))
+            )
+        place, row = self._places(outcome)
+        said, truth = self.said[place, row], self.truth[row]
+        if self.classifies:
+            return float(np.mean(said == truth))
+        return float(1.0 - np.sum((said - truth) ** 2) / np.sum((truth - truth.mean()) ** 2))
+
+    def _places(self, outcome: Outcome) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        assert self.costs is not None
+        row = np.arange(outcome.stage.size) % self.costs.shape[1]
+        return np.searchsorted(self.stages, outcome.stage), row
