@@ -480,6 +480,11 @@ _workers = _Workers()
 _background = _Background()
 
 
+def in_background(job: Callable[[], Any]) -> Future[Any]:
+    """Run ``job`` in a thread that does not hold up the interpreter's exit."""
+    return _workers.submit(job)
+
+
 def _forget_threads() -> None:
     global _workers, _background
     _workers, _background = _Workers(), _Background()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
-from anytime.runtime.example import Example
+from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Layout
 from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.steps import Steps
@@ -107,6 +107,23 @@ class Session:
         """Take up an example. Nothing is computed; ``read`` gives the answer before the first stage."""
         with self._writer:
             self._begin(raw)
+        return self
+
+    def give(self, values: Mapping[str, Any]) -> Session:
+        """Hand over features of the current example that are there already, by group. No extractor is asked for them.
+
+        Parameters
+        ----------
+        values : mapping from str to vector or mapping
+            What the extractor of each group would return.
+        """
+        with self._writer:
+            example = self._started().walk.example
+            for name, value in values.items():
+                if name not in self._layout.number:
+                    raise ValueError(f"the model has no group {name!r}")
+                if example.accept(self._layout.number[name], value) is Arrival.FAILED:
+                    raise ValueError(f"group {name!r}: {example.failures.pop(name)}")
         return self
 
     def step(self) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,13 @@ from anytime.serve.cohort import Cohort, Piece, Reader, Reading
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Policy, Waiting
 
+if TYPE_CHECKING:
+    from anytime.serve.extraction import Extraction
+
 __all__ = ["Engine", "Observer", "Question", "Served"]
 
 _SLICE = 1e-3  # seconds of work between two looks at the sockets
+_LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
 _BY_DUE = attrgetter("due")
 
@@ -75,7 +79,7 @@ class Served:
     probabilities : (n, C) or None
         For classifiers.
     cost : (n,) float
-        What rows have paid where the model's meter is "realised"; else what their stages cost by training.
+        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost by training.
     stage : (n,) int
         Stages done.
     elapsed : float
@@ -83,8 +87,8 @@ class Served:
     partial : (n,) bool
         Rows that stopped for time, before their own last stage.
     reason : str
-        Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more) or "deadline"; empty while a stream
-        goes on.
+        Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more), "failed" (an extractor has) or
+        "deadline"; empty while a stream goes on.
     version : str
         Of the model.
     failures : dict from str to str
@@ -192,7 +196,7 @@ class Engine:
         policy: Policy,
         *,
         slo: float | None = None,
-        extraction: Any = None,
+        extraction: Extraction | None = None,
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
         observer: Observer | None = None,
@@ -206,8 +210,8 @@ class Engine:
         self._reader = Reader(model)
         self._pieces: list[Piece] = []  # sorted by due
         self._scheduled = False
-        self._joined = self._answered = 0  # since the last slice
-        self._left: float | None = None  # when the last slice ended, if work was left
+        self._joined = self._answered = 0  # since the last work
+        self._left: float | None = None  # when that ended, if somebody has been waiting ever since
         self._bounds_of = lru_cache(maxsize=1024)(self._bounds)
         self._first_use = _first_use(model)
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
@@ -220,7 +224,7 @@ class Engine:
     async def answer(self, question: Question) -> Served:
         """The best answer that there is time for."""
         if question.raws is not None:
-            return await self._extracted(question)
+            return [served async for served in self._extracted(question)][-1]
         ticket = self._admit(question)
         ticket.future = asyncio.get_running_loop().create_future()
         self._join(ticket)
@@ -232,7 +236,8 @@ class Engine:
     async def stream(self, question: Question) -> AsyncIterator[Served]:
         """Every improved answer; the last one has a reason."""
         if question.raws is not None:
-            yield await self._extracted(question)
+            async for served in self._extracted(question, _LOOK):
+                yield served
             return
         ticket = self._admit(question)
         ticket.events, ticket.stepwise = asyncio.Queue(), True
@@ -253,20 +258,21 @@ class Engine:
         while self.queue:
             await asyncio.sleep(_SLICE)
 
-    async def _extracted(self, question: Question) -> Served:
+    async def _extracted(self, question: Question, look: float | None = None) -> AsyncIterator[Served]:
         if self.extraction is None:
             raise ValueError(
                 "this server has no extractors, so raw examples cannot be answered; send columns"
             )
-        due = self._due(question)
+        self._bounds_of(question.budget, question.confidence)  # says what is wrong with them
+        due = self._due(question) - self.policy.reserve
         self.queue += 1
         try:
-            served: Served = await self.extraction.answer(question, due, self.version)
+            async for served in self.extraction.stream(question, due, self.version, look):
+                if served.reason and self.observer is not None:
+                    self.observer.answered(served, self.queue - 1)
+                yield served
         finally:
             self.queue -= 1
-        if self.observer is not None:
-            self.observer.answered(served, self.queue)
-        return served
 
     # ------------------------------------------------------------------ joining and leaving
 
@@ -332,15 +338,12 @@ class Engine:
     def _turn(self) -> None:
         """What the engine does in one turn of the loop: a slice of work, and the answers that are ready."""
         self._scheduled = False
-        if self._left is not None:
-            self.pace.observe_questions((self._joined + self._answered) / 2, self.clock() - self._left)
-        self._joined = self._answered = 0
         while self._pieces and not self._slice():
             pass
-        self._left = None
         if self._pieces:
-            self._left = self.clock()
             self._schedule()
+        else:
+            self._left = None
 
     def _slice(self) -> bool:
         """Answer who has come as far as the plan goes; then work for the first who has not. Whether there was work."""
@@ -396,14 +399,19 @@ class Engine:
         if cohort.stepwise:
             last = min(last, self.pace.next_checkpoint(first))
         began = self.clock()
+        if self._left is not None:  # all that was done since then is what questions take besides their stages
+            self.pace.observe_questions((self._joined + self._answered) / 2, began - self._left)
+        self._joined = self._answered = 0
         self._compute(cohort, last)
-        self.pace.observe(first, last, rows, self.clock() - began)
+        self._left = self.clock()
+        self.pace.observe(first, last, rows, self._left - began)
         if cohort.stepwise:
             for piece in cohort.pieces:
                 if piece.ticket.events is not None and piece.stage < piece.until:
                     piece.ticket.reply(self._served(piece.ticket, ""))
 
     def _compute(self, cohort: Cohort, stage: int) -> None:
+        """Work; all that takes time."""
         cohort.advance(stage)
 
     # ------------------------------------------------------------------ answering

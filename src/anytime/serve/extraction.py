@@ -1,53 +1,100 @@
-"""Features on demand: raw examples are answered by sessions, which ask extractors for the groups on each example's own path."""
+"""Features on demand: raw examples are answered by sessions, which ask extractors for the groups on each example's own path.
+
+Extractors wait for others: databases, services, large files. So sessions run in threads beside the event loop, and when the
+answer is due, what a session has by then is the answer, whatever its extractor is doing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from anytime._native import StopFlag
 from anytime.estimator import AnytimeModel
-from anytime.features import Features
+from anytime.features import ExtractionError, Extractor, Features, in_background
+from anytime.runtime import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from anytime.serve.engine import Question, Served
 
 __all__ = ["Extraction", "Extractors"]
 
 logger = logging.getLogger("anytime.serve")
 
+_PLACES = 64  # sessions that run at the same time
+_REASONS = ("deadline", "failed", "confidence", "budget")  # of many rows the first that one of them has
+
 
 @dataclass(frozen=True)
 class Extractors:
-    """What a server knows of extractors: the functions, and how many calls of each may run at once."""
+    """What a server knows of extractors.
+
+    Attributes
+    ----------
+    features : Features
+    limits : mapping from group to int
+        How many calls of an extractor may run at the same time.
+    timeouts : mapping from group to float
+        Seconds after which a group counts as failed.
+    """
 
     features: Features
     limits: Mapping[str, int] = field(default_factory=dict)
     timeouts: Mapping[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for what, given in (("limits", self.limits), ("timeouts", self.timeouts)):
+            for name, value in given.items():
+                if name not in self.features.extractors:
+                    raise ValueError(f"{what} names {name!r}, for which there is no extractor")
+                if not value > 0:
+                    raise ValueError(f"{what}[{name!r}] must be positive, not {value}")
+
     @classmethod
     def read(cls, path: Path) -> Extractors:
-        """Run a Python file that sets ``features`` and may set ``limits`` and ``timeouts``."""
+        """Run a Python file that sets ``features``, and may set ``limits`` and ``timeouts``."""
         spec = importlib.util.spec_from_file_location("anytime_extractors", path)
-        assert spec is not None
-        assert spec.loader is not None
+        if spec is None or spec.loader is None:
+            raise ValueError(f"{path} is no Python file: its name has to end in .py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         features = getattr(module, "features", None)
-        features = Features(features) if isinstance(features, Mapping) else features
+        if isinstance(features, Mapping):
+            features = Features(features)
         if not isinstance(features, Features):
-            raise ValueError(f"{path} has to set features = anytime.Features({{group: function}})")
+            raise ValueError(f"{path} has to set features = anytime.Features({{group: function, ...}})")
         return cls(features, getattr(module, "limits", {}), getattr(module, "timeouts", {}))
 
 
 class Extraction:
-    """Answers raw examples."""
+    """Answers raw examples of one model.
 
-    def __init__(self, model: AnytimeModel, extractors: Extractors) -> None:
-        self.model, self.extractors = model, extractors
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    extractors : Extractors
+        For some of the model's groups or all. A group without an extractor is one that clients have to send.
+    clock : callable, default=time.monotonic
+    """
+
+    def __init__(
+        self, model: AnytimeModel, extractors: Extractors, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.model, self.clock = model, clock
+        self._session = Session(model, _guarded(model, extractors, clock), clock=clock)
+        self._places = asyncio.Semaphore(_PLACES)
 
     @classmethod
     def of(cls, model: AnytimeModel, extractors: Extractors, name: str) -> Extraction | None:
@@ -58,6 +105,178 @@ class Extraction:
             logger.warning("no features on demand", extra={"fields": {"model": name, "error": str(error)}})
             return None
 
-    async def answer(self, question: Question, due: float, version: str) -> Served:
-        """The best answer that there is time for."""
-        raise NotImplementedError
+    async def stream(
+        self, question: Question, due: float, version: str, look: float | None = None
+    ) -> AsyncIterator[Served]:
+        """The answer when all is done or due; with ``look``, what has improved every so many seconds until then."""
+        stop = StopFlag()
+        sessions = [self._started(question, i, due, stop) for i in range(len(question.X))]
+        work = asyncio.gather(*(self._run(session, question, due, stop) for session in sessions))
+        best = 0
+        try:
+            while not work.done() and (left := due - self.clock()) > 0:
+                wait = min(left, np.inf if look is None else look)
+                await asyncio.wait([work], timeout=None if wait == np.inf else wait)
+                served = self._served(sessions, question, version)
+                if not work.done() and served.stage.sum() > best:
+                    best = int(served.stage.sum())
+                    yield replace(served, reason="")
+            if work.done():
+                work.result()
+            yield self._served(sessions, question, version)
+        finally:
+            stop.set()
+            work.cancel()
+
+    def _started(self, question: Question, i: int, due: float, stop: StopFlag) -> Session:
+        """A session for row ``i``, which has what the client has sent."""
+        assert question.raws is not None
+        session = self._session.sibling().start(_Call(question.raws[i], due, stop))
+        if question.held is not None:
+            layout = session._layout
+            held = np.flatnonzero(question.held)
+            session.give({layout.names[g]: question.X[i, layout.columns[g]] for g in held})
+        return session
+
+    async def _run(self, session: Session, question: Question, due: float, stop: StopFlag) -> None:
+        async with self._places:
+            if self.clock() >= due:
+                return
+
+            def resume() -> None:
+                left = None if due == np.inf else max(due - self.clock(), 0.0)
+                session.resume(
+                    budget=question.budget, deadline=left, confidence=question.confidence, stop=stop
+                )
+
+            await asyncio.wrap_future(in_background(resume))
+
+    def _served(self, sessions: list[Session], question: Question, version: str) -> Served:
+        from anytime.serve.engine import Served
+
+        answers = [session.read() for session in sessions]
+        reasons = [session.reason or "deadline" for session in sessions]
+        reasons = ["deadline" if reason == "stop" else reason for reason in reasons]
+        failures = {name: why for answer in answers for name, why in answer.failures.items()}
+        if failures:
+            reasons = ["failed" if reason == "complete" else reason for reason in reasons]
+        chances = [answer.probabilities for answer in answers]
+        return Served(
+            prediction=np.array([answer.prediction for answer in answers]),
+            probabilities=None if chances[0] is None else np.array(chances),
+            cost=np.array([answer.cost for answer in answers]),
+            stage=np.array([answer.stage for answer in answers], dtype=np.int32),
+            elapsed=self.clock() - question.arrived,
+            partial=np.array([reason == "deadline" for reason in reasons]),
+            reason=next((reason for reason in _REASONS if reason in reasons), "complete"),
+            version=version,
+            failures=failures,
+        )
+
+
+# ---------------------------------------------------------------------- extractors within limits
+
+
+class _Call:
+    """A raw example, and until when somebody waits for its features."""
+
+    __slots__ = ("due", "raw", "stop")
+
+    def __init__(self, raw: Any, due: float, stop: StopFlag) -> None:
+        self.raw, self.due, self.stop = raw, due, stop
+
+
+class _Gate:
+    """Lets so many calls of an extractor through at the same time, and those that nobody waits for not at all."""
+
+    def __init__(self, group: str, limit: int | None, clock: Callable[[], float]) -> None:
+        self.group, self.clock = group, clock
+        self._threads = None if limit is None else threading.Semaphore(limit)
+        self._tasks = None if limit is None else asyncio.Semaphore(limit)
+
+    def _left(self, call: _Call) -> float | None:
+        left = call.due - self.clock()
+        if left <= 0 or call.stop.is_set():
+            raise ExtractionError(self.group, "nobody waits for it any more")
+        return None if left == np.inf else left
+
+    @contextmanager
+    def thread(self, call: _Call) -> Iterator[None]:
+        """In a thread."""
+        left = self._left(call)
+        if self._threads is None:
+            yield
+            return
+        if not self._threads.acquire(timeout=left):
+            raise ExtractionError(self.group, "too many calls of its extractor are under way")
+        try:
+            self._left(call)
+            yield
+        finally:
+            self._threads.release()
+
+    @asynccontextmanager
+    async def task(self, call: _Call) -> AsyncIterator[None]:
+        """On an event loop."""
+        left = self._left(call)
+        if self._tasks is None:
+            yield
+            return
+        try:
+            await asyncio.wait_for(self._tasks.acquire(), left)
+        except TimeoutError:
+            raise ExtractionError(self.group, "too many calls of its extractor are under way") from None
+        try:
+            self._left(call)
+            yield
+        finally:
+            self._tasks.release()
+
+
+def _guarded(model: AnytimeModel, extractors: Extractors, clock: Callable[[], float]) -> Features:
+    """The extractors of the groups that a model uses, each behind its gate."""
+    features, costs = extractors.features, model.costs_
+    made = {}
+    for name in costs.names:
+        known = features.extractors.get(name)
+        if known is None and costs.groups[name]:
+            known = Extractor(_unsent(name))
+        if known is not None:
+            timeout = extractors.timeouts.get(name, known.timeout)
+            made[name] = _behind(_Gate(name, extractors.limits.get(name), clock), known, timeout)
+    columns = {name: listed for name, listed in features.columns.items() if name in made}
+    return Features(made, columns=columns)
+
+
+def _behind(gate: _Gate, extractor: Extractor, timeout: float | None) -> Extractor:
+    """An extractor that is given calls instead of raw examples, always, and its function only what that takes."""
+    raw_too = extractor.takes != "required"
+
+    def arguments(call: Any, required: tuple[Any, ...]) -> tuple[Any, ...]:
+        raw = [one.raw for one in call] if extractor.batch else call.raw
+        return (raw, *required) if raw_too else required
+
+    def function(call: Any, *required: Any) -> Any:
+        try:
+            with gate.thread(call[0] if extractor.batch else call):
+                return extractor.function(*arguments(call, required))
+        except ExtractionError as error:
+            return error
+
+    async def coroutine(call: Any, *required: Any) -> Any:
+        try:
+            async with gate.task(call[0] if extractor.batch else call):
+                return await extractor.function(*arguments(call, required))
+        except ExtractionError as error:
+            return error
+
+    guarded = coroutine if extractor.is_async else function
+    takes: Literal["raw", "both"] = "raw" if extractor.takes == "raw" else "both"
+    return replace(extractor, function=guarded, timeout=timeout, takes=takes)
+
+
+def _unsent(group: str) -> Callable[[Any], Any]:
+    def function(raw: Any) -> Any:
+        raise ExtractionError(group, "was not sent, and the server has no extractor for it")
+
+    return function

@@ -6,6 +6,7 @@ measured, so that under load the time for a stage is what is left of the time fo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Self
@@ -21,9 +22,10 @@ __all__ = ["StagePace", "checkpoints_of"]
 
 _MOST_CHECKPOINTS = 64
 _ROWS = 32  # measured together: about what a busy server evaluates at once
-_MEMORY = 0.95  # how much of what was observed so far counts beside one more observation
+_MEMORY = 5e-3  # seconds of work after which an observation counts a third of what it did
 _SLOWEST, _QUICKEST = 100.0, 0.1  # how far observations may correct what was measured
-_STALL = 0.02  # seconds; what takes longer between two slices is an accident, and not the price of a question
+_SURPRISE = 3.0  # times what was expected: the most that one observation counts, as it may be a pause of the whole machine
+_QUESTION = 5e-5  # seconds that a question may well take
 
 
 class StagePace:
@@ -139,15 +141,19 @@ class StagePace:
         expected = self.seconds(first, last, rows) / self.factor
         if expected <= 0.0:
             return
-        self._observed = _MEMORY * self._observed + min(seconds, _SLOWEST * expected)
-        self._expected = _MEMORY * self._expected + expected
+        seconds = min(seconds, _SURPRISE * expected * self.factor)
+        kept = math.exp(-seconds / _MEMORY)
+        self._observed = kept * self._observed + seconds
+        self._expected = kept * self._expected + expected
         self._correct()
 
     def observe_questions(self, questions: float, seconds: float) -> None:
         """Learn from what was done between two slices: ``questions`` were read and rendered in ``seconds``."""
         if questions > 0:
-            self._outside = _MEMORY * self._outside + min(seconds, _STALL)
-            self._questions = _MEMORY * self._questions + questions
+            seconds = min(seconds, _SURPRISE * max(self.per_question, _QUESTION) * questions)
+            kept = math.exp(-seconds / (4 * _MEMORY))
+            self._outside = kept * self._outside + seconds
+            self._questions = kept * self._questions + questions
             self._correct()
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class Outlook(NamedTuple):
 class Policy(Protocol):
     """What decides how far questions go."""
 
+    reserve: float
+
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
 
@@ -134,7 +136,7 @@ class Fixed:
     def __init__(self, stage: int) -> None:
         if stage < 0:
             raise ValueError(f"a stage is not negative, and {stage} is")
-        self.stage = stage
+        self.stage, self.reserve = stage, 0.0
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
