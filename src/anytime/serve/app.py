@@ -1,0 +1,318 @@
+"""The server as an ASGI application: guards, the two busy routes, and FastAPI behind them for all else.
+
+``/predict`` and ``/v2/models/{model}/infer`` are answered here, in as few steps as it takes; a framework's routing and
+validation would cost more than the model. Every other request goes on to ``routes``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from anytime.serve.board import Board
+from anytime.serve.calls import Call, Gone, Receive, Reply, Send
+from anytime.serve.engine import Question
+from anytime.serve.errors import Refusal, refuse, shown
+from anytime.serve.logs import Tracing, logger
+from anytime.serve.page import assets
+from anytime.serve.plain import model_of, read_plain, write_plain
+from anytime.serve.protocol import Bounds, Tensors, object_of, read_infer, write_infer
+from anytime.serve.reloads import Reloads
+from anytime.serve.rows import RowReader, Rows
+from anytime.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from anytime.serve.registry import Entry, Registry
+
+__all__ = ["Face", "Server"]
+
+Handler = Callable[[Call], Awaitable[Reply]]
+
+
+class Face:
+    """A loaded model as clients see it: how its rows are read, what its tensors are."""
+
+    def __init__(self, entry: Entry, settings: Settings) -> None:
+        model = entry.model
+        if model.plan_.n_features > settings.max_columns:
+            raise ValueError(
+                f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
+            )
+        self.reader = RowReader(model, settings.max_rows)
+        self.tensors = Tensors(model, self.reader)
+        self.classifies = self.tensors.classifies
+
+
+class Server:
+    """The application of one worker.
+
+    Parameters
+    ----------
+    settings : Settings
+    board : Board
+    registry : Registry, default=None
+        Holds the models. None: one of its own, whose models ``load`` loads.
+
+    Attributes
+    ----------
+    ready : bool
+        Whether models are loaded and the process is not about to end.
+    held : int
+        Requests that are being answered.
+    stopping : asyncio.Event
+        Set when the process is about to end: streams without an end of their own end then.
+    """
+
+    def __init__(self, settings: Settings, board: Board, registry: Registry | None = None) -> None:
+        from anytime.serve.registry import Registry
+        from anytime.serve.routes import routes
+
+        self.settings, self.board = settings, board
+        self.registry = Registry(settings, on_load=self._adopt) if registry is None else registry
+        self.ready, self.held = False, 0
+        self.stopping = asyncio.Event()
+        self._token = None if settings.token is None else settings.token.encode()
+        self._late = float("inf") if settings.slo is None else settings.slo
+        self._faces: WeakKeyDictionary[Any, Face] = WeakKeyDictionary()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._open = {"/v2/health/live", "/v2/health/ready", *(f"/{name}" for name in assets())}
+        self.api = routes(self)
+        self.take(0)
+
+    # ------------------------------------------------------------------ beginning and ending
+
+    def load(self) -> None:
+        """Load all models; raises what is wrong with a file."""
+        for name, path in self.settings.models.items():
+            self.face(self.registry.add(name, path))
+
+    def take(self, worker: int) -> None:
+        """Be the worker of this number, and count in its slot of the board."""
+        self.worker, self.slot = worker, self.board.slot(worker)
+        prefix = (
+            f"{time.time_ns() // 1_000_000 & 0xFFFFFFFF:08x}{worker:02x}"  # no other worker, no earlier one
+        )
+        self._ids = map((prefix + "-{:x}").format, itertools.count(1))
+        for name in self.registry.names:
+            self._adopt(self.registry.get(name))
+
+    def _adopt(self, entry: Entry) -> None:
+        """Count the answers of a model that has been loaded."""
+        if self.ready:
+            self.slot.count("reloads")
+        number = list(self.settings.models).index(entry.name)
+        entry.engine.observer = self.slot.model(number, entry.engine.pace.checkpoints.tolist())
+
+    async def begin(self) -> None:
+        """Start what runs beside the answers, then be ready."""
+        self.tracing = Tracing()
+        self.slot.begin()
+        self.reloads = Reloads(self.registry, self.board, self.slot)
+        await self.reloads.catch_up()
+        beside = [self._keep_time(), self.reloads.follow()]
+        if self.settings.watch is not None:
+            beside.append(self.registry.watch(self.settings.watch))
+        self._tasks = [asyncio.create_task(work) for work in beside]
+        self.ready = True
+
+    def reload_all(self) -> None:
+        """Load all models of this worker again."""
+        self._tasks.append(asyncio.create_task(self.reloads.here()))
+
+    def stop(self) -> None:
+        """Be no longer ready: the process is about to end."""
+        self.ready = False
+        self.stopping.set()
+
+    async def end(self) -> None:
+        """Answer what is held, and stop what runs beside."""
+        self.stop()
+        await self.registry.drain()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self.board.remember()
+            await asyncio.sleep(1.0)
+
+    # ------------------------------------------------------------------ every request
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request of ASGI, or start and stop with the process."""
+        if scope["type"] != "http":
+            await self.api(scope, receive, send)
+            return
+        call = Call(scope, receive, time.monotonic(), self._late, next(self._ids))
+        self.held += 1
+        try:
+            self._admit(call)
+            handler = self._busy_route(call)
+            if handler is None:
+                scope["anytime.call"] = call
+                await self.api(scope, receive, self._noting(send, call))
+            else:
+                reply = await self._traced(handler, call)
+                await reply.packed(call.headers.get(b"accept-encoding")).send(send, call.id)
+                call.status = 200
+                seconds = time.monotonic() - call.began
+                self.slot.request(seconds, seconds > call.due)
+        except Refusal as refusal:
+            call.status = refusal.status
+            await Reply.refusal(refusal).send(send, call.id)
+        except Gone:
+            call.status = 499
+        except Exception:
+            already, call.status = call.status, 500
+            logger.exception("a request failed", extra={"fields": {"request_id": call.id, "path": call.path}})
+            if not already:
+                sentence = f"this should not have happened; the server's log has it under {call.id}"
+                await Reply.refusal(Refusal(500, sentence)).send(send, call.id)
+        finally:
+            self.held -= 1
+            self._note(call)
+
+    def _admit(self, call: Call) -> None:
+        """Let a request in, or say why not."""
+        if call.path in self._open:  # health says nothing else, and the page holds no figures
+            return
+        headers = call.headers
+        if self._token is not None and not hmac.compare_digest(_bearer(headers), self._token):
+            raise Refusal(
+                401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+            refuse("pages of other sites may not use this server", 403)  # a browser would do it unasked
+        if self.held > self.settings.max_concurrency:
+            self.slot.count("turned_away")
+            raise Refusal(
+                503, f"{self.held - 1} requests are being answered, which is the limit", {"retry-after": "1"}
+            )
+
+    def _busy_route(self, call: Call) -> Handler | None:
+        if call.method != "POST":
+            return None
+        if call.path == "/predict":
+            return self.predict
+        if call.path.startswith("/v2/models/") and call.path.endswith("/infer"):
+            return self.infer
+        return None
+
+    async def _traced(self, handler: Handler, call: Call) -> Reply:
+        if not self.tracing.on:
+            return await handler(call)
+        with self.tracing.span(f"{call.method} {call.path}", call.headers, request_id=call.id) as span:
+            reply = await handler(call)
+            span.set_attribute("http.response.status_code", reply.status)
+            return reply
+
+    def _noting(self, send: Send, call: Call) -> Send:
+        """``send``, which takes note of the status and adds the request's id."""
+
+        async def noted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                call.status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", call.id.encode())]
+            await send(message)
+
+        return noted
+
+    def _note(self, call: Call) -> None:
+        status = call.status
+        if 400 <= status < 500:
+            self.slot.count("refused")
+        elif status >= 500 and status != 503:
+            self.slot.count("failed")
+        if self.settings.log_requests:
+            seconds = round(time.monotonic() - call.began, 6)
+            fields = {
+                "request_id": call.id,
+                "method": call.method,
+                "path": call.path,
+                "status": status,
+                "seconds": seconds,
+            }
+            logger.info("request", extra={"fields": fields})
+
+    # ------------------------------------------------------------------ the busy routes
+
+    async def predict(self, call: Call) -> Reply:
+        """Plain JSON: the best answer in time."""
+        document = object_of(await call.body(self.settings.max_body))
+        entry = self.entry(*model_of(document))
+        face = self.face(entry)
+        ask = read_plain(document, face.reader, face.classifies)
+        served = await entry.engine.answer(self.question(call, entry, ask.rows, ask.raws, ask.bounds))
+        return Reply(
+            orjson.dumps(write_plain(served, entry.name, served.version, probabilities=ask.probabilities))
+        )
+
+    async def infer(self, call: Call) -> Reply:
+        """The Open Inference Protocol."""
+        parts = call.path.split("/")  # "", "v2", "models", model, ["versions", version], "infer"
+        if len(parts) == 5:
+            entry = self.entry(parts[3], None)
+        elif len(parts) == 7 and parts[4] == "versions":
+            entry = self.entry(parts[3], parts[5])
+        else:
+            refuse(f"there is nothing at {shown(call.path)}", 404)
+        tensors = self.face(entry).tensors
+        ask = read_infer(await call.body(self.settings.max_body), call.json_length(), tensors)
+        served = await entry.engine.answer(self.question(call, entry, ask.rows, ask.raws, ask.bounds))
+        body, json_length = write_infer(ask, served, entry.name, served.version, tensors)
+        return Reply(body) if json_length is None else Reply.binary(body, json_length)
+
+    # ------------------------------------------------------------------ models
+
+    def entry(self, name: str | None, version: str | None) -> Entry:
+        """The model that a request names; the only one, where it names none."""
+        if name is None:
+            if len(self.settings.models) > 1:
+                refuse(f"name a model: {', '.join(self.settings.models)}")
+            name = next(iter(self.settings.models))
+        try:
+            return self.registry.get(name, version)
+        except KeyError:
+            pass
+        if name not in self.settings.models:
+            refuse(f"there is no model {shown(name)}; there is {', '.join(self.settings.models)}", 404)
+        refuse(f"model {name!r} has no version {shown(version)}; leave it out for the latest", 404)
+
+    def face(self, entry: Entry) -> Face:
+        """A model as clients see it, worked out once."""
+        face = self._faces.get(entry.model)
+        if face is None:
+            face = self._faces[entry.model] = Face(entry, self.settings)
+        return face
+
+    def question(
+        self, call: Call, entry: Entry, rows: Rows, raws: list[Any] | None, bounds: Bounds
+    ) -> Question:
+        """What the engine is asked."""
+        if raws is not None and entry.engine.extraction is None:
+            refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
+        if bounds.deadline is not None and bounds.deadline < call.due:
+            call.due = bounds.deadline
+        return Question(
+            X=rows.X,
+            budget=bounds.budget,
+            deadline=bounds.deadline,
+            confidence=bounds.confidence,
+            held=rows.held,
+            raws=raws,
+            arrived=call.began,
+        )
+
+
+def _bearer(headers: dict[bytes, bytes]) -> bytes:
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""

@@ -1,0 +1,378 @@
+"""Counters that all worker processes share: each writes its own slot, anyone adds them up.
+
+The memory is an anonymous map that workers inherit by fork. A slot has one writer, and eight-byte cells are written in one piece,
+so there are no locks; a sum may be a request older in one cell than in another. A worker that replaces a dead one goes on
+with its slot: counters never fall.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from anytime.serve.engine import Served
+
+__all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
+
+_COUNTS = (
+    *(
+        "requests",
+        "answers",
+        "rows",
+        "partial",
+        "late",
+        "refused",
+        "failed",
+        "turned_away",
+        "batches",
+        "batch_rows",
+    ),
+    *("reloads", "failed_reloads", "queue", "open", "pid", "starts"),
+)
+_SUMS = ("seconds", "started", "seen")
+_MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded")
+_GAUGES = {"queue", "open", "pid"}
+
+_PER_DECADE = 48  # buckets of latency: each 5 % wider than the one before
+_FIRST = 1e-5
+_DECADES = 7  # from 10 us to 100 s
+_BUCKETS = _PER_DECADE * _DECADES + 2  # and one for all below, one for all above
+_EDGES = _FIRST * 10.0 ** (np.arange(_BUCKETS - 1) / _PER_DECADE)
+BINS = 64  # of stages: one for each checkpoint of a model
+
+
+class Totals:
+    """What the slots sum to at one moment; the difference of two is what happened in between.
+
+    Attributes
+    ----------
+    at : float
+        On the clock of ``time.monotonic()``.
+    counts, sums : dict
+    latency : (B,) int64
+        Requests per bucket.
+    models : (M, F) int64
+    costs : (M,) float64
+    stages : (M, BINS + 1) int64
+        Rows by the number of checkpoints that they passed.
+    """
+
+    def __init__(
+        self,
+        at: float,
+        ints: NDArray[np.int64],
+        floats: NDArray[np.float64],
+        n_models: int,
+    ) -> None:
+        self.at = at
+        self.ints, self.floats, self.n_models = ints, floats, n_models
+        head, latency = len(_COUNTS), len(_COUNTS) + _BUCKETS
+        self.counts = dict(zip(_COUNTS, ints[:head].tolist(), strict=True))
+        self.sums = dict(zip(_SUMS, floats[: len(_SUMS)].tolist(), strict=True))
+        self.latency = ints[head:latency]
+        per_model = ints[latency:].reshape(n_models, -1)
+        self.models = per_model[:, : len(_MODEL_COUNTS)]
+        self.stages = per_model[:, len(_MODEL_COUNTS) :]
+        self.costs = floats[len(_SUMS) :]
+
+    def since(self, earlier: Totals) -> Totals:
+        """What happened between two moments."""
+        return Totals(
+            self.at - earlier.at, self.ints - earlier.ints, self.floats - earlier.floats, self.n_models
+        )
+
+    def model(self, number: int, field: str) -> int:
+        """A counter of one model."""
+        return int(self.models[number, _MODEL_COUNTS.index(field)])
+
+    def quantile(self, share: float) -> float | None:
+        """Seconds within which ``share`` of the requests were answered, to 5 %; None without requests."""
+        total = int(self.latency.sum())
+        if not total:
+            return None
+        bucket = int(np.searchsorted(np.cumsum(self.latency), math.ceil(share * total)))
+        return float(_EDGES[min(bucket, len(_EDGES) - 1)])
+
+
+class Slot:
+    """The cells that one worker writes."""
+
+    def __init__(self, memory: memoryview, n_models: int) -> None:
+        ints, floats = _sizes(n_models)
+        self._ints = memory[: 8 * ints].cast("q")
+        self._floats = memory[8 * ints : 8 * (ints + floats)].cast("d")
+        self.n_models = n_models
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Add to a counter."""
+        self._ints[_AT[name]] += by
+
+    def set(self, name: str, value: int) -> None:
+        """Write a gauge."""
+        self._ints[_AT[name]] = value
+
+    def request(self, seconds: float, late: bool) -> None:
+        """An answered request, from its arrival to its last byte."""
+        ints = self._ints
+        ints[_REQUESTS] += 1
+        if late:
+            ints[_LATE] += 1
+        self._floats[0] += seconds
+        scaled = math.log10(seconds / _FIRST) * _PER_DECADE if seconds > _FIRST else -1.0
+        bucket = min(math.ceil(scaled), _BUCKETS - 1) if scaled > 0 else 0
+        ints[_LATENCY + bucket] += 1
+
+    def begin(self) -> None:
+        """A worker has this slot from now on."""
+        self.set("pid", os.getpid())
+        self.set("queue", 0)
+        self.set("open", 0)
+        self.count("starts")
+        self._floats[_SUMS.index("started")] = time.time()
+
+    def beat(self) -> None:
+        """The worker's loop turns."""
+        self._floats[_SUMS.index("seen")] = time.time()
+
+    def ask_reload(self, model: int) -> None:
+        """Ask all workers to load a model again."""
+        self._ints[_model_at(model) + _MODEL_COUNTS.index("asked")] += 1
+
+    def saw_reloads(self, model: int, asked: int) -> None:
+        """Say that this worker has seen to so many of these requests."""
+        self._ints[_model_at(model) + _MODEL_COUNTS.index("loaded")] = asked
+
+    def model(self, number: int, checkpoints: Sequence[int]) -> ModelBoard:
+        """What counts the answers of one model."""
+        return ModelBoard(self, number, checkpoints)
+
+
+class ModelBoard:
+    """Counts the answers of one model: the observer of its engine."""
+
+    def __init__(self, slot: Slot, number: int, checkpoints: Sequence[int]) -> None:
+        self._ints, self._floats = slot._ints, slot._floats
+        self._at = _model_at(number)
+        self._cost = len(_SUMS) + number
+        self.checkpoints = [int(stage) for stage in checkpoints][:BINS]
+
+    def evaluated(self, rows: int) -> None:
+        """Count rows that begin their stages together."""
+        self._ints[_BATCHES] += 1
+        self._ints[_BATCH_ROWS] += rows
+
+    def answered(self, served: Served, queue_length: int) -> None:
+        """Count an answer."""
+        ints, at = self._ints, self._at
+        stages = served.stage.tolist()
+        ints[_QUEUE] = queue_length
+        ints[_ANSWERS] += 1
+        ints[_ROWS] += len(stages)
+        ints[_PARTIAL] += bool(served.partial.any())
+        ints[at] += 1
+        ints[at + 1] += len(stages)
+        ints[at + 2] += sum(stages)
+        self._floats[self._cost] += float(served.cost.sum())
+        first = at + len(_MODEL_COUNTS)
+        if len(stages) < 16:
+            for stage in stages:
+                ints[first + bisect_left(self.checkpoints, stage + 1)] += 1
+            return
+        passed = np.bincount(np.searchsorted(self.checkpoints, stages, side="right"))
+        for k in np.flatnonzero(passed).tolist():
+            ints[first + k] += int(passed[k])
+
+
+class Board:
+    """The slots of all workers.
+
+    Parameters
+    ----------
+    workers : int
+    models : sequence of str
+    window : float, default=5
+        Seconds over which rates and percentiles are taken.
+    """
+
+    def __init__(self, workers: int, models: Sequence[str], window: float = 5.0) -> None:
+        self.models, self.workers, self.window = list(models), workers, window
+        ints, floats = _sizes(len(self.models))
+        self._stride, self._n_ints = ints + floats, ints
+        self._memory = mmap.mmap(-1, 8 * self._stride * workers)
+        self.began = time.time()
+        self._past: deque[Totals] = deque([self.totals()], maxlen=240)
+
+    def slot(self, worker: int) -> Slot:
+        """The slot of one worker."""
+        size = 8 * self._stride
+        return Slot(memoryview(self._memory)[worker * size : (worker + 1) * size], len(self.models))
+
+    def _cells(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        raw = np.frombuffer(self._memory, dtype=np.int64).reshape(self.workers, self._stride).copy()
+        return raw[:, : self._n_ints], raw[:, self._n_ints :].view(np.float64)
+
+    def totals(self) -> Totals:
+        """The sum of all slots."""
+        ints, floats = self._cells()
+        return Totals(time.monotonic(), ints.sum(axis=0), floats.sum(axis=0), len(self.models))
+
+    def remember(self) -> None:
+        """Keep the totals of this moment, for windows that begin here."""
+        self._past.append(self.totals())
+
+    def recent(self) -> Totals:
+        """What happened in the last ``window`` seconds, or since the first look."""
+        now = self.totals()
+        while len(self._past) > 1 and now.at - self._past[1].at >= self.window:
+            self._past.popleft()
+        return now.since(self._past[0])
+
+    def reloads_asked(self, model: int) -> int:
+        """How often the workers were asked to load a model again."""
+        return self.totals().model(model, "asked")
+
+    def reloads_seen(self, model: int) -> list[int]:
+        """What each worker has seen of these requests."""
+        ints, _ = self._cells()
+        at = _model_at(model) + _MODEL_COUNTS.index("loaded")
+        return [int(value) for value in ints[:, at]]
+
+    # ------------------------------------------------------------------ what is shown
+
+    def snapshot(self) -> dict[str, Any]:
+        """Totals, the recent window, and the workers, as plain values."""
+        totals, recent = self.totals(), self.recent()
+        ints, floats = self._cells()
+        workers = [
+            {
+                **{
+                    name: int(row[_AT[name]])
+                    for name in ("pid", "starts", "requests", "rows", "queue", "open")
+                },
+                "uptime": round(time.time() - float(times[_SUMS.index("started")]), 3),
+            }
+            for row, times in zip(ints, floats, strict=True)
+        ]
+        counts = {name: value for name, value in totals.counts.items() if name != "pid"}
+        return {
+            "uptime": round(time.time() - self.began, 3),
+            "workers": workers,
+            "totals": {
+                **counts,
+                "latency_seconds": totals.sums["seconds"],
+                "cost": float(totals.costs.sum()),
+            },
+            "window": self._window(recent, totals),
+        }
+
+    def _window(self, recent: Totals, totals: Totals) -> dict[str, Any]:
+        counts, seconds = recent.counts, max(recent.at, 1e-9)
+
+        def milliseconds(share: float) -> float | None:
+            value = recent.quantile(share)
+            return None if value is None else round(value * 1e3, 4)
+
+        def mean(total: float, number: int) -> float | None:
+            return total / number if number else None
+
+        return {
+            "seconds": round(seconds, 3),
+            "rps": counts["requests"] / seconds,
+            "rows_per_second": counts["rows"] / seconds,
+            "p50_ms": milliseconds(0.5),
+            "p95_ms": milliseconds(0.95),
+            "p99_ms": milliseconds(0.99),
+            "p999_ms": milliseconds(0.999),
+            "late_share": mean(counts["late"], counts["requests"]),
+            "partial_share": mean(counts["partial"], counts["answers"]),
+            "mean_stage": mean(int(recent.models[:, _MODEL_COUNTS.index("stages")].sum()), counts["rows"]),
+            "mean_cost": mean(float(recent.costs.sum()), counts["rows"]),
+            "mean_batch": mean(counts["batch_rows"], counts["batches"]),
+            "queue": totals.counts["queue"],
+            "errors": counts["failed"],
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """The totals as Prometheus reads them."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        totals = self.totals()
+        for name, text in _METRICS.items():
+            yield CounterMetricFamily(f"anytime_{name}", text, value=totals.counts[name])
+        for name, text in (("queue", "Questions that wait."), ("open", "Requests that are being answered.")):
+            yield GaugeMetricFamily(f"anytime_{name}", text, value=totals.counts[name])
+        yield GaugeMetricFamily("anytime_workers", "Worker processes.", value=self.workers)
+        cumulative = np.cumsum(totals.latency)
+        every = _PER_DECADE // 3
+        bounds = [
+            (f"{edge:.4g}", int(count))
+            for edge, count in zip(_EDGES[::every], cumulative[::every], strict=False)
+        ]
+        yield HistogramMetricFamily(
+            "anytime_request_seconds",
+            "Seconds from the arrival of a request to its last byte.",
+            buckets=[*bounds, ("+Inf", int(cumulative[-1]))],
+            sum_value=totals.sums["seconds"],
+        )
+        families = {
+            "answers": CounterMetricFamily("anytime_model_answers", "Answers of a model.", labels=["model"]),
+            "rows": CounterMetricFamily(
+                "anytime_model_rows", "Rows that a model answered for.", labels=["model"]
+            ),
+            "stages": CounterMetricFamily(
+                "anytime_model_stages", "Stages that these rows went through.", labels=["model"]
+            ),
+        }
+        cost = CounterMetricFamily(
+            "anytime_model_cost", "What these rows paid, in units of the model.", labels=["model"]
+        )
+        for number, model in enumerate(self.models):
+            for field, family in families.items():
+                family.add_metric([model], totals.model(number, field))
+            cost.add_metric([model], float(totals.costs[number]))
+        yield from (*families.values(), cost)
+
+
+_METRICS = {
+    "requests": "Requests that were answered.",
+    "rows": "Rows that were answered for.",
+    "partial": "Answers that time cut short.",
+    "late": "Requests that were answered after their due time.",
+    "refused": "Requests that were wrong (4xx).",
+    "failed": "Requests that failed (5xx).",
+    "turned_away": "Requests beyond the limit of concurrency (503).",
+    "batches": "Times that rows began their stages together.",
+    "batch_rows": "Rows of these batches.",
+    "reloads": "New versions of models that workers have loaded.",
+    "failed_reloads": "New files of models that could not be loaded.",
+    "starts": "Starts of worker processes.",
+}
+
+_AT = {name: k for k, name in enumerate(_COUNTS)}
+_REQUESTS, _ANSWERS, _ROWS, _PARTIAL, _LATE = (
+    _AT[n] for n in ("requests", "answers", "rows", "partial", "late")
+)
+_QUEUE, _BATCHES, _BATCH_ROWS = (_AT[n] for n in ("queue", "batches", "batch_rows"))
+_LATENCY = len(_COUNTS)
+
+
+def _model_at(number: int) -> int:
+    """Where the cells of a model begin."""
+    return len(_COUNTS) + _BUCKETS + number * (len(_MODEL_COUNTS) + BINS + 1)
+
+
+def _sizes(n_models: int) -> tuple[int, int]:
+    """Cells of a slot: whole numbers, floats."""
+    return _model_at(n_models), len(_SUMS) + n_models

@@ -1,0 +1,173 @@
+"""One request and one reply over ASGI, without the layers of a framework: what the busy routes are made of."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from anytime.serve.errors import Refusal, refuse, shown
+
+__all__ = ["Call", "Gone", "Reply", "json_reply"]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_JSON = (b"content-type", b"application/json")
+_BINARY = (b"content-type", b"application/octet-stream")
+_WINDOWS = {b"gzip": 31, b"deflate": 15}  # what zlib calls the two formats
+
+
+class Gone(Exception):  # noqa: N818  # nobody is left to be told
+    """The client went away before its request was read."""
+
+
+class Call:
+    """A request.
+
+    Attributes
+    ----------
+    method, path : str
+    headers : dict of bytes to bytes
+        Names in lower case; of a header that stands twice, the last.
+    began : float
+        Its arrival, on the clock of ``time.monotonic()``.
+    due : float
+        When its answer is late, in seconds after its arrival.
+    id : str
+        What logs, traces and the reply call it.
+    """
+
+    __slots__ = ("began", "due", "headers", "id", "method", "path", "receive", "status")
+
+    def __init__(
+        self, scope: MutableMapping[str, Any], receive: Receive, began: float, due: float, id: str
+    ) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.receive, self.began, self.due = receive, began, due
+        self.id = _usable_id(self.headers.get(b"x-request-id")) or id
+        self.status = 0
+
+    async def body(self, limit: int) -> bytes:
+        """The body, unpacked; never more than ``limit`` bytes are held."""
+        declared = self.headers.get(b"content-length")
+        if declared is not None and (len(declared) > 15 or int(declared) > limit):
+            raise _too_large(limit)
+        message = await self.receive()
+        body: bytes = message.get("body", b"")
+        if message.get("more_body"):
+            pieces, size = [body], len(body)
+            while message.get("more_body"):
+                message = await self.receive()
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > limit:
+                    raise _too_large(limit)
+            body = b"".join(pieces)
+        if message["type"] == "http.disconnect":
+            raise Gone
+        if len(body) > limit:
+            raise _too_large(limit)
+        encoding = self.headers.get(b"content-encoding")
+        return body if encoding is None else _unpacked(body, encoding.strip().lower(), limit)
+
+    def json_length(self) -> int | None:
+        """Where binary tensors begin in the body, as Triton's header says."""
+        given = self.headers.get(b"inference-header-content-length")
+        if given is None:
+            return None
+        if not given.isdigit() or len(given) > 15:
+            refuse(
+                f"Inference-Header-Content-Length must be a whole number, not {shown(given.decode('latin-1'))}"
+            )
+        return int(given)
+
+
+def _usable_id(given: bytes | None) -> str | None:
+    """An id that a client gave, if it can stand in a log and a header."""
+    if given is None or not 0 < len(given) <= 128:
+        return None
+    text = given.decode("latin-1")
+    return text if text.isascii() and text.isprintable() else None
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(
+        413, f"the body has more than {limit} bytes, which is the limit of this server; send it in parts"
+    )
+
+
+def _unpacked(body: bytes, encoding: bytes, limit: int) -> bytes:
+    if encoding in (b"identity", b""):
+        return body
+    if encoding not in _WINDOWS:
+        refuse(
+            f"Content-Encoding {shown(encoding.decode('latin-1'))} is not understood; use gzip or deflate",
+            415,
+        )
+    windows = [_WINDOWS[encoding]] + (
+        [-15] if encoding == b"deflate" else []
+    )  # some send deflate without its header
+    for window in windows:
+        inflater = zlib.decompressobj(window)
+        try:
+            unpacked = inflater.decompress(body, limit + 1)
+        except zlib.error:
+            continue
+        if len(unpacked) > limit:
+            raise _too_large(limit)
+        if inflater.eof and not inflater.unused_data:
+            return unpacked
+    refuse(f"the body is not {encoding.decode()} data, or it is cut off")
+
+
+class Reply:
+    """An answer to a request: status, body, headers."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self, body: bytes, status: int = 200, headers: list[tuple[bytes, bytes]] | None = None
+    ) -> None:
+        self.body, self.status = body, status
+        self.headers = [_JSON] if headers is None else headers
+
+    @classmethod
+    def binary(cls, body: bytes, json_length: int) -> Reply:
+        """Tensors behind JSON, as Triton's extension has it."""
+        length = str(json_length).encode()
+        return cls(body, headers=[_BINARY, (b"inference-header-content-length", length)])
+
+    @classmethod
+    def refusal(cls, refusal: Refusal) -> Reply:
+        """The sentence that says what is wrong."""
+        headers = [_JSON, *((name.encode(), value.encode()) for name, value in refusal.headers.items())]
+        return cls(orjson.dumps({"error": refusal.sentence}), refusal.status, headers)
+
+    def packed(self, wish: bytes | None) -> Reply:
+        """Compressed, where the client asks for one way by name, as Triton's clients do; a list of ways is no wish."""
+        if wish not in _WINDOWS or not self.body:
+            return self
+        deflater = zlib.compressobj(1, zlib.DEFLATED, _WINDOWS[wish])
+        body = deflater.compress(self.body) + deflater.flush()
+        return Reply(body, self.status, [*self.headers, (b"content-encoding", wish)])
+
+    async def send(self, send: Send, id: str) -> None:
+        """Send it."""
+        headers = [*self.headers, (b"content-length", b"%d" % len(self.body)), (b"x-request-id", id.encode())]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def json_reply(value: Any, status: int = 200) -> Reply:
+    """Any plain value as JSON."""
+    return Reply(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY, default=_plain), status)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)

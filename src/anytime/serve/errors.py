@@ -1,0 +1,42 @@
+"""What a server says no with: a status and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+__all__ = ["Refusal", "refuse", "shown"]
+
+
+class Refusal(Exception):  # noqa: N818  # an answer, not a fault
+    """A request that is not answered, and why.
+
+    Attributes
+    ----------
+    status : int
+        Of HTTP.
+    sentence : str
+        What was wrong, where, and what to do.
+    headers : mapping from str to str
+    """
+
+    def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence, self.headers = status, sentence, dict(headers or {})
+
+
+def refuse(sentence: str, status: int = 400) -> NoReturn:
+    """Say that a request is wrong."""
+    raise Refusal(status, sentence)
+
+
+def shown(value: Any) -> str:
+    """A short form of what a stranger sent, for a sentence."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."

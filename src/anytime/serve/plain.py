@@ -1,0 +1,117 @@
+"""The plain JSON of ``/predict`` and ``/stream``: rows in, answers out, for a person with curl."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anytime.serve.errors import refuse, shown
+from anytime.serve.protocol import Bounds, bounds
+from anytime.serve.rows import RowReader, Rows
+
+if TYPE_CHECKING:
+    from anytime.serve.engine import Served
+
+__all__ = ["PlainAsk", "model_of", "read_plain", "write_plain"]
+
+_FIELDS = frozenset(
+    [
+        "model",
+        "version",
+        "row",
+        "rows",
+        "groups",
+        "raw",
+        "raws",
+        "budget",
+        "deadline_ms",
+        "confidence",
+        "probabilities",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainAsk:
+    """A plain request, read."""
+
+    rows: Rows
+    raws: list[Any] | None
+    bounds: Bounds
+    probabilities: bool
+
+
+def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
+    """The model that a request names, and its version."""
+    if not document.keys() <= _FIELDS:
+        unknown = next(name for name in document if name not in _FIELDS)
+        refuse(f"unknown field {shown(unknown)}; a request has {', '.join(sorted(_FIELDS))}")
+    for field in ("model", "version"):
+        given = document.get(field)
+        if given is not None and type(given) is not str:
+            refuse(f"{field} must be a string, not {shown(given)}")
+    return document.get("model"), document.get("version")
+
+
+def read_plain(document: dict[str, Any], reader: RowReader, classifies: bool) -> PlainAsk:
+    """Read a request whose fields ``model_of`` has looked at."""
+    wanted = document.get("probabilities", False)
+    if type(wanted) is not bool:
+        refuse(f"probabilities must be true or false, not {shown(wanted)}")
+    if wanted and not classifies:
+        refuse("probabilities are for classifiers; this model predicts numbers")
+    raws = _raws(document)
+    rows = _rows(document, reader, None if raws is None else len(raws))
+    if raws is not None and len(raws) != len(rows.X):
+        refuse(f"{len(raws)} raw examples, but {len(rows.X)} rows")
+    return PlainAsk(rows, raws, bounds(document, classifies), wanted)
+
+
+def _raws(document: dict[str, Any]) -> list[Any] | None:
+    if "raw" in document and "raws" in document:
+        refuse("give raw, one example, or raws, a list of them, not both")
+    if "raw" in document:
+        return [document["raw"]]
+    raws = document.get("raws")
+    if raws is not None and type(raws) is not list:
+        refuse(f"raws must be a list of examples, not {shown(raws)}")
+    return raws
+
+
+def _rows(document: dict[str, Any], reader: RowReader, raw_count: int | None) -> Rows:
+    given = [field for field in ("rows", "row", "groups") if field in document]
+    if len(given) > 1:
+        refuse(f"give one of rows, row and groups, not {' and '.join(given)}")
+    if not given:
+        if raw_count is None:
+            refuse("a request needs rows, row, groups, raw or raws")
+        return reader.nothing(raw_count)
+    if given == ["rows"]:
+        return reader.rows(document["rows"])
+    if given == ["groups"]:
+        return reader.by_group(document["groups"])
+    row = document["row"]
+    if type(row) not in (list, dict):
+        refuse(f"row must be a list of values or an object by column, not {shown(row)}")
+    return reader.rows([row])
+
+
+def write_plain(served: Served, model: str, version: str, *, probabilities: bool) -> dict[str, Any]:
+    """An answer as JSON."""
+    answer: dict[str, Any] = {
+        "model": model,
+        "version": version,
+        "predictions": np.asarray(served.prediction).tolist(),
+        "cost": served.cost.tolist(),
+        "stage": served.stage.tolist(),
+        "partial": served.partial.tolist(),
+        "elapsed_ms": round(served.elapsed * 1e3, 4),
+        "reason": served.reason,
+    }
+    if served.failures:
+        answer["failures"] = served.failures
+    if probabilities and served.probabilities is not None:
+        answer["probabilities"] = served.probabilities.tolist()
+    return answer

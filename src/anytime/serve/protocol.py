@@ -1,0 +1,423 @@
+"""The Open Inference Protocol v2 over HTTP, with Triton's extension for binary tensors.
+
+A request names tensors, in JSON or as bytes behind the JSON (``Inference-Header-Content-Length`` says where these begin). The
+rows are one matrix, ``X`` (n, d), or one tensor per column under the column's name. Parameters of the request: ``budget``,
+``deadline_ms``, ``confidence``. The answer has the tensors ``prediction``, ``probabilities`` (of classifiers), ``cost``,
+``stage``, ``partial`` and ``elapsed`` (seconds).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from anytime.serve.errors import refuse, shown
+from anytime.serve.rows import RowReader, Rows
+
+if TYPE_CHECKING:
+    from anytime.estimator import AnytimeModel
+    from anytime.serve.engine import Served
+
+__all__ = ["Ask", "Bounds", "Tensors", "bounds", "metadata", "object_of", "read_infer", "write_infer"]
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype("?"),
+    **{
+        f"{sign}INT{8 * size}": np.dtype(f"<{sign.lower() or 'i'}{size}")
+        for sign in ("", "U")
+        for size in (1, 2, 4, 8)
+    },
+    **{f"FP{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+}
+_NAMES = {dtype.str.lstrip("<|"): name for name, dtype in DTYPES.items()}
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a client allows for an answer: units of cost, seconds, a confidence that is enough."""
+
+    budget: float | None = None
+    deadline: float | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request of the protocol, read.
+
+    Attributes
+    ----------
+    id : str or None
+        Given back in the answer.
+    rows : Rows
+    raws : list or None
+        Raw examples, from which the server computes the features that it needs.
+    bounds : Bounds
+    outputs : list of (str, bool)
+        Tensors that are wanted, and whether as bytes.
+    """
+
+    id: str | None
+    rows: Rows
+    raws: list[Any] | None
+    bounds: Bounds
+    outputs: list[tuple[str, bool]]
+
+
+class Tensors:
+    """What tensors of a model are called and hold.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    reader : RowReader
+    """
+
+    def __init__(self, model: AnytimeModel, reader: RowReader) -> None:
+        self.reader = reader
+        classes = getattr(model, "classes_", None)
+        self.classifies = classes is not None
+        width = model.plan_.n_outputs
+        if classes is None:
+            self.datatype, tail = "FP64", ([width] if width > 1 else [])
+        else:
+            self.datatype, tail = _NAMES.get(classes.dtype.str.lstrip("<|"), "BYTES"), []
+        shapes: list[tuple[str, str, list[int]]] = [("prediction", self.datatype, [-1, *tail])]
+        if classes is not None:
+            shapes.append(("probabilities", "FP64", [-1, len(classes)]))
+        shapes += [
+            ("cost", "FP64", [-1]),
+            ("stage", "INT64", [-1]),
+            ("partial", "BOOL", [-1]),
+            ("elapsed", "FP64", [1]),
+        ]
+        self.outputs = [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in shapes]
+        self.names = [name for name, _, _ in shapes]
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """One matrix; one tensor per column where some hold words."""
+        reader = self.reader
+        if not reader.words or reader.names is None:
+            return [{"name": "X", "datatype": "FP64", "shape": [-1, reader.n_columns]}]
+        return [
+            {"name": name, "datatype": "BYTES" if j in reader.words else "FP64", "shape": [-1]}
+            for j, name in enumerate(reader.names)
+        ]
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def object_of(body: bytes | memoryview, what: str = "the body") -> dict[str, Any]:
+    """The JSON object of a body."""
+    try:
+        document = orjson.loads(body)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        reason = str(error).partition(":")[0]
+        refuse(f"{what} is not valid JSON: {reason} (a missing value is null; NaN and Infinity are not JSON)")
+    if type(document) is not dict:
+        refuse(f"{what} must be a JSON object, not {shown(document)}")
+    return document
+
+
+def bounds(given: dict[str, Any], classifies: bool) -> Bounds:
+    """Budget, deadline and confidence among parameters or fields."""
+    budget = _amount(given, "budget")
+    deadline = _amount(given, "deadline_ms")
+    confidence = _amount(given, "confidence")
+    if confidence is not None:
+        if not classifies:
+            refuse("confidence is for classifiers; this model predicts numbers")
+        if confidence > 1:
+            refuse(f"confidence must be between 0 and 1, not {confidence:g}")
+    return Bounds(budget, None if deadline is None else deadline / 1e3, confidence)
+
+
+def _amount(given: dict[str, Any], name: str) -> float | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value < np.inf:
+        refuse(f"{name} must be a number that is not negative, not {shown(value)}")
+    return float(value)
+
+
+def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
+    """Read the body of an ``infer``.
+
+    Parameters
+    ----------
+    body : bytes
+    json_length : int or None
+        Where bytes of tensors begin, as the header says; None: there are none. 0: the body is the matrix itself.
+    tensors : Tensors
+    """
+    reader = tensors.reader
+    if json_length is None:
+        document, rest = object_of(body), memoryview(b"")
+    elif not 0 <= json_length <= len(body):
+        refuse(f"Inference-Header-Content-Length is {json_length}, but the body has {len(body)} bytes")
+    elif json_length == 0:
+        return Ask(None, _raw_matrix(body, tensors), None, Bounds(), [(name, True) for name in tensors.names])
+    else:
+        view = memoryview(body)
+        document, rest = object_of(view[:json_length], "the JSON part of the body"), view[json_length:]
+    parameters = _parameters(document)
+    rows, raws = _read_inputs(document.get("inputs"), rest, reader)
+    asked_id = document.get("id")
+    if asked_id is not None and not isinstance(asked_id, str):
+        refuse(f"id must be a string, not {shown(asked_id)}")
+    outputs = _wanted(document.get("outputs"), parameters.get("binary_data_output") is True, tensors)
+    return Ask(asked_id, rows, raws, _bounds_of(parameters, tensors.classifies), outputs)
+
+
+def _bounds_of(parameters: dict[str, Any], classifies: bool) -> Bounds:
+    found = bounds(parameters, classifies)
+    timeout = _amount(parameters, "timeout")  # Triton's, in microseconds; 0: none
+    if timeout:
+        seconds = timeout / 1e6 if found.deadline is None else min(found.deadline, timeout / 1e6)
+        return Bounds(found.budget, seconds, found.confidence)
+    return found
+
+
+def _parameters(holder: dict[str, Any]) -> dict[str, Any]:
+    parameters = holder.get("parameters")
+    if parameters is None:
+        return {}
+    if type(parameters) is not dict:
+        refuse(f"parameters must be an object, not {shown(parameters)}")
+    return parameters
+
+
+def _raw_matrix(body: bytes, tensors: Tensors) -> Rows:
+    reader = tensors.reader
+    size = 8 * reader.n_columns
+    if reader.words or not body or len(body) % size:
+        refuse(f"a body without JSON must hold rows of {reader.n_columns} numbers of FP64, {size} bytes each")
+    return reader.matrix(np.frombuffer(body, dtype="<f8").reshape(-1, reader.n_columns))
+
+
+def _read_inputs(inputs: Any, rest: memoryview, reader: RowReader) -> tuple[Rows, list[Any] | None]:
+    if type(inputs) is not list or not inputs:
+        refuse("inputs must be a list of at least one tensor")
+    if len(inputs) > reader.n_columns + 1:
+        refuse(f"{len(inputs)} inputs, but the model has {reader.n_columns} columns")
+    tensors: dict[str, NDArray[Any]] = {}
+    for entry in inputs:
+        name, array, rest = _read_tensor(entry, rest)
+        if name in tensors:
+            refuse(f"input {name!r} stands twice")
+        tensors[name] = array
+    if len(rest):
+        refuse(f"{len(rest)} bytes follow the last binary tensor")
+    raws = _raws(tensors.pop("raw")) if "raw" in tensors and "raw" not in reader.position else None
+    if not tensors:
+        assert raws is not None
+        return reader.nothing(len(raws)), raws
+    rows = _rows_of(tensors, reader)
+    if raws is not None and len(raws) != len(rows.X):
+        refuse(f"input 'raw' has {len(raws)} examples, but there are {len(rows.X)} rows")
+    return rows, raws
+
+
+def _rows_of(tensors: dict[str, NDArray[Any]], reader: RowReader) -> Rows:
+    if len(tensors) == 1:
+        (name, array), *_ = tensors.items()
+        if name == "X" or name not in reader.position:  # one matrix, whatever it is called
+            return reader.matrix(array)
+    columns: dict[str, list[Any]] = {}
+    for name, array in tensors.items():
+        if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1) or array.ndim == 0:
+            refuse(f"input {name!r} is one column: expected shape [n] or [n, 1], found {list(array.shape)}")
+        columns[name] = array.reshape(-1).tolist()
+    return reader.columns(columns)
+
+
+def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memoryview]:
+    """The name and values of one input, and the bytes that belong to the inputs after it."""
+    if type(entry) is not dict:
+        refuse(f"an input must be an object with name, shape, datatype and data, not {shown(entry)}")
+    name, shape, datatype = entry.get("name"), entry.get("shape"), entry.get("datatype")
+    if type(name) is not str:
+        refuse(f"the name of an input must be a string, not {shown(name)}")
+    shown_name = shown(name)
+    if type(shape) is not list or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
+        refuse(f"input {shown_name}: shape must be a list of sizes, not {shown(shape)}")
+    if type(datatype) is not str or (datatype not in DTYPES and datatype != "BYTES"):
+        refuse(f"input {shown_name}: datatype {shown(datatype)} is not one of {', '.join(DTYPES)}, BYTES")
+    count = 1
+    for size in shape:
+        count *= size
+    size = _parameters(entry).get("binary_data_size")
+    if size is None:
+        return name, _from_json(shown_name, entry.get("data"), datatype, shape, count), rest
+    if type(size) is not int or not 0 <= size <= len(rest):
+        refuse(f"input {shown_name}: binary_data_size is {shown(size)}, but {len(rest)} bytes are left")
+    raw, rest = rest[:size], rest[size:]
+    return name, _from_bytes(shown_name, raw, datatype, shape, count), rest
+
+
+def _from_json(name: str, data: Any, datatype: str, shape: list[int], count: int) -> NDArray[Any]:
+    if type(data) is not list:
+        refuse(f"input {name}: data must be a list, not {shown(data)}")
+    try:
+        array = np.array(data) if datatype != "BYTES" else None
+    except (ValueError, OverflowError):
+        array = None
+    if (
+        array is None or array.dtype.kind not in "fiub"
+    ):  # words, nulls or nonsense; the rows' reader says which
+        flat: list[Any] = []
+        _flatten(name, data, flat, 0)
+        array = np.empty(len(flat), dtype=object)
+        array[:] = flat
+    if array.size != count:
+        refuse(f"input {name}: {array.size} values do not fill shape {shape}")
+    if array.dtype.kind == "O" and datatype != "BYTES":
+        array = _with_missing(name, array)
+    return array.reshape(shape)
+
+
+def _flatten(name: str, data: list[Any], into: list[Any], depth: int) -> None:
+    if depth > 8:
+        refuse(f"input {name}: data is nested too deeply")
+    for value in data:
+        if type(value) is list:
+            _flatten(name, value, into, depth + 1)
+        elif type(value) is dict:
+            refuse(f"input {name}: expected values, found {shown(value)}")
+        else:
+            into.append(value)
+
+
+def _with_missing(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers with nulls among them."""
+    for value in values:
+        if value is not None and not isinstance(value, (int, float)):
+            refuse(f"input {name}: expected a number, found {shown(value)}; words need the datatype BYTES")
+    try:
+        return values.astype(np.float64)
+    except OverflowError:
+        refuse(f"input {name}: a number is too large")
+
+
+def _from_bytes(name: str, raw: memoryview, datatype: str, shape: list[int], count: int) -> NDArray[Any]:
+    if datatype == "BYTES":
+        texts = _texts(name, raw)
+        if len(texts) != count:
+            refuse(f"input {name}: {len(texts)} values do not fill shape {shape}")
+        array = np.empty(count, dtype=object)
+        array[:] = texts
+        return array.reshape(shape)
+    dtype = DTYPES[datatype]
+    if len(raw) != count * dtype.itemsize:
+        refuse(f"input {name}: {len(raw)} bytes do not fill shape {shape} of {datatype}")
+    if datatype == "BOOL":
+        return np.asarray(np.frombuffer(raw, dtype=np.uint8) != 0).reshape(shape)
+    return np.frombuffer(raw, dtype=dtype).reshape(shape)
+
+
+def _texts(name: str, raw: memoryview) -> list[str]:
+    """Each text stands behind its length, four bytes."""
+    texts, at = [], 0
+    while at < len(raw):
+        end = at + 4 + (_LENGTH.unpack_from(raw, at)[0] if at + 4 <= len(raw) else len(raw))
+        if end > len(raw):
+            refuse(f"input {name}: the bytes end in the middle of a text")
+        try:
+            texts.append(str(raw[at + 4 : end], "utf-8"))
+        except UnicodeDecodeError:
+            refuse(f"input {name}: a text is not UTF-8")
+        at = end
+    return texts
+
+
+def _raws(array: NDArray[Any]) -> list[Any]:
+    """Raw examples: texts, parsed where they are JSON."""
+    out: list[Any] = []
+    for item in array.reshape(-1).tolist():
+        try:
+            out.append(orjson.loads(item) if isinstance(item, str) else item)
+        except (orjson.JSONDecodeError, RecursionError):
+            out.append(item)
+    return out
+
+
+def _wanted(outputs: Any, binary: bool, tensors: Tensors) -> list[tuple[str, bool]]:
+    if outputs is None:
+        return [(name, binary) for name in tensors.names]
+    if type(outputs) is not list:
+        refuse(f"outputs must be a list, not {shown(outputs)}")
+    wanted: dict[str, bool] = {}
+    for entry in outputs:
+        name = entry.get("name") if type(entry) is dict else None
+        if name not in tensors.names:
+            refuse(f"the model has no output {shown(name)}; it has {', '.join(tensors.names)}")
+        parameters = _parameters(entry)
+        if parameters.get("classification"):
+            refuse("the classification extension is not offered; ask for 'prediction' and 'probabilities'")
+        wanted[name] = parameters.get("binary_data", binary) is True
+    return list(wanted.items()) or [(name, binary) for name in tensors.names]
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_infer(
+    ask: Ask, served: Served, model: str, version: str, tensors: Tensors
+) -> tuple[bytes, int | None]:
+    """The body of an answer, and where its binary part begins, if it has one."""
+    outputs: list[dict[str, Any]] = []
+    chunks: list[bytes] = []
+    for name, binary in ask.outputs:
+        datatype, array = _output(name, served, tensors)
+        entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
+        if binary:
+            raw = (
+                _text_bytes(array)
+                if datatype == "BYTES"
+                else np.ascontiguousarray(array, DTYPES[datatype]).tobytes()
+            )
+            entry["parameters"] = {"binary_data_size": len(raw)}
+            chunks.append(raw)
+        else:
+            entry["data"] = array.ravel().tolist()
+        outputs.append(entry)
+    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
+    if ask.id is not None:
+        answer["id"] = ask.id
+    head = orjson.dumps(answer, default=str)
+    return (b"".join([head, *chunks]), len(head)) if chunks else (head, None)
+
+
+def _output(name: str, served: Served, tensors: Tensors) -> tuple[str, NDArray[Any]]:
+    if name == "prediction":
+        return tensors.datatype, np.asarray(served.prediction)
+    if name == "elapsed":
+        return "FP64", np.array([served.elapsed])
+    datatype = {"stage": "INT64", "partial": "BOOL"}.get(name, "FP64")
+    return datatype, np.asarray(getattr(served, name))
+
+
+def _text_bytes(array: NDArray[Any]) -> bytes:
+    texts = [str(item).encode() for item in array.ravel().tolist()]
+    return b"".join(_LENGTH.pack(len(text)) + text for text in texts)
+
+
+def metadata(name: str, versions: Sequence[str], tensors: Tensors) -> dict[str, Any]:
+    """What the protocol says about a model."""
+    return {
+        "name": name,
+        "versions": list(versions),
+        "platform": "anytime",
+        "inputs": tensors.inputs,
+        "outputs": tensors.outputs,
+    }

@@ -1,0 +1,101 @@
+"""New versions of models in every worker: who is asked to load one tells the others through the board.
+
+Workers share no other channel, and need none: each looks every few milliseconds at how often a load was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from anytime.serve.errors import Refusal
+from anytime.serve.logs import logger
+
+if TYPE_CHECKING:
+    from anytime.serve.board import Board, Slot
+    from anytime.serve.registry import Registry
+
+__all__ = ["Reloads"]
+
+_LOOK = 0.05  # seconds between two looks at the board
+_PATIENCE = 30.0  # seconds that others have to load a model too
+
+
+class Reloads:
+    """Loads models again when this or another worker is asked to.
+
+    Parameters
+    ----------
+    registry : Registry
+    board : Board
+    slot : Slot
+        Of this worker.
+    """
+
+    def __init__(self, registry: Registry, board: Board, slot: Slot) -> None:
+        self.registry, self.board, self.slot = registry, board, slot
+        self._seen = [board.reloads_asked(number) for number in range(len(board.models))]
+
+    async def catch_up(self) -> None:
+        """Load files that were replaced after this process got its models, and say that all requests are seen to."""
+        for number, name in enumerate(self.board.models):
+            entry = self.registry.get(name)
+            with contextlib.suppress(
+                OSError
+            ):  # a file that is gone: the model is loaded, and that is what counts
+                status = entry.path.stat()
+                if (status.st_mtime_ns, status.st_size, status.st_ino) != entry.stamp:
+                    await self._try(name)
+            self.slot.saw_reloads(number, self._seen[number])
+
+    async def here(self) -> None:
+        """Load all models in this worker."""
+        for name in self.board.models:
+            await self._try(name)
+
+    async def everywhere(self, name: str) -> None:
+        """Load a model here, then in all other workers; return when all have it."""
+        number = self.board.models.index(name)
+        try:
+            await self._reload(name)
+        except Exception as error:
+            raise Refusal(400, f"{name} stays as it was: {error}") from error
+        self.slot.ask_reload(number)
+        asked = self.board.reloads_asked(number)
+        if asked == self._seen[number] + 1:  # nobody else asked meanwhile: this worker has it already
+            self._saw(number, asked)
+        ends = time.monotonic() + _PATIENCE
+        while min(self.board.reloads_seen(number)) < asked and time.monotonic() < ends:
+            await asyncio.sleep(_LOOK)
+
+    async def follow(self) -> None:
+        """See to what other workers ask for, for ever."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            for number, name in enumerate(self.board.models):
+                asked = self.board.reloads_asked(number)
+                if asked <= self._seen[number]:
+                    continue
+                await self._try(name)
+                self._saw(number, asked)
+
+    def _saw(self, number: int, asked: int) -> None:
+        self._seen[number] = asked
+        self.slot.saw_reloads(number, asked)
+
+    async def _try(self, name: str) -> None:
+        """Load a model; whatever is wrong with a new file, the old version answers."""
+        try:
+            await self._reload(name)
+        except Exception as error:
+            fields = {"model": name, "error": f"{type(error).__name__}: {error}"}
+            logger.error("a new version could not be loaded", extra={"fields": fields})
+
+    async def _reload(self, name: str) -> None:
+        try:
+            await self.registry.reload(name)
+        except Exception:
+            self.slot.count("failed_reloads")
+            raise

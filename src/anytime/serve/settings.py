@@ -1,0 +1,89 @@
+"""What a server is told when it starts. Everything else it measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Settings"]
+
+_LEVELS = ("debug", "info", "warning", "error")
+MAX_MODELS = 64  # the board of counters has room for so many
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server; checked when made.
+
+    Attributes
+    ----------
+    models : mapping from str to path
+        The ``.anytime`` file of each model, by the name that clients use.
+    host, port
+        Where to listen. The default is reached from this machine alone. Port 0: any that is free.
+    slo : float or None
+        Seconds within which a request is to be answered; None: as long as it takes.
+    workers : int
+        Processes that answer.
+    token : str or None
+        What clients have to send as ``Authorization: Bearer TOKEN``; None: nothing.
+    features : path or None
+        A Python file of extractors, which compute features that clients do not send.
+    max_body : int
+        Bytes that a request may have, unpacked.
+    max_rows, max_columns : int
+        Size of the matrix that one request may ask about.
+    max_concurrency : int
+        Requests that a worker holds at once; what comes on top is told to return later.
+    watch : float or None
+        Seconds between two looks at the models' files; one that was replaced is loaded. None: never.
+    drain : float
+        Seconds that a server which shuts down has for what it holds.
+    log_level : {"debug", "info", "warning", "error"}
+    log_requests : bool
+        A line in the log for each request, not only for those that fail.
+    """
+
+    models: Mapping[str, Path]
+    host: str = "127.0.0.1"
+    port: int = 8000
+    slo: float | None = 0.010
+    workers: int = 1
+    token: str | None = field(default=None, repr=False)
+    features: Path | None = None
+    max_body: int = 8 << 20
+    max_rows: int = 10_000
+    max_columns: int = 100_000
+    max_concurrency: int = 10_000
+    watch: float | None = 1.0
+    drain: float = 10.0
+    log_level: str = "info"
+    log_requests: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.models) <= MAX_MODELS:
+            raise ValueError(f"a server has between 1 and {MAX_MODELS} models, not {len(self.models)}")
+        for name in self.models:
+            if not name or not name.isprintable() or any(c in "/?#%\\ " for c in name):
+                raise ValueError(f"{name!r} cannot be a model's name: it is part of an address")
+        for what in ("workers", "max_body", "max_rows", "max_columns", "max_concurrency"):
+            if getattr(self, what) < 1:
+                raise ValueError(f"{what} must be at least 1, not {getattr(self, what)}")
+        for what in ("slo", "watch"):
+            seconds = getattr(self, what)
+            if seconds is not None and not 0 < seconds < math.inf:
+                raise ValueError(f"{what} must be a positive number of seconds, not {seconds}")
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"port must be between 0 and 65535, not {self.port}")
+        if self.log_level not in _LEVELS:
+            raise ValueError(f"log_level must be one of {', '.join(_LEVELS)}, not {self.log_level!r}")
+        if self.token is not None and (
+            not self.token.isascii() or not self.token.isprintable() or " " in self.token
+        ):
+            raise ValueError(
+                "token must be of printable ASCII characters without blanks: it travels in a header"
+            )
+        if self.token == "":
+            raise ValueError("token must not be empty")

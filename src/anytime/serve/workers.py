@@ -1,0 +1,252 @@
+"""Processes that answer: one, or several that share a socket, a board and the models.
+
+The first process loads the models and forks, so that workers share the memory of all that nobody writes, and one that died is
+back within milliseconds. It then only watches: a worker that ends is replaced, and when it is told to stop it tells the workers,
+which stop listening, answer what they hold, and end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from anytime.serve.app import Server
+from anytime.serve.board import Board
+from anytime.serve.logs import configure, logger
+from anytime.serve.settings import Settings
+
+__all__ = ["bind", "serve"]
+
+_BACKLOG = 2048
+_QUICK = 1.0  # seconds; a worker that ends sooner than that after its start may do so again
+_LONGEST_PAUSE = 30.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; ``OSError`` says why it cannot."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def serve(
+    settings: Settings, listener: socket.socket, started: Callable[[Server], None] | None = None
+) -> int:
+    """Load the models and answer until the process is told to stop; give its exit code.
+
+    Parameters
+    ----------
+    settings : Settings
+    listener : socket
+        As ``bind`` gives it.
+    started : callable, default=None
+        Called with the application when models are loaded, before anybody is answered.
+    """
+    configure(settings.log_level, 0)
+    server = Server(settings, Board(settings.workers, list(settings.models)))
+    server.load()
+    if started is not None:
+        started(server)
+    gc.collect()
+    gc.freeze()  # what was loaded stays: the collector need not look at it, and workers need not copy it
+    if settings.workers == 1:
+        return _answer(server, listener, 0, None)
+    if not hasattr(os, "fork"):
+        raise ValueError(
+            "several workers need a system that can fork; use workers=1 and start several servers"
+        )
+    return _Supervisor(server, listener).run()
+
+
+# ---------------------------------------------------------------------- one worker
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells the application that the end is near before it waits for open connections.
+
+    Parameters
+    ----------
+    config : uvicorn.Config
+    server : Server
+    lifeline : int or None
+        What can be read from when the process that watches is no more.
+    """
+
+    def __init__(self, config: uvicorn.Config, server: Server, lifeline: int | None) -> None:
+        super().__init__(config)
+        self._server, self._lifeline = server, lifeline
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._server.reload_all)
+        if self._lifeline is not None:
+            loop.add_reader(self._lifeline, self._orphaned, loop)
+
+    def _orphaned(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(self._lifeline)  # type: ignore[arg-type]  # there is one
+        logger.error("the process that watches over this one has ended, and so does this one")
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._server.stop()
+        await super().shutdown(sockets)
+
+
+def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int | None) -> int:
+    """Answer until told to stop; give the exit code."""
+    settings = server.settings
+    configure(settings.log_level, worker)
+    server.take(worker)
+    config = uvicorn.Config(
+        server,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(settings.drain)),
+        backlog=_BACKLOG,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore)  # uvicorn, when it is done, raises again what stopped it
+    loop = _Uvicorn(config, server, lifeline)
+    loop.run(sockets=[listener])
+    return 0 if loop.started else 3
+
+
+def _ignore(*_: Any) -> None:
+    """Nothing is done at once when a signal comes."""
+
+
+# ---------------------------------------------------------------------- several
+
+
+class _Supervisor:
+    """Keeps workers alive."""
+
+    def __init__(self, server: Server, listener: socket.socket) -> None:
+        self.server, self.listener = server, listener
+        self.workers: dict[int, int] = {}  # number of each worker by its process
+        self.born: dict[int, float] = {}
+        self.pause: dict[int, float] = {}  # seconds to wait before the next start of a worker that dies young
+        self.due: dict[int, float] = {}  # when workers are to be started again
+        self.stopping = False
+        self.lifeline, self._held = os.pipe()  # workers read the end of it when this process is no more
+
+    def run(self) -> int:
+        """Start all workers; return when the last has ended."""
+        wake, woken = socket.socketpair()
+        for end in (wake, woken):
+            end.setblocking(False)
+        signal.set_wakeup_fd(woken.fileno())
+        for number in _SIGNALS:
+            signal.signal(number, _ignore)  # the wake-up below tells of it
+        for worker in range(self.server.settings.workers):
+            self._start(worker, (wake, woken))
+        with selectors.DefaultSelector() as selector:
+            selector.register(wake, selectors.EVENT_READ)
+            deadline = float("inf")
+            while self.workers or (self.due and not self.stopping):
+                now = time.monotonic()
+                selector.select(max(0.0, min([deadline, *self.due.values(), now + 60.0]) - now))
+                for told in _drained(wake):
+                    if told in (signal.SIGTERM, signal.SIGINT) and not self.stopping:
+                        self.stopping, deadline = True, time.monotonic() + self.server.settings.drain + 5.0
+                        self._tell(signal.SIGTERM)
+                    elif told == signal.SIGHUP:
+                        self._tell(signal.SIGHUP)
+                self._bury()
+                if time.monotonic() >= deadline:
+                    self._tell(signal.SIGKILL)
+                    deadline = float("inf")
+                for worker in [
+                    w for w, at in self.due.items() if at <= time.monotonic() and not self.stopping
+                ]:
+                    del self.due[worker]
+                    self._start(worker, (wake, woken))
+        return 0
+
+    def _start(self, worker: int, ours: tuple[Any, ...]) -> None:
+        process = os.fork()
+        if process:
+            self.workers[process], self.born[process] = worker, time.monotonic()
+            return
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            for end in ours:
+                end.close()
+            os.close(self._held)
+            code = _answer(self.server, self.listener, worker, self.lifeline)
+        except SystemExit as ended:  # uvicorn's, when it cannot start
+            code = int(ended.code or 0)
+        except BaseException:
+            logger.exception("a worker could not go on")
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # nothing of the first process is tidied up twice
+
+    def _bury(self) -> None:
+        """Take note of workers that have ended, and when others are to take their places."""
+        while self.workers:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if not process:
+                break
+            worker = self.workers.pop(process, None)
+            if worker is None:
+                continue
+            age = time.monotonic() - self.born.pop(process)
+            if self.stopping:
+                continue
+            pause = min(2 * self.pause.get(worker, 0.05), _LONGEST_PAUSE) if age < _QUICK else 0.0
+            self.pause[worker] = pause
+            self.due[worker] = time.monotonic() + pause
+            fields = {"pid": process, "status": os.waitstatus_to_exitcode(status), "again_in": pause}
+            logger.error(f"worker {worker} has ended", extra={"fields": fields})
+
+    def _tell(self, number: signal.Signals) -> None:
+        for process in self.workers:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue
+
+
+def _drained(wake: socket.socket) -> set[int]:
+    try:
+        return set(wake.recv(4096))
+    except BlockingIOError:
+        return set()
