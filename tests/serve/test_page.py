@@ -25,6 +25,14 @@ def server():
         yield found
 
 
+@pytest.fixture(scope="module")
+def view(browser):
+    """A tab for tests that only look."""
+    with pretending() as (_, address), visiting(browser, address) as found:
+        expect(found.locator("#answer")).to_have_text("malignant")
+        yield found
+
+
 @pytest.fixture
 def tab(browser, server):
     with visiting(browser, server[1]) as found:
@@ -39,27 +47,27 @@ def budget(tab):
     return tab.get_by_role("slider", name="Budget")
 
 
-def test_says_how_many_requests_are_answered_and_how_many_in_time(tab):
-    expect(tab.get_by_role("heading", level=1)).to_have_text(
+def test_says_how_many_requests_are_answered_and_how_many_in_time(view):
+    expect(view.get_by_role("heading", level=1)).to_have_text(
         re.compile(r"^4,\d+ requests per second, 99.96 % within 10 ms$")
     )
-    expect(tab.locator("#story")).to_contain_text(
+    expect(view.locator("#story")).to_contain_text(
         "36 of 120 stages on average and cost 16 ms: held-out loss 0.19"
     )
     for name, value in {"p99": r"8.\d+ ms", "intime": "99.96 %", "partial": "97 %", "queue": "23"}.items():
-        expect(tab.locator(f"#{name}")).to_have_text(re.compile(f"^{value}$"))
-    expect(tab.get_by_role("status")).to_have_text("Live")
+        expect(view.locator(f"#{name}")).to_have_text(re.compile(f"^{value}$"))
+    expect(view.get_by_role("status")).to_have_text("Live")
 
 
-def test_charts_show_the_last_two_minutes_against_the_slo(tab):
-    expect(tab.locator("#latency-chart .limit-name")).to_have_text("SLO 10 ms")
-    expect(tab.locator("#depth-chart .key")).to_contain_text("36")
-    drawn = tab.evaluate(
+def test_charts_show_the_last_two_minutes_against_the_slo(view):
+    expect(view.locator("#latency-chart .limit-name")).to_have_text("SLO 10 ms")
+    expect(view.locator("#depth-chart .key")).to_contain_text("36")
+    drawn = view.evaluate(
         """() => [...document.querySelectorAll("#latency-chart path.line")].map((line) => {
              const box = line.getBBox();
              return [line.getAttribute("d").split("L").length, box.y, box.y + box.height, box.width]; })"""
     )
-    limit = float(tab.locator("#latency-chart .limit").get_attribute("y1"))
+    limit = float(view.locator("#latency-chart .limit").get_attribute("y1"))
     assert len(drawn) == 3
     for points, top, bottom, width in drawn:
         assert points > 100
@@ -77,25 +85,25 @@ def test_lateness_rises_above_the_line_and_is_coloured(browser, server):
         assert line < float(tab.locator("#latency-chart .limit").get_attribute("y1"))
 
 
-def test_operating_point_lies_at_the_mean_cost_and_quality(tab):
+def test_operating_point_lies_at_the_mean_cost_and_quality(view):
     """Mean cost is 16 of 40; mean quality is below the curve there, which bends: 0.193 against 0.16."""
-    expect(tab.locator("#quality-chart .key")).to_contain_text("now 0.193")
-    point = tab.locator("#quality-chart circle.now")
-    axis = tab.evaluate("""() => { const box = document.querySelector("#quality-chart path.line").getBBox();
+    expect(view.locator("#quality-chart .key")).to_contain_text("now 0.193")
+    point = view.locator("#quality-chart circle.now")
+    axis = view.evaluate("""() => { const box = document.querySelector("#quality-chart path.line").getBBox();
                                    return [box.x, box.x + box.width]; }""")
     cheapest, dearest = min(COSTS), max(COSTS)
     share = (float(point.get_attribute("cx")) - axis[0]) / (axis[1] - axis[0])
     assert share == pytest.approx((16 - cheapest) / (dearest - cheapest), abs=0.01)
 
 
-def test_pointer_over_a_chart_reads_all_three_at_that_time(tab):
-    expect(tab.locator("#load-chart .key")).to_contain_text("4,")
-    box = tab.locator("#load-chart svg").bounding_box()
-    tab.mouse.move(box["x"] + 60, box["y"] + 40)
-    expect(tab.locator("#depth-chart .key")).to_contain_text("120")
-    expect(tab.locator("figure.strip .cursor")).to_have_count(3)
-    tab.mouse.move(5, 5)
-    expect(tab.locator("figure.strip .cursor")).to_have_count(0)
+def test_pointer_over_a_chart_reads_all_three_at_that_time(view):
+    expect(view.locator("#load-chart .key")).to_contain_text("4,")
+    box = view.locator("#load-chart svg").bounding_box()
+    view.mouse.move(box["x"] + 60, box["y"] + 40)
+    expect(view.locator("#depth-chart .key")).to_contain_text("120")
+    expect(view.locator("figure.strip .cursor")).to_have_count(3)
+    view.mouse.move(5, 5)
+    expect(view.locator("figure.strip .cursor")).to_have_count(0)
 
 
 def test_dragging_the_budget_refreshes_answer_probabilities_cost_and_stage(tab, server):
@@ -142,10 +150,10 @@ def test_answer_is_spoken_once_it_rests(tab):
     expect(spoken).to_have_text(re.compile("^Answer unclear, .*, cost 0 ms, stage 0$"))
 
 
-def test_form_holds_the_example_by_group_with_prices(tab):
+def test_form_holds_the_example_by_group_with_prices(view):
     for column, value in zip(COLUMNS, model()["example"], strict=True):
-        expect(field(tab, column["name"])).to_have_value(str(value))
-    expect(tab.get_by_role("group", name="scan, 25 ms")).to_have_count(1)
+        expect(field(view, column["name"])).to_have_value(str(value))
+    expect(view.get_by_role("group", name="scan, 25 ms")).to_have_count(1)
 
 
 def test_changed_row_is_what_the_server_is_asked_about(tab, server):
@@ -201,6 +209,9 @@ def test_another_model_is_selected(browser, server):
         expect(field(tab, "x2 1 ms")).to_have_value("3")
         expect(field(tab, "age")).to_have_count(0)
         expect(tab.locator("#version")).to_have_text("version 7, 120 stages")
+        expect(tab.locator("#answer")).to_have_text("1,233.33")
+        drawn = tab.locator("#depth-chart path.line").get_attribute("d")
+        assert drawn.count("L") > 100  # its past was kept while the other one was looked at
         expect(tab.locator("#quality-chart")).to_contain_text("not validated")
         expect(tab.locator("#chances")).to_be_hidden()
         tab.wait_for_timeout(200)
@@ -262,14 +273,14 @@ def test_lost_connection_is_said_and_taken_up_again(browser, server):
         expect(tab.get_by_role("status")).to_have_text("Live")
 
 
-def test_charts_have_tables_beside_them(tab):
-    tab.get_by_text("The last two minutes as a table").click()
-    tab.get_by_text("Stages as a table").click()
-    tab.get_by_text("How it refines, as a table").click()
-    expect(tab.locator("#stage-table tbody tr")).to_have_count(17)
-    expect(tab.locator("#path-table tbody tr").last).to_have_text("12040 msmalignant, 73.4 %")
-    assert tab.locator("#time-table tbody tr").count() > 100
-    newest = tab.locator("#time-table tbody tr").first.locator("td").all_inner_texts()
+def test_charts_have_tables_beside_them(view):
+    view.get_by_text("The last two minutes as a table").click()
+    view.get_by_text("Stages as a table").click()
+    view.get_by_text("How it refines, as a table").click()
+    expect(view.locator("#stage-table tbody tr")).to_have_count(17)
+    expect(view.locator("#path-table tbody tr").last).to_have_text("12040 msmalignant, 73.4 %")
+    assert view.locator("#time-table tbody tr").count() > 100
+    newest = view.locator("#time-table tbody tr").first.locator("td").all_inner_texts()
     assert newest[0] == "0"
     assert newest[1].startswith("4,")
 
@@ -352,14 +363,13 @@ AUDIT = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_names_roles_and_contrast(browser, server, scheme):
+def test_names_roles_and_contrast(tab):
     """WCAG 2.2: 1.1.1, 1.3.1, 1.4.3 (4.5 for text), 1.4.11 (3 for what is drawn), 2.4.6, 4.1.2."""
-    with visiting(browser, server[1], color_scheme=scheme) as tab:
-        expect(tab.locator("#answer")).to_have_text("malignant")
-        expect(tab.locator("#path-chart path.line")).to_have_count(3)
-        for summary in tab.get_by_text("as a table").all():
-            summary.click()
+    expect(tab.locator("#path-chart path.line")).to_have_count(3)
+    for summary in tab.get_by_text("as a table").all():
+        summary.click()
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
         found = tab.evaluate(AUDIT)
         assert found["wrong"] == []
         assert 4.5 <= found["least"] < 21  # something was looked at
@@ -380,10 +390,10 @@ def test_audit_finds_what_is_wrong(browser, server):
         assert any(text.startswith("contrast 1.8") for text in wrong)
 
 
-@pytest.mark.parametrize("width", [320, 768])
-def test_narrow_screens_do_not_scroll_sideways(browser, server, width):
-    with visiting(browser, server[1], viewport={"width": width, "height": 700}) as tab:
-        expect(tab.locator("#answer")).to_have_text("malignant")
+def test_narrow_screens_do_not_scroll_sideways(tab):
+    expect(tab.locator("#answer")).to_have_text("malignant")
+    for width in (768, 320):
+        tab.set_viewport_size({"width": width, "height": 700})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -22,7 +22,9 @@ export function ticks(low, high, count = 3) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) found.push(i * step + 0); // + 0: no minus zero
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) {
+    found.push(i * step + 0); // + 0: no minus zero
+  }
   return found;
 }
 
@@ -226,7 +228,8 @@ export class Curve extends Chart {
     for (const { cost, quality } of points) path += path ? `H${x(cost)}V${y(quality)}` : `M${x(cost)},${y(quality)}`;
     this.put("path", { class: "line base", d: `${path}H${this.right}` });
     const final = points.at(-1);
-    const entries = [{ label: lossy ? "full model, held-out loss" : "full model, held out", value: read(final.quality), style: "base" }];
+    const measure = lossy ? "full model, held-out loss" : "full model, held out";
+    const entries = [{ label: measure, value: read(final.quality), style: "base" }];
     if (now) {
       this.put("line", { class: "drop", x1: x(now.cost), x2: x(now.cost), y1: y(now.quality), y2: this.bottom });
       this.put("circle", { class: "halo", cx: x(now.cost), cy: y(now.quality), r: 11 });
@@ -244,7 +247,8 @@ function costMarks(x, most, unit) {
   const values = ticks(0, most, 4);
   return values.map((value, i) => {
     const last = i === values.length - 1;
-    return { x: x(value), text: unit && last ? `${number(value)} ${unit}` : number(value), anchor: value > 0.95 * most ? "end" : "middle" };
+    const text = unit && last ? `${number(value)} ${unit}` : number(value);
+    return { x: x(value), text, anchor: value > 0.95 * most ? "end" : "middle" };
   });
 }
 
@@ -317,7 +321,8 @@ export class Path extends Chart {
       for (const { position, values: now } of steps) {
         path += path ? `H${x(position)}V${y(now[i])}` : `M${x(position)},${y(now[i])}`;
       }
-      this.put("path", { class: `line ${i === chosen ? "first" : "base"}`, d: `${path}H${x(Math.max(steps.at(-1).position, at))}` });
+      const end = x(Math.max(steps.at(-1).position, at));
+      this.put("path", { class: `line ${i === chosen ? "first" : "base"}`, d: `${path}H${end}` });
     }
     this.put("line", { class: "cursor", x1: x(at), x2: x(at), y1: TOP, y2: this.bottom });
     const here = steps.filter(({ position }) => position <= at + 1e-9).at(-1);

@@ -33,7 +33,8 @@ export class Example {
     this.slider.value = Math.round(share * this.slider.max);
     const wide = !model.columns.length; // the server sends no columns where there are thousands
     document.querySelector(".result").hidden = wide;
-    if (wide) return this.form.replaceChildren(`${number(model.n_columns)} columns are too many for a form: POST /predict takes them.`);
+    const sorry = `${number(model.n_columns)} columns are too many for a form: POST /predict takes them.`;
+    if (wide) return this.form.replaceChildren(sorry);
     if (!same) this.form.replaceChildren(...(model.columns.length > MOST_FIELDS ? [this.asText()] : this.asFields()));
     this.refine();
     this.moved();
@@ -184,7 +185,8 @@ export class Example {
     clearTimeout(this.speech);
     this.speech = setTimeout(() => {
       const chance = probabilities ? `, ${percent(Math.max(...probabilities[0]))}` : "";
-      element("spoken").textContent = `Answer ${answer(predictions[0])}${chance}, cost ${withUnit(cost[0], model.unit)}, stage ${stage[0]}`;
+      const spent = `cost ${withUnit(cost[0], model.unit)}, stage ${stage[0]}`;
+      element("spoken").textContent = `Answer ${answer(predictions[0])}${chance}, ${spent}`;
     }, 500);
   }
 

@@ -1,6 +1,7 @@
 // Numbers as people read them.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const exact = new Intl.NumberFormat("en", { maximumSignificantDigits: 6 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 /** Three digits that matter, more where the number is whole and long. */
@@ -26,8 +27,8 @@ export const withUnit = (value, unit) => (unit ? `${number(value)} ${unit}` : nu
 
 export const known = (value) => typeof value === "number" && Number.isFinite(value);
 
-/** An answer: a class as it is, a number shortened. */
-export const answer = (value) => (typeof value === "number" && !Number.isInteger(value) ? number(value) : String(value));
+/** An answer: a class as it is, a number with six digits that matter. */
+export const answer = (value) => (typeof value === "number" && !Number.isInteger(value) ? exact.format(value) : String(value));
 
 export function duration(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;

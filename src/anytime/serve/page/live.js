@@ -8,23 +8,27 @@ const element = (id) => document.getElementById(id);
 
 export class Live {
   constructor() {
+    this.past = new Map(); // model: [{ time, window }]
     this.history = [];
     this.at = null;
-    this.load = new Timeline(element("load-chart"), { lines: [{ label: "now", of: (p) => p.rps, style: "first" }], area: true });
+    this.load = new Timeline(element("load-chart"), {
+      area: true,
+      lines: [{ label: "now", of: ({ window }) => window.rps, style: "first" }],
+    });
     this.latency = new Timeline(element("latency-chart"), {
       height: 150,
       format: milliseconds,
       lines: [
-        { label: "median", of: (p) => p.p50, style: "third" },
-        { label: "95th", of: (p) => p.p95, style: "second" },
-        { label: "99th", of: (p) => p.p99, style: "first" },
+        { label: "median", of: ({ window }) => window.p50_ms, style: "third" },
+        { label: "95th", of: ({ window }) => window.p95_ms, style: "second" },
+        { label: "99th", of: ({ window }) => window.p99_ms, style: "first" },
       ],
     });
     this.depth = new Timeline(element("depth-chart"), {
       height: 138,
       axis: true,
       area: true,
-      lines: [{ label: "mean", of: (p) => p.stage, style: "first" }],
+      lines: [{ label: "mean", of: ({ window }) => window.mean_stage, style: "first" }],
     });
     for (const chart of [this.load, this.latency, this.depth]) {
       chart.pointed = (ago) => {
@@ -40,23 +44,25 @@ export class Live {
     }
   }
 
-  /** Another model: its past is another one too. */
-  forget() {
-    this.history = [];
-  }
-
+  /** Figures have arrived, or another model is looked at. */
   show(stats, model) {
+    if (stats !== this.stats) this.remember(stats);
     this.stats = stats;
     this.model = model;
-    this.now = { ...stats.window, ...model.window };
-    if (stats.models.length > 1) this.now.rps = model.window.answers / stats.window.seconds;
-    const last = this.history.at(-1);
-    if (last && stats.uptime < last.time - 1) this.forget(); // the server began anew
-    const { rps, p50_ms: p50, p95_ms: p95, p99_ms: p99, mean_stage: stage, mean_cost: cost } = this.now;
-    this.history.push({ time: stats.uptime, rps, p50, p95, p99, stage, cost });
-    this.history = this.history.filter(({ time }) => time >= stats.uptime - SPAN);
+    this.history = this.past.get(model.name);
+    this.now = this.history.at(-1).window;
     this.spread = spread(model);
     this.soon();
+  }
+
+  remember(stats) {
+    if (stats.uptime < (this.stats?.uptime ?? 0) - 1) this.past.clear(); // the server began anew
+    for (const model of stats.models) {
+      const window = { ...stats.window, ...model.window };
+      if (stats.models.length > 1) window.rps = model.window.answers / stats.window.seconds;
+      const past = this.past.get(model.name) ?? [];
+      this.past.set(model.name, [...past.filter(({ time }) => time >= stats.uptime - SPAN), { time: stats.uptime, window }]);
+    }
   }
 
   /** Draw once before the next frame, however much has arrived; not at all while nobody looks. */
@@ -98,7 +104,8 @@ export class Live {
     const promise = stats.slo_ms ? `${share} within ${limit}` : `half of them within ${milliseconds(now.p50_ms)}`;
     set("headline", `${number(now.rps)} ${now.rps === 1 ? "request" : "requests"} per second, ${promise}`);
     const full = now.mean_stage > model.n_stages - 0.05;
-    const depth = full ? `Answers run all ${number(model.n_stages)} stages` : `Answers run ${number(now.mean_stage)} of ${number(model.n_stages)} stages on average`;
+    const all = number(model.n_stages);
+    const depth = full ? `Answers run all ${all} stages` : `Answers run ${number(now.mean_stage)} of ${all} stages on average`;
     const price = known(now.mean_cost) ? ` and cost ${withUnit(now.mean_cost, model.unit)}` : "";
     set("story", `${depth}${price}${this.worth(full)}.`);
   }
@@ -109,7 +116,7 @@ export class Live {
     if (!point || full) return "";
     const lossy = this.model.quality.every((quality) => quality <= 0);
     const [here, best] = [point.quality, this.model.quality.at(-1)].map((quality) => number(Math.abs(quality)));
-    return lossy ? `: held-out loss ${here}, against ${best} of the full model` : `: ${here} right on held-out rows, against ${best} of the full model`;
+    return `: ${lossy ? "held-out loss" : "held-out quality"} ${here}, against ${best} of the full model`;
   }
 
   /** Mean cost and mean held-out quality of the answers now. */
@@ -123,10 +130,12 @@ export class Live {
 
   timelines() {
     const { history, at, stats, model } = this;
+    const all = model.n_stages;
     const limit = stats.slo_ms ? { value: stats.slo_ms, label: `SLO ${milliseconds(stats.slo_ms)}` } : null;
+    element("latency-chart").querySelector("h3").textContent = stats.models.length > 1 ? "Latency of all models" : "Latency";
     this.load.show(history, { at });
     this.latency.show(history, { at, limit });
-    this.depth.show(history, { at, marks: model.n_stages < 6 ? [0, model.n_stages] : [0, Math.round(model.n_stages / 2), model.n_stages] });
+    this.depth.show(history, { at, marks: [0, ...(all < 6 ? [] : [Math.round(all / 2)]), all] });
   }
 
   distributions() {
@@ -151,9 +160,10 @@ export class Live {
   tables() {
     const { history, model, spread: bins, stats } = this;
     fill("time-table", () =>
-      history.toReversed().map(({ time, rps, p50, p95, p99, stage, cost }) =>
-        [stats.uptime - time, rps, p50, p95, p99, stage, cost].map((value, i) => (i ? number(value) : String(Math.round(value)))),
-      ),
+      history.toReversed().map(({ time, window }) => {
+        const { rps, p50_ms, p95_ms, p99_ms, mean_stage, mean_cost } = window;
+        return [String(Math.round(stats.uptime - time)), ...[rps, p50_ms, p95_ms, p99_ms, mean_stage, mean_cost].map(number)];
+      }),
     );
     fill("stage-table", () =>
       bins.map(({ stage, at, share }) => [

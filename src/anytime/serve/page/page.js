@@ -17,9 +17,7 @@ function receive(stats) {
   if (!model) return;
   const key = `${model.name} ${model.version}`;
   if (key !== shown) {
-    const another = shown === null || shown.split(" ")[0] !== model.name;
     shown = key;
-    if (another) live.forget();
     element("version").textContent = `version ${model.version}, ${number(model.n_stages)} stages`;
     document.title = `${model.name} · anytime`;
     example.show(model);
