@@ -3,12 +3,12 @@
 A row goes from model to model and leaves at the first whose margin, how far its leading class is ahead, is large enough; the last
 keeps who is left. For a price of a unit of cost the margins are chosen one after the other, the dearest first, each the best for
 the rows that come so far, until none changes: what is gained never falls. Margins flatter the rows that they were chosen on, so
-rows are judged by the margins that other rows choose for the same price.
+rows are judged by the margins that other rows choose for about the same cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from anytime.plan import Array
 
-__all__ = ["Answers", "best_margins", "crossed_path", "price_path"]
+__all__ = ["Answers", "best_margins", "crossed_path", "judged_loss", "price_path"]
 
 _MOST_CUTS = 64  # margins tried at an exit: more would be chosen by the noise of the rows
 _PASSES = 6
@@ -67,11 +67,11 @@ class Answers:
 
     def accuracy(self, margins: Array) -> float:
         """Share of rows that leave with the right answer."""
-        return self._mean(self.right, margins)
+        return self.mean(self.right, self.leaves(margins))
 
     def mean_cost(self, margins: Array) -> float:
         """What rows pay on average."""
-        return self._mean(self.cost, margins)
+        return self.mean(self.cost, self.leaves(margins))
 
     def loss(self, margins: Array) -> tuple[float, float]:
         """How much accuracy is lost against the last model, and the standard error of that."""
@@ -85,8 +85,9 @@ class Answers:
         share = self.weight / self.weight.sum()
         return mean, float(np.sqrt(np.square(share * (lost - mean)).sum()))
 
-    def _mean(self, values: NDArray[np.float64 | np.bool_], margins: Array) -> float:
-        return float(np.average(values[np.arange(len(values)), self.leaves(margins)], weights=self.weight))
+    def mean(self, values: NDArray[np.float64 | np.bool_], leaves: NDArray[np.integer]) -> float:
+        """The mean of values (n, L + 1) at the exits at which rows leave."""
+        return float(np.average(values[np.arange(len(values)), leaves], weights=self.weight))
 
 
 def best_margins(answers: Answers, price: float, start: Array | None = None) -> Array:
@@ -124,18 +125,14 @@ def _best_cut(margin: Array, gain: Array) -> float:
 
 
 def price_path(answers: Answers, prices: Iterable[float] = _PRICES) -> list[Array]:
-    """Margins from the most accurate to the cheapest, none twice: each is good for some price, or on the way to the next such.
-
-    The search for a price goes on from the one before. From one to the next exits change one by one, the dearest first.
-    """
-    steps = _steps(answers, _scaled(answers, prices))
-    return list({margins.tobytes(): margins for margins in steps}.values())
+    """Margins from the dearest to the cheapest, such that no others that were found are as cheap and as accurate."""
+    return _frontier(answers, _turns(answers, _scaled(answers, prices)))[0]
 
 
 def crossed_path(
     answers: Answers, part: NDArray[np.intp], prices: Iterable[float] = _PRICES
 ) -> tuple[list[Array], list[NDArray[np.int32]]]:
-    """The path, and where each row leaves, (n,), at the same step of the paths that rows of other parts choose.
+    """The path, and where each row leaves, (n,), by margins that rows of other parts choose for about the same cost.
 
     Parameters
     ----------
@@ -145,13 +142,31 @@ def crossed_path(
     prices : iterable of float
     """
     scaled = _scaled(answers, prices)
-    steps = _steps(answers, scaled)
-    leaves = np.empty((len(steps), len(part)), dtype=np.int32)
+    path, costs = _frontier(answers, _turns(answers, scaled))
+    leaves = np.empty((len(path), len(part)), dtype=np.int32)
     for k in np.unique(part):
         own, others = answers.part(part == k), answers.part(part != k)
-        leaves[:, part == k] = [own.leaves(margins) for margins in _steps(others, scaled)]
-    last = {margins.tobytes(): step for step, margins in enumerate(steps)}  # of equal ones the highest price
-    return [steps[step] for step in last.values()], [leaves[step] for step in last.values()]
+        theirs, paid = _frontier(others, _turns(others, scaled))
+        near = np.abs(paid - costs[:, None]).argmin(axis=1)
+        leaves[:, part == k] = np.array([own.leaves(margins) for margins in theirs])[near]
+    return path, list(leaves)
+
+
+def judged_loss(answers: Answers, leaves: NDArray[np.integer], n_train: int) -> tuple[float, float]:
+    """Accuracy lost against the last model, and its standard error, where the first ``n_train`` rows are for training.
+
+    The others judge. Training rows are many, but were answered by models that have learned from fewer rows, so that what these
+    lose may differ. All rows are counted as one where both agree; the larger the difference is, in standard errors, the less
+    training rows count (a positive-part James-Stein estimate).
+    """
+    loss, error = answers.loss_of(leaves)
+    if not 0 < n_train < len(leaves):
+        return loss, error
+    first, others = slice(n_train), slice(n_train, None)
+    (biased, noise), (own, own_error) = (answers.part(rows).loss_of(leaves[rows]) for rows in (first, others))
+    apart = (own - biased) ** 2
+    share = max(1.0 - (noise**2 + own_error**2) / apart, 0.0) if apart > 0 else 0.0
+    return loss + share * (own - loss), float(np.hypot(share * own_error, (1.0 - share) * error))
 
 
 def _scaled(answers: Answers, prices: Iterable[float]) -> list[float]:
@@ -160,13 +175,32 @@ def _scaled(answers: Answers, prices: Iterable[float]) -> list[float]:
     return [price / whole if whole > 0 else price for price in prices]
 
 
-def _steps(answers: Answers, prices: Iterable[float]) -> list[Array]:
-    """Margins for each price and on the way to them, as many steps for each price as there are exits."""
-    steps: list[Array] = []
-    for price in prices:
-        margins = best_margins(answers, price, steps[-1] if steps else None)
-        before = steps[-1].copy() if steps else margins.copy()
-        for k in range(margins.size)[::-1]:
-            before[k] = margins[k]
-            steps.append(before.copy())
-    return steps
+def _turns(answers: Answers, prices: Sequence[float]) -> list[Array]:
+    """Margins for rising prices, then for falling ones: a search goes on from the last, and finds others on its way back."""
+    turns: list[Array] = []
+    for price in [*prices, *prices[-2::-1]]:
+        turns.append(best_margins(answers, price, turns[-1] if turns else None))
+    return turns
+
+
+def _frontier(answers: Answers, turns: Sequence[Array]) -> tuple[list[Array], Array]:
+    """Those that no other is as cheap and as accurate as, and their costs, falling.
+
+    On the way from one to the next exits change one by one, the dearest first.
+    """
+    margins = turns[0].copy()
+    found = {margins.tobytes(): margins.copy()}
+    for after in turns[1:]:
+        for k in np.flatnonzero(margins != after)[::-1]:
+            margins[k] = after[k]
+            found.setdefault(margins.tobytes(), margins.copy())
+    every = list(found.values())
+    left = [answers.leaves(some) for some in every]
+    cost, right = (
+        np.array([answers.mean(values, leaves) for leaves in left])
+        for values in (answers.cost, answers.right)
+    )
+    order = np.lexsort((-right, cost))
+    best = np.maximum.accumulate(right[order])
+    kept = order[np.append(True, best[1:] > best[:-1])][::-1]
+    return [every[k] for k in kept], cost[kept]

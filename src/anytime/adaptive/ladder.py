@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from anytime.adaptive.choosing import Bench, Point, best_point
 from anytime.adaptive.costly import read_costly
-from anytime.adaptive.exits import Answers, crossed_path
+from anytime.adaptive.exits import Answers, crossed_path, judged_loss
 from anytime.adaptive.learning import Task
 from anytime.adaptive.models import AdaptiveClassifier
 from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases, sets_as_dear
@@ -61,7 +61,7 @@ class _Choice:
     margins : (L,)
     point : Point
     loss, error : float
-        Accuracy lost against the costly model by margins that other rows choose for the same price, and its standard error.
+        Accuracy lost against the costly model by margins that other rows choose for about the same cost, and its standard error.
     own_loss : float
         By the margins themselves, on rows that have chosen them.
     leaves : (n,) int
@@ -76,13 +76,15 @@ class _Choice:
     leaves: NDArray[np.integer]
 
     @classmethod
-    def of(cls, margins: Array, answers: Answers, crossed: NDArray[np.integer], n_train: int) -> _Choice:
-        """``crossed``: where rows leave by margins of other rows; training rows are the first, those of ``answers`` the last."""
-        loss, error = answers.loss_of(crossed[-len(answers.right) :])
-        accuracy = answers.accuracy(np.full(margins.size, np.inf)) - loss
-        sent = float(np.average(answers.leaves(margins) == margins.size, weights=answers.weight))
-        point = Point(_threshold(margins), accuracy, answers.mean_cost(margins), sent, doubt=1.0)
-        return cls(margins, point, loss, error, answers.loss(margins)[0], crossed[:n_train])
+    def of(
+        cls, margins: Array, judging: Answers, known: Answers, crossed: NDArray[np.integer], n_train: int
+    ) -> _Choice:
+        """``crossed``: where all rows that are ``known`` leave by margins of others; training rows are the first of them."""
+        loss, error = judged_loss(known, crossed, n_train)
+        accuracy = judging.accuracy(np.full(margins.size, np.inf)) - loss
+        sent = float(np.average(judging.leaves(margins) == margins.size, weights=judging.weight))
+        point = Point(_threshold(margins), accuracy, judging.mean_cost(margins), sent, doubt=1.0)
+        return cls(margins, point, loss, error, judging.loss(margins)[0], crossed[:n_train])
 
 
 class LadderClassifier(AdaptiveClassifier):
@@ -108,10 +110,11 @@ class LadderClassifier(AdaptiveClassifier):
         rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate and no
         bound: it is meant to hold on average over sets of data, and single ones may lose more. With a budget it is not looked at:
         all accuracy that the budget buys is wanted.
-    caution : float, default=1.0
+    caution : float, default=0.5
         Of the tolerance: how many standard errors of the loss are added to it, the loss being that of rows whose margins were
-        chosen by other rows. The more, the surer and dearer. Where rows are so few that the error alone exceeds the tolerance,
-        all go to the costly model: give a larger tolerance then.
+        chosen by other rows. Training rows count in it as far as they agree with validation rows. The more, the surer and dearer.
+        Where rows are so few that the error alone exceeds the tolerance, all go to the costly model: give a larger tolerance
+        then.
     n_exits : int, default=12
         Exits before the costly model, at most.
     n_trees : int, default=100
@@ -134,8 +137,8 @@ class LadderClassifier(AdaptiveClassifier):
         A stage for each exit, then the costly model. Its qualities and expected costs are of the rows that judge, which have also
         chosen the margins; the accuracies of ``points_`` are without that.
     points_ : list of Point
-        What all choices come to, on validation rows where there are some, by falling cost. Their accuracy is that of rows whose
-        margins were chosen, for the same price, by other rows.
+        What all choices come to, on validation rows where there are some, by falling cost. Their accuracy is the costly model's
+        less what is lost by rows whose margins were chosen, for about the same cost, by other rows.
     margins_ : (L,)
         From which on rows leave, of the exits that are in use.
     sent_ : float
@@ -182,7 +185,7 @@ class LadderClassifier(AdaptiveClassifier):
         costs: Any = None,
         budget: float | None = None,
         tolerance: float = 0.01,
-        caution: float = 1.0,
+        caution: float = 0.5,
         n_exits: int = 12,
         n_trees: int = 100,
         learning_rate: float = 0.2,
@@ -318,15 +321,14 @@ class LadderClassifier(AdaptiveClassifier):
         if judge is not train:
             known = train.answers(train.bench.bill(chain), which) + answers
             X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
-        last = np.full(len(y), len(rungs))
         costly = judge.answers(judge.bench.bill(alone), which[-1:])
-        choices = [
-            replace(_Choice.of(nobody[:0], costly, 0 * last, n_train), margins=nobody, leaves=last[:n_train])
-        ]
+        sent = np.zeros(len(costly.right), dtype=np.intp)
+        only = _Choice.of(nobody[:0], costly, costly, sent, 0)
+        choices = [replace(only, margins=nobody, leaves=np.full(n_train, len(rungs)))]
         if rungs:
             part = fold_rows(X, y, _PARTS, task.random)
             found = zip(*crossed_path(known, part), strict=True)
-            choices += [_Choice.of(margins, answers, leaves, n_train) for margins, leaves in found]
+            choices += [_Choice.of(margins, answers, known, leaves, n_train) for margins, leaves in found]
         return sorted(choices, key=lambda choice: -choice.point.cost)
 
     def _choice(self, path: Sequence[_Choice]) -> _Choice | None:
