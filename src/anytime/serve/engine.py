@@ -348,9 +348,10 @@ class Engine:
     def _slice(self) -> bool:
         """Answer who has come as far as the plan goes; then work for the first who has not. Whether there was work."""
         pieces = self._pieces
-        stage, first = self.policy.outlook(self._waiting(), self.pace, self.clock())
+        stage, first, lost = self.policy.outlook(self._waiting(), self.pace, self.clock())
         horizon = pieces[first - 1].due
-        self._settle([piece for piece in pieces[:first] if piece.stage >= min(stage, piece.until)])
+        there = [piece for piece in pieces[:first] if piece.stage >= min(stage, piece.until)]
+        self._settle([*there, *(pieces[i] for i in lost if pieces[i] not in there)])
         lead = next((piece for piece in self._pieces if piece.stage < min(stage, piece.until)), None)
         if lead is None:
             return False

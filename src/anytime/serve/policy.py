@@ -40,13 +40,21 @@ class Waiting:
 
 
 class Outlook(NamedTuple):
-    """The ``first`` questions that wait go as far as ``stage`` (those that are further stay), and no further.
+    """A plan for questions that wait.
 
-    The others may find more time later.
+    Attributes
+    ----------
+    stage : int
+        How far to go: who is further stays there.
+    first : int
+        So many questions, by due time, go no further; the others may find more time later.
+    lost : tuple of int
+        Places of questions for which there is no time at all: what they have is their answer.
     """
 
     stage: int
     first: int
+    lost: tuple[int, ...] = ()
 
 
 class Policy(Protocol):
@@ -65,8 +73,8 @@ class Adaptive:
     """The largest common stage that everybody reaches ``reserve`` seconds before the answer is due.
 
     Work is done in the order of due times. A stage is in time when for every k, by the measured pace, the first k questions have
-    reached it before the k-th is due. The first stage is not refused for the sake of others: as long as half of the reserve
-    is left, a question gets it.
+    reached it before the k-th is due. The first stage is not refused for the sake of others, and may use half of the
+    reserve: an answer without any stage is worth little.
 
     Parameters
     ----------
@@ -89,36 +97,41 @@ class Adaptive:
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
         slack = waiting.due - (now + self.reserve)
-        first = int(pace.checkpoints[0])
-        if (
-            slack[0] < 0
-        ):  # too late for a plan: what is there is the answer, or the first stage if that still fits
-            lost = -0.5 * self.reserve
-            hopeless = int(np.searchsorted(slack, lost, side="left"))
-            if hopeless:
-                return Outlook(0, hopeless)
-            return Outlook(first, int(np.searchsorted(slack, 0.0, side="left")))
-        ahead = pace.per_row
+        checkpoints, ahead, rows = pace.checkpoints, pace.per_row, waiting.rows
+        last, n = int(checkpoints[-1]), slack.size
         behind = ahead[waiting.stage]
-        slack = slack - pace.call - pace.per_question * np.arange(1, slack.size + 1)
+        room = slack - pace.call - pace.per_question * np.arange(1, n + 1)
 
         def late(stage: int) -> NDArray[np.bool_]:
             need = ahead[np.minimum(waiting.until, stage)] - behind
-            return np.asarray(np.cumsum(waiting.rows * np.maximum(need, 0.0)) > slack)
+            return np.asarray(np.cumsum(rows * np.maximum(need, 0.0)) > room)
 
-        # the most stages are tried first: without load they fit, and there is nothing to search
-        checkpoints, low, high = pace.checkpoints, 0, pace.checkpoints.size - 1
-        missed = late(int(checkpoints[high]))
+        # all stages are tried first: without load they fit, and there is nothing to search
+        missed = late(last)
         if not missed.any():
-            return Outlook(int(checkpoints[high]), slack.size)
-        while low < high:  # the first checkpoint that somebody misses
+            return Outlook(last, n)
+        lost = self._lost(waiting, pace, slack)
+        if lost.any():
+            rows, room = np.where(lost, 0, rows), np.where(lost, np.inf, room)
+            missed = late(last)
+        places = tuple(np.flatnonzero(lost).tolist())
+        if not missed.any():
+            return Outlook(last, n, places)
+        low, high = 0, checkpoints.size - 1
+        while low < high:  # for the first checkpoint that somebody misses
             middle = (low + high) // 2
             tried = late(int(checkpoints[middle]))
             if tried.any():
                 high, missed = middle, tried
             else:
                 low = middle + 1
-        return Outlook(int(checkpoints[max(low - 1, 0)]), int(missed.argmax()) + 1)
+        return Outlook(int(checkpoints[max(low - 1, 0)]), int(missed.argmax()) + 1, places)
+
+    def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
+        """(n,) who has no time for anything more, not even alone."""
+        begins = (waiting.stage == 0) & (waiting.until > 0)
+        first = pace.call + waiting.rows * pace.per_row[np.minimum(waiting.until, pace.checkpoints[0])]
+        return np.asarray(np.where(begins, slack + 0.5 * self.reserve < first, slack < 0))
 
     def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
         """The stage of the plan."""

@@ -1,0 +1,370 @@
+"""The engine gives the model's answers, in time, whatever comes in."""
+
+import asyncio
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from anytime import make_anytime
+from anytime.blocks import FunctionBlock
+from anytime.costs import FeatureCosts
+from anytime.engine import Run
+from anytime.losses import LINKS
+from anytime.plan import Plan
+from anytime.serve.engine import Engine, Question
+from anytime.serve.pace import StagePace, checkpoints_of
+from anytime.serve.policy import Adaptive, Fixed
+from anytime.testing.strategies import plans
+from tests.runtime.bench import ROWS, model_of
+from tests.serve.virtual import VirtualEngine, poisson, replay, single_rows
+
+SLO, RESERVE = 0.010, 0.002
+
+
+def steady(n_stages, seconds_per_row):
+    """A pace of equal stages."""
+    stops = checkpoints_of(n_stages)
+    return StagePace(stops, stops * (seconds_per_row / n_stages))
+
+
+def many_stages(n_stages=100, link="logistic"):
+    """Stage s adds column s % 4 of a row, divided by s."""
+    blocks = [FunctionBlock([s % 4], lambda X, s=s: X / (s + 1), 1) for s in range(n_stages)]
+    return Plan(blocks=blocks, costs=FeatureCosts([1.0] * 4).bind(4), base=[0.0], link=link)
+
+
+@cache
+def stumps(n_stages):
+    """A model of so many small trees, quick to run."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    return make_anytime(
+        GradientBoostingRegressor(n_estimators=n_stages, max_depth=1).fit(X, X[:, 0] * X[:, 1])
+    )
+
+
+# ---------------------------------------------------------------------- the same answers
+
+
+@settings(max_examples=60)
+@given(plans(), st.data(), st.sampled_from(["model", "realised"]))
+def test_answers_are_the_models_own_bit_for_bit(plan, data, meter):
+    model = model_of(plan, meter=meter)
+    prices = [None, 0.0, *plan.stage_costs.tolist(), *(plan.stage_costs / 2).tolist()]
+    engine = VirtualEngine(model, steady(max(plan.n_stages, 1), 0.004), Adaptive(RESERVE), slo=SLO)
+    arrivals = []
+    for _ in range(data.draw(st.integers(1, 6))):
+        start = data.draw(st.integers(0, len(ROWS) - 1))
+        X = np.ascontiguousarray(ROWS[start : start + data.draw(st.integers(1, 5))])
+        when = data.draw(st.integers(0, 8)) * 1e-3
+        arrivals.append((when, X, {"budget": data.draw(st.sampled_from(prices))}))
+    arrivals.sort(key=lambda arrival: arrival[0])
+    for (_, X, bounds), served in zip(arrivals, replay(engine, arrivals), strict=True):
+        run = Run(plan, X, metered=True)
+        run.advance(served.stage, budget=model._ticks(bounds["budget"]) if meter == "realised" else 1 << 62)
+        scores = run.scores()
+        assert_array_equal(served.prediction, model._decide(scores))
+        if LINKS[plan.link].classifies:
+            assert_array_equal(served.probabilities, LINKS[plan.link].transform(scores))
+        assert served.elapsed <= SLO
+        whole = model.answer(X, bounds["budget"])
+        assert ((served.stage == whole.stage) | served.partial).all()
+        assert (served.stage <= whole.stage).all()
+        if not served.partial.any():
+            assert_array_equal(served.prediction, whole.prediction)
+            assert_array_equal(served.cost, whole.cost if meter == "realised" else whole.model_cost)
+        assert (served.reason == "deadline") == served.partial.any()
+
+
+def test_a_model_of_trees_takes_the_short_way_to_the_same_bits():
+    from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    for trees, y in (
+        (GradientBoostingClassifier(n_estimators=90, random_state=0), rng.integers(0, 3, 120)),
+        (RandomForestRegressor(n_estimators=20, random_state=0), rng.normal(size=120)),
+    ):
+        model = make_anytime(trees.fit(X, y))
+        for until, slo in ((None, None), (2.0, None), (None, SLO)):
+            engine = VirtualEngine(model, steady(model.n_stages_, 0.001), Adaptive(RESERVE), slo=slo)
+            sizes = [1, 7, 1, 100, 1, 2]
+            questions = [(0.0, np.ascontiguousarray(X[:size]), {"budget": until}) for size in sizes]
+            for (_, rows, _), served in zip(questions, replay(engine, questions), strict=True):
+                run = Run(model.plan_, rows)
+                run.advance(served.stage)
+                assert_array_equal(served.prediction, model._decide(run.scores()))
+                if slo is None:
+                    assert_array_equal(served.prediction, model.answer(rows, until).prediction)
+
+
+@settings(max_examples=25)
+@given(plans(), st.floats(0.5, 1.0))
+def test_confidence_stops_each_row_at_the_first_checkpoint_that_is_sure_enough(plan, confidence):
+    model = model_of(plan)
+    if not LINKS[plan.link].classifies:
+        with pytest.raises(ValueError, match="confidence stops classifiers"):
+            replay(
+                VirtualEngine(model, steady(max(plan.n_stages, 1), 1e-4), Adaptive(0.0)),
+                [(0, ROWS, {"confidence": 0.9})],
+            )
+        return
+    pace = steady(max(plan.n_stages, 1), 1e-4)
+    (served,) = replay(VirtualEngine(model, pace, Adaptive(0.0)), [(0.0, ROWS, {"confidence": confidence})])
+    last = model.answer(ROWS).stage
+    for i in range(len(ROWS)):
+        sure = []
+        for stage in pace.checkpoints:
+            run = Run(plan, ROWS[i : i + 1])
+            run.advance(int(stage))
+            if LINKS[plan.link].transform(run.scores()).max() >= confidence:
+                sure.append(int(run.done[0]))
+        assert served.stage[i] == min([*sure, last[i]])
+        assert not served.partial[i]
+
+
+def test_groups_that_are_not_held_end_the_plan_before_the_stage_that_uses_them():
+    plan = many_stages(4)
+    engine = VirtualEngine(model_of(plan), steady(4, 1e-4), Adaptive(0.0))
+    X = np.array([[0.5, 1.0, np.nan, np.nan]])
+    (served,) = replay(engine, [(0.0, X, {"held": np.array([True, True, False, False])})])
+    assert served.stage.tolist() == [2]
+    assert served.reason == "groups"
+    assert not served.partial.any()
+
+
+def test_why_it_ended_is_said():
+    model = model_of(many_stages(4))
+    engine = VirtualEngine(model, steady(4, 1e-3), Adaptive(0.0))
+    X = np.full((1, 4), 3.0)
+    asked = [{}, {"budget": 2.0}, {"confidence": 0.9}, {"deadline": 0.0}, {"deadline": 0.6e-3}]
+    answers = [replay(engine, [(0.0, X, bounds)])[0] for bounds in asked]
+    assert [served.reason for served in answers] == [
+        "complete",
+        "budget",
+        "confidence",
+        "deadline",
+        "deadline",
+    ]
+    assert [served.stage.tolist() for served in answers] == [[4], [2], [1], [0], [2]]
+    assert [served.partial.tolist() for served in answers] == [[False], [False], [False], [True], [True]]
+    assert [served.cost.tolist() for served in answers] == [[4.0], [2.0], [1.0], [0.0], [2.0]]
+
+
+# ---------------------------------------------------------------------- in time
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.floats(0.2, 20.0))
+def test_nobody_is_late_by_an_exact_pace(seed, load):
+    """Questions of some rows each, some with deadlines of their own, at up to twenty times what all stages would allow."""
+    rng = np.random.default_rng(seed)
+    full = 0.001
+    times = poisson(rng, load / (2 * full), 0.04)
+    arrivals = []
+    for when in times:
+        deadline = float(rng.uniform(0.004, 0.02)) if rng.random() < 0.3 else None
+        arrivals.append((when, rng.normal(size=(rng.integers(1, 4), 4)), {"deadline": deadline}))
+    engine = VirtualEngine(stumps(50), steady(50, full), Adaptive(RESERVE), slo=SLO)
+    for (_, _, bounds), served in zip(arrivals, replay(engine, arrivals), strict=True):
+        assert served.elapsed <= min(SLO, bounds["deadline"] or SLO) + 1e-9
+    assert engine.queue == 0
+
+
+def overloaded(policy, load=10.0, seconds=0.5, slowness=lambda: 1.0):
+    """Single rows at ``load`` times the capacity of the full model, 1000 per second."""
+    rng = np.random.default_rng(0)
+    times = poisson(rng, load * 1000, seconds)
+    rows = single_rows(rng, times.size)
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), policy, slo=SLO, slowness=slowness)
+    return replay(engine, [(when, X, {}) for when, X in zip(times, rows, strict=True)])
+
+
+def test_at_ten_times_the_capacity_all_are_answered_in_time_with_a_tenth_of_the_stages():
+    answers = overloaded(Adaptive(RESERVE))
+    assert max(served.elapsed for served in answers) <= SLO
+    stages = np.concatenate([served.stage for served in answers])
+    assert stages.min() >= 1
+    assert 7 <= stages.mean() <= 13
+
+
+def test_the_load_decides_the_stages():
+    means = [
+        np.mean([served.stage[0] for served in overloaded(Adaptive(RESERVE), load, 0.2)])
+        for load in (0.3, 1.5, 3.0, 6.0)
+    ]
+    assert means[0] > 95
+    assert means[0] > means[1] > means[2] > means[3]
+
+
+def test_a_server_without_a_plan_is_late_at_ten_times_the_capacity():
+    answers = overloaded(Fixed(100), seconds=0.1)
+    assert np.mean([served.elapsed > SLO for served in answers]) > 0.9
+
+
+def test_without_a_reserve_the_unforeseen_makes_answers_late():
+    rng = np.random.default_rng(1)
+    slower = lambda: float(rng.choice([1.0, 1.0, 2.0]))  # noqa: E731
+    with_reserve = overloaded(Adaptive(RESERVE), 5.0, 0.2, slower)
+    assert max(served.elapsed for served in with_reserve) <= SLO
+    without = overloaded(Adaptive(0.0), 5.0, 0.2, slower)
+    assert np.mean([served.elapsed > SLO for served in without]) > 0.01
+
+
+def test_a_slower_machine_is_found_out_while_it_answers():
+    answers = overloaded(Adaptive(RESERVE), 3.0, 0.3, slowness=lambda: 2.5)
+    late = np.array([served.elapsed > SLO for served in answers])
+    assert not late[len(late) // 4 :].any()
+
+
+def test_five_thousand_rows_hold_up_nobody_beyond_a_slice():
+    rng = np.random.default_rng(0)
+    engine = VirtualEngine(stumps(100), steady(100, 1e-4), Adaptive(RESERVE))
+    arrivals = [(0.0, rng.normal(size=(5000, 4)), {})]
+    arrivals += [(1e-3 * k, rng.normal(size=(1, 4)), {"deadline": SLO}) for k in range(1, 400)]
+    large, *small = replay(engine, arrivals)
+    assert (large.stage == 100).all()
+    assert large.reason == "complete"
+    assert all((served.stage == 100).all() for served in small)
+    assert max(seconds for *_, seconds in engine.slices) <= 1.001e-3
+    # the slice that is under way, and its own
+    assert max(served.elapsed for served in small) <= 2.3e-3
+
+
+def test_questions_of_one_turn_are_evaluated_together():
+    rng = np.random.default_rng(0)
+    seen = []
+
+    class Log:
+        def evaluated(self, rows):
+            seen.append(rows)
+
+        def answered(self, served, queue_length):
+            seen.append((len(served.stage), queue_length))
+
+    engine = VirtualEngine(
+        model_of(many_stages(10)), steady(10, 1e-6), Adaptive(RESERVE), slo=SLO, observer=Log()
+    )
+
+    async def main():
+        now = engine.clock.now
+        asked = (engine.answer(Question(X, arrived=now)) for X in rng.normal(size=(20, 3, 4)))
+        return await asyncio.gather(*asked)
+
+    answers = asyncio.run(main())
+    assert seen == [60, *((3, left) for left in range(19, -1, -1))]
+    assert len(engine.slices) == 1
+    assert len(answers) == 20
+
+
+# ---------------------------------------------------------------------- coming and going
+
+
+def test_a_stream_gives_every_checkpoint_and_then_a_reason():
+    model = model_of(many_stages(100))
+    engine = VirtualEngine(model, steady(100, 1e-3), Adaptive(RESERVE), slo=1.0)
+    X = ROWS[:3]
+
+    async def main():
+        return [served async for served in engine.stream(Question(X, arrived=engine.clock.now))]
+
+    events = asyncio.run(main())
+    assert [int(served.stage[0]) for served in events] == engine.pace.checkpoints.tolist()
+    assert [served.reason for served in events] == [""] * (len(events) - 1) + ["complete"]
+    for served in events:
+        run = Run(model.plan_, X)
+        run.advance(int(served.stage[0]))
+        assert_array_equal(served.probabilities, LINKS["logistic"].transform(run.scores()))
+
+
+def test_who_leaves_costs_nothing_more():
+    engine = VirtualEngine(model_of(many_stages(100)), steady(100, 0.1), Adaptive(RESERVE))
+
+    async def main():
+        stays = asyncio.create_task(engine.answer(Question(ROWS[:1], arrived=engine.clock.now)))
+        leaves = asyncio.create_task(engine.answer(Question(ROWS, arrived=engine.clock.now)))
+        await asyncio.sleep(0)
+        assert engine.queue == 2
+        await asyncio.sleep(0)
+        leaves.cancel()
+        await asyncio.sleep(0)
+        assert engine.queue == 1
+        before = len(engine.slices)
+        served = await stays
+        assert served.stage.tolist() == [100]
+        assert {rows for *_, rows, _ in engine.slices[before + 1 :]} == {1}
+
+        events = engine.stream(Question(ROWS, arrived=engine.clock.now))
+        async for _ in events:
+            break
+        await events.aclose()
+        assert engine.queue == 0
+        await asyncio.sleep(0)
+        done = len(engine.slices)
+        await asyncio.sleep(0.01)
+        assert len(engine.slices) <= done + 1
+
+    asyncio.run(main())
+
+
+def test_draining_waits_for_all_answers():
+    engine = VirtualEngine(model_of(many_stages(100)), steady(100, 0.01), Adaptive(RESERVE))
+
+    async def main():
+        asked = [
+            asyncio.create_task(engine.answer(Question(ROWS, arrived=engine.clock.now))) for _ in range(5)
+        ]
+        await asyncio.sleep(0)
+        await engine.drain()
+        await asyncio.sleep(0)
+        assert all(task.done() for task in asked)
+        await engine.drain()  # nothing to wait for
+
+    asyncio.run(main())
+
+
+def test_a_stage_that_raises_is_heard_by_those_who_wait_for_it_and_the_engine_goes_on():
+    def stage(X):
+        if (X > 100).any():
+            raise ArithmeticError("too large")
+        return X[:, :1]
+
+    costs = FeatureCosts([1.0]).bind(1)
+    plan = Plan(blocks=[FunctionBlock([0], stage, 1)], costs=costs, base=[0.0], link="identity")
+    engine = Engine(model_of(plan), StagePace([1], [1e-5]), Adaptive(RESERVE), slo=10.0)
+
+    async def main():
+        with pytest.raises(ArithmeticError, match="too large"):
+            await engine.answer(Question(np.array([[1000.0]])))
+        with pytest.raises(ArithmeticError, match="too large"):
+            async for _ in engine.stream(Question(np.array([[1000.0]]))):
+                pass
+        assert engine.queue == 0
+        return await engine.answer(Question(np.array([[5.0]])))
+
+    assert asyncio.run(main()).prediction.tolist() == [5.0]
+
+
+@pytest.mark.parametrize(
+    ("X", "bounds", "message"),
+    [
+        (np.zeros((1, 3)), {}, "4 columns"),
+        (np.zeros((0, 4)), {}, "at least one row"),
+        (np.zeros(4), {}, "shape"),
+        (np.zeros((1, 4)), {"budget": -1.0}, "negative"),
+        (np.zeros((1, 4)), {"deadline": -1.0}, "not negative"),
+        (np.zeros((1, 4)), {"deadline": float("nan")}, "not negative"),
+        (np.zeros((1, 4)), {"confidence": 0.0}, "confidence"),
+        (np.zeros((1, 4)), {"raws": [1]}, "no extractors"),
+    ],
+)
+def test_a_question_that_is_none_says_why(X, bounds, message):
+    engine = Engine(model_of(many_stages(3)), steady(3, 1e-5), Adaptive(RESERVE))
+    with pytest.raises(ValueError, match=message):
+        asyncio.run(engine.answer(Question(X, **bounds)))
+    assert engine.queue == 0

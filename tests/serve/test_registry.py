@@ -1,0 +1,248 @@
+"""Models are found by name, and replaced while questions come in."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import anytime as at
+from anytime.serve.engine import Question
+from anytime.serve.registry import Registry
+from anytime.serve.settings import Settings
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+
+
+def trained(n_trees):
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    trees = GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0).fit(
+        X, X[:, 0] * X[:, 1]
+    )
+    return at.make_anytime(trees)
+
+
+MODELS = [trained(20), trained(30)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    MODELS[0].save(tmp_path / "m.anytime")
+    return tmp_path / "m.anytime"
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch):
+    monkeypatch.setattr("anytime.serve.registry._MEASURING", 0.01)
+
+
+def opened(path, **parameters):
+    settings = Settings(models={"m": path}, slo=None, features=parameters.pop("features", None))
+    registry = Registry(settings, **parameters)
+    registry.add("m", path)
+    return registry
+
+
+def replace(path, model):
+    """As a deployment does it: the new file takes the old one's place in one step."""
+    model.save(path.with_suffix(".new"))
+    os.replace(path.with_suffix(".new"), path)
+
+
+def test_a_model_is_found_by_name_and_version(path):
+    registry = opened(path)
+    entry = registry.get("m")
+    assert entry.version == entry.checksum[:12]
+    assert registry.get("m", entry.version) is entry
+    assert registry.names == ["m"]
+    assert registry.versions("m") == [entry.version]
+    for name, version in (("n", None), ("m", "other")):
+        with pytest.raises(KeyError):
+            registry.get(name, version)
+
+
+def test_two_processes_would_call_the_same_file_the_same_version(path):
+    assert opened(path).get("m").version == opened(path).get("m").version
+
+
+def test_a_new_version_answers_after_a_reload(path):
+    seen = []
+    registry = opened(path, on_load=seen.append)
+
+    async def main():
+        old = registry.get("m")
+        replace(path, MODELS[1])
+        new = await registry.reload("m")
+        assert registry.get("m") is new
+        assert new.version != old.version
+        served = await new.engine.answer(Question(X))
+        np.testing.assert_array_equal(served.prediction, MODELS[1].predict(X))
+        assert served.version == new.version
+        await asyncio.sleep(0.02)
+        assert registry.versions("m") == [new.version]  # the old one held nothing
+        assert seen == [old, new]
+
+    asyncio.run(main())
+
+
+def test_the_old_version_answers_what_it_holds(path):
+    registry = opened(path)
+
+    async def main():
+        old = registry.get("m")
+        release = asyncio.Event()
+        old.engine.queue += 1  # as if a question were under way
+
+        async def under_way():
+            await release.wait()
+            old.engine.queue -= 1
+
+        task = asyncio.create_task(under_way())
+        replace(path, MODELS[1])
+        new = await registry.reload("m")
+        await asyncio.sleep(0.01)
+        assert registry.versions("m") == [old.version, new.version]
+        assert registry.get("m", old.version) is old
+        assert registry.get("m") is new
+        served = await old.engine.answer(Question(X))
+        np.testing.assert_array_equal(served.prediction, MODELS[0].predict(X))
+        release.set()
+        await task
+        await asyncio.sleep(0.02)
+        assert registry.versions("m") == [new.version]
+
+    asyncio.run(main())
+
+
+def test_reloads_under_load_lose_nothing(path):
+    registry = opened(path)
+    expected = {}
+
+    async def main():
+        answers, running = [], True
+
+        async def ask(i):
+            while running:
+                entry = registry.get("m")
+                served = await entry.engine.answer(Question(X[i : i + 1]))
+                answers.append((i, served))
+                await asyncio.sleep(0)
+
+        asking = [asyncio.create_task(ask(i)) for i in range(8)]
+        for k in range(1, 9):
+            expected[registry.get("m").version] = MODELS[(k - 1) % 2].predict(X)
+            replace(path, MODELS[k % 2])
+            await registry.reload("m")
+        running = False
+        await asyncio.gather(*asking)
+        await registry.drain()
+        return answers
+
+    answers = asyncio.run(main())
+    assert {served.version for _, served in answers} == set(expected)
+    for i, served in answers:
+        assert served.prediction[0] == expected[served.version][i]
+        assert served.reason == "complete"
+
+
+def test_a_replaced_file_is_noticed(path):
+    registry = opened(path)
+
+    async def main():
+        watching = asyncio.create_task(registry.watch(0.01))
+        old = registry.get("m").version
+        replace(path, MODELS[1])
+        while registry.get("m").version == old:
+            await asyncio.sleep(0.01)
+        watching.cancel()
+        served = await registry.get("m").engine.answer(Question(X))
+        np.testing.assert_array_equal(served.prediction, MODELS[1].predict(X))
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_a_broken_file_leaves_the_old_model_and_a_line_in_the_log(path, caplog):
+    registry = opened(path)
+
+    async def main():
+        entry = registry.get("m")
+        watching = asyncio.create_task(registry.watch(0.01))
+        path.write_bytes(b"no model")
+        with caplog.at_level(logging.ERROR, "anytime.serve"):
+            while not caplog.records:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
+        assert len(caplog.records) == 1  # not again and again
+        assert "BadFileError" in caplog.records[0].fields["error"]
+        assert registry.get("m") is entry
+        path.unlink()
+        await asyncio.sleep(0.05)
+        replace(path, MODELS[1])
+        while registry.get("m") is entry:  # and a good one is taken
+            await asyncio.sleep(0.01)
+        watching.cancel()
+        path.write_bytes(b"no model")
+        with pytest.raises(at.BadFileError):
+            await registry.reload("m")
+        assert registry.get("m") is not entry
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_loading_does_not_hold_up_the_loop(path):
+    gate = threading.Event()
+    first = True
+
+    def slow(source):
+        nonlocal first
+        if not first:
+            assert gate.wait(20)
+        first = False
+        return at.load(source)
+
+    registry = opened(path, loader=slow)
+
+    async def main():
+        reloading = asyncio.create_task(registry.reload("m"))
+        await asyncio.sleep(0.01)
+        served = await registry.get("m").engine.answer(Question(X[:1]))
+        assert served.reason == "complete"
+        assert not reloading.done()
+        gate.set()
+        await reloading
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_again(path):
+    reads = []
+
+    def meanwhile(source):
+        model = at.load(source)
+        if not reads:
+            time.sleep(0.01)
+            replace(path, MODELS[1])
+        reads.append(model.n_stages_)
+        return model
+
+    entry = opened(path, loader=meanwhile).get("m")
+    assert reads == [20, 30]
+    assert entry.model.n_stages_ == 30
+
+
+def test_extractors_come_from_a_file(path, tmp_path, caplog):
+    file = tmp_path / "features.py"
+    file.write_text("features = {f'x{j}': (lambda raw, j=j: raw[j]) for j in range(3)}\n")
+    registry = opened(path, features=file)
+
+    async def main():
+        entry = registry.get("m")
+        nothing = Question(np.full((2, 3), np.nan), held=np.zeros(3, dtype=bool), raws=X[:2].tolist())
+        served = await entry.engine.answer(nothing)
+        np.testing.assert_array_equal(served.prediction, MODELS[0].predict(X[:2]))
+
+    asyncio.run(main())

@@ -1,0 +1,66 @@
+"""An engine on a clock that only its own work moves: what it does can be said exactly."""
+
+import asyncio
+import copy
+
+import numpy as np
+
+from anytime.serve.engine import Engine, Question
+from tests.runtime.bench import Clock
+
+
+class VirtualEngine(Engine):
+    """Work takes what the pace said at first, times ``slowness()``; nothing else takes any time."""
+
+    def __init__(self, model, pace, policy, *, slowness=lambda: 1.0, **parameters):
+        super().__init__(model, pace, policy, clock=Clock(), **parameters)
+        self.slowness, self.slices = slowness, []
+        self.truth = copy.deepcopy(pace)
+        self.after_work = lambda: None
+
+    def _compute(self, cohort, stage):
+        seconds = self.truth.seconds(cohort.stage, stage, cohort.rows) * self.slowness()
+        self.slices.append((cohort.stage, stage, cohort.rows, seconds))
+        super()._compute(cohort, stage)
+        self.clock.now += seconds
+        self.after_work()
+
+
+def replay(engine, arrivals):
+    """Answers to questions that come at times of the virtual clock, each ``(seconds, rows, bounds)``; in that order.
+
+    Whoever comes during a slice has joined when it ends.
+    """
+
+    async def main():
+        began, asked = engine.clock.now, []
+        coming = [(began + seconds, X, bounds) for seconds, X, bounds in arrivals]
+
+        def join():
+            while len(asked) < len(coming) and coming[len(asked)][0] <= engine.clock.now:
+                at, X, bounds = coming[len(asked)]
+                ticket = engine._admit(Question(X, arrived=at, **bounds))
+                ticket.future = asyncio.get_running_loop().create_future()
+                asked.append(ticket.future)
+                engine._join(ticket)
+
+        engine.after_work = join
+        while len(asked) < len(coming):
+            if not engine.queue:
+                engine.clock.now = max(engine.clock.now, coming[len(asked)][0])
+                join()
+            await asyncio.sleep(0)
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(main())
+
+
+def single_rows(rng, n, n_features=4):
+    return rng.normal(size=(n, 1, n_features)).round(1)
+
+
+def poisson(rng, rate, seconds):
+    """Times of arrivals at a rate per second."""
+    gaps = rng.exponential(1 / rate, size=int(2 * rate * seconds) + 10)
+    times = np.cumsum(gaps)
+    return times[times < seconds]
