@@ -75,3 +75,430 @@ def test_budget_of_a_request_is_kept(server):
     assert plain["predictions"] == classifier().predict(X[:5], budget=6).tolist()
     assert tensor(tensors, "prediction").tolist() == plain["predictions"]
     assert tensor(tensors, "cost").tolist() == plain["cost"]
+
+
+def test_deadline_of_a_request_is_kept_and_said(server):
+    """Nothing fits before a deadline of nothing: the answer is that before the first stage, and it says so."""
+    X, _ = table()
+    row = X.to_numpy()[0].tolist()
+    plain, tensors = ask(
+        server,
+        ("POST", "/predict", {"row": row, "deadline_ms": 0}),
+        ("POST", "/v2/models/patients/infer", infer([row], parameters={"deadline_ms": 0})),
+    )
+    assert plain.json()["partial"] == [True]
+    assert plain.json()["stage"] == [0]
+    assert plain.json()["cost"] == [0.0]
+    assert plain.json()["reason"] == "deadline"
+    assert tensor(tensors.json(), "partial").tolist() == [True]
+    assert server.board.totals().counts["late"] >= 2  # after a deadline of 0 every answer is late
+
+
+def test_confidence_ends_early(server):
+    X, _ = table()
+    rows = X.to_numpy()[:50].tolist()
+    answer = post(server, "/predict", {"rows": rows, "confidence": 0.6}).json()
+    assert answer["reason"] == "confidence"
+    assert max(answer["stage"]) < 20
+
+
+def test_rows_come_as_lists_objects_and_groups(server):
+    X, _ = table()
+    row = X.iloc[0]
+    bodies = [
+        {"rows": [row.tolist()]},
+        {"row": row.to_dict()},
+        {"rows": [dict(reversed(row.to_dict().items()))]},  # names say where values belong
+        {
+            "groups": {
+                "record": [row["age"], row["sex"]],
+                "scan": row["size"],
+                "blood": {"sugar": row["sugar"], "iron": row["iron"]},
+            }
+        },
+        {
+            "groups": {
+                "record": [[row["age"], row["sex"]]],
+                "scan": [[row["size"]]],
+                "blood": [[row["iron"], row["sugar"]]],
+            }
+        },
+    ]
+    answers = ask(server, *(("POST", "/predict", {**body, "probabilities": True}) for body in bodies))
+    assert len({str(a.json()["probabilities"]) for a in answers}) == 1
+    assert {a.json()["stage"][0] for a in answers} == {20}
+
+
+def test_groups_that_are_not_sent_are_not_used(server):
+    """The answer is that of the stages before the first that needs them; an explicit null is a value that is missing."""
+    X, _ = table()
+    row = X.iloc[0].to_dict()
+    without = {name: value for name, value in row.items() if name != "size"}
+    less, null = ask(
+        server,
+        ("POST", "/predict", {"row": without}),
+        ("POST", "/predict", {"row": {**without, "size": None}}),
+    )
+    assert less.json()["reason"] == "groups"
+    assert less.json()["stage"][0] < 20
+    assert less.json()["partial"] == [False]
+    assert null.json()["stage"] == [20]
+
+
+def test_part_of_a_group_is_refused(server):
+    X, _ = table()
+    row = X.iloc[0].drop("iron").to_dict()
+    answer = post(server, "/predict", {"row": row})
+    assert answer.status_code == 400
+    assert (
+        answer.json()["error"] == "column 'iron' is missing: of group 'blood' all columns are needed, or none"
+    )
+
+
+def test_words_are_read_as_in_training(tmp_path):
+    model = with_words()
+    server = application(tmp_path, {"words": model})
+    X, _ = table()
+    rows = [[*X.iloc[i].tolist(), word] for i, word in enumerate(["north", "south", "elsewhere", None])]
+    names = [*X.columns, "ward"]
+    import pandas as pd
+
+    expected = model.answer(pd.DataFrame(rows, columns=names).astype({"ward": "category"}))
+    plain = post(server, "/predict", {"rows": rows, "probabilities": True}).json()
+    columns = list(zip(*rows, strict=True))
+    inputs = [
+        {"name": name, "datatype": "BYTES" if name == "ward" else "FP64", "shape": [4], "data": list(column)}
+        for name, column in zip(names, columns, strict=True)
+    ]
+    tensors = post(server, "/v2/models/words/infer", {"inputs": inputs}).json()
+    assert plain["probabilities"] == expected.probabilities.tolist()
+    assert tensor(tensors, "probabilities").tolist() == expected.probabilities.tolist()
+    metadata = get(server, "/v2/models/words").json()
+    assert [i["datatype"] for i in metadata["inputs"]] == ["FP64"] * 5 + ["BYTES"]
+    refused = post(server, "/predict", {"row": [*X.iloc[0].tolist(), 7]})
+    assert refused.status_code == 400
+    assert "'ward'" in refused.json()["error"]
+
+
+def test_regression_without_names_or_quality(tmp_path):
+    server = application(tmp_path, {"value": regressor()})
+    X, _ = table()
+    rows = X.to_numpy()[:3]
+    plain, tensors, stats, named, confident = ask(
+        server,
+        ("POST", "/predict", {"rows": rows.tolist()}),
+        ("POST", "/v2/models/value/infer", infer(rows)),
+        ("GET", "/stats", None),
+        ("POST", "/predict", {"row": {"age": 1}}),
+        ("POST", "/predict", {"row": rows[0].tolist(), "confidence": 0.9}),
+    )
+    assert plain.json()["predictions"] == regressor().predict(rows).tolist()
+    assert tensor(tensors.json(), "prediction").tolist() == regressor().predict(rows).tolist()
+    assert stats.json()["models"][0]["classes"] is None
+    assert named.status_code == confident.status_code == 400
+    assert "knows no names" in named.json()["error"]
+
+
+def test_several_models_are_told_apart(tmp_path):
+    server = application(tmp_path, {"patients": classifier(), "value": regressor()})
+    row = table()[0].to_numpy()[0].tolist()
+    one, other, none, unknown = ask(
+        server,
+        ("POST", "/predict", {"model": "patients", "row": row}),
+        ("POST", "/predict", {"model": "value", "row": row}),
+        ("POST", "/predict", {"row": row}),
+        ("POST", "/predict", {"model": "nobody", "row": row}),
+    )
+    assert one.json()["model"] == "patients"
+    assert isinstance(other.json()["predictions"][0], float)
+    assert none.status_code == 400
+    assert "name a model: patients, value" in none.json()["error"]
+    assert unknown.status_code == 404
+
+
+# ---------------------------------------------------------------------- the protocol's other routes
+
+
+def test_metadata_of_server_and_model(server):
+    about, model, version, config, stats = (
+        get(server, path).json()
+        for path in (
+            "/v2",
+            "/v2/models/patients",
+            "/v2/health/ready",
+            "/v2/models/patients/config",
+            "/v2/models/stats",
+        )
+    )
+    assert about["name"] == "anytime"
+    assert "binary_tensor_data" in about["extensions"]
+    assert model["inputs"] == [{"name": "X", "datatype": "FP64", "shape": [-1, 5]}]
+    assert model["outputs"][0] == {"name": "prediction", "datatype": "BYTES", "shape": [-1]}
+    assert version == {"ready": True}
+    assert config["output"][0] == {"name": "prediction", "data_type": "TYPE_STRING", "dims": [-1]}
+    assert stats["model_stats"][0]["name"] == "patients"
+
+
+def test_versions_are_addresses_too(server):
+    version = get(server, "/v2/models/patients").json()["versions"][0]
+    row = table()[0].to_numpy()[:1]
+    there, ready, gone, odd = ask(
+        server,
+        ("POST", f"/v2/models/patients/versions/{version}/infer", infer(row)),
+        ("GET", f"/v2/models/patients/versions/{version}/ready", None),
+        ("POST", "/v2/models/patients/versions/nix/infer", infer(row)),
+        ("POST", "/v2/models/patients/elsewhere/infer", infer(row)),
+    )
+    assert there.json()["model_version"] == version
+    assert ready.json() == {"name": "patients", "ready": True}
+    assert gone.status_code == odd.status_code == 404
+
+
+def test_only_the_outputs_that_are_asked_for_come(server):
+    row = table()[0].to_numpy()[:1]
+    answer = post(
+        server, "/v2/models/patients/infer", infer(row, outputs=[{"name": "cost"}, {"name": "stage"}])
+    ).json()
+    assert [output["name"] for output in answer["outputs"]] == ["cost", "stage"]
+    refused = post(server, "/v2/models/patients/infer", infer(row, outputs=[{"name": "nix"}]))
+    assert refused.status_code == 400
+    assert "it has prediction, probabilities" in refused.json()["error"]
+
+
+def test_a_body_without_json_is_the_matrix(server):
+    X, _ = table()
+    raw = X.to_numpy()[:3].tobytes()
+    answer = post(server, "/v2/models/patients/infer", raw, {"Inference-Header-Content-Length": "0"})
+    length = int(answer.headers["inference-header-content-length"])
+    document = json.loads(answer.content[:length])
+    assert [output["shape"] for output in document["outputs"]][:3] == [[3], [3, 2], [3]]
+    assert len(answer.content) - length == sum(
+        o["parameters"]["binary_data_size"] for o in document["outputs"]
+    )
+
+
+def test_unknown_addresses_and_methods_say_so(server):
+    nothing, method, unload = ask(
+        server,
+        ("GET", "/nix", None),
+        ("GET", "/predict", None),
+        ("POST", "/v2/repository/models/patients/unload", {}),
+    )
+    assert (nothing.status_code, nothing.json()) == (404, {"error": "there is nothing at this address"})
+    assert (method.status_code, method.json()) == (405, {"error": "this address does not take that method"})
+    assert unload.status_code == 400
+
+
+# ---------------------------------------------------------------------- streams and figures
+
+
+def events(text):
+    blocks = [block.split("\n") for block in text.strip().split("\n\n")]
+    return [
+        (lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))) for lines in blocks
+    ]
+
+
+def test_stream_gives_every_improved_answer(server):
+    X, _ = table()
+    row = X.to_numpy()[0].tolist()
+    answer = post(server, "/stream", {"row": row, "probabilities": True})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    kinds, answers = zip(*events(answer.text), strict=True)
+    stages = [a["stage"][0] for a in answers]
+    assert kinds[-1] == "done"
+    assert set(kinds[:-1]) == {"answer"}
+    assert len(set(stages)) > 5
+    assert stages == sorted(stages)
+    assert answers[-1]["probabilities"] == classifier().predict_proba(X[:1]).tolist()
+
+
+def test_stream_refuses_as_predict_does(server):
+    answer = post(server, "/stream", {"row": ["a"] * 5})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "row 0, column 'age': expected a number, found 'a'"
+
+
+def test_stats_count_what_was_answered(tmp_path):
+    server = application(tmp_path)
+    X, _ = table()
+    rows = X.to_numpy()
+    *_, wrong, answer = ask(
+        server,
+        ("POST", "/predict", {"rows": rows[:30].tolist()}),
+        ("POST", "/predict", {"rows": rows[:10].tolist(), "budget": 1}),
+        ("POST", "/predict", {"rows": []}),
+        ("GET", "/stats", None),
+    )
+    stats = answer.json()
+    assert wrong.status_code == 400
+    assert (
+        stats["totals"] | {"requests": 2, "answers": 2, "rows": 40, "refused": 1, "failed": 0, "late": 0}
+        == stats["totals"]
+    )
+    assert stats["slo_ms"] == 5000.0
+    model = stats["models"][0]
+    cheap = classifier().answer(X[:10], budget=1)
+    assert stats["window"]["mean_cost"] == pytest.approx((30 * 26 + cheap.cost.sum()) / 40)
+    assert stats["window"]["mean_stage"] == pytest.approx((30 * 20 + cheap.stage.sum()) / 40)
+    assert len(model["checkpoints"]) == len(model["stage_costs"]) == len(model["stages"]["share"]) == 21
+    assert model["stages"]["share"][-1] == pytest.approx(0.75)
+    assert sum(model["stages"]["share"]) == pytest.approx(1.0)
+    assert model["columns"][2] == {"name": "iron", "group": "blood", "price": 5.0}
+    assert len(model["example"]) == 5
+    assert stats["workers"][0]["requests"] == 2
+
+
+def test_metrics_are_those_of_prometheus(server):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    row = table()[0].to_numpy()[0].tolist()
+    before, _, after = ask(
+        server, ("GET", "/metrics", None), ("POST", "/predict", {"row": row}), ("GET", "/metrics", None)
+    )
+
+    def samples(answer):
+        families = text_string_to_metric_families(answer.text)
+        return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+
+    first, second = samples(before), samples(after)
+    assert second["anytime_requests_total",] == first["anytime_requests_total",] + 1
+    assert second["anytime_model_rows_total", "patients"] == first["anytime_model_rows_total", "patients"] + 1
+    assert second["anytime_request_seconds_count",] == first["anytime_request_seconds_count",] + 1
+    assert second["anytime_request_seconds_bucket", "+Inf"] == second["anytime_request_seconds_count",]
+
+
+def test_the_page_is_at_the_root(server):
+    answer = get(server, "/")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+# ---------------------------------------------------------------------- encodings and limits
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda data: zlib.compress(data, wbits=-15)),
+    ],
+)
+def test_packed_bodies(server, encoding, pack):
+    body = json.dumps({"row": table()[0].to_numpy()[0].tolist()}).encode()
+    answer = post(server, "/predict", pack(body), {"Content-Encoding": encoding, "Accept-Encoding": encoding})
+    assert answer.status_code == 200
+    assert answer.headers["content-encoding"] == encoding
+    assert answer.json()["stage"] == [20]
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status"),
+    [
+        (gzip.compress(b"x" * 500_000), "gzip", 413),  # small on the way, large when it is there
+        (b"not packed", "gzip", 400),
+        (gzip.compress(b'{"row": [1]}')[:-4], "gzip", 400),
+        (b"{}", "br", 415),
+        (b"x" * 200_000, "identity", 413),
+    ],
+)
+def test_bodies_that_are_refused(tmp_path, body, encoding, status):
+    server = application(tmp_path, max_body=100_000)
+    answer = post(server, "/predict", body, {"Content-Encoding": encoding})
+    assert answer.status_code == status
+    assert answer.json()["error"]
+
+
+def test_too_many_rows_are_refused(tmp_path):
+    server = application(tmp_path, max_rows=10)
+    rows = table()[0].to_numpy()[:11]
+    for answer in ask(
+        server,
+        ("POST", "/predict", {"rows": rows.tolist()}),
+        ("POST", "/v2/models/patients/infer", infer(rows)),
+    ):
+        assert answer.status_code == 413
+        assert "at most 10" in answer.json()["error"]
+
+
+def test_a_body_whose_length_is_not_said_is_limited_too(tmp_path):
+    import asyncio
+
+    from tests.serve.serving import client
+
+    server = application(tmp_path, max_body=1000)
+
+    async def pieces():
+        for _ in range(100):
+            yield b"x" * 100
+
+    async def send():
+        async with client(server) as talks:
+            return await talks.post("/predict", content=pieces())
+
+    assert asyncio.run(send()).status_code == 413
+
+
+def test_beyond_the_limit_of_concurrency_clients_are_told_to_return(tmp_path):
+    server = application(tmp_path, max_concurrency=1)
+    server.held = 1  # as if one were being answered
+    turned_away, health = ask(
+        server, ("POST", "/predict", {"row": [0] * 5}), ("GET", "/v2/health/live", None)
+    )
+    assert turned_away.status_code == 503
+    assert turned_away.headers["retry-after"] == "1"
+    assert health.status_code == 200
+    assert server.board.totals().counts["turned_away"] == 1
+
+
+def test_without_the_token_only_health_and_the_page_answer(tmp_path):
+    server = application(tmp_path, token="sesame")
+    paths = ["/stats", "/metrics", "/v2", "/v2/models/patients", "/openapi.json", "/stats/stream"]
+    wrong = [
+        {},
+        {"Authorization": "Bearer sesam"},
+        {"Authorization": "Basic sesame"},
+        {"Authorization": "Bearer"},
+    ]
+    for headers in wrong:
+        for answer in ask(
+            server, *(("GET", path, None) for path in paths), ("POST", "/predict", {}), headers=headers
+        ):
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == "Bearer"
+    assert get(server, "/v2/health/ready").status_code == get(server, "/").status_code == 200
+    row = table()[0].to_numpy()[0].tolist()
+    assert post(server, "/predict", {"row": row}, {"Authorization": "Bearer sesame"}).status_code == 200
+
+
+def test_pages_of_other_sites_are_kept_out(server):
+    """A browser sends what any page tells it to, also to a server on the same machine."""
+    row = {"row": table()[0].to_numpy()[0].tolist()}
+    assert post(server, "/predict", row, {"Origin": "http://evil.example"}).status_code == 403
+    assert post(server, "/predict", row, {"Origin": "http://test"}).status_code == 200
+
+
+def test_requests_have_ids(server):
+    ids = [
+        get(server, "/v2", {"X-Request-Id": "mine"}).headers["x-request-id"],
+        post(server, "/predict", {}, {"X-Request-Id": "mine"}).headers["x-request-id"],
+    ]
+    assert ids == ["mine", "mine"]
+    made = [answer.headers["x-request-id"] for answer in ask(server, *[("POST", "/predict", {})] * 3)]
+    assert len(set(made)) == 3
+
+
+def test_a_failure_inside_is_logged_under_the_request_and_says_nothing_more(tmp_path, monkeypatch, caplog):
+    server = application(tmp_path)
+
+    async def fail(_):
+        raise RuntimeError("secret of the house")
+
+    monkeypatch.setattr(server.registry.get("patients").engine, "answer", fail)
+    answer = post(server, "/predict", {"row": [0] * 5})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.headers["x-request-id"] in answer.json()["error"]
+    assert caplog.records[-1].fields["request_id"] == answer.headers["x-request-id"]
+    assert server.board.totals().counts["failed"] == 1

@@ -116,11 +116,32 @@ class Server:
         self.slot.begin()
         self.reloads = Reloads(self.registry, self.board, self.slot)
         await self.reloads.catch_up()
+        for path in ("/openapi.json", "/stats", "/metrics", "/v2"):
+            await self._warm(path)
         beside = [self._keep_time(), self.reloads.follow()]
         if self.settings.watch is not None:
             beside.append(self.registry.watch(self.settings.watch))
         self._tasks = [asyncio.create_task(work) for work in beside]
         self.ready = True
+
+    async def _warm(self, path: str) -> None:
+        """Go through a route once, so that nobody waits for what happens only then."""
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(_: MutableMapping[str, Any]) -> None:
+            pass
+
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "query_string": b"",
+            "headers": [],
+        }
+        scope["anytime.call"] = Call(scope, receive, time.monotonic(), 0.0, "")
+        await self.api(scope, receive, send)
 
     def reload_all(self) -> None:
         """Load all models of this worker again."""

@@ -41,9 +41,8 @@ _COUNTS = (
     ),
     *("reloads", "failed_reloads", "queue", "open", "pid", "starts"),
 )
-_SUMS = ("seconds", "started", "seen")
+_SUMS = ("seconds", "started")
 _MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded")
-_GAUGES = {"queue", "open", "pid"}
 
 _PER_DECADE = 48  # buckets of latency: each 5 % wider than the one before
 _FIRST = 1e-5
@@ -64,7 +63,8 @@ class Totals:
     latency : (B,) int64
         Requests per bucket.
     models : (M, F) int64
-    costs : (M,) float64
+    costs, seconds : (M,) float64
+        What the rows of each model have paid, and the time from arrivals to answers.
     stages : (M, BINS + 1) int64
         Rows by the number of checkpoints that they passed.
     """
@@ -85,7 +85,7 @@ class Totals:
         per_model = ints[latency:].reshape(n_models, -1)
         self.models = per_model[:, : len(_MODEL_COUNTS)]
         self.stages = per_model[:, len(_MODEL_COUNTS) :]
-        self.costs = floats[len(_SUMS) :]
+        self.costs, self.seconds = floats[len(_SUMS) :].reshape(2, n_models)
 
     def since(self, earlier: Totals) -> Totals:
         """What happened between two moments."""
@@ -142,10 +142,6 @@ class Slot:
         self.count("starts")
         self._floats[_SUMS.index("started")] = time.time()
 
-    def beat(self) -> None:
-        """The worker's loop turns."""
-        self._floats[_SUMS.index("seen")] = time.time()
-
     def ask_reload(self, model: int) -> None:
         """Ask all workers to load a model again."""
         self._ints[_model_at(model) + _MODEL_COUNTS.index("asked")] += 1
@@ -165,7 +161,7 @@ class ModelBoard:
     def __init__(self, slot: Slot, number: int, checkpoints: Sequence[int]) -> None:
         self._ints, self._floats = slot._ints, slot._floats
         self._at = _model_at(number)
-        self._cost = len(_SUMS) + number
+        self._cost, self._seconds = len(_SUMS) + number, len(_SUMS) + slot.n_models + number
         self.checkpoints = [int(stage) for stage in checkpoints][:BINS]
 
     def evaluated(self, rows: int) -> None:
@@ -185,6 +181,7 @@ class ModelBoard:
         ints[at + 1] += len(stages)
         ints[at + 2] += sum(stages)
         self._floats[self._cost] += float(served.cost.sum())
+        self._floats[self._seconds] += served.elapsed
         first = at + len(_MODEL_COUNTS)
         if len(stages) < 16:
             for stage in stages:
@@ -375,4 +372,4 @@ def _model_at(number: int) -> int:
 
 def _sizes(n_models: int) -> tuple[int, int]:
     """Cells of a slot: whole numbers, floats."""
-    return _model_at(n_models), len(_SUMS) + n_models
+    return _model_at(n_models), len(_SUMS) + 2 * n_models

@@ -24,7 +24,18 @@ if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
     from anytime.serve.engine import Served
 
-__all__ = ["Ask", "Bounds", "Tensors", "bounds", "metadata", "object_of", "read_infer", "write_infer"]
+__all__ = [
+    "Ask",
+    "Bounds",
+    "Tensors",
+    "bounds",
+    "configuration",
+    "metadata",
+    "object_of",
+    "read_infer",
+    "statistics",
+    "write_infer",
+]
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
@@ -412,6 +423,9 @@ def _text_bytes(array: NDArray[Any]) -> bytes:
     return b"".join(_LENGTH.pack(len(text)) + text for text in texts)
 
 
+# ---------------------------------------------------------------------- about a model
+
+
 def metadata(name: str, versions: Sequence[str], tensors: Tensors) -> dict[str, Any]:
     """What the protocol says about a model."""
     return {
@@ -420,4 +434,38 @@ def metadata(name: str, versions: Sequence[str], tensors: Tensors) -> dict[str, 
         "platform": "anytime",
         "inputs": tensors.inputs,
         "outputs": tensors.outputs,
+    }
+
+
+def configuration(name: str, tensors: Tensors) -> dict[str, Any]:
+    """What Triton's extension calls a model's configuration."""
+
+    def listed(described: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kinds = [entry["datatype"].replace("BYTES", "STRING") for entry in described]
+        return [
+            {"name": entry["name"], "data_type": f"TYPE_{kind}", "dims": entry["shape"]}
+            for entry, kind in zip(described, kinds, strict=True)
+        ]
+
+    return {
+        "name": name,
+        "platform": "anytime",
+        "backend": "anytime",
+        "max_batch_size": 0,  # shapes say all: rows of any number
+        "input": listed(tensors.inputs),
+        "output": listed(tensors.outputs),
+    }
+
+
+def statistics(name: str, version: str, answers: int, rows: int, seconds: float) -> dict[str, Any]:
+    """What Triton's extension says of the answers of a model; of time, what passed from arrival to answer."""
+    spent, nothing = {"count": answers, "ns": round(seconds * 1e9)}, {"count": 0, "ns": 0}
+    parts = dict.fromkeys(("fail", "queue", "compute_input", "compute_infer", "compute_output"), nothing)
+    return {
+        "name": name,
+        "version": version,
+        "inference_count": rows,
+        "execution_count": answers,
+        "inference_stats": {"success": spent, **parts},
+        "batch_stats": [],
     }

@@ -6,21 +6,22 @@ The handlers take a ``Call`` and give a ``Reply``; FastAPI finds the route and d
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 import anytime
 from anytime.serve import page
-from anytime.serve.calls import Call, Reply, json_reply
+from anytime.serve.calls import Call, Receive, Reply, Send, json_reply
 from anytime.serve.errors import Refusal, refuse, shown
 from anytime.serve.plain import model_of, read_plain, write_plain
-from anytime.serve.protocol import metadata, object_of
+from anytime.serve.protocol import configuration, metadata, object_of, statistics
 from anytime.serve.schemas import INFER, PREDICT, SCHEMAS, answers, body
 from anytime.serve.stats import Stats
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-_EVENTS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # a proxy must not hold events back
-_EXTENSIONS = ["binary_tensor_data", "model_repository", "parameters"]
+_EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"]
 
 
 def routes(server: Server) -> FastAPI:
@@ -118,7 +118,28 @@ def _add_protocol(api: FastAPI, server: Server) -> None:
 
     async def model(_: Call, given: dict[str, str]) -> Reply:
         entry = server.entry(given["model"], given.get("version"))
-        return json_reply(metadata(entry.name, [entry.version], server.face(entry).tensors))
+        versions = server.registry.versions(entry.name)
+        return json_reply(metadata(entry.name, versions, server.face(entry).tensors))
+
+    async def model_config(_: Call, given: dict[str, str]) -> Reply:
+        entry = server.entry(given["model"], given.get("version"))
+        return json_reply(configuration(entry.name, server.face(entry).tensors))
+
+    async def model_stats(_: Call, given: dict[str, str]) -> Reply:
+        named = given.get("model")
+        entries = [
+            server.entry(name, given.get("version"))
+            for name in ([named] if named else server.settings.models)
+        ]
+        totals, numbers = server.board.totals(), list(server.settings.models)
+        counted = []
+        for entry in entries:
+            number = numbers.index(entry.name)
+            answered, rows = totals.model(number, "answers"), totals.model(number, "rows")
+            counted.append(
+                statistics(entry.name, entry.version, answered, rows, float(totals.seconds[number]))
+            )
+        return json_reply({"model_stats": counted})
 
     async def model_ready(_: Call, given: dict[str, str]) -> Reply:
         entry = server.entry(given["model"], given.get("version"))
@@ -158,9 +179,12 @@ def _add_protocol(api: FastAPI, server: Server) -> None:
     _route(api, "GET", "/v2", describe, answers("ServerMetadata"))
     _route(api, "GET", "/v2/health/live", live, answers("Live"))
     _route(api, "GET", "/v2/health/ready", ready, answers("Ready"))
+    _route(api, "GET", "/v2/models/stats", model_stats, answers("ModelStatistics"))
     for base in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
         _route(api, "GET", base, model, answers("ModelMetadata", 404))
         _route(api, "GET", f"{base}/ready", model_ready, answers("ModelReady", 404))
+        _route(api, "GET", f"{base}/config", model_config, answers("ModelConfiguration", 404))
+        _route(api, "GET", f"{base}/stats", model_stats, answers("ModelStatistics", 404))
         _route(
             api,
             "POST",
@@ -191,16 +215,19 @@ def _add_plain(api: FastAPI, server: Server) -> None:
         entry = server.entry(*model_of(document))
         face = server.face(entry)
         ask = read_plain(document, face.reader, face.classifies)
+        call.began = (
+            time.monotonic()
+        )  # time counts from here: the way to a stream is longer than to an answer
         question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
 
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes, None]:
             async for served in entry.engine.stream(question):
                 answer = write_plain(served, entry.name, served.version, probabilities=ask.probabilities)
                 yield _event("answer", answer)
                 if served.reason:
                     yield _event("done", answer)
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers=_EVENTS)
+        return _Events(events())
 
     refusals = (400, 404, 413, 415)
     _route(
@@ -226,6 +253,36 @@ def _event(kind: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), orjson.dumps(data))
 
 
+async def _end_of(receive: Receive) -> None:
+    """Wait until a client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class _Events(Response):
+    """Server-sent events, until there are no more or the client has gone."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        self.status_code, self.background, self._events = 200, None, events
+        # a proxy must not hold events back
+        self.init_headers({"cache-control": "no-store", "x-accel-buffering": "no"})
+
+    async def __call__(self, _: Any, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(_end_of(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            async for event in self._events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+                if gone.done():
+                    return
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            gone.cancel()
+            await self._events.aclose()
+
+
 # ---------------------------------------------------------------------- figures
 
 
@@ -236,7 +293,7 @@ def _add_figures(api: FastAPI, server: Server) -> None:
         return json_reply(stats.now())
 
     async def figures_stream(request: Request) -> Response:
-        async def events() -> AsyncIterator[bytes]:
+        async def events() -> AsyncGenerator[bytes, None]:
             while not server.stopping.is_set():
                 yield _event("stats", stats.now())
                 try:
@@ -244,7 +301,7 @@ def _add_figures(api: FastAPI, server: Server) -> None:
                 except TimeoutError:
                     continue
 
-        return StreamingResponse(events(), media_type="text/event-stream", headers=_EVENTS)
+        return _Events(events())
 
     async def metrics(_: Call, __: dict[str, str]) -> Reply:
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
