@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         pareto_frontier,
     )
     from anytime.estimator import budget_scorer
+    from anytime.export import ExportError
     from anytime.features import ExtractionError, Extractor, Features
     from anytime.files import BadFileError, load, save
     from anytime.forests import (
@@ -84,6 +85,7 @@ __all__ = [
     "BudgetTreeRegressor",
     "CascadeClassifier",
     "Comparison",
+    "ExportError",
     "ExtractionError",
     "Extractor",
     "FeatureCosts",
@@ -148,6 +150,7 @@ _HOMES = {
     "costs": ["FeatureCosts"],
     "curves": ["AnytimeCurve", "AnytimeCurveDisplay", "Comparison", "compare", "curve", "pareto_frontier"],
     "estimator": ["budget_scorer"],
+    "export": ["ExportError"],
     "features": ["ExtractionError", "Extractor", "Features"],
     "files": ["BadFileError", "load", "save"],
     "forests": [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -199,6 +199,63 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "plan_")
         # files stands above the models and knows them all, so it is met only here, at run time
         import_module("anytime.files").save(self, path)
+
+    def to_onnx(
+        self,
+        path: str | Path | None = None,
+        *,
+        budgets: Sequence[float | None] | None = None,
+        dtype: str = "float64",
+    ) -> Any:
+        """The fitted model as an ONNX model, with one answer per budget; needs ``anytime[onnx]``.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            A file to write.
+        budgets : sequence of float or None, default=None
+            Budgets to answer at; None among them stands for all that the model may spend. None: one answer, that of ``predict``.
+        dtype : {"float64", "float32"}, default="float64"
+            Type of the input ``X``, (n, d), with categories as codes. Inside everything is computed in double.
+
+        Returns
+        -------
+        onnx.ModelProto
+            Outputs ``prediction`` and, of a classifier, ``probability``; with ``budgets``, ``prediction_5`` and so on, and
+            ``prediction_all`` for None.
+
+        Raises
+        ------
+        ExportError
+            Where a stage, a rule or the meter cannot be said in ONNX, or a budget buys no stage.
+        """
+        from importlib import import_module
+
+        return import_module("anytime.export").to_onnx(self, path, budgets=budgets, dtype=dtype)
+
+    def to_c(self, path: str | Path | None = None, *, name: str | None = None) -> str:
+        """The fitted model as a C99 header without dependencies, which can be stopped after any stage.
+
+        Parameters
+        ----------
+        path : str or Path, default=None
+            A file to write.
+        name : str, default=None
+            What all names in it begin with. None: the name of the file, or of the model's class.
+
+        Returns
+        -------
+        str
+            The header.
+
+        Raises
+        ------
+        ExportError
+            Where a stage, a rule or the meter cannot be said in C, or the budget buys no stage.
+        """
+        from importlib import import_module
+
+        return str(import_module("anytime.export").to_c(self, path, name=name))
 
     # ------------------------------------------------------------------ one row
 

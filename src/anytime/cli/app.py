@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from anytime.cli import compare, convert, curve, demo, fit, inspection, predict, profiling, serve, simulate, stream
+from anytime.cli import (
+    compare,
+    convert,
+    curve,
+    demo,
+    export,
+    fit,
+    inspection,
+    predict,
+    profiling,
+    serve,
+    simulate,
+    stream,
+)
 from anytime.cli.errors import Commands
 
 __all__ = ["app"]
@@ -50,5 +63,6 @@ app.command()(compare.compare)
 app.command()(inspection.inspect)
 app.command()(profiling.profile)
 app.command()(convert.convert)
+app.command()(export.export)
 app.command()(serve.serve)
 app.command()(simulate.simulate)

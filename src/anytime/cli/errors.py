@@ -24,6 +24,7 @@ _EXTRAS = {
     "matplotlib": "plot",
     "pyarrow": "parquet",
     "fastparquet": "parquet",
+    "onnx": "onnx",
 }
 
 

@@ -1,0 +1,99 @@
+"""``anytime export``: a model for ONNX Runtime, or as a C header."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import check_writable, load_model
+from anytime.cli.options import CostlyFile, Trusted
+from anytime.cli.tables import amount, console, step
+
+__all__ = ["export"]
+
+
+class Format(StrEnum):
+    """What can be written."""
+
+    onnx = "onnx"
+    c = "c"
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .onnx or .h.")
+    ],
+    form: Annotated[
+        Format | None, typer.Option("--format", help="None: by the name of the file.", show_default=False)
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.0, metavar="COST", help="What a row may spend. None: all.")
+    ] = None,
+    budgets: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,all", help="ONNX: one answer for each of these budgets, in one model."),
+    ] = None,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="ONNX: the input is float32 instead of float64.")
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="C: what names begin with. None: the file's name.")
+    ] = None,
+    costly: CostlyFile = None,
+    trusted: Trusted = False,
+) -> None:
+    """Write a model as ONNX, or as a C header.
+
+    ONNX with --budgets has an output for each of them and computes what they share once. The C header can be stopped after any
+    stage and answers at every budget.
+
+    Example: anytime export heart.anytime --budgets 5,20,all -o heart.onnx
+    """
+    form = _format(output) if form is None else form
+    if budget is not None and budgets is not None:
+        raise UsageError("--budget and --budgets exclude each other: one answer, or one for each")
+    if form is Format.c and (budgets is not None or float32):
+        raise UsageError(
+            "--budgets and --float32 are for ONNX: a C header reads doubles and answers at every budget"
+        )
+    if form is Format.onnx and name is not None:
+        raise UsageError("--name is for C")
+    amounts = None if budgets is None else _amounts(budgets)
+    check_writable(output)
+    loaded = load_model(model, costly, trusted)
+    if budget is not None:
+        first, unit = float(loaded.stage_costs_[0]), loaded.costs_.unit
+        loaded = loaded.truncate(budget)
+        if loaded.n_stages_ == 0:
+            raise CliError(f"--budget {budget:g} buys no stage: the first costs {amount(first, unit)}")
+    with step(f"writing {output}"):
+        if form is Format.onnx:
+            loaded.to_onnx(output, budgets=amounts, dtype="float32" if float32 else "float64")
+        else:
+            loaded.to_c(output, name=name)
+    console().print(f"wrote {output}: {output.stat().st_size / 1e3:,.0f} kB", soft_wrap=True)
+
+
+def _format(output: Path) -> Format:
+    known = {".onnx": Format.onnx, ".h": Format.c, ".c": Format.c}
+    if output.suffix.lower() not in known:
+        raise UsageError(f"{output} does not say what to write: name it .onnx or .h, or give --format")
+    return known[output.suffix.lower()]
+
+
+def _amounts(text: str) -> list[float | None]:
+    """Budgets as they stand in ``--budgets``."""
+    out: list[float | None] = []
+    for part in text.split(","):
+        try:
+            out.append(None if part.strip() == "all" else float(part))
+        except ValueError:
+            raise UsageError(
+                f"--budgets holds {part.strip()!r}; it is a list of costs, such as 5,20,all"
+            ) from None
+    return out

@@ -1,0 +1,25 @@
+"""Models for other runtimes: ONNX with an answer per budget, and a C header that can be stopped after any stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anytime.export.c_model import to_c
+from anytime.export.selection import ExportError
+
+__all__ = ["ExportError", "to_c", "to_onnx"]
+
+
+def to_onnx(
+    model: Any,
+    path: str | Path | None = None,
+    *,
+    budgets: Sequence[float | None] | None = None,
+    dtype: str = "float64",
+) -> Any:
+    """A fitted model as an ONNX model; see ``AnytimeModel.to_onnx``."""
+    from anytime.export import onnx_model  # needs the onnx package
+
+    return onnx_model.to_onnx(model, path, budgets=budgets, dtype=dtype)

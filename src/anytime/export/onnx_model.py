@@ -1,0 +1,113 @@
+"""A fitted model as an ONNX model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anytime.export.graph import Graph, onnx
+from anytime.export.onnx_blocks import transformed
+from anytime.export.onnx_plan import PlanGraph
+from anytime.export.selection import Exported, exported
+
+__all__ = ["to_onnx"]
+
+_OPSETS = {"": 17, "ai.onnx.ml": 3}
+_IR_VERSION = 8
+_DTYPES = {"float64": "DOUBLE", "float32": "FLOAT"}
+
+
+def to_onnx(
+    model: Any,
+    path: str | Path | None = None,
+    *,
+    budgets: Sequence[float | None] | None = None,
+    dtype: str = "float64",
+) -> Any:
+    """A fitted model as an ONNX model; see ``AnytimeModel.to_onnx``."""
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    what = exported(model, budgets)
+    graph = Graph()
+    element = getattr(onnx.TensorProto, _DTYPES[dtype])
+    X = "X" if dtype == "float64" else graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
+    scores = PlanGraph(graph, X, what).scores()
+    outputs = []
+    for label, stage in zip(what.labels, what.stages, strict=True):
+        suffix = "" if budgets is None else f"_{label}"
+        outputs += _answers(graph, what, scores[stage], suffix)
+    proto = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            graph.nodes,
+            type(model).__name__,
+            [onnx.helper.make_tensor_value_info("X", element, ["rows", what.plan.n_features])],
+            outputs,
+            initializer=graph.initialisers,
+        ),
+        producer_name="anytime",
+        producer_version=version("anytime"),
+        opset_imports=[onnx.helper.make_opsetid(domain, number) for domain, number in _OPSETS.items()],
+        ir_version=_IR_VERSION,
+    )
+    onnx.helper.set_model_props(proto, _described(model, what))
+    onnx.checker.check_model(proto)
+    if path is not None:
+        Path(path).write_bytes(proto.SerializeToString())
+    return proto
+
+
+def _answers(graph: Graph, what: Exported, scores: str, suffix: str) -> list[Any]:
+    """Name the answers that are made of scores."""
+    n_outputs = what.plan.n_outputs
+    values = transformed(graph, scores, what.link, n_outputs)
+    info, types = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    prediction = f"prediction{suffix}"
+    if what.classes is None:
+        one = n_outputs == 1
+        shape = graph.whole(0) if one else graph.whole(0, n_outputs)
+        graph.add("Reshape", values, shape, name=prediction)
+        return [info(prediction, types.DOUBLE, ["rows"] if one else ["rows", n_outputs])]
+    if what.link.binary:
+        positive = graph.add("Greater", graph.add("Reshape", scores, graph.whole(0)), graph.constant(0.0))
+        leading = graph.add("Cast", positive, to=types.INT64)
+    else:
+        leading = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    labels, element = _labels(what)
+    graph.add("Gather", graph.constant(labels, labels.dtype), leading, axis=0, name=prediction)
+    probability = f"probability{suffix}"
+    graph.add("Identity", values, name=probability)
+    n_classes = what.link.n_classes(n_outputs)
+    return [info(prediction, element, ["rows"]), info(probability, types.DOUBLE, ["rows", n_classes])]
+
+
+def _labels(what: Exported) -> tuple[Any, Any]:
+    """Labels as ONNX holds them, and their type there."""
+    classes, types = np.asarray(what.classes), onnx.TensorProto
+    if classes.dtype.kind == "b":
+        return classes, types.BOOL
+    if classes.dtype.kind in "iu":
+        return classes.astype(np.int64), types.INT64
+    if classes.dtype.kind == "f":
+        return classes.astype(np.float64), types.DOUBLE
+    return np.array([str(label) for label in classes], dtype=object), types.STRING
+
+
+def _described(model: Any, what: Exported) -> dict[str, str]:
+    """What a reader of the file may want to know."""
+    costs = what.plan.costs
+    return {
+        "columns": json.dumps(what.names),
+        "categories": json.dumps(what.categories),
+        "groups": json.dumps([costs.costs.names[g] for g in costs.column_group]),
+        "prices": json.dumps(
+            dict(zip(costs.costs.names, costs.costs.amounts(costs.prices).tolist(), strict=True))
+        ),
+        "unit": costs.costs.unit or "",
+        "stages": json.dumps(dict(zip(what.labels, what.stages, strict=True))),
+        "stage_costs": json.dumps(what.spent.tolist()),
+    }

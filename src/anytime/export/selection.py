@@ -1,0 +1,141 @@
+"""What of a model is exported: how many stages each budget buys, and what a reader of the file needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from anytime.adaptive.blocks import CostlyBlock
+from anytime.blocks import Block, FunctionBlock
+from anytime.losses import LINKS, Link
+from anytime.plan import Array, Plan
+from anytime.trees.importers.columns import Columns
+
+__all__ = ["ExportError", "Exported", "exported", "full_table", "named", "unsupported"]
+
+
+class ExportError(ValueError):
+    """What a model does cannot be said in the format asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """A model as exporters see it.
+
+    Attributes
+    ----------
+    plan : Plan
+        Cut after the last stage that any budget reaches.
+    link : Link
+    stages : (B,) list of int
+        Stages done within each budget, at least 1.
+    labels : (B,) list of str
+        The budgets as parts of names.
+    classes : (C,) array or None
+    names : (d,) list of str
+        Of the columns.
+    columns : Columns or None
+        How a model of trees reads rows.
+    spent : (S,) float
+        Cumulative cost after each stage, as the model counts budgets.
+    """
+
+    plan: Plan
+    link: Link
+    stages: list[int]
+    labels: list[str]
+    classes: NDArray[Any] | None
+    names: list[str]
+    columns: Columns | None
+    spent: Array
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """Columns that hold codes, each with what the codes 0, 1, ... stand for."""
+        known = {} if self.columns is None else self.columns.categories
+        return {self.names[column]: [str(value) for value in values] for column, values in known.items()}
+
+
+def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Exported:
+    """Look at a fitted model; ``budgets`` None is the one that its ``predict`` has."""
+    check_is_fitted(model, "plan_")
+    given: list[float | None] = [None] if budgets is None else list(budgets)
+    if not given:
+        raise ValueError("budgets names no budget; None, alone or among others, stands for all that there is")
+    labels = ["all" if budget is None else repr(float(budget)).removesuffix(".0") for budget in given]
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"budgets names the same budget twice: {', '.join(labels)}")
+    numbers = getattr(model, "_numbers", None)
+    if numbers is not None and numbers.columns:
+        raise ExportError(
+            "a streaming model with columns of words turns them into numbers that it keeps learning, which no format holds; "
+            "train it on numbers"
+        )
+    stages = [_reached(model, budget) for budget in given]
+    plan: Plan = model.plan_
+    names = getattr(model, "feature_names_in_", None)
+    spent = plan.stage_costs
+    if model.meter == "expected":
+        spent = plan.costs.costs.amounts(plan.expected_ticks)
+    return Exported(
+        plan=plan.head(max(stages)),
+        link=LINKS[model._scores_link],
+        stages=stages,
+        labels=labels,
+        classes=getattr(model, "classes_", None),
+        names=[f"x{column}" for column in range(plan.n_features)] if names is None else [*map(str, names)],
+        columns=getattr(model, "columns_", None),
+        spent=spent[: max(stages)],
+    )
+
+
+def _reached(model: Any, budget: float | None) -> int:
+    """Stages that a budget buys."""
+    if model._metered(budget):
+        raise ExportError(
+            f"meter={model.meter!r} stops each row where its own money ends, which needs the ledger of this library; "
+            'count by stages instead: set_params(meter="model")'
+        )
+    plan: Plan = model.plan_
+    ticks = model._ticks(budget)
+    meter = model.meter if model.meter == "expected" else "model"
+    stages = int(plan.affordable(ticks, meter))
+    if stages == 0:
+        unit = f" {model.costs_.unit}" if model.costs_.unit else ""
+        if plan.n_stages == 0:
+            raise ExportError(
+                "the model has no stage, only a constant answer: the budget that it was cut to buys nothing"
+            )
+        ticks_of = plan.expected_ticks if meter == "expected" else plan.stage_ticks
+        first = model.costs_.amount(int(ticks_of[0]))
+        money = model.costs_.amount(int(ticks))
+        raise ExportError(
+            f"a budget of {money:g}{unit} buys no stage, only a constant: the first stage costs {first:g}{unit}"
+        )
+    return stages
+
+
+def full_table(row: Array, n_outputs: int) -> Array:
+    """(m, K) a row of a plan's ``weights``, also where it has one number per stage."""
+    return np.asarray(np.kron(row[:, None], np.eye(n_outputs)), dtype=np.float64) if row.ndim == 1 else row
+
+
+def named(block: Block) -> str:
+    """What a block is, for messages."""
+    if isinstance(block, CostlyBlock):
+        return f"asks {block.name!r}, a model of another library"
+    return "is a Python function" if isinstance(block, FunctionBlock) else f"is a {type(block).__name__}"
+
+
+def unsupported(what: Exported, stage: int, why: str, form: str) -> ExportError:
+    """The error for a stage (counted from 0) that a format cannot hold."""
+    first = f"stage {stage + 1} {why}, which {form} cannot say"
+    if stage == 0:
+        return ExportError(f"{first}: run this model by the library itself")
+    enough = float(what.spent[stage - 1])
+    return ExportError(f"{first}; what comes before it can be exported: truncate(budget={enough:g})")

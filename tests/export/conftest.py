@@ -1,0 +1,22 @@
+"""Models that several tests look at, each fitted once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.export.families import FAMILIES, Fitted
+
+
+@pytest.fixture(scope="session")
+def family() -> Callable[[str], Fitted]:
+    """The model of a family, by name, and its rows."""
+    fitted: dict[str, Fitted] = {}
+
+    def get(name: str) -> Fitted:
+        if name not in fitted:
+            fitted[name] = FAMILIES[name]()
+        return fitted[name]
+
+    return get
