@@ -95,7 +95,7 @@ def simulate(
     judge = Judge(fitted, [*pace.checkpoints.tolist(), *([stage] if stage else [])], X, y)
     _describe(arrivals, mean_rate, workers, pace, whole)
     fixed = {stage: ""} if stage else {}
-    fixed |= {small: ", keeps up"} | {whole: ", the whole model"}
+    fixed |= {small: " (keep up)"} | {whole: " (all)"}
     _compare(arrivals, pace, judge, fixed, slo, workers, seed)
 
 

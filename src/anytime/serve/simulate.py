@@ -185,10 +185,11 @@ class _Engine:
     def turn(self, now: float) -> float:
         """Answer who has come as far as the plan goes, and work for one slice; return the time."""
         while self.held:
-            stage, first = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
+            stage, first, lost = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
             stage = min(stage, self.until)
             horizon = self.held[first - 1].due
-            self._settle([request for request in self.held[:first] if request.stage >= stage])
+            there = [request for request in self.held[:first] if request.stage >= stage]
+            self._settle([*there, *(self.held[i] for i in lost if self.held[i] not in there)])
             lead = next((request for request in self.held if request.stage < stage), None)
             if lead is None:
                 continue
