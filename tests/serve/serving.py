@@ -9,11 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -125,6 +125,31 @@ def get(server: Server, path, headers=None):
     return ask(server, ("GET", path, None), headers=headers)[0]
 
 
+class Talking:
+    """One application and one client for many requests: starting and stopping would take most of the time."""
+
+    def __init__(self, server):
+        self.server, self.loop = server, asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.context = client(server)
+        self.client = self.wait(self.context.__aenter__())
+
+    def wait(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def post(self, path, content, headers=None):
+        return self.wait(self.client.post(path, content=content, headers=headers))
+
+    def get(self, path, headers=None):
+        return self.wait(self.client.get(path, headers=headers))
+
+    def close(self):
+        self.wait(self.context.__aexit__(None, None, None))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+
+
 # ---------------------------------------------------------------------- a process of its own
 
 
@@ -205,9 +230,3 @@ def wait_for(holds, seconds=20.0):
             pass
         assert time.monotonic() < ends, "waited in vain"
         time.sleep(0.02)
-
-
-def changed(server: Server, **settings):
-    """The same application with other settings."""
-    server.settings = replace(server.settings, **settings)
-    return server
