@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
 from anytime.adaptive import LadderClassifier, sweep
-from anytime.adaptive.exits import Answers, best_margins, crossed_path, price_path
+from anytime.adaptive.exits import Answers, best_margins, crossed_path, judged_loss, price_path
 from anytime.adaptive.rungs import column_sets, sets_as_dear
 from anytime.adaptive.stages import Chain
 
@@ -72,7 +72,9 @@ def test_a_higher_price_buys_less():
     assert costs == sorted(costs, reverse=True)
     path = price_path(found)
     assert found.mean_cost(path[0]) > 2 * found.mean_cost(path[-1])
-    assert len({margins.tobytes() for margins in path}) == len(path)
+    costs, right = ([of(margins) for margins in path] for of in (found.mean_cost, found.accuracy))
+    assert (np.diff(costs) < 0).all()  # the cheaper the less accurate: nothing is dominated
+    assert (np.diff(right) < 0).all()
 
 
 def test_sets_of_columns_are_nested_and_cheaper_than_all():
@@ -101,6 +103,42 @@ def test_the_crossed_path_judges_rows_by_margins_of_the_others(seed):
     for k in range(2):
         margins = best_margins(found.part(part != k), 0.3 / whole)
         np.testing.assert_array_equal(leaves[-1][part == k], found.part(part == k).leaves(margins))
+
+
+def test_rows_are_judged_at_about_the_cost_of_the_margins_they_stand_for():
+    found = answers(0, n=2000, n_exits=4)
+    path, leaves = crossed_path(found, np.arange(2000) % 2)
+    assert len(path) > 20
+    for margins, crossed in zip(path, leaves, strict=True):
+        assert found.mean(found.cost, crossed) == pytest.approx(found.mean_cost(margins), rel=0.1)
+
+
+def lost(train, valid):
+    """Rows of which so many, of training and of validation rows, lose by leaving at the only exit."""
+    wrong = np.concatenate([np.arange(len(part)) < part.sum() for part in (train, valid)])
+    n = len(wrong)
+    return Answers(np.ones((n, 1)), np.column_stack([~wrong, np.ones(n, bool)]), np.ones((n, 2)), np.ones(n))
+
+
+def test_training_rows_count_where_they_agree_with_validation_rows():
+    few, many = np.repeat([1, 0], [5, 95]), np.repeat([1, 0], [15, 285])
+    found, leaves = lost(many, few), np.zeros(400, dtype=int)
+    assert judged_loss(found, leaves, 300) == pytest.approx(found.loss_of(leaves))
+    assert judged_loss(found, leaves, 300)[0] == pytest.approx(20 / 400)
+
+
+def test_training_rows_count_for_nothing_where_they_say_something_else():
+    few, many = np.repeat([1, 0], [1, 999]), np.repeat([1, 0], [1500, 1500])
+    found, leaves = lost(many, few), np.zeros(4000, dtype=int)
+    own = found.part(slice(3000, None)).loss_of(leaves[3000:])
+    assert judged_loss(found, leaves, 3000) == pytest.approx(own, abs=1e-3)
+
+
+@pytest.mark.parametrize("n_train", [0, 40])
+def test_rows_of_one_kind_are_judged_as_they_are(n_train):
+    found = answers(1)
+    leaves = found.leaves(np.array([0.5, 0.5]))
+    assert judged_loss(found, leaves, n_train) == found.loss_of(leaves)
 
 
 # ---------------------------------------------------------------------- the estimator

@@ -111,6 +111,16 @@ def test_expected_costs_are_what_held_out_rows_pay():
     assert model.plan_.quality[-1] == pytest.approx(model.score(X[400:], y[400:]))
 
 
+def test_without_held_out_rows_training_rows_say_how_many_are_sent():
+    X, y, costs = problem()
+    weight = np.arange(len(y)) % 3 + 1.0
+    model = AdaptiveClassifier(
+        GaussianNB(), costs=costs, gamma=0.01, costly_fraction=0.5, **{**SMALL, "validation_fraction": None}
+    ).fit(X, y, weight)
+    assert 0 < model.sent_ < 1
+    assert model.sent_ == pytest.approx(np.average(model.sent(X), weights=weight))
+
+
 def test_a_gate_that_goes_by_the_margin_reads_nothing():
     X, y, costs = problem()
     learned, margin = (

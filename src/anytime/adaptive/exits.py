@@ -96,17 +96,18 @@ def best_margins(answers: Answers, price: float, start: Array | None = None) -> 
     Infinite where nobody leaves, minus infinity where all do. ``start``: where the search begins; None: nobody leaves early.
     """
     worth = answers.weight[:, None] * (answers.right - price * answers.cost)
-    n, n_exits = answers.margin.shape
+    n_exits = answers.margin.shape[1]
     margins = np.full(n_exits, np.inf) if start is None else start.copy()
     for _ in range(_PASSES):
         before = margins.copy()
+        comes = np.logical_and.accumulate(answers.margin < before, axis=1)  # past each exit
+        onwards = worth[:, -1]
         for k in range(n_exits)[::-1]:
-            here = (answers.margin[:, :k] < margins[:k]).all(axis=1)
-            onwards = np.where(np.arange(n_exits) > k, margins, np.inf)
-            gain = worth[:, k] - worth[np.arange(n), answers.leaves(onwards)]
-            falling = answers.falling[:, k]
-            order = falling[np.asarray(here)[falling]]
-            margins[k] = _best_cut(answers.margin[order, k], gain[order])
+            order = answers.falling[:, k]
+            if k:
+                order = order[comes[order, k - 1]]
+            margins[k] = _best_cut(answers.margin[order, k], (worth[:, k] - onwards)[order])
+            onwards = np.where(answers.margin[:, k] >= margins[k], worth[:, k], onwards)
         if np.array_equal(margins, before):
             break
     return margins

@@ -122,10 +122,13 @@ class AdaptiveModel(BoostedModel):
         self.costly_fraction_: float | None = trial.fraction
         self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
         self.threshold_ = 0.0 if task.bench is None else None if point is None else point.threshold
-        self.sent_ = None if point is None else point.sent
+        self.sent_ = 0.0 if point is None else point.sent
         self.doubt_ = 0.0 if point is None else point.doubt
         self.n_iter_ = len(self.trace_) - 1
         self.plan_ = self._finished(chosen, task)
+        if task.bench is None:
+            on = chosen.chain.exits[0].score(task.table.X, task.loss.link) > 0
+            self.sent_ = float(np.average(on, weights=task.weight))
         self.honest_proba_ = self._honest_proba(question.numbers, costly.scores)
 
     def _honest_proba(self, X: Array, costly_scores: Array) -> Array:

@@ -121,7 +121,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     doubt_ : float
         How much the margin of the cheap answer counts in the gate; infinite where it alone does.
     sent_ : float
-        Share of held-out rows that do. It may differ from ``costly_fraction_``, which bounds the mean of soft decisions.
+        Share of held-out rows that do, of training rows where none are held out. It may differ from ``costly_fraction_``, which
+        bounds the mean of soft decisions.
     expected_cost_ : float
         What held-out rows pay on average.
     trials_ : list of Trial

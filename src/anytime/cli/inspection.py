@@ -86,7 +86,7 @@ def _costly(model: Any) -> str:
         if model.detached_ is None
         else f"{model.detached_}, which is not in the file: --costly gives it"
     )
-    return where if model.sent_ is None else f"{where}; asked for {model.sent_:.1%} of held-out rows"
+    return where if model.sent_ is None else f"{where}; asked for {model.sent_:.1%} of rows"
 
 
 def _print_stages(model: Any) -> None:
