@@ -14,12 +14,11 @@ CHECKPOINTS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 85, 100, 120]
 COSTS = [0.0, 0.5, 0.5, 1.0, 1.0, 2.5, 2.5, 4.0, 6.0, 8.0, 8.0, 14.0, 14.0, 22.0, 30.0, 34.0, 40.0]
 COLUMNS = [
     {"name": "age", "group": "record", "price": 0.5},
-    {"name": "sex", "group": "record", "price": 0.5},
     {"name": "glucose", "group": "blood", "price": 8.0},
     {"name": "ferritin", "group": "blood", "price": 8.0},
     {"name": "lesion size", "group": "scan", "price": 25.0},
     {"name": "lesion contrast", "group": "scan", "price": 25.0},
-    {"name": "ward", "group": "notes", "price": 6.5},
+    {"name": "ward", "group": "record", "price": 0.5},  # apart from the other one of its group
 ]
 
 
@@ -35,7 +34,7 @@ def model(name="patients", **changes):
         "unit": "ms",
         "columns": COLUMNS,
         "classes": ["benign", "malignant", "unclear"],
-        "example": [61, 1, 5.4, 88, 12.5, 0.31, "B2"],
+        "example": [61, 5.4, 88, 12.5, 0.31, "B2"],
         "stage_seconds": [1e-6 * s for s in CHECKPOINTS],
         **changes,
     }
@@ -48,6 +47,8 @@ class Pretend:
         self.models = [model()]
         self.window = {}
         self.slo = 10.0
+        self.refused = 0  # requests per second
+        self.hurried = 0  # streams that are cut short for time before one is not
         self.token = None
         self.pause = 0.05
         self.until = None  # the number of events after which the stream of figures ends
@@ -82,6 +83,7 @@ class Pretend:
             "uptime": 3600 + second,
             "slo_ms": self.slo,
             "workers": [{"pid": 1}, {"pid": 2}],
+            "totals": {"refused": self.refused * second, "failed": 0, "turned_away": 0},
             "window": window,
             "models": [model | moving for model in self.models],
         }
@@ -179,6 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.close_connection = True
             answers = [pretend.answer(body, cost) for cost in COSTS]
+            if pretend.hurried:
+                pretend.hurried -= 1
+                answers = [answers[0] | {"partial": [True]}]
             self.events([*(("answer", a) for a in answers), ("done", answers[-1])])
 
 

@@ -161,7 +161,7 @@ def test_changed_row_is_what_the_server_is_asked_about(tab, server):
     field(tab, "glucose").fill("")
     field(tab, "ward").fill("C 3")
     tab.wait_for_timeout(300)
-    expected = [[61, 1, None, 7.5, 12.5, 0.31, "C 3"]]
+    expected = [[61, None, 7.5, 12.5, 0.31, "C 3"]]
     assert {path: body["rows"] for path, body in server[0].requests} == {
         "/predict": expected,
         "/stream": expected,
@@ -264,6 +264,23 @@ def test_token_is_asked_for_and_used(browser, server):
         expect(tab.locator("#key")).to_be_hidden()
 
 
+def test_requests_that_are_refused_are_not_silence(browser, server):
+    pretend, address = server
+    pretend.refused, pretend.window = 300, {"rps": 0.0}
+    with visiting(browser, address) as tab:
+        expect(tab.get_by_role("heading", level=1)).to_have_text("300 requests per second refused")
+        expect(tab.locator("#errors")).to_have_text("300")
+
+
+def test_stream_that_was_cut_short_is_asked_for_again(browser, server):
+    pretend, address = server
+    pretend.hurried = 1
+    with visiting(browser, address) as tab:
+        tab.get_by_text("How it refines, as a table").click()
+        expect(tab.locator("#path-table tbody tr").last).to_have_text("12040 msmalignant, 73.4 %")
+        assert [path for path, _ in pretend.requests].count("/stream") == 2
+
+
 def test_lost_connection_is_said_and_taken_up_again(browser, server):
     pretend, address = server
     pretend.until = 3
@@ -299,7 +316,7 @@ def test_all_controls_are_reached_by_the_tab_key_and_show_it(tab):
         if "JSON" in name:
             break
     assert reached[0] == "Skip to the example"
-    assert {"theme", "budget", "0", "6"} <= set(reached)
+    assert {"theme", "budget", "column-0", "column-5"} <= set(reached)
     tab.locator(".skip").focus()
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")

@@ -78,7 +78,7 @@ export class Example {
       const title = document.createElement("span");
       title.textContent = /^\d+$/.test(name) ? `column ${name}` : name;
       label.append(title);
-      if (priced && known(price)) {
+      if (priced && price > 0) {
         const tag = document.createElement("span");
         tag.className = "price";
         tag.textContent = this.price(price);
@@ -86,7 +86,7 @@ export class Example {
       }
       const input = document.createElement("input");
       const value = this.model.example?.[i];
-      input.name = String(i);
+      input.name = `column-${i}`; // a bare number would be taken for a position
       input.value = value ?? "";
       input.placeholder = "missing";
       if (typeof value === "number") input.inputMode = "decimal";
@@ -111,7 +111,7 @@ export class Example {
   row() {
     if (this.form.elements.json) return JSON.parse(this.form.elements.json.value);
     return this.model.columns.map((_, i) => {
-      const text = this.form.elements[String(i)].value.trim();
+      const text = this.form.elements[`column-${i}`].value.trim();
       if (text === "") return null;
       const value = Number(text);
       return Number.isNaN(value) ? text : value;
@@ -214,20 +214,31 @@ export class Example {
     this.following?.abort();
     this.following = new AbortController();
     const { signal } = this.following;
-    const steps = [];
+    this.steps = [];
     try {
-      for await (const { data } of events("stream", this.body(), signal)) {
-        if (data.predictions && data.stage[0] !== steps.at(-1)?.stage) {
-          steps.push({ stage: data.stage[0], cost: data.cost[0], answer: data.predictions[0], chances: data.probabilities?.[0] });
-        }
+      for (let pause = 250; pause < 5000; pause *= 2) {
+        const { steps, partial } = await this.streamed(signal);
+        if (steps.length > this.steps.length) this.steps = steps;
+        this.draw();
+        this.table();
+        if (!partial) return;
+        await new Promise((resume) => setTimeout(resume, pause)); // cut short for time: later there may be more of it
+        if (signal.aborted) return;
       }
     } catch (error) {
       if (error.name !== "AbortError") this.trouble(error);
-      return;
     }
-    this.steps = steps;
-    this.draw();
-    this.table();
+  }
+
+  async streamed(signal) {
+    const steps = [];
+    let partial = false;
+    for await (const { data } of events("stream", this.body(), signal)) {
+      const [stage, cost, value] = [data.stage[0], data.cost[0], data.predictions[0]];
+      if (stage !== steps.at(-1)?.stage) steps.push({ stage, cost, answer: value, chances: data.probabilities?.[0] });
+      partial = data.partial[0];
+    }
+    return { steps, partial };
   }
 
   /** Where a cost lies on the slider, whose steps are the costs of the model's checkpoints. */

@@ -4,6 +4,7 @@ import { Bars, Curve, Timeline } from "./charts.js";
 import { known, milliseconds, number, percent, withUnit } from "./format.js";
 
 const SPAN = 120; // seconds kept
+const LATELY = 5; // seconds over which errors are counted
 const element = (id) => document.getElementById(id);
 
 export class Live {
@@ -57,12 +58,20 @@ export class Live {
 
   remember(stats) {
     if (stats.uptime < (this.stats?.uptime ?? 0) - 1) this.past.clear(); // the server began anew
+    const { refused, failed, turned_away: away } = stats.totals;
+    const wrong = refused + failed + away;
     for (const model of stats.models) {
-      const window = { ...stats.window, ...model.window };
+      const window = { ...stats.window, ...model.window, wrong: this.rate(model.name, stats.uptime, wrong) };
       if (stats.models.length > 1) window.rps = model.window.answers / stats.window.seconds;
       const past = this.past.get(model.name) ?? [];
-      this.past.set(model.name, [...past.filter(({ time }) => time >= stats.uptime - SPAN), { time: stats.uptime, window }]);
+      this.past.set(model.name, [...past.filter(({ time }) => time >= stats.uptime - SPAN), { time: stats.uptime, window, wrong }]);
     }
+  }
+
+  /** Requests per second, of late, that were refused or failed. */
+  rate(name, time, wrong) {
+    const then = this.past.get(name)?.find((point) => point.time >= time - LATELY);
+    return then && time > then.time ? (wrong - then.wrong) / (time - then.time) : 0;
   }
 
   /** Draw once before the next frame, however much has arrived; not at all while nobody looks. */
@@ -95,9 +104,12 @@ export class Live {
     set("partial", busy ? percent(now.partial_share) : "–");
     set("batch", busy ? number(now.mean_batch) : "–");
     set("queue", number(now.queue));
+    set("errors", number(now.wrong));
+    element("errors").classList.toggle("late", now.wrong > 0);
     if (!busy) {
-      set("headline", "Ready to answer");
-      set("story", `No requests in the last ${Math.max(1, Math.round(now.seconds ?? 1))} s. Try a row below.`);
+      set("headline", now.wrong > 0 ? `${number(now.wrong)} requests per second refused` : "Ready to answer");
+      const seconds = Math.max(1, Math.round(now.seconds ?? 1));
+      set("story", `No requests ${now.wrong > 0 ? "answered " : ""}in the last ${seconds} s. Try a row below.`);
       return;
     }
     const share = late > 0 ? `${percent(1 - late)}` : "all";
