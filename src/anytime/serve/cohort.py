@@ -31,7 +31,9 @@ class Reading(NamedTuple):
 
     def rows(self, start: int, stop: int) -> Reading:
         """Some of them."""
-        return Reading(*(None if array is None else array[start:stop] for array in self))  # type: ignore[arg-type]
+        prediction, probabilities, cost, stage, partial = self
+        some = None if probabilities is None else probabilities[start:stop]
+        return Reading(prediction[start:stop], some, cost[start:stop], stage[start:stop], partial[start:stop])
 
     @classmethod
     def joined(cls, readings: Sequence[Reading]) -> Reading:
@@ -152,17 +154,20 @@ class Cohort:
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
         self.stage = int(done[active].min()) if self.rows else stage
+        if (
+            self.rows == len(done) and int(done.max()) == self.stage
+        ):  # all are equally far, as they are mostly
+            for piece in self.pieces:
+                piece.stage = self.stage
+            return
         for piece in self.pieces:
-            self._follow(piece, done, active)
-
-    def _follow(self, piece: Piece, done: NDArray[np.int32], active: NDArray[np.bool_]) -> None:
-        rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
-        if not self.rows or not active[rows].any():
-            piece.stage, piece.rows = piece.until, 0
-        else:
+            rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
             here = active[rows]
-            piece.rows = int(np.count_nonzero(here))
-            piece.stage, piece.until = int(done[rows][here].min()), int(self.until[rows][here].max())
+            piece.rows = int(np.count_nonzero(here)) if self.rows else 0
+            if piece.rows:
+                piece.stage, piece.until = int(done[rows][here].min()), int(self.until[rows][here].max())
+            else:
+                piece.stage = piece.until
 
     def _ask_for_confidence(self) -> None:
         """Rows whose leading class is as likely as was asked for go no further."""
@@ -182,10 +187,11 @@ class Cohort:
 
     def release(self, pieces: set[Piece]) -> None:
         """No more work for some pieces."""
+        if len(pieces) >= len(self.pieces) and pieces.issuperset(self.pieces):
+            self.pieces = []
+            return
         released = [piece for piece in self.pieces if piece in pieces]
         self.pieces = [piece for piece in self.pieces if piece not in pieces]
-        if not self.pieces:
-            return
         for piece in released:
             rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
             self.until[rows] = np.minimum(self.until[rows], self.progress.done[rows])

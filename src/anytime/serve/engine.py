@@ -326,7 +326,10 @@ class Engine:
         gone = set(pieces)
         for cohort in {piece.cohort for piece in pieces if piece.cohort is not None}:
             cohort.release(gone)
-        self._pieces = [piece for piece in self._pieces if piece not in gone]
+        if len(gone) == len(self._pieces):
+            self._pieces = []
+        else:
+            self._pieces = [piece for piece in self._pieces if piece not in gone]
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -351,7 +354,9 @@ class Engine:
         stage, first, lost = self.policy.outlook(self._waiting(), self.pace, self.clock())
         horizon = pieces[first - 1].due
         there = [piece for piece in pieces[:first] if piece.stage >= min(stage, piece.until)]
-        self._settle([*there, *(pieces[i] for i in lost if pieces[i] not in there)])
+        if lost:
+            there = list(dict.fromkeys([*there, *(pieces[i] for i in lost)]))
+        self._settle(there)
         lead = next((piece for piece in self._pieces if piece.stage < min(stage, piece.until)), None)
         if lead is None:
             return False

@@ -62,12 +62,11 @@ class StagePace:
         self._measured = np.interp(stages, np.append(0, self.checkpoints), np.append(0.0, measured))
         self._call = call
         self._observed = self._expected = 1e-3  # seconds; a first observation does not change everything
-        self._outside, self._questions = 10 * per_question, 10.0
+        self._outside, self._questions, self.per_question = 10 * per_question, 10.0, per_question
         self._correct()
 
     def _correct(self) -> None:
         self.factor = min(max(self._observed / self._expected, _QUICKEST), _SLOWEST)
-        self.per_question = self._outside / self._questions
         self.per_row: Array = self._measured * self.factor
         self.call = self._call * self.factor
 
@@ -145,7 +144,8 @@ class StagePace:
         kept = math.exp(-seconds / _MEMORY)
         self._observed = kept * self._observed + seconds
         self._expected = kept * self._expected + expected
-        self._correct()
+        if not 0.99 < self._observed / (self.factor * self._expected) < 1.01:
+            self._correct()
 
     def observe_questions(self, questions: float, seconds: float) -> None:
         """Learn from what was done between two slices: ``questions`` were read and rendered in ``seconds``."""
@@ -154,7 +154,7 @@ class StagePace:
             kept = math.exp(-seconds / (4 * _MEMORY))
             self._outside = kept * self._outside + seconds
             self._questions = kept * self._questions + questions
-            self._correct()
+            self.per_question = self._outside / self._questions
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, as corrected now."""

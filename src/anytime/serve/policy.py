@@ -96,6 +96,8 @@ class Adaptive:
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
+        if waiting.due.size == 1 and self._has_time_for_all(waiting, pace, now):
+            return Outlook(int(pace.checkpoints[-1]), 1)
         slack = waiting.due - (now + self.reserve)
         checkpoints, ahead, rows = pace.checkpoints, pace.per_row, waiting.rows
         last, n = int(checkpoints[-1]), slack.size
@@ -126,6 +128,11 @@ class Adaptive:
             else:
                 low = middle + 1
         return Outlook(int(checkpoints[max(low - 1, 0)]), int(missed.argmax()) + 1, places)
+
+    def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
+        """A short way for one question alone, which most are while there is no load."""
+        work = pace.seconds(int(waiting.stage[0]), int(waiting.until[0]), int(waiting.rows[0]))
+        return bool(now + self.reserve + pace.per_question + pace.call + work <= waiting.due[0])
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone."""
