@@ -13,8 +13,8 @@ choose among both kinds of prunings of several forests: entropy with all columns
 per price, Pairs per price. A run with ``--keep`` can be broken off and goes on where it was.
 
 What was decided after looking at test rows of some sets: "prune_forest" and "any base" were added to BudgetPrune as printed, and
-the latter was widened once more (to both kinds of errors). That leaves are refitted, and the margin within which a pruning may stay
-behind on validation rows, were decided on other draws (numbers from 100 on). BudgetPrune is the one to judge the paper by.
+the latter was widened once more (to both kinds of errors). That leaves are refitted, and by how much a pruning may be
+worse on validation rows, were decided on other draws (numbers from 100 on). BudgetPrune is the one to judge the paper by.
 """
 
 from __future__ import annotations
