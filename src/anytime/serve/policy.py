@@ -86,7 +86,7 @@ class Adaptive:
     >>> pace = StagePace([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.4])
     >>> waiting = Waiting(*(np.array(a) for a in ([1.0, 1.2], [1, 2], [0, 0], [4, 4])))
     >>> Adaptive(reserve=0.1).outlook(waiting, pace, now=0.0)
-    Outlook(stage=3, first=2)
+    Outlook(stage=3, first=2, lost=())
     """
 
     def __init__(self, reserve: float) -> None:
