@@ -174,6 +174,7 @@ class Server:
             return
         call = Call(scope, receive, time.monotonic(), self._late, next(self._ids))
         self.held += 1
+        self.slot.set("open", self.held)
         try:
             self._admit(call)
             handler = self._busy_route(call)
@@ -199,6 +200,7 @@ class Server:
                 await Reply.refusal(Refusal(500, sentence)).send(send, call.id)
         finally:
             self.held -= 1
+            self.slot.set("open", self.held)
             self._note(call)
 
     def _admit(self, call: Call) -> None:
