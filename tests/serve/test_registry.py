@@ -1,10 +1,12 @@
 """Models are found by name, and replaced while questions come in."""
 
 import asyncio
+import gc
 import logging
 import os
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -147,6 +149,25 @@ def test_reloads_under_load_lose_nothing(path):
     for i, served in answers:
         assert served.prediction[0] == expected[served.version][i]
         assert served.reason == "complete"
+
+
+def test_versions_that_have_answered_leave_no_memory_behind(path):
+    """Models are large and few, so the collector would not come by itself for a long time."""
+    registry = opened(path)
+
+    async def main():
+        old = [weakref.ref(registry.get("m").model)]
+        for _ in range(2):
+            await registry.reload("m")
+            old.append(weakref.ref(registry.get("m").model))
+        await asyncio.sleep(0.3)
+        return [model() is None for model in old]
+
+    gc.disable()
+    try:
+        assert asyncio.run(main()) == [True, True, False]
+    finally:
+        gc.enable()
 
 
 def test_a_replaced_file_is_noticed(path):

@@ -6,6 +6,7 @@ A version is the beginning of its file's checksum, so that worker processes whic
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import logging
 import time
@@ -27,6 +28,7 @@ logger = logging.getLogger("anytime.serve")
 
 _RESERVE, _RESERVED_SHARE = 1e-3, 0.2  # seconds, and share of the SLO, that no plan of work counts on
 _MEASURING = 0.2  # seconds, at the start; while others answer, a quarter
+_GONE = 0.1  # seconds after which nothing holds a version any more that has answered its last question
 
 Stamp = tuple[int, int, int]  # what changes when a file is replaced
 
@@ -157,6 +159,8 @@ class Registry:
     async def _retire(self, old: Entry) -> None:
         await old.engine.drain()
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
+        # engines are parts of cycles, and the collector, which counts objects, would let many large models wait for it
+        asyncio.get_running_loop().call_later(_GONE, gc.collect)
 
 
 def _stamp(path: Path) -> Stamp:
