@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime import StreamingBoostClassifier
+from anytime import StreamingBoostClassifier, load
 from anytime.streaming.banks import (
     HoeffdingTree,
     Learner,
@@ -226,26 +228,41 @@ def resident() -> float:
         return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def memory(n_long: int) -> dict[str, Any]:
-    """Megabytes after every tenth of a long stream, made of one piece over and over with noise of its own."""
+def long_tables(n_long: int, first: int) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+    """Tenths of a long stream, from the first that is asked for on: the same columns in another order of rows each."""
     X, _ = stream(n_long // 10)
-    bank = HoeffdingTree().make(N_LEARNERS, N_COLUMNS, 1, 0)
-    assert isinstance(bank, NativeBank)
-    rules = RoundRules("logistic", 1e-3, np.zeros(1), np.full(N_LEARNERS, 0.5))
-    sums, recent, rows = np.zeros((4, N_LEARNERS)), np.zeros((4, N_LEARNERS)), np.zeros(N_LEARNERS, np.int64)
-    megabytes = [round(resident(), 1)]
-    began = time.process_time()
     for tenth in range(10):
         X = np.random.default_rng(tenth + 1).permuted(X, axis=0, out=X)
-        truth = (np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:3] > 0).astype(np.float64)
-        bank.rounds(X, truth, None, rules, batch_size=1, sums=sums, recent=recent, discount=0.999, rows=rows)
-        megabytes.append(round(resident(), 1))
-    kept = sum(array.nbytes for array in bank.state()[1].values()) / 2**20
+        if tenth >= first:
+            yield X, (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] > 0).astype(np.int64)
+
+
+def memory(n_long: int) -> dict[str, Any]:
+    """Megabytes after every tenth of a long stream; and whether a checkpoint half-way leads to the same file, bit for bit."""
+    model = StreamingBoostClassifier(n_learners=N_LEARNERS, random_state=0)
+    megabytes = [round(resident(), 1)]
+    began = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        half, end, again = (Path(folder) / f"{name}.anytime" for name in ("half", "end", "again"))
+        for X, y in long_tables(n_long, 0):
+            model.partial_fit(X, y, classes=[0, 1])
+            megabytes.append(round(resident(), 1))
+            if len(megabytes) == 6:
+                model.save(half)
+        spent = time.process_time() - began
+        model.save(end)
+        resumed: Any = load(half)
+        for X, y in long_tables(n_long, 5):
+            resumed.partial_fit(X, y)
+        resumed.save(again)
+        same = end.read_bytes() == again.read_bytes()
+        size = end.stat().st_size / 2**20
     return {
         "rows": n_long,
         "megabytes": megabytes,
-        "megabytes_of_state": round(kept, 2),
-        "us_of_processor_per_row": round((time.process_time() - began) / n_long * 1e6, 1),
+        "megabytes_of_file": round(size, 2),
+        "us_of_processor_per_row": round(spent / n_long * 1e6, 1),
+        "resumed_half_way_same_file": same,
     }
 
 

@@ -197,3 +197,32 @@ def test_ctrl_c_leaves_a_whole_checkpoint(trips: Path) -> None:
     assert model.position_ == model.rows_seen_ >= 100
     assert model.rows_seen_ % 50 == 0
     assert "--resume goes on" in told
+
+
+def test_a_stream_with_bad_rows_stops_or_goes_on_without_them(trips: Path) -> None:
+    lines = (trips / "trips.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    missing, wrong = dict.fromkeys(names, "1"), dict.fromkeys(names, "1")
+    missing["minutes"], wrong["km"] = "", "far"
+    bad = [",".join(row[name] for name in names) for row in (missing, wrong)]
+    (trips / "bad.csv").write_text("\n".join([*lines[:401], *bad, *lines[401:]]) + "\n")
+    asked = (
+        "stream",
+        trips / "bad.csv",
+        "-t",
+        "minutes",
+        "--save",
+        trips / "bad.anytime",
+        "--chunk",
+        100,
+        *FEW,
+    )
+    told = run(*asked, code=1).stderr
+    assert "after 400 rows; --resume goes on from there" in told
+    assert (
+        "row 402: column 'km' held numbers so far, but here holds 'far'; --lenient goes on without it" in told
+    )
+    assert at.load(trips / "bad.anytime").rows_seen_ == 400
+    out = run(*asked, "--lenient").stdout
+    assert "601 rows learned" in out
+    assert "left out: 1 rows without a target" in out

@@ -148,6 +148,38 @@ def test_frank_wolfe_is_the_printed_recursion():
     assert model.units == 3 * 50 * N
 
 
+@pytest.mark.parametrize(("target", "n", "eta"), [(0.6, 12, 0.25), (-0.8, 6, 1.0)])
+def test_frank_wolfe_of_a_constant_target_has_a_known_end(target, n, eta):
+    """Every learner ends at ``-gain g_i``, nothing is shrunk on the way up: ``y^N = z (1 - (1 - eta gain)^N)``."""
+    X, y = np.zeros((4000, 1)), np.full(4000, target)
+    model = FrankWolfeBoosting(PlainRidge(1e-6).make(n, 1, 1), Squared(), step=eta, radius=1.0, gain=0.5)
+    answers = model.learn(X, y)
+    known = target * (1.0 - (1.0 - 0.5 * eta) ** n)
+    assert answers[-1, 0] == pytest.approx(known, abs=2e-3)
+    assert not model.shrinkage.any()
+    assert abs(answers).max() <= 1.0
+
+
+def test_frank_wolfe_shrinks_sums_that_went_too_far():
+    """Learners that can only say 1 overshoot a target of 0.5. Beyond it gradient and sum agree, so that ``s_i`` rises to 1.
+
+    Two learners take ``y`` to 0.5; from there on ``y^i = (1 - eta) y^(i-1) + eta``, which never passes 1.
+    """
+
+    class Ones(type(PlainRidge().make(1, 1, 1))):
+        def predict(self, X):
+            return np.ones((self.n_learners, len(X), self.n_outputs))
+
+    X, y = np.zeros((2000, 1)), np.full(2000, 0.5)
+    model = FrankWolfeBoosting(Ones(PlainRidge(), 8, 1, 1, 0), Squared(), step=0.25)
+    model.learn(X, y)
+    sums = model.predict_rounds(X[:1])[:, 0, 0]
+    np.testing.assert_array_equal(model.shrinkage, [0, 0, 0, 1, 1, 1, 1, 1])
+    known = [0.0, 0.25, 0.5, 0.75]
+    known += [1 - 0.25 * 0.75**i for i in range(1, 6)]
+    np.testing.assert_allclose(sums, known)
+
+
 def test_frank_wolfe_learns_a_linear_target():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(1500, 3))

@@ -424,8 +424,9 @@ def test_own_learners_are_boosted_too():
     X, y = numbers(200)
     model = StreamingBoostRegressor(learner=OwnLearner(LastMean), n_learners=3).fit(X, y)
     assert model.predict(X).shape == (200,)
-    with pytest.raises(TypeError, match="cannot be saved"):
-        model.save("nowhere.anytime")
+    for learning in (True, False):
+        with pytest.raises(TypeError, match="the model cannot be saved, only pickled"):
+            model.save("nowhere.anytime", learning=learning)
     copied = copy.deepcopy(model)
     for each in (model, copied):
         each.partial_fit(X, -y)

@@ -28,6 +28,10 @@ def test_river_takes_it_for_one_of_its_own(model, check):
     check(model.clone())
 
 
+def test_check_estimator_of_river_passes_with_trees():
+    checks.check_estimator(RiverClassifier(n_learners=2))
+
+
 def test_a_pipeline_learns_a_stream_of_numbers():
     model = preprocessing.StandardScaler() | RiverRegressor(n_learners=30)
     mine = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())

@@ -110,6 +110,46 @@ def test_what_cannot_be_read_is_told(tmp_path):
         list(read_stream([pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})]))
 
 
+SPOILED = "a,b,y\n1,red,2\n2,blue,3\nten,red,4\n4,blue\n5,red,6,7\n-inf,blue,8\n7,red,inf\n,blue,10\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "chunk_rows", "complaint"),
+    [
+        ("ten,red,4", 2, r"row 3: column 'a' held numbers so far, but here holds 'ten'"),
+        ("-inf,blue,8", 9, r"row 3: column 'a' held numbers so far, but here holds '-inf'"),
+        ("5,red,6,7", 9, "expected 3 fields in line 4, saw 4"),
+        ("5,red,6,7", 2, "the first line has more cells than the header"),
+    ],
+)
+def test_a_cell_that_cannot_be_read_is_told_with_its_row(line, chunk_rows, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        list(read_stream(io.StringIO(f"a,b,y\n1,red,2\n2,blue,3\n{line}\n"), chunk_rows=chunk_rows))
+
+
+@pytest.mark.parametrize("chunk_rows", [3, 100])
+def test_a_lenient_stream_goes_on(chunk_rows, tmp_path):
+    """Cells are missing, lines that are too long and rows without a target are left out, and places in the stream stay."""
+    with pytest.warns(Warning, match="expected 3 fields"):
+        tables = list(read_stream(io.StringIO(SPOILED), chunk_rows=chunk_rows, strict=False))
+    table = pd.concat(tables, ignore_index=True)
+    nan = np.nan
+    np.testing.assert_array_equal(table["a"], [1, 2, nan, 4, nan, 7, nan])
+    np.testing.assert_array_equal(table["y"], [2, 3, 4, nan, 8, nan, 10])
+    model = StreamingBoostRegressor(n_learners=2)
+    *_, last = learn_stream(model, tables, "y", strict=False, save=tmp_path / "m.anytime")
+    assert (last.rows, last.left_out, model.rows_seen_) == (7, 2, 5)
+    assert at.load(tmp_path / "m.anytime").position_ == 7
+
+
+def test_a_stream_without_any_target_has_nothing_to_save(tmp_path):
+    tables = [pd.DataFrame({"a": [1.0, 2.0], "y": [np.nan, np.nan]})]
+    model = StreamingBoostRegressor(n_learners=2)
+    *_, last = learn_stream(model, tables, "y", strict=False, save=tmp_path / "m.anytime")
+    assert (last.rows, last.left_out, last.saved) == (2, 2, False)
+    assert not (tmp_path / "m.anytime").exists()
+
+
 def test_memory_does_not_grow_with_the_stream():
     def tables(n):
         rng = np.random.default_rng(0)

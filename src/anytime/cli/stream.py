@@ -89,6 +89,13 @@ def stream(
         typer.Option(metavar="A,B,...", help="All labels there will be. None: those of the first rows."),
     ] = None,
     chunk: Annotated[int, typer.Option(min=1, metavar="ROWS", help="Rows in memory at a time.")] = 1000,
+    lenient: Annotated[
+        bool,
+        typer.Option(
+            "--lenient",
+            help="Take cells that cannot be read as missing, and leave out rows without a target.",
+        ),
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,7 +125,7 @@ def stream(
     skip = model.position_ if model is not None and resume else 0
     if model is not None and not resume:
         model.position_ = 0
-    tables = read_stream(str(data), chunk_rows=chunk, skip=skip)
+    tables = read_stream(str(data), chunk_rows=chunk, skip=skip, strict=not lenient)
     if model is None:
         first = next(tables, None)
         if first is None:
@@ -136,18 +143,27 @@ def stream(
     labels = None if classes is None else _labels(classes)
     told = _Teller(model, skip)
     try:
-        for progress in learn_stream(model, tables, target, classes=labels, save=save, every=every):
+        for progress in learn_stream(
+            model, tables, target, classes=labels, save=save, every=every, strict=not lenient
+        ):
             told(progress)
-    except ValueError as error:
-        hint = "; name all of them with --classes" if "not among classes" in str(error) else ""
-        raise CliError(f"{data}: {error}{hint}") from None
-    except KeyboardInterrupt:
+    except (ValueError, KeyboardInterrupt) as error:
         told.end()
         if model.position_ > skip:
             note(f"wrote {save} after {model.position_} rows; --resume goes on from there")
-        raise
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise CliError(_with_hint(str(error), data)) from None
     told.end()
-    _summarise(model, save)
+    _summarise(model, save, progress.left_out)
+
+
+def _with_hint(error: str, data: Path) -> str:
+    if "not among classes" in error:
+        error += "; name all of them with --classes"
+    elif error.startswith("row ") or "saw" in error:
+        error += "; --lenient goes on without it"
+    return error if error.startswith(str(data)) else f"{data}: {error}"
 
 
 def _learning_model(path: Path) -> Any:
@@ -233,12 +249,14 @@ def _error(error: float, classifies: bool) -> str:
     return f"error rate {share(error)}" if classifies else f"root mean square error {number(error)}"
 
 
-def _summarise(model: Any, save: Path) -> None:
+def _summarise(model: Any, save: Path, left_out: int) -> None:
     classifies = hasattr(model, "predict_proba")
     out = console()
     out.print(
         f"{model.rows_seen_} rows learned; before learning each: {_error(model.progressive_error_, classifies)}"
     )
+    if left_out:
+        out.print(f"left out: {left_out} rows without a target")
     out.print(f"best prefix of late: {model.best_prefix_} of {model.n_learners_} learners")
     if model.drift is not None:
         out.print(f"changes met: {model.n_alarms_}")

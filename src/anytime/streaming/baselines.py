@@ -235,11 +235,13 @@ class FrankWolfeBoosting:
 
     ``y^i = project((1 - s_i eta) y^(i-1) + eta h_i)``, where learner i minimises the linear loss ``<g_i, h> / L`` over
     outputs no longer than D, and ``s_i`` between 0 and 1 follows on-line gradient descent, ``s_i += <g_i, y^(i-1)> / (L B
-    sqrt(t))``. Partial sums are kept in a ball of radius ``B = eta N D``, in which no gradient is longer than L. For smooth
-    losses; needs no edge.
+    sqrt(t))``. Partial sums are kept in a ball of radius B, in which no gradient is longer than L. For smooth losses; needs no
+    edge. With ``eta = 1 / N`` it is the form that the thesis discusses (lines 1875-1893).
 
-    Banks learn by square loss. The target ``-D g / L`` is the linear loss with ``|h|^2 / (2 D)`` added, as
-    follow-the-regularised-leader has it; ``gain`` takes the place of ``D / L``.
+    The paper's learners minimise linear losses, banks learn by square loss. The target ``-D g / L`` is the linear loss with
+    ``|h|^2 / (2 D)`` added, as follow-the-regularised-leader has it; ``gain`` takes the place of ``D / L``. With it, a learner
+    that knows its target gives ``-gain g``, so that for a squared loss the remaining error shrinks by ``1 - eta gain`` per
+    learner, and not to the paper's rate for best responses of full length.
 
     Parameters
     ----------
@@ -249,6 +251,9 @@ class FrankWolfeBoosting:
         ``eta``, between ``1 / N`` and 1; ``ln(N) / N`` by default, at least ``1 / N``.
     size : float, default=1
         D.
+    radius : float, default=None
+        B; ``eta N D`` by default, which no partial sum can leave. The paper takes a smaller ball where the losses allow it: for
+        the squared loss, one in which all targets lie.
     gain : float, default=None
 
     Attributes
@@ -265,6 +270,7 @@ class FrankWolfeBoosting:
         *,
         step: float | None = None,
         size: float = 1.0,
+        radius: float | None = None,
         gain: float | None = None,
     ) -> None:
         n = bank.n_learners
@@ -272,7 +278,7 @@ class FrankWolfeBoosting:
         self.step = max(np.log(n), 1.0) / n if step is None else step
         if not 1.0 / n <= self.step <= 1.0:
             raise ValueError(f"step is between 1 / N = {1.0 / n:g} and 1; got {self.step}")
-        self.outputs, self.ball = Ball(size), Ball(self.step * n * size)
+        self.outputs, self.ball = Ball(size), Ball(self.step * n * size if radius is None else radius)
         self.longest = loss.gradient_bound(self.ball.size, bank.n_outputs)
         self.gain = size / self.longest if gain is None else gain
         self.shrinkage = np.zeros(n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,10 +33,13 @@ _PACE = 0.5  # seconds between two words on progress
 # ---------------------------------------------------------------------- reading
 
 
-def read_stream(source: Any, *, chunk_rows: int = 1000, skip: int = 0) -> Iterator[pd.DataFrame]:
+def read_stream(
+    source: Any, *, chunk_rows: int = 1000, skip: int = 0, strict: bool = True
+) -> Iterator[pd.DataFrame]:
     r"""Tables of at most ``chunk_rows`` rows, one after the other; no more than one is in memory.
 
-    Columns that hold words in the first chunk are words (``str``) throughout; all others are numbers.
+    Columns that hold a word in the first chunk, or mostly words if not ``strict``, are words (``str``) throughout; all others are
+    numbers.
 
     Parameters
     ----------
@@ -46,11 +50,14 @@ def read_stream(source: Any, *, chunk_rows: int = 1000, skip: int = 0) -> Iterat
     chunk_rows : int, default=1000
     skip : int, default=0
         Rows at the beginning to leave out.
+    strict : bool, default=True
+        Whether to stop where a cell cannot be read. Otherwise it is missing, and lines of CSV with too many cells are left out
+        with a warning.
 
     Raises
     ------
     ValueError
-        If a column that held numbers holds something else, or the columns change.
+        If a column that held numbers holds something else or is infinite, a line has too many cells, or the columns change.
 
     Examples
     --------
@@ -61,7 +68,7 @@ def read_stream(source: Any, *, chunk_rows: int = 1000, skip: int = 0) -> Iterat
     """
     if chunk_rows < 1:
         raise ValueError(f"chunk_rows must be at least 1, not {chunk_rows}")
-    tables = _skipping(_tables(source, chunk_rows), skip)
+    tables = _skipping(_tables(source, chunk_rows, strict), skip)
     words: frozenset[str] | None = None
     names: list[str] = []
     seen = skip
@@ -69,15 +76,15 @@ def read_stream(source: Any, *, chunk_rows: int = 1000, skip: int = 0) -> Iterat
         if words is None:
             names = [str(name) for name in table.columns]
             words = frozenset(
-                n for n, column in zip(names, _columns(table), strict=True) if _is_words(column)
+                n for n, column in zip(names, _columns(table), strict=True) if _is_words(column, strict)
             )
         if [str(name) for name in table.columns] != names:
             raise ValueError(f"after row {seen} the columns are no longer {', '.join(names[:6])}")
-        yield _typed(table, names, words, seen)
+        yield _typed(table, names, words, seen, strict)
         seen += len(table)
 
 
-def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
+def _tables(source: Any, chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame]:
     if isinstance(source, (str, Path)):
         path = Path(source)
         suffix = path.suffix.lower()
@@ -85,10 +92,12 @@ def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
             yield from _parquet(path, chunk_rows)
         elif suffix in _ARROW:
             yield from _arrow(path, chunk_rows)
+        elif str(source) == "-":
+            yield from _csv_lines(sys.stdin, chunk_rows, strict)
         else:
-            yield from _csv_lines(sys.stdin, chunk_rows) if str(source) == "-" else _csv(path, chunk_rows)
+            yield from _csv(path, chunk_rows, strict)
     elif hasattr(source, "readline"):
-        yield from _csv_lines(source, chunk_rows)
+        yield from _csv_lines(source, chunk_rows, strict)
     elif isinstance(source, Iterable):
         for part in source:
             yield from _pieces(part.to_pandas() if hasattr(part, "to_pandas") else part, chunk_rows)
@@ -98,11 +107,11 @@ def _tables(source: Any, chunk_rows: int) -> Iterator[pd.DataFrame]:
         )
 
 
-def _csv_lines(file: IO[Any], chunk_rows: int) -> Iterator[pd.DataFrame]:
+def _csv_lines(file: IO[Any], chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame]:
     """Tables from a pipe as soon as their rows are there: a reader of files would wait for many more."""
     header = _record(file)
     while records := list(islice(iter(lambda: _record(file), ""), chunk_rows)):
-        yield from _csv(io.StringIO(header + "".join(records)), chunk_rows, _called(file))
+        yield from _csv(io.StringIO(header + "".join(records)), chunk_rows, strict, _called(file))
     if not header:
         raise ValueError(f"{_called(file)} is empty")
 
@@ -117,23 +126,44 @@ def _record(file: IO[Any]) -> str:
     return record
 
 
-def _csv(source: Any, chunk_rows: int, called: str | None = None) -> Iterator[pd.DataFrame]:
+def _csv(source: Any, chunk_rows: int, strict: bool, called: str | None = None) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     called = str(source) if called is None else called
+    settings: dict[str, Any] = {
+        "dtype": str,  # at first: what a column is must not depend on where chunks end
+        "sep": _separator(source),
+        "index_col": False,  # a first line that is too long is no table whose first column has no name
+        "on_bad_lines": "error" if strict else "warn",
+    }
     try:
-        # as text first: what a column is must not depend on where chunks end
-        with pd.read_csv(source, chunksize=chunk_rows, dtype=str, sep=_separator(source)) as reader:
-            for table in reader:
+        with pd.read_csv(source, chunksize=chunk_rows, **settings) as reader:
+            for table in _pulled(reader, strict):
                 nameless = str(table.columns[0]) == "Unnamed: 0"  # pandas' name for none: row numbers
                 yield table.iloc[:, int(nameless) :].reset_index(drop=True)
     except pd.errors.EmptyDataError:
         raise ValueError(f"{called} is empty") from None
+    except pd.errors.ParserWarning:
+        raise ValueError(f"{called} is not a table: the first line has more cells than the header") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{called} is not a CSV file in UTF-8: {error.reason}") from None
     except pd.errors.ParserError as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
         raise ValueError(f"{called} is not a table: {reason[:1].lower()}{reason[1:]}") from None
+
+
+def _pulled(reader: Iterator[pd.DataFrame], strict: bool) -> Iterator[pd.DataFrame]:
+    """Tables of pandas, whose warnings that cells were lost are errors if ``strict``."""
+    import pandas as pd
+
+    while True:
+        with warnings.catch_warnings():
+            if strict:
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = next(reader, None)
+        if table is None:
+            return
+        yield table
 
 
 def _separator(source: Any) -> str:
@@ -214,15 +244,20 @@ def _columns(table: pd.DataFrame) -> list[Any]:
     return [table.iloc[:, j] for j in range(table.shape[1])]
 
 
-def _is_words(column: Any) -> bool:
+def _is_words(column: Any, strict: bool) -> bool:
+    """Whether some of its cells are no numbers; of a stream that may have bad ones, more than half of them."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return False
-    return bool((pd.to_numeric(column.astype(object), errors="coerce").isna() & column.notna()).any())
+    numbers = int(pd.to_numeric(column.astype(object), errors="coerce").notna().sum())
+    known = int(column.notna().sum())
+    return numbers < known if strict else numbers < 0.5 * known
 
 
-def _typed(table: pd.DataFrame, names: list[str], words: frozenset[str], seen: int) -> pd.DataFrame:
+def _typed(
+    table: pd.DataFrame, names: list[str], words: frozenset[str], seen: int, strict: bool
+) -> pd.DataFrame:
     import pandas as pd
 
     out = {}
@@ -231,13 +266,16 @@ def _typed(table: pd.DataFrame, names: list[str], words: frozenset[str], seen: i
             out[name] = column.astype(object).where(column.notna(), None)
             continue
         try:
-            out[name] = pd.to_numeric(column).astype(np.float64)
+            numbers = pd.to_numeric(column).astype(np.float64)
         except (TypeError, ValueError):
-            wrong = pd.to_numeric(column.astype(object), errors="coerce").isna() & column.notna()
-            row = int(wrong.to_numpy().argmax())
+            numbers = pd.to_numeric(column.astype(object), errors="coerce").astype(np.float64)
+        usable = np.isfinite(numbers) | column.isna()
+        if strict and not usable.all():
+            row = int((~usable).to_numpy().argmax())
             raise ValueError(
                 f"row {seen + row + 1}: column {name!r} held numbers so far, but here holds {column.iloc[row]!r}"
-            ) from None
+            )
+        out[name] = numbers.where(usable)
     return pd.DataFrame(out)
 
 
@@ -258,12 +296,15 @@ class Progress:
         Of all predictions made before learning: root mean square error, or the share of wrong classes.
     saved : bool
         Whether a checkpoint was written just now.
+    left_out : int
+        Rows without a target that were left out in this sitting.
     """
 
     rows: int
     rows_per_second: float
     error: float
     saved: bool
+    left_out: int = 0
 
 
 def learn_stream(
@@ -274,6 +315,7 @@ def learn_stream(
     classes: Sequence[Any] | None = None,
     save: str | Path | None = None,
     every: int | None = None,
+    strict: bool = True,
 ) -> Iterator[Progress]:
     r"""Learn from tables, one after the other, telling of progress about twice a second and at every checkpoint.
 
@@ -292,6 +334,8 @@ def learn_stream(
         Where checkpoints go, each in the place of the one before.
     every : int, default=None
         Rows between two checkpoints. None: one at the end.
+    strict : bool, default=True
+        Whether to stop at a row without a target. Otherwise it is left out.
 
     Yields
     ------
@@ -309,20 +353,23 @@ def learn_stream(
     200
     """
     began = told = time.perf_counter()
-    start, waiting = model.position_, 0
+    start, waiting, left_out = model.position_, 0, 0
 
     def progress(saved: bool) -> Progress:
         pace = (model.position_ - start) / max(time.perf_counter() - began, 1e-9)
-        return Progress(model.position_, pace, model.progressive_error_, saved)
+        error = model.progressive_error_ if model._has_begun else float("nan")
+        return Progress(model.position_, pace, error, saved, left_out)
 
     try:
         for table in tables:
-            y = _target(table, target, model.position_)
+            known = _with_target(table, target, model.position_, strict)
             with unbroken():
-                _learn_table(model, table.drop(columns=[target]), y, classes)
+                if len(known):
+                    _learn_table(model, known.drop(columns=[target]), known[target], classes)
                 model.position_ += len(table)
+                left_out += len(table) - len(known)
                 waiting += len(table)
-                saved = save is not None and every is not None and waiting >= every
+                saved = save is not None and every is not None and waiting >= every and model._has_begun
                 if save is not None and saved:
                     model.save(save)
                     waiting = 0
@@ -330,7 +377,7 @@ def learn_stream(
                 told = time.perf_counter()
                 yield progress(saved)
     finally:
-        unsaved = save is not None and waiting > 0
+        unsaved = save is not None and waiting > 0 and model._has_begun
         if save is not None and unsaved:
             with unbroken():
                 model.save(save)
@@ -339,15 +386,14 @@ def learn_stream(
     yield progress(unsaved)
 
 
-def _target(table: pd.DataFrame, target: str, seen: int) -> pd.Series[Any]:
+def _with_target(table: pd.DataFrame, target: str, seen: int, strict: bool) -> pd.DataFrame:
+    """The rows whose target is known."""
     if target not in table.columns:
         raise ValueError(f"there is no column {target!r}; there are {', '.join(map(str, table.columns[:6]))}")
-    y = table[target]
-    if y.isna().any():
-        raise ValueError(
-            f"row {seen + int(y.isna().to_numpy().argmax()) + 1}: the target {target!r} is missing"
-        )
-    return y
+    missing = table[target].isna().to_numpy()
+    if strict and missing.any():
+        raise ValueError(f"row {seen + int(missing.argmax()) + 1}: the target {target!r} is missing")
+    return table.loc[~missing].reset_index(drop=True) if missing.any() else table
 
 
 def _learn_table(

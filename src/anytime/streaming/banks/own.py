@@ -14,6 +14,11 @@ from anytime.streaming.banks.bank import Array, Bank, Learner
 
 __all__ = ["OwnBank", "OwnBlock", "OwnLearner"]
 
+_UNSAVED = (
+    "learners of one's own are Python objects, which an .anytime file cannot hold and nobody could read safely: "
+    "the model cannot be saved, only pickled"
+)
+
 
 @dataclass(frozen=True)
 class OwnLearner(Learner):
@@ -26,6 +31,10 @@ class OwnLearner(Learner):
         of scikit-learn, ``predict(X)`` and ``partial_fit(X, targets)``. Targets of one output are numbers, those of several
         rows of numbers. A learner is asked only after it has learned something; before, its answer is 0. Rows of weight 0
         are left out; other weights go to ``partial_fit`` as ``sample_weight``, and ``learn`` has no use for them.
+
+    Notes
+    -----
+    A model of such learners can be copied and pickled, but not saved to a file.
     """
 
     kind: ClassVar[str] = "own"
@@ -98,7 +107,7 @@ class OwnBank(Bank):
 
     def state(self) -> State:
         """Raise TypeError: objects of one's own cannot be saved."""
-        raise TypeError("a bank of learners of one's own holds Python objects and cannot be saved")
+        raise TypeError(_UNSAVED)
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -142,3 +151,7 @@ class OwnBlock(Block):
     def head(self, n_stages: int) -> OwnBlock:
         """The first stages."""
         return OwnBlock(self.objects[:n_stages], self._columns.size, self.width)
+
+    def state(self) -> State:
+        """Raise TypeError, as that of the bank does."""
+        raise TypeError(_UNSAVED)
