@@ -107,6 +107,7 @@ class Server:
         """Count the answers of a model that has been loaded."""
         if self.ready:
             self.slot.count("reloads")
+            self.reloads.tidy_soon()
         number = list(self.settings.models).index(entry.name)
         entry.engine.observer = self.slot.model(number, entry.engine.pace.checkpoints.tolist())
 
@@ -145,7 +146,7 @@ class Server:
 
     def reload_all(self) -> None:
         """Load all models of this worker again."""
-        self._tasks.append(asyncio.create_task(self.reloads.here()))
+        self.reloads.begin(self.reloads.here())
 
     def stop(self) -> None:
         """Be no longer ready: the process is about to end."""
@@ -156,9 +157,10 @@ class Server:
         """Answer what is held, and stop what runs beside."""
         self.stop()
         await self.registry.drain()
-        for task in self._tasks:
+        tasks = [*self._tasks, *self.reloads.tasks]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_time(self) -> None:
         while True:

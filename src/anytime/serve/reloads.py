@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import gc
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from anytime.serve.errors import Refusal
 from anytime.serve.logs import logger
@@ -21,6 +24,7 @@ __all__ = ["Reloads"]
 
 _LOOK = 0.05  # seconds between two looks at the board
 _PATIENCE = 30.0  # seconds that others have to load a model too
+_TIDY = 2.0  # seconds after which an old version has answered what it held
 
 
 class Reloads:
@@ -36,7 +40,27 @@ class Reloads:
 
     def __init__(self, registry: Registry, board: Board, slot: Slot) -> None:
         self.registry, self.board, self.slot = registry, board, slot
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._tidying = False
         self._seen = [board.reloads_asked(number) for number in range(len(board.models))]
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the answers."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def tidy_soon(self) -> None:
+        """Give the memory of an old version back when nobody needs it any more."""
+        if not self._tidying:
+            self._tidying = True
+            self.begin(self._tidy())
+
+    async def _tidy(self) -> None:
+        await asyncio.sleep(_TIDY)
+        self._tidying = False
+        gc.collect()  # versions hold themselves in circles
+        await asyncio.to_thread(_give_back)
 
     async def catch_up(self) -> None:
         """Load files that were replaced after this process got its models, and say that all requests are seen to."""
@@ -99,3 +123,10 @@ class Reloads:
         except Exception:
             self.slot.count("failed_reloads")
             raise
+
+
+def _give_back() -> None:
+    """Hand memory that is free within this process back to the system, where its C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

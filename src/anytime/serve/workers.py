@@ -66,11 +66,11 @@ def serve(
     """
     configure(settings.log_level, 0)
     server = Server(settings, Board(settings.workers, list(settings.models)))
+    gc.collect()
+    gc.freeze()  # what was imported stays: the collector need not look at it, nor workers copy it; models come and go
     server.load()
     if started is not None:
         started(server)
-    gc.collect()
-    gc.freeze()  # what was loaded stays: the collector need not look at it, and workers need not copy it
     if settings.workers == 1:
         return _answer(server, listener, 0, None)
     if not hasattr(os, "fork"):
