@@ -277,7 +277,7 @@ def test_stream_that_was_cut_short_is_asked_for_again(browser, server):
     pretend.hurried = 1
     with visiting(browser, address) as tab:
         tab.get_by_text("How it refines, as a table").click()
-        expect(tab.locator("#path-table tbody tr").last).to_have_text("12040 msmalignant, 73.4 %")
+        expect(tab.locator("#path-table tbody tr")).to_have_count(len(set(COSTS)))
         assert [path for path, _ in pretend.requests].count("/stream") == 2
 
 

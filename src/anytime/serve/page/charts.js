@@ -210,7 +210,7 @@ export class Curve extends Chart {
   }
 
   draw() {
-    const { points, now, unit, most } = this.data ?? {};
+    const { points, now, scale } = this.data ?? {};
     if (!points?.length) {
       this.explain([]);
       return this.note(this.data ? "This model was not validated: no quality is known." : "");
@@ -221,9 +221,9 @@ export class Curve extends Chart {
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const margin = (high - low || Math.abs(high) || 1) * 0.1;
     const y = (quality) => this.bottom - ((this.bottom - TOP) * (quality - low + margin)) / (high - low + 2 * margin);
-    const x = costAxis(this, most);
+    const x = (cost) => GUTTER + (this.right - GUTTER) * scale.place(cost);
     this.rows(ticks(low, high, 4), y, read);
-    this.columns(costMarks(x, most, unit));
+    this.columns(scale.marks.map(({ cost, text }) => ({ x: x(cost), text, anchor: anchored(scale.place(cost)) })));
     let path = "";
     for (const { cost, quality } of points) path += path ? `H${x(cost)}V${y(quality)}` : `M${x(cost)},${y(quality)}`;
     this.put("path", { class: "line base", d: `${path}H${this.right}` });
@@ -241,49 +241,62 @@ export class Curve extends Chart {
   }
 }
 
-const costAxis = (chart, most) => (cost) => GUTTER + ((chart.right - GUTTER) * cost) / (most || 1);
+const anchored = (place) => (place > 0.95 ? "end" : "middle");
 
-function costMarks(x, most, unit) {
-  const values = ticks(0, most, 4);
-  return values.map((value, i) => {
-    const last = i === values.length - 1;
-    const text = unit && last ? `${number(value)} ${unit}` : number(value);
-    return { x: x(value), text, anchor: value > 0.95 * most ? "end" : "middle" };
-  });
+/** Where costs lie between 0 and 1: evenly, or by their logarithm where the first stages are a hundred times cheaper than all. */
+export class CostScale {
+  constructor(costs, unit) {
+    this.most = costs.at(-1) || 1;
+    this.least = costs.find((cost) => cost > 0) ?? this.most;
+    this.bent = this.most > 100 * this.least;
+    const values = this.bent ? this.powers() : ticks(0, this.most, 4);
+    this.marks = values.map((cost) => ({ cost, text: number(cost) }));
+    const last = this.marks.at(-1);
+    if (unit) last.text += ` ${unit}`;
+  }
+
+  place(cost) {
+    if (!this.bent) return Math.min(cost / this.most, 1);
+    if (cost < this.least) return (0.04 * cost) / this.least; // a little room for nothing
+    return Math.min(0.04 + (0.96 * Math.log(cost / this.least)) / Math.log(this.most / this.least), 1);
+  }
+
+  powers() {
+    const found = [0];
+    for (let cost = 10 ** Math.ceil(Math.log10(this.least)); cost <= this.most; cost *= 10) found.push(cost);
+    return found;
+  }
 }
 
-/** Shares of answers, as bars: over cost where bars know theirs, else side by side. */
+/** Shares of answers, as bars. */
 export class Bars extends Chart {
   constructor(figure) {
     super(figure, 92);
     this.data = null;
   }
 
-  /** bars: [{ from, to, share, name }] on a cost axis up to `most`, or [{ share, name }] in equal steps. */
+  /** bars: [{ share, name }] of equal width; marks: [{ place, text }], places between 0 and 1. */
   show(data) {
     this.data = data;
     this.redraw();
   }
 
   draw() {
-    const { bars, most = null, unit, mean, naming } = this.data ?? { bars: [] };
+    const { bars, marks, mean, naming } = this.data ?? { bars: [], marks: [] };
+    const x = (place) => GUTTER + (this.right - GUTTER) * place;
     this.put("line", { class: "grid", x1: GUTTER, x2: this.right, y1: this.bottom, y2: this.bottom });
-    const x = most === null ? (i) => GUTTER + ((this.right - GUTTER) * i) / (bars.length || 1) : costAxis(this, most);
-    const highest = Math.max(...bars.map(({ share }) => share), 0);
-    if (most === null) this.columns(bars.map(({ name }, i) => ({ x: x(i + 0.5), text: name })));
-    else this.columns(costMarks(x, most, unit));
+    this.columns(marks.map(({ place, text }) => ({ x: x(place), text, anchor: anchored(place) })));
     this.explain(mean ? [{ label: "mean", value: mean }] : []);
-    if (!highest) return this.say(`${naming}: no answers yet`);
-    const top = Math.min(1, highest);
-    this.put("text", { x: GUTTER - 8, y: TOP + 8, "text-anchor": "end" }, `${Math.round(100 * top)} %`);
-    bars.forEach(({ from, to, share }, i) => {
+    const commonest = bars.reduce((best, bar) => (bar.share > best.share ? bar : best), { share: 0 });
+    if (!commonest.share) return this.say(`${naming}: no answers yet`);
+    this.put("text", { x: GUTTER - 8, y: TOP + 8, "text-anchor": "end" }, `${Math.round(100 * commonest.share)} %`);
+    const width = Math.max((this.right - GUTTER) / bars.length - 1.5, 1.5);
+    bars.forEach(({ share }, i) => {
       if (!share) return;
-      const [left, right] = most === null ? [x(i), x(i + 1)] : [x(from), x(to)];
-      const width = Math.max(right - left - 1.5, 2);
-      const tall = Math.max(((this.bottom - TOP) * share) / top, 1.5);
-      this.put("rect", { class: "bar", x: left, y: this.bottom - tall, width, height: tall, rx: Math.min(2, width / 2) });
+      const tall = Math.max(((this.bottom - TOP) * share) / commonest.share, 1.5);
+      const rounded = Math.min(2, width / 2);
+      this.put("rect", { class: "bar", x: x(i / bars.length), y: this.bottom - tall, width, height: tall, rx: rounded });
     });
-    const commonest = bars.reduce((best, bar) => (bar.share > best.share ? bar : best));
     this.say(`${naming}: most often ${commonest.name}, ${number(100 * commonest.share)} % of answers`);
   }
 }
@@ -321,8 +334,7 @@ export class Path extends Chart {
       for (const { position, values: now } of steps) {
         path += path ? `H${x(position)}V${y(now[i])}` : `M${x(position)},${y(now[i])}`;
       }
-      const end = x(Math.max(steps.at(-1).position, at));
-      this.put("path", { class: `line ${i === chosen ? "first" : "base"}`, d: `${path}H${end}` });
+      this.put("path", { class: `line ${i === chosen ? "first" : "base"}`, d: path });
     }
     this.put("line", { class: "cursor", x1: x(at), x2: x(at), y1: TOP, y2: this.bottom });
     const here = steps.filter(({ position }) => position <= at + 1e-9).at(-1);

@@ -157,8 +157,14 @@ export class Example {
       this.stale = false;
       const model = this.model;
       try {
+        const row = this.following;
         const reply = await ask("predict", { ...this.body(), budget: this.budget }, AbortSignal.timeout(PATIENCE));
-        if (model === this.model) this.answered(reply);
+        if (model !== this.model) continue;
+        this.answered(reply);
+        if (row !== this.following) continue; // the row has changed meanwhile: this belongs to another path
+        this.note(reply);
+        this.draw();
+        this.table();
       } catch (error) {
         this.trouble(error);
       }
@@ -217,11 +223,7 @@ export class Example {
     this.steps = [];
     try {
       for (let pause = 250; pause < 5000; pause *= 2) {
-        const { steps, partial } = await this.streamed(signal);
-        if (steps.length > this.steps.length) this.steps = steps;
-        this.draw();
-        this.table();
-        if (!partial) return;
+        if (await this.streamed(signal)) return;
         await new Promise((resume) => setTimeout(resume, pause)); // cut short for time: later there may be more of it
         if (signal.aborted) return;
       }
@@ -230,15 +232,24 @@ export class Example {
     }
   }
 
+  /** Whether the stream came to its end. */
   async streamed(signal) {
-    const steps = [];
-    let partial = false;
+    let reply = null;
     for await (const { data } of events("stream", this.body(), signal)) {
-      const [stage, cost, value] = [data.stage[0], data.cost[0], data.predictions[0]];
-      if (stage !== steps.at(-1)?.stage) steps.push({ stage, cost, answer: value, chances: data.probabilities?.[0] });
-      partial = data.partial[0];
+      reply = data;
+      this.note(reply);
     }
-    return { steps, partial };
+    this.draw();
+    this.table();
+    return !reply?.partial[0];
+  }
+
+  /** One more point of the path, from whichever answer it was learned. */
+  note({ stage, cost, predictions, probabilities }) {
+    const step = { stage: stage[0], cost: cost[0], answer: predictions[0], chances: probabilities?.[0] };
+    const after = this.steps.findIndex((known) => known.stage >= step.stage);
+    if (after < 0) this.steps.push(step);
+    else this.steps.splice(after, this.steps[after].stage === step.stage ? 1 : 0, step);
   }
 
   /** Where a cost lies on the slider, whose steps are the costs of the model's checkpoints. */

@@ -1,9 +1,10 @@
 // The live half of the page: what the server does now, and where on the model's curve that is.
 
-import { Bars, Curve, Timeline } from "./charts.js";
+import { Bars, CostScale, Curve, Timeline } from "./charts.js";
 import { known, milliseconds, number, percent, withUnit } from "./format.js";
 
 const SPAN = 120; // seconds kept
+const COST_BARS = 40;
 const LATELY = 5; // seconds over which errors are counted
 const element = (id) => document.getElementById(id);
 
@@ -63,8 +64,8 @@ export class Live {
     for (const model of stats.models) {
       const window = { ...stats.window, ...model.window, wrong: this.rate(model.name, stats.uptime, wrong) };
       if (stats.models.length > 1) window.rps = model.window.answers / stats.window.seconds;
-      const past = this.past.get(model.name) ?? [];
-      this.past.set(model.name, [...past.filter(({ time }) => time >= stats.uptime - SPAN), { time: stats.uptime, window, wrong }]);
+      const past = (this.past.get(model.name) ?? []).filter(({ time }) => time >= stats.uptime - SPAN);
+      this.past.set(model.name, [...past, { time: stats.uptime, window, wrong }]);
     }
   }
 
@@ -151,20 +152,21 @@ export class Live {
   }
 
   distributions() {
-    const { model, now, stats, spread: bins } = this;
-    const most = model.stage_costs.at(-1);
+    const { model, now, spread: bins } = this;
+    const scale = new CostScale(model.stage_costs, model.unit);
+    const busy = now.rps > 0;
     const points = model.quality?.map((quality, i) => ({ cost: model.stage_costs[i], quality })) ?? [];
-    this.curve.show({ points, now: this.operating(), unit: model.unit, most });
+    this.curve.show({ points, now: this.operating(), scale });
     this.costs.show({
-      bars: costBars(bins, model),
-      most,
-      unit: model.unit,
-      mean: now.rps > 0 ? withUnit(now.mean_cost, model.unit) : null,
+      bars: costBars(bins, model, scale),
+      marks: scale.marks.map(({ cost, text }) => ({ place: scale.place(cost), text })),
+      mean: busy ? withUnit(now.mean_cost, model.unit) : null,
       naming: "Cost of answers",
     });
     this.stages.show({
-      bars: bins.map(({ stage, share }) => ({ name: number(stage), share })),
-      mean: now.rps > 0 ? `${number(now.mean_stage)} of ${number(model.n_stages)}` : null,
+      bars: bins.map(({ stage, share }) => ({ name: `stage ${number(stage)}`, share })),
+      marks: bins.map(({ stage }, i) => ({ place: (i + 0.5) / bins.length, text: number(stage) })),
+      mean: busy ? `${number(now.mean_stage)} of ${number(model.n_stages)}` : null,
       naming: "Stage of answers",
     });
   }
@@ -204,17 +206,14 @@ function fill(id, rows) {
 /** Shares of answers by the checkpoint they have passed last. */
 const spread = ({ stages: { edges, share } }) => edges.map((stage, at) => ({ stage, at, share: share[at] }));
 
-/** Bars on the cost axis: what it costs to come to the stages that answers came to. */
-function costBars(bins, model) {
-  const most = model.stage_costs.at(-1);
-  const count = 40;
-  const bars = Array.from({ length: count }, (_, i) => {
-    const [from, to] = [(most * i) / count, (most * (i + 1)) / count];
-    return { from, to, share: 0, name: withUnit(to, model.unit) };
-  });
+/** Bars along the cost axis: what it costs to come to the stages that answers came to. */
+function costBars(bins, model, scale) {
+  const bars = Array.from({ length: COST_BARS }, () => ({ share: 0, name: "" }));
   for (const { at, share } of bins) {
-    const place = Math.ceil((count * model.stage_costs[at]) / (most || 1)) - 1;
-    bars[Math.min(count - 1, Math.max(0, place))].share += share;
+    const cost = model.stage_costs[at];
+    const bar = bars[Math.min(Math.floor(COST_BARS * scale.place(cost)), COST_BARS - 1)];
+    bar.share += share;
+    bar.name = `about ${withUnit(cost, model.unit)}`;
   }
   return bars;
 }
