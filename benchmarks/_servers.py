@@ -59,8 +59,10 @@ def call(url: str, data: bytes | None = None, timeout: float = 30.0) -> bytes:
 
 
 @contextmanager
-def anytime_server(model: Path, *, slo_ms: float = 10.0, workers: int = 1) -> Iterator[Served]:
-    """``anytime serve`` with one model, called ``m``."""
+def anytime_server(
+    model: Path, *, slo_ms: float = 10.0, workers: int = 1, name: str = "m"
+) -> Iterator[Served]:
+    """``anytime serve`` with one model."""
     port = _free_port()
     options = [
         "--port",
@@ -72,7 +74,7 @@ def anytime_server(model: Path, *, slo_ms: float = 10.0, workers: int = 1) -> It
         "--log-level",
         "warning",
     ]
-    command = [sys.executable, "-m", "anytime.cli", "serve", f"m={model}", *options]
+    command = [sys.executable, "-m", "anytime.cli", "serve", f"{name}={model}", *options]
     with _running(command, port, "/v2/health/ready") as server:
         yield server
 
@@ -133,11 +135,12 @@ def shoot(
     *,
     slo: float | None = None,
     labels: Any = None,
+    per_request: int = 1,
     patience: float = 5.0,
     random_state: int = 0,
 ) -> dict[str, Any]:
     """Poisson arrivals; what ``report`` says, and when the requests that failed had come (seconds since 1970)."""
-    bodies = bodies_of(X, url)
+    bodies = bodies_of(X, url, per_request=per_request)
     times = arrival_times(rate, seconds, random_state=random_state)
     began = time.time() + 0.02  # what the generator takes to connect
     log = fire(url, times, bodies, patience=patience)
@@ -148,11 +151,11 @@ def shoot(
     }
 
 
-def pound(url: str, X: Any, seconds: float, connections: int = 16) -> dict[str, Any]:
+def pound(url: str, X: Any, seconds: float, *, per_request: int = 1, connections: int = 16) -> dict[str, Any]:
     """As many requests as the server can take, each connection sending the next when it has its answer: the capacity."""
-    bodies = bodies_of(X, url)
-    probe = fire(url, np.zeros(200), bodies, connections=connections, patience=60)
-    wanted = max(200, round(seconds * 200 / probe.seconds))
+    bodies = bodies_of(X, url, per_request=per_request)
+    probe = fire(url, np.zeros(100), bodies, connections=connections, patience=60)
+    wanted = max(100, round(seconds * 100 / probe.seconds))
     return report(fire(url, np.zeros(wanted), bodies, connections=connections, patience=10 * seconds + 60))
 
 

@@ -173,6 +173,22 @@ def test_bodies_of_both_protocols() -> None:
     assert [(t["name"], t["datatype"]) for t in words] == [("age", "FP64"), ("sex", "BYTES")]
 
 
+def test_bodies_of_several_rows() -> None:
+    X = np.arange(10.0).reshape(5, 2)
+    first, second = map(json.loads, bodies_of(X, per_request=2))
+    assert (first, second) == ({"rows": [[0, 1], [2, 3]]}, {"rows": [[4, 5], [6, 7]]})
+    tensor = json.loads(bodies_of(X, "/v2/models/m/infer", per_request=2)[1])["inputs"][0]
+    assert (tensor["shape"], tensor["data"]) == ([2, 2], [4, 5, 6, 7])
+
+    def said(body: bytes, number: int) -> bytes:
+        text = json.dumps({"predictions": [row[0] for row in json.loads(body)["rows"]]}).encode()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+
+    with server(said) as url:
+        log = fire(url, np.arange(6) / 100, bodies_of(X, per_request=2))
+    assert report(log, labels=[0, 2, 4, 7, 8])["accuracy"] == 0.75  # 6 is not 7
+
+
 def test_report_reads_both_protocols() -> None:
     oip = {
         "outputs": [

@@ -50,8 +50,8 @@ def arrival_times(rate: float, seconds: float, *, fixed: bool = False, random_st
     return np.sort(rng.uniform(0.0, seconds, size=max(1, rng.poisson(rate * seconds))))
 
 
-def bodies_of(rows: Any, path: str = "/predict", **parameters: Any) -> list[bytes]:
-    """One request body for each row of a matrix or a table, in the form that ``path`` of a server reads.
+def bodies_of(rows: Any, path: str = "/predict", *, per_request: int = 1, **parameters: Any) -> list[bytes]:
+    """Request bodies for the rows of a matrix or a table, in the form that ``path`` of a server reads.
 
     Parameters
     ----------
@@ -59,27 +59,37 @@ def bodies_of(rows: Any, path: str = "/predict", **parameters: Any) -> list[byte
         Missing values are sent as null.
     path : str, default="/predict"
         Where it ends in ``/infer``: the Open Inference Protocol; else plain JSON.
+    per_request : int, default=1
+        Rows in each body; what is left over at the end is not sent.
     **parameters
         ``budget``, ``deadline_ms``, ``confidence`` and the like; None is left out.
     """
     told = {name: value for name, value in parameters.items() if value is not None}
     names = [str(name) for name in rows.columns] if hasattr(rows, "columns") else None
-    table = np.asarray(rows, dtype=object)
-    lines = [[None if value != value else _plain(value) for value in line] for line in table]
-    if not path.rstrip("/").endswith("/infer"):
-        many = lines if names is None else [dict(zip(names, line, strict=True)) for line in lines]
-        return [json.dumps({"rows": [row], **told}).encode() for row in many]
-    wrapped = {"parameters": told} if told else {}
-    return [json.dumps({"inputs": _tensors(line, names), **wrapped}).encode() for line in lines]
+    table = [
+        [None if value != value else _plain(value) for value in line]
+        for line in np.asarray(rows, dtype=object)
+    ]
+    parts = [table[i : i + per_request] for i in range(0, len(table) - per_request + 1, per_request)]
+    if path.rstrip("/").endswith("/infer"):
+        wrapped = {"parameters": told} if told else {}
+        return [json.dumps({"inputs": _tensors(part, names), **wrapped}).encode() for part in parts]
+    if names is not None:
+        parts = [[dict(zip(names, line, strict=True)) for line in part] for part in parts]  # type: ignore[misc]
+    return [json.dumps({"rows": part, **told}).encode() for part in parts]
 
 
-def _tensors(line: list[Any], names: list[str] | None) -> list[dict[str, Any]]:
-    if names is None or not any(isinstance(value, str) for value in line):
-        return [{"name": "X", "datatype": "FP64", "shape": [1, len(line)], "data": line}]
-    kinds = ["BYTES" if isinstance(value, str) else "FP64" for value in line]
+def _tensors(lines: list[list[Any]], names: list[str] | None) -> list[dict[str, Any]]:
+    """One tensor of numbers, or if there are words one for each column."""
+    n = len(lines)
+    if names is None or not any(isinstance(value, str) for line in lines for value in line):
+        data = [value for line in lines for value in line]
+        return [{"name": "X", "datatype": "FP64", "shape": [n, len(lines[0])], "data": data}]
+    columns = [[line[j] for line in lines] for j in range(len(names))]
+    kinds = ["BYTES" if any(isinstance(value, str) for value in column) else "FP64" for column in columns]
     return [
-        {"name": name, "datatype": kind, "shape": [1, 1], "data": [value]}
-        for name, kind, value in zip(names, kinds, line, strict=True)
+        {"name": name, "datatype": kind, "shape": [n, 1], "data": column}
+        for name, kind, column in zip(names, kinds, columns, strict=True)
     ]
 
 
@@ -144,8 +154,8 @@ def report(log: Log, *, slo: float | None = None, labels: ArrayLike | None = Non
     log : Log
     slo : float, default=None
         Seconds. The share within counts all requests: one that failed is not within.
-    labels : (m,), default=None
-        The truth for each body: the share of right answers among those given is ``accuracy``.
+    labels : (n,), default=None
+        The truth for each row that bodies were made of: the share of right answers among those given is ``accuracy``.
     """
     good = log.answered
     latency = np.where(good, log.latency, np.inf)
@@ -170,7 +180,11 @@ def report(log: Log, *, slo: float | None = None, labels: ArrayLike | None = Non
             out[f"mean_{name}"] = round(float(np.mean(values)), 4)
     if labels is not None and said:
         truth = np.asarray(labels)
-        right = [_same(answer["prediction"][0], truth[i]) for i, answer in said if answer.get("prediction")]
+        right = [
+            _same(one, truth[i * len(answer["prediction"]) + k])
+            for i, answer in said
+            for k, one in enumerate(answer.get("prediction", []))
+        ]
         out["accuracy"] = round(float(np.mean(right)), 4) if right else None
     return out
 
@@ -491,6 +505,7 @@ def _arguments() -> argparse.ArgumentParser:
         "--data", type=Path, help="CSV of rows to send in turn; else the example of the server"
     )
     parser.add_argument("--target", help="column of --data with the labels: answers are judged")
+    parser.add_argument("--rows", type=int, default=1, help="rows of a request (default 1)")
     parser.add_argument("--slo-ms", type=float, help="latency that is wanted; the share within is told")
     parser.add_argument("--fixed", action="store_true", help="evenly spaced arrivals, not a Poisson process")
     parser.add_argument("--connections", type=int, default=256, help="at most (default 256)")
@@ -512,7 +527,7 @@ def main(given: Sequence[str] | None = None) -> None:
     rows, labels = _rows(asked, url, headers)
     parameters = {"budget": asked.budget, "deadline_ms": asked.deadline_ms, "confidence": asked.confidence}
     times = arrival_times(asked.rate, asked.seconds, fixed=asked.fixed, random_state=asked.seed)
-    bodies = bodies_of(rows, urlsplit(url).path, **parameters)
+    bodies = bodies_of(rows, urlsplit(url).path, per_request=asked.rows, **parameters)
     print(f"{len(times)} requests in {asked.seconds:g} s to {url}", file=sys.stderr)
     log = fire(url, times, bodies, headers=headers, connections=asked.connections)
     found = report(log, slo=None if asked.slo_ms is None else asked.slo_ms / 1e3, labels=labels)
