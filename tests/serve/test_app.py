@@ -502,3 +502,48 @@ def test_a_failure_inside_is_logged_under_the_request_and_says_nothing_more(tmp_
     assert answer.headers["x-request-id"] in answer.json()["error"]
     assert caplog.records[-1].fields["request_id"] == answer.headers["x-request-id"]
     assert server.board.totals().counts["failed"] == 1
+
+
+# ---------------------------------------------------------------------- extractors
+
+
+def test_features_are_computed_for_raw_examples(tmp_path):
+    """Groups that the client has sent are not computed again; the answer is that of the whole row."""
+    features = tmp_path / "features.py"
+    features.write_text(
+        """
+import anytime as at
+from pathlib import Path
+
+def extractor(name, *columns):
+    async def extract(patient):
+        with Path(__file__).with_name("calls").open("a") as calls:
+            calls.write(name + " ")
+        return [patient[column] for column in columns]
+    return extract
+
+features = at.Features({
+    "record": extractor("record", "age", "sex"),
+    "blood": extractor("blood", "iron", "sugar"),
+    "scan": extractor("scan", "size"),
+})
+"""
+    )
+    server = application(tmp_path, features=features)
+    X, _ = table()
+    patient = X.iloc[0].to_dict()
+    text = {"name": "raw", "datatype": "BYTES", "shape": [1], "data": [json.dumps(patient)]}
+    plain, held, tensors, mismatch = ask(
+        server,
+        ("POST", "/predict", {"raw": patient, "probabilities": True}),
+        ("POST", "/predict", {"raws": [patient], "groups": {"scan": patient["size"]}, "probabilities": True}),
+        ("POST", "/v2/models/patients/infer", {"inputs": [text]}),
+        ("POST", "/predict", {"raws": [patient, patient], "row": patient}),
+    )
+    expected = classifier().predict_proba(X[:1]).tolist()
+    assert plain.json()["probabilities"] == held.json()["probabilities"] == expected
+    assert tensor(tensors.json(), "probabilities").tolist() == expected
+    assert mismatch.status_code == 400
+    calls = (tmp_path / "calls").read_text().split()
+    assert calls.count("scan") == 2
+    assert calls.count("record") == 3

@@ -235,10 +235,8 @@ class Server:
     async def _traced(self, handler: Handler, call: Call) -> Reply:
         if not self.tracing.on:
             return await handler(call)
-        with self.tracing.span(f"{call.method} {call.path}", call.headers, request_id=call.id) as span:
-            reply = await handler(call)
-            span.set_attribute("http.response.status_code", reply.status)
-            return reply
+        with self.tracing.span(call):
+            return await handler(call)
 
     def _noting(self, send: Send, call: Call) -> Send:
         """``send``, which takes note of the status and adds the request's id."""
@@ -276,7 +274,9 @@ class Server:
         entry = self.entry(*model_of(document))
         face = self.face(entry)
         ask = read_plain(document, face.reader, face.classifies)
-        served = await entry.engine.answer(self.question(call, entry, ask.rows, ask.raws, ask.bounds))
+        call.served = served = await entry.engine.answer(
+            self.question(call, entry, ask.rows, ask.raws, ask.bounds)
+        )
         return Reply(
             orjson.dumps(write_plain(served, entry.name, served.version, probabilities=ask.probabilities))
         )
@@ -292,7 +292,9 @@ class Server:
             refuse(f"there is nothing at {shown(call.path)}", 404)
         tensors = self.face(entry).tensors
         ask = read_infer(await call.body(self.settings.max_body), call.json_length(), tensors)
-        served = await entry.engine.answer(self.question(call, entry, ask.rows, ask.raws, ask.bounds))
+        call.served = served = await entry.engine.answer(
+            self.question(call, entry, ask.rows, ask.raws, ask.bounds)
+        )
         body, json_length = write_infer(ask, served, entry.name, served.version, tensors)
         return Reply(body) if json_length is None else Reply.binary(body, json_length)
 
@@ -323,6 +325,7 @@ class Server:
         self, call: Call, entry: Entry, rows: Rows, raws: list[Any] | None, bounds: Bounds
     ) -> Question:
         """What the engine is asked."""
+        call.model = entry.name
         if raws is not None and entry.engine.extraction is None:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
         if bounds.deadline is not None and bounds.deadline < call.due:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from anytime.serve.errors import Refusal, refuse, shown
+
+if TYPE_CHECKING:
+    from anytime.serve.engine import Served
 
 __all__ = ["Call", "Gone", "Reply", "json_reply"]
 
@@ -39,9 +42,15 @@ class Call:
         When its answer is late, in seconds after its arrival.
     id : str
         What logs, traces and the reply call it.
+    status : int
+        Of the reply; 0 before that.
+    model : str
+        The name of the model that is asked.
+    served : Served or None
+        What it has answered.
     """
 
-    __slots__ = ("began", "due", "headers", "id", "method", "path", "receive", "status")
+    __slots__ = ("began", "due", "headers", "id", "method", "model", "path", "receive", "served", "status")
 
     def __init__(
         self, scope: MutableMapping[str, Any], receive: Receive, began: float, due: float, id: str
@@ -52,6 +61,8 @@ class Call:
         self.receive, self.began, self.due = receive, began, due
         self.id = _usable_id(self.headers.get(b"x-request-id")) or id
         self.status = 0
+        self.model = ""
+        self.served: Served | None = None
 
     async def body(self, limit: int) -> bytes:
         """The body, unpacked; never more than ``limit`` bytes are held."""

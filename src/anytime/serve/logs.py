@@ -7,9 +7,15 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
+
+from anytime.serve.errors import Refusal
+
+if TYPE_CHECKING:
+    from anytime.serve.calls import Call
+    from anytime.serve.engine import Served
 
 __all__ = ["Tracing", "configure", "logger"]
 
@@ -66,13 +72,46 @@ class Tracing:
         provider = trace.get_tracer_provider()
         self.on = type(provider).__name__ not in ("ProxyTracerProvider", "NoOpTracerProvider")
         self._tracer = trace.get_tracer("anytime.serve")
-        self._extract, self._server = propagate.extract, trace.SpanKind.SERVER
+        self._extract, self._server, self._error = (
+            propagate.extract,
+            trace.SpanKind.SERVER,
+            trace.StatusCode.ERROR,
+        )
 
     @contextlib.contextmanager
-    def span(self, name: str, headers: dict[bytes, bytes], **attributes: Any) -> Iterator[Any]:
-        """A span of the server, within the trace that the client's headers name."""
-        carrier = {key.decode("latin-1"): value.decode("latin-1") for key, value in headers.items()}
+    def span(self, call: Call) -> Iterator[None]:
+        """A span around a request, within the trace that its headers name."""
+        carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in call.headers.items()}
         with self._tracer.start_as_current_span(
-            name, context=self._extract(carrier), kind=self._server, attributes=attributes
+            f"{call.method} {call.path}",
+            context=self._extract(carrier),
+            kind=self._server,
+            attributes={"http.request.method": call.method, "url.path": call.path, "request_id": call.id},
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
-            yield span
+            status = 500
+            try:
+                yield
+                status = 200
+            except Refusal as refusal:
+                status = refusal.status
+                raise
+            finally:
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    span.set_status(self._error)
+                if call.served is not None:
+                    span.set_attributes(_told(call.model, call.served))
+
+
+def _told(model: str, served: Served) -> dict[str, Any]:
+    return {
+        "anytime.model": model,
+        "anytime.version": served.version,
+        "anytime.rows": len(served.stage),
+        "anytime.stage": int(served.stage.max()),
+        "anytime.cost": float(served.cost.sum()),
+        "anytime.partial": bool(served.partial.any()),
+        "anytime.reason": served.reason,
+    }

@@ -148,7 +148,7 @@ SCHEMAS: dict[str, Schema] = {
         stage=_list({"type": "integer", "minimum": 0}),
         partial=_list({"type": "boolean"}),
         elapsed_ms=_AMOUNT,
-        reason={"enum": ["complete", "budget", "confidence", "groups", "deadline", ""]},
+        reason={"enum": ["complete", "budget", "confidence", "groups", "deadline", "failed", ""]},
         failures={"type": "object", "additionalProperties": _TEXT},
     ),
     "Stats": _object(
