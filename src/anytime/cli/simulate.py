@@ -212,7 +212,7 @@ def _compare(
     policies: dict[str, Any] = {
         f"{counted(stage, 'stage')}{why}": Fixed(stage) for stage, why in sorted(fixed.items(), reverse=True)
     }
-    policies["adaptive"] = Adaptive(max(1e-3, 0.2 * slo))
+    policies["adaptive"] = Adaptive.for_slo(slo)
     lines = []
     for name, policy in policies.items():
         with counting(name, arrivals.size) as done:

@@ -6,7 +6,7 @@ A policy has no clock and no state. The server and the simulator ask the same on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,11 @@ class Adaptive:
         if not reserve >= 0:
             raise ValueError(f"reserve must be a number of seconds that is not negative, not {reserve}")
         self.reserve = reserve
+
+    @classmethod
+    def for_slo(cls, slo: float | None) -> Self:
+        """A fifth of the promised seconds in reserve, and at least one millisecond."""
+        return cls(max(1e-3, 0.0 if slo is None else 0.2 * slo))
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""

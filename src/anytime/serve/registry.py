@@ -26,7 +26,6 @@ __all__ = ["Entry", "Registry"]
 
 logger = logging.getLogger("anytime.serve")
 
-_RESERVE, _RESERVED_SHARE = 1e-3, 0.2  # seconds, and share of the SLO, that no plan of work counts on
 _MEASURING = 0.2  # seconds, at the start; while others answer, a quarter
 _GONE = 0.1  # seconds after which nothing holds a version any more that has answered its last question
 
@@ -145,7 +144,7 @@ class Registry:
                 break  # else it was replaced meanwhile, and the checksum may be that of another model
         slo = self.settings.slo
         pace = StagePace.measure(model, seconds=seconds)
-        policy = Adaptive(max(_RESERVE, 0.0 if slo is None else _RESERVED_SHARE * slo))
+        policy = Adaptive.for_slo(slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
         version = checksum[:12]
         engine = Engine(model, pace, policy, slo=slo, extraction=extraction, version=version)
