@@ -41,6 +41,10 @@ class Face:
 
     def __init__(self, entry: Entry, settings: Settings) -> None:
         model = entry.model
+        if getattr(model, "detached_", None) is not None:
+            raise ValueError(
+                f"{entry.path} lacks the costly model that its rows are sent on to, and cannot be served"
+            )
         if model.plan_.n_features > settings.max_columns:
             raise ValueError(
                 f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
@@ -91,7 +95,7 @@ class Server:
     def load(self) -> None:
         """Load all models; raises what is wrong with a file."""
         for name, path in self.settings.models.items():
-            self.face(self.registry.add(name, path))
+            self.registry.add(name, path)
 
     def take(self, worker: int) -> None:
         """Be the worker of this number, and count in its slot of the board."""
@@ -105,6 +109,7 @@ class Server:
 
     def _adopt(self, entry: Entry) -> None:
         """Count the answers of a model that has been loaded."""
+        self.face(entry)  # raises where it cannot be served
         if self.ready:
             self.slot.count("reloads")
             self.reloads.tidy_soon()
@@ -119,7 +124,9 @@ class Server:
         await self.reloads.catch_up()
         for path in ("/openapi.json", "/stats", "/metrics", "/v2"):
             await self._warm(path)
-        beside = [self._keep_time(), self.reloads.follow()]
+        beside = [self._keep_time()]
+        if self.settings.workers > 1:
+            beside.append(self.reloads.follow())
         if self.settings.watch is not None:
             beside.append(self.registry.watch(self.settings.watch))
         self._tasks = [asyncio.create_task(work) for work in beside]

@@ -97,10 +97,10 @@ class Tensors:
         self.classifies = classes is not None
         width = model.plan_.n_outputs
         if classes is None:
-            self.datatype, tail = "FP64", ([width] if width > 1 else [])
+            datatype, tail = "FP64", ([width] if width > 1 else [])
         else:
-            self.datatype, tail = _NAMES.get(classes.dtype.str.lstrip("<|"), "BYTES"), []
-        shapes: list[tuple[str, str, list[int]]] = [("prediction", self.datatype, [-1, *tail])]
+            datatype, tail = _NAMES.get(classes.dtype.str.lstrip("<|"), "BYTES"), []
+        shapes: list[tuple[str, str, list[int]]] = [("prediction", datatype, [-1, *tail])]
         if classes is not None:
             shapes.append(("probabilities", "FP64", [-1, len(classes)]))
         shapes += [
@@ -111,6 +111,7 @@ class Tensors:
         ]
         self.outputs = [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in shapes]
         self.names = [name for name, _, _ in shapes]
+        self.datatypes = {name: kind for name, kind, _ in shapes}
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
@@ -410,12 +411,9 @@ def write_infer(
 
 
 def _output(name: str, served: Served, tensors: Tensors) -> tuple[str, NDArray[Any]]:
-    if name == "prediction":
-        return tensors.datatype, np.asarray(served.prediction)
     if name == "elapsed":
         return "FP64", np.array([served.elapsed])
-    datatype = {"stage": "INT64", "partial": "BOOL"}.get(name, "FP64")
-    return datatype, np.asarray(getattr(served, name))
+    return tensors.datatypes[name], getattr(served, name)
 
 
 def _text_bytes(array: NDArray[Any]) -> bytes:

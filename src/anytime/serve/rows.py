@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from anytime.serve.errors import refuse, shown
 __all__ = ["RowReader", "Rows"]
 
 Array = NDArray[np.float64]
+
+_NUMBERS = frozenset([float, int, bool, type(None)])
+_WORDS = frozenset([str, type(None)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class RowReader:
                 f"the model takes {self.n_columns} columns: expected shape [n, {self.n_columns}], found {list(X.shape)}"
             )
         self.check_count(len(X))
-        if not self._quick:
+        if not self._quick or X.dtype.kind == "O":
             return Rows(self._matrix(X.tolist(), range(self.n_columns)))
         return Rows(self._finite(np.ascontiguousarray(X, dtype=np.float64), range(self.n_columns)))
 
@@ -209,19 +213,26 @@ class RowReader:
 
     def _matrix(self, rows: list[Any], order: Sequence[int]) -> Array:
         """(n, len(order)) numbers, words as their codes."""
-        if self._quick:
-            try:
-                array = np.array(rows)
-            except (ValueError, OverflowError):  # rows of different lengths, or nested too deeply
-                array = None
-            if (
-                array is not None
-                and array.ndim == 2
-                and array.shape[1] == len(order)
-                and array.dtype.kind in "fiub"
-            ):
-                return self._finite(array.astype(np.float64, copy=False), order)
-        return self._one_by_one(rows, order)
+        X = self._at_once(rows, order)
+        if X is None:
+            X = self._one_by_one(rows, order)
+        X = self._finite(X, order)
+        return X if self._plain else self._as_trees_compare(X, order)
+
+    def _at_once(self, rows: list[Any], order: Sequence[int]) -> Array | None:
+        """The same for rows in which nothing is odd; None where it takes a closer look."""
+        width = len(order)
+        if any(type(row) is not list or len(row) != width for row in rows):
+            return None
+        if not self.words:
+            return np.array(rows, dtype=np.float64) if _NUMBERS.issuperset(map(type, chain(*rows))) else None
+        X = np.empty((len(rows), width))
+        for k, (j, values) in enumerate(zip(order, zip(*rows, strict=True), strict=True)):
+            known = self.words.get(j)
+            if not (_NUMBERS if known is None else _WORDS).issuperset(map(type, values)):
+                return None
+            X[:, k] = values if known is None else [known.get(value, np.nan) for value in values]
+        return X
 
     def _one_by_one(self, rows: list[Any], order: Sequence[int]) -> Array:
         out = np.empty((len(rows), len(order)))
@@ -232,8 +243,7 @@ class RowReader:
                 refuse(f"row {i} has {len(row)} values, but the model takes {len(order)}")
             for k, (j, value) in enumerate(zip(order, row, strict=True)):
                 out[i, k] = self._number(i, j, value)
-        out = self._finite(out, order)
-        return out if self._plain else self._as_trees_compare(out, order)
+        return out
 
     def _number(self, i: int, j: int, value: Any) -> float:
         """A value as the model reads it."""
