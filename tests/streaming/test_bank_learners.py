@@ -86,6 +86,7 @@ def test_a_tree_may_read_its_own_columns_only():
     assert any(block.columns(i).size for i in range(5))
     assert HoeffdingTree(max_features="sqrt").make(1, 9, 1).columns(0).size == 3
     assert HoeffdingTree(max_features=0.5).make(1, 9, 1).columns(0).size == 4
+    assert [HoeffdingTree().make(1, d, 1).columns(0).size for d in (3, 6, 20)] == [3, 5, 10]
 
 
 def test_noise_is_hardly_ever_split():
@@ -95,7 +96,7 @@ def test_noise_is_hardly_ever_split():
     signal = 0.5 * X[:, :1]
     splits = []
     for q in (noise, noise + signal):
-        bank = HoeffdingTree(confidence=0.05, stagger=0, tie=1.0).make(20, 10, 1)
+        bank = HoeffdingTree(confidence=0.05, stagger=0, tie=1.0, max_features=None).make(20, 10, 1)
         for x, target, _ in in_rounds(X, q, None, 50):
             bank.update(x, target)
         splits.append(np.diff(bank.native.state()["node_start"]) // 2)

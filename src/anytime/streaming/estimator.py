@@ -7,7 +7,7 @@ last one.
 from __future__ import annotations
 
 import warnings
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from anytime.streaming.learning import Learning
 from anytime.streaming.losses import StreamLoss, loss_named
 from anytime.streaming.one_by_one import Reading
 from anytime.streaming.projections import Ball, Box, Projection
+from anytime.streaming.rehearsal import Rehearsal
 from anytime.streaming.rounds import Boosting
 from anytime.streaming.scaling import RunningScale
 from anytime.trees.clock import Clock
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["StreamingBoost"]
 
 _TREES = ("hoeffding_tree", "stump", "ftrl_tree")  # read columns as they are
+_GROWING = ("hoeffding_tree", "stump")  # rehearse by default
+_REHEARSED = 500  # rows kept for that
 _WIDEST_MARGIN, _WIDEST_TARGET = (
     10.0,
     5.0,
@@ -71,6 +74,7 @@ class StreamingBoost(Checkpoints):
         "combiner": [StrOptions({"gd", "nesterov"})],
         "batch_size": [positive_integer],
         "n_passes": [positive_integer],
+        "rehearse": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "drift": [StrOptions({"adwin", "windows"}), Drift, None],
         "standardise": [StrOptions({"auto"}), "boolean"],
         "scale_rows": [positive_integer],
@@ -105,6 +109,7 @@ class StreamingBoost(Checkpoints):
         combiner: str = "gd",
         batch_size: int = 1,
         n_passes: int = 1,
+        rehearse: int | str = "auto",
         drift: str | Drift | None = None,
         standardise: bool | str = "auto",
         scale_rows: int = 100,
@@ -135,6 +140,7 @@ class StreamingBoost(Checkpoints):
         self.combiner = combiner
         self.batch_size = batch_size
         self.n_passes = n_passes
+        self.rehearse = rehearse
         self.drift = drift
         self.standardise = standardise
         self.scale_rows = scale_rows
@@ -330,8 +336,15 @@ class StreamingBoost(Checkpoints):
             None if loss.classifies else RunningScale(1, frozen_after=self.scale_rows),
             self.batch_size,
             record=self.record,
+            rehearsal=self._rehearsal(learner.kind, int(seed)),
         )
         self._reading = Reading()
+
+    def _rehearsal(self, kind: str, seed: int) -> Rehearsal | None:
+        """Rows to learn from again; by default where learners grow."""
+        by_itself = _REHEARSED if kind in _GROWING else 0
+        n_kept = by_itself if isinstance(self.rehearse, str) else self.rehearse
+        return Rehearsal(n_kept, self.n_features_in_, seed) if n_kept else None
 
     def _boosting(self, bank: Any, loss: StreamLoss) -> Boosting:
         smooth = self.algorithm == "smooth" or (self.algorithm == "auto" and loss.smoothness() is not None)

@@ -26,6 +26,7 @@ from anytime.streaming.certificates import (
 from anytime.streaming.interrupts import unbroken
 from anytime.streaming.plans import StreamBlock, scaled_trees
 from anytime.streaming.projections import Ball, Box
+from anytime.streaming.rehearsal import Rehearsal
 from anytime.streaming.rounds import Boosting
 from anytime.streaming.scaling import RunningScale
 from anytime.trees.block import TreeBlock
@@ -52,6 +53,8 @@ class Learning:
         Rows of a round.
     record : bool, default=False
         Keep the sums that certificates are made of.
+    rehearsal : Rehearsal, default=None
+        Rows to learn from again; None: every row is learned from once.
 
     Attributes
     ----------
@@ -68,8 +71,9 @@ class Learning:
         batch_size: int,
         *,
         record: bool = False,
+        rehearsal: Rehearsal | None = None,
     ) -> None:
-        self.boosting, self.categories = boosting, categories
+        self.boosting, self.categories, self.rehearsal = boosting, categories, rehearsal
         self.record = Record(boosting.loss) if record else None
         boosting.on_round = None if self.record is None else self.record.add
         self.columns, self.target, self.batch_size = columns, target, batch_size
@@ -104,28 +108,54 @@ class Learning:
         return [slice(at, at + size) for at in range(0, n, size)]
 
     def _learn_piece(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
-        scores = self._learn(X, y, weight)
+        scores = self._learn_and_rehearse(X, y, weight)
         self._judge(scores, y, weight)
         return scores
 
+    def _learn_and_rehearse(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
+        """Learn from rows, and again from some of those kept wherever that is due."""
+        n, rehearsal = len(X), self.rehearsal
+        if rehearsal is None or n < rehearsal.room:
+            return self._learn(X, y, weight)
+        scores = np.empty((n, self.boosting.bank.n_outputs))
+        at = 0
+        while at < n:
+            rows = slice(at, min(at + rehearsal.room, n))
+            scores[rows] = self._learn(X[rows], y[rows], None if weight is None else weight[rows])
+            if not rehearsal.room:
+                self._rehearse(rehearsal)
+            at = rows.stop
+        return scores
+
+    def _rehearse(self, rehearsal: Rehearsal) -> None:
+        rehearsal.meet(self.boosting.n_alarms)
+        X, y, weight = rehearsal.draw()
+        if not len(X):
+            return
+        if self.target is not None:
+            y = (y - self.target.mean) / self.target.scale
+        X = X if self.columns is None else self.columns.apply(X)
+        self.boosting.rehearse(X, y, weight, batch_size=self.batch_size)
+
     def _learn(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
         if self.target is None:
-            X = self.categories.learn(X, 2.0 * y - 1.0)
-            return self.boosting.learn(self._scaled(X), y, weight, batch_size=self.batch_size)
+            X = self._taken(self.categories.learn(X, 2.0 * y - 1.0), y, weight)
+            return self.boosting.learn(X, y, weight, batch_size=self.batch_size)
         if self.target.frozen:
             mean, scale = self.target.mean, self.target.scale
             goal = (y - mean) / scale
-            X = self.categories.learn(X, goal)
-            return mean + scale * self.boosting.learn(
-                self._scaled(X), goal, weight, batch_size=self.batch_size
-            )
+            X = self._taken(self.categories.learn(X, goal), y, weight)
+            return mean + scale * self.boosting.learn(X, goal, weight, batch_size=self.batch_size)
         means, scales = self.target.follow(y[:, None])
         goal = ((y[:, None] - means[1:]) / scales[1:])[:, 0]
-        X = self.categories.learn(X, goal)
-        scores = self.boosting.learn(self._scaled(X), goal, weight, batch_size=self.batch_size)
+        X = self._taken(self.categories.learn(X, goal), y, weight)
+        scores = self.boosting.learn(X, goal, weight, batch_size=self.batch_size)
         return np.asarray(means[:-1] + scales[:-1] * scores)
 
-    def _scaled(self, X: Array) -> Array:
+    def _taken(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
+        """Rows as learners read them; kept for rehearsals as they are before that."""
+        if self.rehearsal is not None:
+            self.rehearsal.keep(X, y, weight)
         return X if self.columns is None else self.columns.advance(X)
 
     # ------------------------------------------------------------------ what was answered before learning
@@ -259,6 +289,7 @@ class Learning:
             "target": None if self.target is None else self.target.state(),
             "batch_size": self.batch_size,
             "judged": list(self._judged),
+            "rehearsal": None if self.rehearsal is None else self.rehearsal.state(),
             "record": None if self.record is None else {n: vars(self.record)[n] for n in _RECORDED},
         }
 
@@ -268,7 +299,8 @@ class Learning:
         description, arrays = state["bank"]
         bank = bank_from_state(_large(description), arrays)
         boosting = Boosting.from_state(bank, *state["boosting"])
-        columns, target = state["columns"], state["target"]
+        columns, target, rehearsal = state["columns"], state["target"], state["rehearsal"]
+        n_classes = max(bank.n_outputs, 2) if target is None else None
         learning = cls(
             boosting,
             CategoryNumbers.from_state(state["categories"], bank.n_features),
@@ -276,6 +308,9 @@ class Learning:
             None if target is None else RunningScale.from_state(target, 1),
             int(state["batch_size"]),
             record=state["record"] is not None,
+            rehearsal=None
+            if rehearsal is None
+            else Rehearsal.from_state(rehearsal, bank.n_features, n_classes),
         )
         if learning.batch_size < 1:
             raise ValueError("a round has at least one row")

@@ -66,6 +66,10 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         Rows of a round: all are answered before any is learned.
     n_passes : int, default=1
         Of ``fit`` over its rows.
+    rehearse : int or "auto", default="auto"
+        Keep so many of the last rows and learn from them again, each four times while the stream is young and ever less later.
+        Nothing is measured on rows learned from again. 0: every row is learned from once. "auto": 500 for Hoeffding trees and
+        stumps, 0 for other learners.
     drift : {"adwin", "windows"}, Drift or None, default=None
         Watch for changes of the distribution, and take out learners that do harm after one.
     standardise : bool or "auto", default="auto"
@@ -196,9 +200,9 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
         The target is standardised by mean and deviation of these first rows; the answer of no learners is their mean.
     costs, n_learners, learner, rho, algorithm, learning_rate, max_step, projection, averaging, average, gate, warm_up, combiner
         As in :class:`StreamingBoostClassifier`.
-    batch_size, n_passes, drift, standardise, prefix, record, categorical_features, learner_cost, time_budget, budget, meter
+    batch_size, n_passes, rehearse, drift, standardise, prefix, record, categorical_features, learner_cost, time_budget
         As in :class:`StreamingBoostClassifier`.
-    random_state, n_jobs, verbose
+    budget, meter, random_state, n_jobs, verbose
         As in :class:`StreamingBoostClassifier`.
 
     Attributes

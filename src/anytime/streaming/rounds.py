@@ -245,6 +245,17 @@ class Boosting:
         """
         return self._round(X, y, weight, len(X), start)
 
+    def rehearse(self, X: Array, y: Target, weight: Array | None = None, *, batch_size: int = 1) -> None:
+        """Learn from rows that were learned from before: no edge and no loss is measured on them."""
+        native = self._native_bank
+        if native is not None:
+            self._native_rounds(native, X, y, weight, batch_size, measured=False)
+        else:
+            for at in range(0, len(X), batch_size):
+                rows = slice(at, at + batch_size)
+                self._plain_round(X[rows], y[rows], None if weight is None else weight[rows], measured=False)
+        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
+
     def append(self, n: int) -> None:
         """Further learners; those before them, and every prefix of them, stay as they are."""
         self.bank.append(n)
@@ -321,7 +332,15 @@ class Boosting:
         self._meet_change(answers, y)
         return answers
 
-    def _plain_round(self, X: Array, y: Target, weight: Array | None, start: Array | None) -> Array:
+    def _plain_round(
+        self,
+        X: Array,
+        y: Target,
+        weight: Array | None,
+        start: Array | None = None,
+        *,
+        measured: bool = True,
+    ) -> Array:
         gates = self.gates
         raw = self.bank.predict(X)
         outputs = raw if (gates == 1).all() else raw * gates[:, None, None]
@@ -336,11 +355,12 @@ class Boosting:
             combiner=self._combiner,
         )
         answers = averaged(went.sums, self.averaging)
-        if self.on_round is not None:
-            self.on_round(went, y, weight)
-        self.monitor.add(went.targets, raw, weight)
-        if self.prefix_losses is not None:
-            self.prefix_losses.add(self.loss.value(answers, y), weight)
+        if measured:
+            if self.on_round is not None:
+                self.on_round(went, y, weight)
+            self.monitor.add(went.targets, raw, weight)
+            if self.prefix_losses is not None:
+                self.prefix_losses.add(self.loss.value(answers, y), weight)
         self.bank.update(X, went.targets, weight)
         return np.asarray(answers[-1])
 
@@ -357,21 +377,31 @@ class Boosting:
         return -(-rows // batch_size) * batch_size
 
     def _native_rounds(
-        self, bank: NativeBank, X: Array, y: Target, weight: Array | None, batch_size: int
+        self,
+        bank: NativeBank,
+        X: Array,
+        y: Target,
+        weight: Array | None,
+        batch_size: int,
+        *,
+        measured: bool = True,
     ) -> Array:
+        monitor = self.monitor
+        losses = self.prefix_losses if measured else None
         answers = bank.rounds(
             np.ascontiguousarray(X),
             np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
             None if weight is None else np.ascontiguousarray(weight, dtype=np.float64),
             self._native_rules(),
             batch_size=batch_size,
-            sums=self.monitor.sums,
-            recent=self.monitor.recent,
-            discount=self.monitor.discount,
-            rows=self.monitor.rows,
-            losses=None if self.prefix_losses is None else self.prefix_losses.table,
+            sums=monitor.sums if measured else monitor.sums.copy(),
+            recent=monitor.recent if measured else monitor.recent.copy(),
+            discount=monitor.discount,
+            rows=monitor.rows,
+            losses=None if losses is None else losses.table,
         )
-        self.monitor.counted(len(X))
+        if measured:
+            monitor.counted(len(X))
         return answers
 
     def _native_rules(self) -> RoundRules:

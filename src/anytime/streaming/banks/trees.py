@@ -24,6 +24,8 @@ from anytime.trees.growing import join
 
 __all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "mean_of_trees", "single_tree", "width_of"]
 
+_FEWEST = 5  # columns of a tree by default, where there are so many
+
 
 @dataclass(frozen=True)
 class HoeffdingTree(Learner):
@@ -45,8 +47,9 @@ class HoeffdingTree(Learner):
         Split also when the bound is below this: the two best columns are about equally good.
     n_bins : int, default=32
         Bins per column, shared by all trees; a missing value has one more.
-    max_features : int, float, "sqrt" or None, default=None
-        Columns of a tree, drawn at random: a number, a share of them, their square root; None: all.
+    max_features : int, float, "sqrt", "auto" or None, default="auto"
+        Columns of a tree, drawn at random: a number, a share of them, their square root; "auto": half of them, and at least 5;
+        None: all.
     stagger : int, default=10
         Rows by which a tree begins later than the one before it.
     fade : float, default=1.5
@@ -69,7 +72,7 @@ class HoeffdingTree(Learner):
     confidence: float = 0.5
     tie: float = 0.1
     n_bins: int = 32
-    max_features: int | float | Literal["sqrt"] | None = None
+    max_features: int | float | Literal["sqrt", "auto"] | None = "auto"
     stagger: int = 10
     fade: float = 1.5
     memory: int | None = None
@@ -227,10 +230,14 @@ def width_of(max_features: int | float | str | None, n_features: int) -> int:
     """How many of ``n_features`` columns a learner may read."""
     if max_features is None:
         return n_features
+    if max_features == "auto":
+        return min(max(_FEWEST, round(0.5 * n_features)), n_features)
     if max_features == "sqrt":
         return max(1, round(float(np.sqrt(n_features))))
     if isinstance(max_features, str) or not max_features > 0:
-        raise ValueError(f"max_features is {max_features!r}; it must be a positive number, 'sqrt' or None")
+        raise ValueError(
+            f"max_features is {max_features!r}; it must be a positive number, 'sqrt', 'auto' or None"
+        )
     if isinstance(max_features, int):
         return min(max_features, n_features)
     if max_features > 1:
