@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import pytest
 import tritonclient.http as triton
@@ -155,6 +157,33 @@ def test_triton_is_refused_in_one_sentence(client):
         client.infer("patients", [matrix(np.zeros((2, 4)))])
     with pytest.raises(InferenceServerException, match="row 0, column 'age': the value is infinite"):
         client.infer("patients", [matrix(np.full((1, 5), np.inf))])
+
+
+# ---------------------------------------------------------------------- on the wire
+
+
+def test_an_answer_leaves_in_one_piece(server):
+    body = b'{"model": "patients", "row": [0, 0, 0, 0, 0]}'
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(body)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
+        for _ in range(5):
+            wire.sendall(head + b"\r\n" + body)
+            answer = wire.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+            assert answer.endswith(b"}")
+        wire.sendall(head + b"Expect: 100-continue\r\n\r\n")  # a client that waits to be told to go on
+        assert wire.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        wire.sendall(body)
+        assert wire.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
+        wire.sendall(b"HEAD /nix HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert wire.recv(1 << 16).startswith(b"HTTP/1.1 404")
+        assert wire.recv(1 << 16) == b""
+
+
+def test_too_large_a_body_is_refused_before_it_is_sent(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
+        wire.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        assert wire.recv(1 << 16).startswith(b"HTTP/1.1 413")
 
 
 # ---------------------------------------------------------------------- the protocol's schemas

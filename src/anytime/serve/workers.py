@@ -24,6 +24,7 @@ from anytime.serve.app import Server
 from anytime.serve.board import Board
 from anytime.serve.logs import configure, logger
 from anytime.serve.settings import Settings
+from anytime.serve.transport import OnePieceProtocol
 
 __all__ = ["bind", "serve"]
 
@@ -123,11 +124,12 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
     config = uvicorn.Config(
         server,
         loop="uvloop",
-        http="httptools",
+        http=OnePieceProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         date_header=False,
         timeout_keep_alive=75,
