@@ -5,7 +5,8 @@ Streams are in ``_progressive_streams.py``: those that were tried, and others on
 have 10 models (its defaults, where it has any); its regressors read columns standardised on the way. Streaming boosting has its
 defaults; beside it the same with an eye on drift. It is told which classes there are.
 
-    python benchmarks/progressive_validation.py [--development] [--data DIR] [--streams a,b] [--models a,b] [--keep DIR] [--print]
+    python benchmarks/progressive_validation.py [--development] [--data DIR] [--streams "a;b"] [--models "a;b"]
+        [--keep DIR] [--print]
 
 A run with ``--keep`` can be broken off and goes on where it was. ``--print`` prints the tables of the last run.
 """
@@ -145,8 +146,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--development", action="store_true", help="the streams that defaults are chosen on")
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"), help="folder of the public sets")
-    parser.add_argument("--streams", help="some of them, with commas")
-    parser.add_argument("--models", help="some of them, with commas")
+    parser.add_argument("--streams", help="some of them, with semicolons between")
+    parser.add_argument("--models", help="some of them, with semicolons between")
     parser.add_argument("--keep", type=Path, help="folder of what is done: a run can then go on")
     parser.add_argument("--print", action="store_true", help="print the tables of the last run")
     options = parser.parse_args()
@@ -159,7 +160,7 @@ def main() -> None:
             print(f"\n{own}: {found['as_good_or_better']} of {found['streams']}")
         return
     some = options.streams.split(";") if options.streams else list(sources)
-    models = options.models.split(",") if options.models else list(MODELS)
+    models = options.models.split(";") if options.models else list(MODELS)
     streams: dict[str, Any] = {stream: {"models": {}} for stream in some}
     for model in models:
         for stream in some:
