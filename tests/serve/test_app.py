@@ -476,7 +476,10 @@ def test_pages_of_other_sites_are_kept_out(server):
     """A browser sends what any page tells it to, also to a server on the same machine."""
     row = {"row": table()[0].to_numpy()[0].tolist()}
     assert post(server, "/predict", row, {"Origin": "http://evil.example"}).status_code == 403
+    assert post(server, "/predict", row, {"Sec-Fetch-Site": "cross-site"}).status_code == 403
     assert post(server, "/predict", row, {"Origin": "http://test"}).status_code == 200
+    behind_a_proxy = {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"}
+    assert post(server, "/predict", row, behind_a_proxy).status_code == 200
 
 
 def test_requests_have_ids(server):

@@ -121,6 +121,9 @@ def test_a_bad_file_leaves_the_old_model_in_its_place(pair):
     assert answer["error"].startswith("patients stays as it was: ")
     wait_for(lambda: "a new version could not be loaded" in {line["message"] for line in server.said()})
     assert versions(server) == before
+    wait_for(
+        lambda: server.request("/stats")[1]["totals"]["failed_reloads"] >= 3
+    )  # the request's, and the watch of both
     regressor().save(file)  # a good one heals it, even of another kind
     wait_for(lambda: isinstance(server.request("/predict", ROW)[1]["predictions"][0], float))
     classifier().save(file)

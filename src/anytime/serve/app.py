@@ -79,7 +79,7 @@ class Server:
         from anytime.serve.routes import routes
 
         self.settings, self.board = settings, board
-        self.registry = Registry(settings, on_load=self._adopt) if registry is None else registry
+        self.registry = registry or Registry(settings, on_load=self._adopt, on_failure=self._not_loaded)
         self.ready, self.held = False, 0
         self.stopping = asyncio.Event()
         self._token = None if settings.token is None else settings.token.encode()
@@ -115,6 +115,9 @@ class Server:
             self.reloads.tidy_soon()
         number = list(self.settings.models).index(entry.name)
         entry.engine.observer = self.slot.model(number, entry.engine.pace.checkpoints.tolist())
+
+    def _not_loaded(self, _: str) -> None:
+        self.slot.count("failed_reloads")
 
     async def begin(self) -> None:
         """Start what runs beside the answers, then be ready."""
@@ -221,8 +224,7 @@ class Server:
             raise Refusal(
                 401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
             )
-        origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2] != headers.get(b"host"):
+        if _of_another_site(headers):
             refuse("pages of other sites may not use this server", 403)  # a browser would do it unasked
         if self.held > self.settings.max_concurrency:
             self.slot.count("turned_away")
@@ -351,3 +353,12 @@ class Server:
 def _bearer(headers: dict[bytes, bytes]) -> bytes:
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _of_another_site(headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser sends this for a page of another site. What it says itself counts; a proxy may have changed the host."""
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none")
+    origin = headers.get(b"origin")
+    return origin is not None and origin.partition(b"://")[2] != headers.get(b"host")

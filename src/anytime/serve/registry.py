@@ -54,6 +54,8 @@ class Registry:
     settings : Settings
     on_load : callable, default=None
         Called with each new entry before anybody is answered by it: the place to give its engine an observer.
+    on_failure : callable, default=None
+        Called with the name of a model whose new file ``watch`` could not load.
     loader : callable from path to model, default=anytime.load
     """
 
@@ -62,10 +64,11 @@ class Registry:
         settings: Settings,
         *,
         on_load: Callable[[Entry], None] | None = None,
+        on_failure: Callable[[str], None] | None = None,
         loader: Callable[[Path], AnytimeModel] = load,
     ) -> None:
         self.settings = settings
-        self._on_load, self._loader = on_load, loader
+        self._on_load, self._on_failure, self._loader = on_load, on_failure, loader
         self._extractors = None if settings.features is None else Extractors.read(settings.features)
         self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
@@ -127,6 +130,8 @@ class Registry:
                 except Exception as error:  # whatever is wrong with a new file, the old model answers
                     fields = {"model": name, "error": f"{type(error).__name__}: {error}"}
                     logger.error("a new version could not be loaded", extra={"fields": fields})
+                    if self._on_failure is not None:
+                        self._on_failure(name)
 
     async def drain(self) -> None:
         """Wait until every version of every model has answered what it holds."""
