@@ -197,7 +197,7 @@ def test_report_reads_both_protocols() -> None:
             {"name": "cost", "data": [2.5]},
         ]
     }
-    plain = {"predictions": ["1"], "stage": [2], "cost": [0.5], "partial": [True]}
+    plain = {"predictions": ["1"], "stage": [0], "cost": [0.5], "partial": [True]}
 
     def said(body: bytes, number: int) -> bytes:
         text = json.dumps(oip if body == b"a" else plain).encode()
@@ -206,7 +206,8 @@ def test_report_reads_both_protocols() -> None:
     with server(said) as url:
         log = fire(url, np.arange(10) / 100, [b"a", b"b"])
     told = report(log, slo=10, labels=[1, 0])
-    assert told["mean_stage"] == 3
+    assert told["mean_stage"] == 2
+    assert told["base_share"] == 0.5
     assert told["mean_cost"] == 1.5
     assert told["mean_partial"] == 1
     assert told["accuracy"] == 0.5

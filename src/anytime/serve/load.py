@@ -178,6 +178,8 @@ def report(log: Log, *, slo: float | None = None, labels: ArrayLike | None = Non
         values = [value for _, answer in said for value in answer.get(name, [])]
         if values:
             out[f"mean_{name}"] = round(float(np.mean(values)), 4)
+        if name == "stage" and values:
+            out["base_share"] = round(float(np.mean(np.array(values) == 0)), 5)  # no stage was done
     if labels is not None and said:
         truth = np.asarray(labels)
         right = [
