@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anytime.serve.load import _parsed, arrival_times, bodies_of, fire, main, report
+from anytime.serve.load import arrival_times, bodies_of, fire, main, report
+from anytime.serve.sending import _parsed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
