@@ -270,7 +270,7 @@ def reload(setting: Setting) -> dict[str, Any]:
     files = [half.read_bytes(), whole]
     done, slowest = 0, 0.0
     with anytime_server(ours) as server:
-        span = max(10.0, setting.seconds)
+        span = max(30.0, setting.seconds)
         waiting = setting.load.submit(shoot, server.infer, X, setting.rate, span, slo=SLO)
         time.sleep(1.0)
         for k in range(50):
