@@ -276,3 +276,14 @@ def test_budget_that_buys_nothing_is_refused() -> None:
     model.budget = 0.5
     with pytest.raises(at.ExportError, match=r"a budget of 0\.5 .*buys no stage"):
         model.to_c()
+
+
+def test_program_of_the_documentation(family: Families, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    program = page.split("```c\n")[1].split("```")[0]
+    model, _ = family("boosting")
+    model.to_c(tmp_path / "cells.h")
+    (tmp_path / "main.c").write_text(program)
+    subprocess.run(["cc", *STRICT, tmp_path / "main.c", "-o", tmp_path / "main", "-lm"], check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    assert said == f"{model.predict(np.zeros((1, 30)))[0]}, after {model.n_stages_} stages\n"

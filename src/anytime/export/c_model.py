@@ -60,6 +60,7 @@ def _header(model: Any, what: Exported, name: str) -> str:
         "mean": plan.combine == "mean",
         "classes": what.classes is not None,
         "rules": bool(rules.rows),
+        "together": bool(parts.units) and plan.weights is None and not rules.rows,
         "margins": rules.has(0) or rules.doubts,
         "entropies": rules.has(1),
         "gates": rules.has(3),
