@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import gzip
 import json
 import zlib
@@ -9,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tests.serve.serving import application, ask, classifier, get, post, regressor, table, with_words
+from tests.serve.serving import application, ask, classifier, client, get, post, regressor, table, with_words
 
 
 @pytest.fixture(scope="module")
@@ -423,10 +425,6 @@ def test_too_many_rows_are_refused(tmp_path):
 
 
 def test_a_body_whose_length_is_not_said_is_limited_too(tmp_path):
-    import asyncio
-
-    from tests.serve.serving import client
-
     server = application(tmp_path, max_body=1000)
 
     async def pieces():
@@ -550,3 +548,30 @@ features = at.Features({
     calls = (tmp_path / "calls").read_text().split()
     assert calls.count("scan") == 2
     assert calls.count("record") == 3
+
+
+def test_answers_leave_nothing_for_the_garbage_collector(server):
+    """What is collected while requests come in makes some of them wait."""
+    body = json.dumps({"row": table()[0].to_numpy()[0].tolist()}).encode()
+    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [(b"host", b"test")]}
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(_):
+        pass
+
+    async def garbage(number):
+        async with client(server):
+            for _ in range(10):
+                await asyncio.gather(*(server(dict(scope), receive, send) for _ in range(4)))
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(number):
+                    await asyncio.gather(*(server(dict(scope), receive, send) for _ in range(4)))
+                return gc.collect()
+            finally:
+                gc.enable()
+
+    assert asyncio.run(garbage(50)) < 50

@@ -170,9 +170,8 @@ def _announce(server: Server, listener: socket.socket) -> None:
         print(
             f"  {name}: {path}, {plan.n_stages} stages, {plan.n_features} columns, {whole:.0f} us for all stages of a row"
         )
-    example = (
-        "[" + ", ".join(["0"] * min(plan.n_features, 3)) + (", ..." if plan.n_features > 3 else "") + "]"
-    )
-    print(f"  try: curl http://{shown}:{port}/predict -d '{{\"row\": {example}}}'", flush=True)
+    row = "[" + ", ".join(["0"] * min(plan.n_features, 3)) + (", ..." if plan.n_features > 3 else "") + "]"
+    named = f'"model": "{name}", ' if len(settings.models) > 1 else ""
+    print(f"  try: curl http://{shown}:{port}/predict -d '{{{named}\"row\": {row}}}'", flush=True)
     if settings.token is None and host not in _LOCAL:
         print("  note: other machines can reach it, and it asks for no token (--token)", flush=True)

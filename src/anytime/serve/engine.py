@@ -319,7 +319,7 @@ class Engine:
         """Nobody waits any more: with an answer, or because the one who asked has gone."""
         if ticket.open:
             self._leave([piece for piece in ticket.pieces if piece.part is None])
-            ticket.open = 0
+            ticket.open, ticket.pieces = 0, []
             self.queue -= 1
 
     def _leave(self, pieces: list[Piece]) -> None:
@@ -437,6 +437,7 @@ class Engine:
                 self._answered += 1
                 served = self._served(ticket, self._reason(ticket))
                 ticket.reply(served)
+                ticket.pieces = []  # they hold each other: none is left for the garbage collector to find
                 if self.observer is not None:
                     self.observer.answered(served, self.queue)
 

@@ -29,6 +29,11 @@ from anytime.serve.transport import OnePieceProtocol
 __all__ = ["bind", "serve"]
 
 _BACKLOG = 2048
+_GARBAGE = (
+    10_000,
+    50,
+    100,
+)  # new objects before they are looked through: seldom, for the application does so every second
 _TURN = 5e-4  # seconds after which a thread that loads a model or computes a feature lets the answers go on
 _QUICK = 1.0  # seconds; a worker that ends sooner than that after its start may do so again
 _LONGEST_PAUSE = 30.0
@@ -138,6 +143,7 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
         backlog=_BACKLOG,
     )
     sys.setswitchinterval(_TURN)
+    gc.set_threshold(*_GARBAGE)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ignore)  # uvicorn, when it is done, raises again what stopped it
     loop = _Uvicorn(config, server, lifeline)
