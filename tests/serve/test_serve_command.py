@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -85,3 +87,27 @@ def test_settings_are_checked(file, wrong, sentence):
 
 def test_a_token_is_not_shown(file):
     assert "sesame" not in repr(Settings(models={"m": file}, token="sesame"))
+
+
+_WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"fastapi", "starlette", "uvicorn", "uvloop", "httptools", "orjson", "prometheus_client"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+sys.meta_path.insert(0, Missing())
+import anytime.serve.pace, anytime.serve.policy, anytime.serve.simulate, anytime.serve.settings
+sys.argv = ["anytime", "serve", sys.argv[1]]
+from anytime.cli import main
+main()
+"""
+
+
+def test_without_the_packages_for_serving_it_says_what_to_install(file):
+    """What needs none of them, such as the policy and the simulator, can be imported all the same."""
+    outcome = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, str(file)], capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 1
+    assert "is not installed: pip install 'anytime[serve]'" in outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
