@@ -50,8 +50,8 @@ def in_time(waiting, pace, reserve, now, stage, lost=()):
 def is_lost(waiting, pace, reserve, now, i):
     """No time is left for a question, not even by itself and, for the first stage, into the reserve."""
     if waiting.stage[i] == 0 and waiting.until[i] > 0:
-        first = min(pace.checkpoints[0], waiting.until[i])
-        return now + pace.call + waiting.rows[i] * pace.per_row[first] > waiting.due[i] - reserve / 2
+        takes = pace.call + waiting.rows[i] * pace.per_row[min(pace.checkpoints[0], waiting.until[i])]
+        return takes > reserve / 2 and now + takes > waiting.due[i] - reserve / 2
     return now > waiting.due[i] - reserve
 
 
@@ -109,12 +109,21 @@ def test_one_that_is_due_early_holds_back_only_itself():
 
 
 def test_the_first_stage_may_use_half_of_the_reserve():
-    pace = StagePace([1, 2], [1e-4, 2e-4])
+    pace = StagePace([1, 2], [0.12, 0.24])
     waiting = Waiting(np.array([1.0]), np.array([1]), np.array([0]), np.array([2]))
     policy = Adaptive(reserve=0.2)
-    assert policy.outlook(waiting, pace, 0.79) == Outlook(2, 1)
-    assert policy.outlook(waiting, pace, 0.85) == Outlook(1, 1)
-    assert policy.outlook(waiting, pace, 0.95).lost == (0,)
+    assert policy.outlook(waiting, pace, 0.55) == Outlook(2, 1)
+    assert policy.outlook(waiting, pace, 0.75) == Outlook(1, 1)
+    assert policy.outlook(waiting, pace, 0.79).lost == (0,)
+
+
+def test_a_quick_first_stage_is_done_however_late_it_is():
+    """After a stall everybody would get the same base answer, to save what takes no time."""
+    pace = StagePace([1, 2], [1e-4, 2e-4])
+    waiting = Waiting(np.array([1.0, 1.0]), np.array([1, 1]), np.array([0, 1]), np.array([2, 2]))
+    assert Adaptive(reserve=0.2).outlook(waiting, pace, 5.0) == Outlook(
+        1, 1, (1,)
+    )  # who has it goes no further
 
 
 def test_fixed_stages_know_no_time():
