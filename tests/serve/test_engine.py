@@ -236,6 +236,28 @@ def test_five_thousand_rows_hold_up_nobody_beyond_a_slice():
     assert max(served.elapsed for served in small) <= 2.3e-3
 
 
+def test_who_is_due_early_leaves_the_others_their_time():
+    engine = VirtualEngine(stumps(100), steady(100, 2e-5), Adaptive(0.0))
+    early, late = {"deadline": 12e-6}, {"deadline": SLO}
+
+    async def main():
+        futures = []
+        for bounds in (early, late):
+            ticket = engine._admit(Question(ROWS[:1], arrived=engine.clock.now, **bounds))
+            ticket.future = asyncio.get_running_loop().create_future()
+            engine._join(ticket)
+            futures.append(ticket.future)
+        engine._turn()
+        assert futures[0].done()  # in the turn that brought it there, before anybody else is read
+        assert not futures[1].done()
+        return await asyncio.gather(*futures)
+
+    first, second = asyncio.run(main())
+    assert 50 <= first.stage[0] <= 60
+    assert first.partial.all()
+    assert second.stage[0] == 100
+
+
 def test_questions_of_one_turn_are_evaluated_together():
     rng = np.random.default_rng(0)
     seen = []

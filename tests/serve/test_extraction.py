@@ -160,6 +160,32 @@ def test_calls_that_nobody_waits_for_are_not_made(model):
     assert served.partial.any()
 
 
+def test_calls_of_one_who_has_left_are_not_made(model):
+    calls, began, release = [], threading.Event(), threading.Event()
+
+    def dear(raw):
+        calls.append(raw)
+        began.set()
+        release.wait(20)
+        return raw["c"]
+
+    async def main():
+        extraction = Extraction(model, Extractors(features(dear), limits={"dear": 1}))
+        engine = Engine(model, StagePace.measure(model, seconds=0.01), Adaptive(0.0), extraction=extraction)
+        asking = asyncio.create_task(engine.answer(nothing_sent(RAWS * 3)))
+        await asyncio.to_thread(began.wait)
+        await asyncio.sleep(0.05)  # the other rows stand before the gate
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert engine.queue == 0
+        release.set()
+        await asyncio.sleep(0.1)
+
+    asyncio.run(main())
+    assert len(calls) == 1
+
+
 def test_a_stream_of_raw_examples_improves():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 3))
