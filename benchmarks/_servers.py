@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -21,8 +22,6 @@ from typing import Any
 import numpy as np
 
 from anytime.serve.load import arrival_times, bodies_of, fire, report
-
-PLAIN = Path(__file__).parent / "_plain_handler.py"
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,20 @@ def anytime_server(
 def plain_server(booster: Path) -> Iterator[Served]:
     """The plain handler."""
     port = _free_port()
-    with _running([sys.executable, str(PLAIN), str(booster), str(port)], port, "/openapi.json") as server:
+    command = [sys.executable, "-m", "uvicorn", "--factory", "--app-dir", str(Path(__file__).parent)]
+    command += ["_plain_handler:app", "--port", str(port), "--log-level", "warning", "--no-access-log"]
+    with _running(command, port, "/openapi.json", {"PLAIN_MODEL": str(booster)}) as server:
         yield server
 
 
 @contextmanager
-def _running(command: list[str], port: int, sign_of_life: str) -> Iterator[Served]:
+def _running(
+    command: list[str], port: int, sign_of_life: str, environment: dict[str, str] | None = None
+) -> Iterator[Served]:
     said = tempfile.TemporaryFile()  # noqa: SIM115  # closed below
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=said, env=os.environ | (environment or {})
+    )
     server = Served(f"http://127.0.0.1:{port}", process)
     try:
         ends = time.monotonic() + 120

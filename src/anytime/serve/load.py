@@ -108,7 +108,7 @@ def report(log: Log, *, slo: float | None = None, labels: ArrayLike | None = Non
         "sent": int(latency.size),
         "answered": int(good.sum()),
         "errors": log.errors,
-        "offered_rps": round(latency.size / max(float(log.arrivals[-1]), 1e-9), 1),
+        "offered_rps": round(latency.size / span, 1) if (span := float(log.arrivals[-1])) else None,
         "rps": round(float(good.sum()) / log.seconds, 1),
         **cuts,
         "generator_lag_p99_ms": _milliseconds(log.lag, 99),
