@@ -423,3 +423,25 @@ def test_group_of_columns_without_extractor_is_only_paid(trees, x):
     assert answer.cost == eager.cost[0]
     assert_allclose(answer.scores, eager.scores[0], rtol=0)
     assert not answer.groups or answer.groups[0] == "draw"
+
+
+@settings(max_examples=40)
+@given(plans(), rows, st.data())
+def test_features_that_are_given_are_not_computed(plan, x, data):
+    model, log = model_of(plan), []
+    features = features_of(plan, log)
+    given_groups = data.draw(st.sets(st.sampled_from(sorted(features.names))))
+    session = Session(model, features).start(x)
+    session.give({name: features_of(plan).extractors[name].function(x) for name in given_groups})
+    assert_array_equal(session.resume().scores, model.answer(x[None]).scores[0])
+    assert not given_groups.intersection(log)
+
+
+def test_what_is_given_has_to_fit():
+    model = model_of(one_tree())
+    session = Session(model, features_of(model.plan_)).start(np.zeros(3))
+    with pytest.raises(ValueError, match="no group 'other'"):
+        session.give({"other": 1.0})
+    with pytest.raises(ValueError, match="returned 2 numbers"):
+        session.give({"root": [1.0, 2.0]})
+    assert session.resume().failures == {}

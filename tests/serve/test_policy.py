@@ -30,6 +30,8 @@ def queues(draw):
     some = st.lists(st.integers(0, 40), min_size=n, max_size=n)
     stage = np.array(draw(st.lists(st.integers(0, STAGES), min_size=n, max_size=n)))
     until = np.maximum(stage, draw(st.lists(st.integers(0, STAGES), min_size=n, max_size=n)))
+    if draw(st.booleans()):  # nobody has begun, and all want everything
+        stage, until = np.zeros(n, dtype=int), np.full(n, STAGES)
     rows = np.array(draw(st.lists(st.integers(1, 3), min_size=n, max_size=n)))
     return Waiting(np.sort(np.array(draw(some)) / 1024), rows, stage, until)
 

@@ -5,6 +5,7 @@ A policy has no clock and no state. The server and the simulator ask the same on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -124,15 +125,29 @@ class Adaptive:
         places = tuple(np.flatnonzero(lost).tolist())
         if not missed.any():
             return Outlook(last, n, places)
+        if waiting.stage.any() or (waiting.until < last).any():
+            at, missed = self._search(late, checkpoints, missed)
+        else:  # all begin, and want everything: each has a pace that it can afford, and the slowest decides
+            pace_allowed = room / np.maximum(np.cumsum(rows), 1)
+            reached = np.searchsorted(ahead[checkpoints], pace_allowed.min(), side="right")
+            at = min(int(reached), checkpoints.size - 1)
+            missed = pace_allowed < ahead[checkpoints[at]]
+        return Outlook(int(checkpoints[max(at - 1, 0)]), int(missed.argmax()) + 1, places)
+
+    @staticmethod
+    def _search(
+        late: Callable[[int], NDArray[np.bool_]], checkpoints: NDArray[np.int64], missed: NDArray[np.bool_]
+    ) -> tuple[int, NDArray[np.bool_]]:
+        """The place of the first checkpoint that somebody misses, and who does; the last one is ``missed``."""
         low, high = 0, checkpoints.size - 1
-        while low < high:  # for the first checkpoint that somebody misses
+        while low < high:
             middle = (low + high) // 2
             tried = late(int(checkpoints[middle]))
             if tried.any():
                 high, missed = middle, tried
             else:
                 low = middle + 1
-        return Outlook(int(checkpoints[max(low - 1, 0)]), int(missed.argmax()) + 1, places)
+        return low, missed
 
     def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
         """A short way for one question alone, which most are while there is no load."""
