@@ -61,7 +61,7 @@ class RowReader:
 
     def __init__(self, model: AnytimeModel, max_rows: int) -> None:
         plan = model.plan_
-        self.model, self.max_rows = model, max_rows
+        self.max_rows = max_rows
         self.n_columns = plan.n_features
         names = getattr(model, "feature_names_in_", None)
         self.names: list[str] | None = None if names is None else [str(name) for name in names]
@@ -77,8 +77,9 @@ class RowReader:
         }
         self._plain = bool(model._reads_rows_as_they_are)
         self._quick = self._plain and not self.words
-        self.takes_missing = self._takes_missing()
-        columns = getattr(model, "columns_", None)
+        self.takes_missing = _takes_missing(model)
+        # The model itself is not kept: its server forgets readers when nobody else has the model any more.
+        self._columns = columns = getattr(model, "columns_", None)
         narrow = columns is not None and columns.ensure_all_finite is not False  # such a model reads float32
         self._largest = float(np.finfo(np.float32 if narrow else np.float64).max)
         self._absent = np.nan if self.takes_missing else 0.0  # stands where nobody looks
@@ -288,7 +289,8 @@ class RowReader:
 
     def _as_trees_compare(self, X: Array, order: Sequence[int]) -> Array:
         """What a model of another library makes of numbers: a number that stands for a missing one, codes rounded down."""
-        columns = self.model.columns_
+        columns = self._columns
+        assert columns is not None
         if not np.isnan(columns.missing_value):
             X[X.astype(np.float32) == np.float32(columns.missing_value)] = np.nan
         for k, j in enumerate(order):
@@ -296,14 +298,15 @@ class RowReader:
                 X[:, k] = np.floor(X[:, k].astype(np.float32))
         return X
 
-    def _takes_missing(self) -> bool:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that the row has no names
-                self.model._checked(np.full((1, self.n_columns), np.nan))
-        except ValueError:
-            return False
-        return True
+
+def _takes_missing(model: AnytimeModel) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the row has no names
+            model._checked(np.full((1, model.plan_.n_features), np.nan))
+    except ValueError:
+        return False
+    return True
 
 
 def _hint(name: Any, known: Sequence[str]) -> str:
