@@ -144,7 +144,7 @@ def _csv(source: Any, chunk_rows: int, strict: bool, called: str | None = None) 
     except pd.errors.EmptyDataError:
         raise ValueError(f"{called} is empty") from None
     except pd.errors.ParserWarning:
-        raise ValueError(f"{called} is not a table: the first line has more cells than the header") from None
+        raise ValueError(f"{called} is not a table: a line has more cells than the header") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{called} is not a CSV file in UTF-8: {error.reason}") from None
     except pd.errors.ParserError as error:
