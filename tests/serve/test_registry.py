@@ -170,6 +170,29 @@ def test_versions_that_have_answered_leave_no_memory_behind(path):
         gc.enable()
 
 
+def test_a_version_that_is_replaced_is_freed_without_the_garbage_collector(path):
+    """A server that seldom collects garbage, so as not to be late, must not keep old models."""
+    registry = opened(path)
+
+    async def main():
+        entry = registry.get("m")
+        await entry.engine.answer(Question(X, budget=1.0))
+        async for _ in entry.engine.stream(Question(X[:2], deadline=5.0)):
+            pass
+        gone = [weakref.ref(thing) for thing in (entry, entry.engine, entry.model, entry.model.plan_)]
+        await registry.reload("m")
+        del entry
+        await asyncio.sleep(0.05)
+        return [ref() for ref in gone]
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(main()) == [None] * 4
+    finally:
+        gc.enable()
+
+
 def test_a_replaced_file_is_noticed(path):
     registry = opened(path)
 

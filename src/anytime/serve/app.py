@@ -328,9 +328,9 @@ class Server:
 
     def face(self, entry: Entry) -> Face:
         """A model as clients see it, worked out once."""
-        face = self._faces.get(entry.model)
+        face = self._faces.get(entry.engine)
         if face is None:
-            face = self._faces[entry.model] = Face(entry, self.settings)
+            face = self._faces[entry.engine] = Face(entry, self.settings)
         return face
 
     def question(

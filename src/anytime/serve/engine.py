@@ -13,7 +13,7 @@ import time
 from bisect import insort
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -212,7 +212,9 @@ class Engine:
         self._scheduled = False
         self._joined = self._answered = 0  # since the last work
         self._left: float | None = None  # when that ended, if somebody has been waiting ever since
-        self._bounds_of = lru_cache(maxsize=1024)(self._bounds)
+        self._bounds_of = lru_cache(maxsize=1024)(
+            partial(_bounds, model)
+        )  # of the model, not of self: no circle
         self._first_use = _first_use(model)
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
@@ -285,9 +287,6 @@ class Engine:
                 )
             allowed = min(allowed, question.deadline)
         return question.arrived + allowed
-
-    def _bounds(self, budget: float | None, confidence: float | None) -> Bounds:
-        return Bounds.of(self.model, 0.0, budget=budget, confidence=confidence)
 
     def _admit(self, question: Question) -> Ticket:
         """Check a question, and say how far it may go."""
@@ -473,6 +472,10 @@ class Engine:
         for ticket in {piece.ticket for piece in cohort.pieces}:
             ticket.reply(error)
             self._forget(ticket)
+
+
+def _bounds(model: AnytimeModel, budget: float | None, confidence: float | None) -> Bounds:
+    return Bounds.of(model, 0.0, budget=budget, confidence=confidence)
 
 
 def _first_use(model: AnytimeModel) -> NDArray[np.int64]:

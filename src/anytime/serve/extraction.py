@@ -112,6 +112,7 @@ class Extraction:
         stop = StopFlag()
         sessions = [self._started(question, i, due, stop) for i in range(len(question.X))]
         work = asyncio.gather(*(self._run(session, question, due, stop) for session in sessions))
+        work.add_done_callback(_heard)
         best = 0
         try:
             while not work.done() and (left := due - self.clock()) > 0:
@@ -172,6 +173,12 @@ class Extraction:
             version=version,
             failures=failures,
         )
+
+
+def _heard(work: asyncio.Future[Any]) -> None:
+    """What is given up when the answer is due is no error that somebody should hear of."""
+    if not work.cancelled():
+        work.exception()
 
 
 # ---------------------------------------------------------------------- extractors within limits
