@@ -78,6 +78,8 @@ def test_answers_are_the_models_own_bit_for_bit(plan, data, meter):
         if not served.partial.any():
             assert_array_equal(served.prediction, whole.prediction)
             assert_array_equal(served.cost, whole.cost if meter == "realised" else whole.model_cost)
+            assert served.reason == ("complete" if whole.complete else "budget") or meter == "model"
+            assert whole.complete or served.reason == "budget"
         assert (served.reason == "deadline") == served.partial.any()
 
 
@@ -101,6 +103,22 @@ def test_a_model_of_trees_takes_the_short_way_to_the_same_bits():
                 assert_array_equal(served.prediction, model._decide(run.scores()))
                 if slo is None:
                     assert_array_equal(served.prediction, model.answer(rows, until).prediction)
+
+
+def test_a_budget_by_expected_cost_is_the_models_own():
+    from anytime import BudgetForestClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    model = BudgetForestClassifier(costs=[1.0, 2.0, 3.0, 4.0], budget=6, meter="expected").fit(
+        X, X[:, 0] > X[:, 1]
+    )
+    engine = VirtualEngine(model, steady(model.n_stages_, 1e-5), Adaptive(RESERVE))
+    for budget in (None, 0.5, *model.plan_.expected_costs):
+        (served,) = replay(engine, [(0.0, X[:20], {"budget": budget})])
+        whole = model.answer(X[:20], budget)
+        assert_array_equal(served.probabilities, whole.probabilities)
+        assert_array_equal(served.stage, whole.stage)
 
 
 @settings(max_examples=25)

@@ -147,8 +147,9 @@ class Cohort:
         self.progress.advance(np.maximum(limit, done))
         self._reading = None
         behind = done < limit
-        if behind.any():  # no money left, or a gate has released them
+        if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
+            self._note(behind & ~self.progress.finished, "budget")
         if self.stepwise:
             self._ask_for_confidence()
         active = self.until > done
@@ -181,9 +182,15 @@ class Cohort:
             assert chances is not None
             sure = (chances.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
             if sure.any():
-                piece.ticket.confident = True
+                piece.ticket.reason = "confidence"
                 self.until[rows][sure] = done[rows][sure]
                 self._reading = None
+
+    def _note(self, rows: NDArray[np.bool_], reason: str) -> None:
+        """Why some rows have come to their end."""
+        for piece in self.pieces if rows.any() else ():
+            if rows[piece.offset : piece.offset + piece.stop - piece.start].any():
+                piece.ticket.reason = reason
 
     def release(self, pieces: set[Piece]) -> None:
         """No more work for some pieces."""

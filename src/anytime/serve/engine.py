@@ -121,7 +121,6 @@ class Ticket:
 
     __slots__ = (
         "cap",
-        "confident",
         "due",
         "events",
         "future",
@@ -137,7 +136,6 @@ class Ticket:
         self.question, self.due, self.until, self.cap, self.reason = question, due, until, cap, reason
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
-        self.confident = False
         self.stepwise = question.confidence is not None
         self.future: asyncio.Future[Served] | None = None
         self.events: asyncio.Queue[Served | BaseException] | None = None  # instead of a future: every step
@@ -465,7 +463,7 @@ class Engine:
         parts = [piece.part for piece in ticket.pieces if piece.part is not None]
         if any(part.partial.any() for part in parts):
             return "deadline"
-        return "confidence" if ticket.confident else ticket.reason
+        return ticket.reason
 
     def _fail(self, cohort: Cohort, error: Exception) -> None:
         """A stage has raised: that is what all hear who wait for it."""

@@ -17,9 +17,18 @@ _FEW = 6  # rows that are quicker taken one by one than together
 
 
 class Progress(Protocol):
-    """Rows on their way through a plan."""
+    """Rows on their way through a plan.
+
+    Attributes
+    ----------
+    done : (n,) int32
+        Stages behind each row.
+    finished : (n,) bool
+        Rows that a stopping rule has released.
+    """
 
     done: NDArray[np.int32]
+    finished: NDArray[np.bool_]
 
     def advance(self, limit: NDArray[np.int32]) -> None:
         """Take each row to its ``limit``; who is behind it afterwards can go no further."""
@@ -54,7 +63,7 @@ class _Stages:
 
     def __init__(self, plan: Plan, X: Array, metered: bool, caps: NDArray[np.int64] | None) -> None:
         self.run = Run(plan, X, metered=metered)
-        self.done = self.run.done
+        self.done, self.finished = self.run.done, self.run.finished
         self.caps = UNLIMITED if caps is None else caps
 
     def advance(self, limit: NDArray[np.int32]) -> None:
@@ -70,13 +79,13 @@ class _Stages:
 class _Trees:
     """One forest without rules and without a ledger: nothing but native calls."""
 
-    __slots__ = ("X", "done", "forest", "plan", "sums")
+    __slots__ = ("X", "done", "finished", "forest", "plan", "sums")
 
     def __init__(self, plan: Plan, X: Array) -> None:
         forest = plan.blocks[0].forest
         assert forest is not None
         self.plan, self.forest, self.X = plan, forest, X
-        self.done = np.zeros(len(X), dtype=np.int32)
+        self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
         self.sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
 
     def advance(self, limit: NDArray[np.int32]) -> None:
