@@ -534,20 +534,25 @@ features = at.Features({
     X, _ = table()
     patient = X.iloc[0].to_dict()
     text = {"name": "raw", "datatype": "BYTES", "shape": [1], "data": [json.dumps(patient)]}
-    plain, held, tensors, mismatch = ask(
+    plain, held, tensors, mismatch, failing = ask(
         server,
         ("POST", "/predict", {"raw": patient, "probabilities": True}),
         ("POST", "/predict", {"raws": [patient], "groups": {"scan": patient["size"]}, "probabilities": True}),
         ("POST", "/v2/models/patients/infer", {"inputs": [text]}),
         ("POST", "/predict", {"raws": [patient, patient], "row": patient}),
+        ("POST", "/predict", {"raw": {**patient, "size": {"secret": 1}}}),
     )
     expected = classifier().predict_proba(X[:1]).tolist()
     assert plain.json()["probabilities"] == held.json()["probabilities"] == expected
     assert tensor(tensors.json(), "probabilities").tolist() == expected
     assert mismatch.status_code == 400
     calls = (tmp_path / "calls").read_text().split()
-    assert calls.count("scan") == 2
-    assert calls.count("record") == 3
+    assert calls.count("scan") == 3
+    assert calls.count("record") == 4
+    assert failing.status_code == 200
+    assert failing.json()["reason"] == "failed"
+    assert failing.json()["failures"].keys() == {"scan"}
+    assert "secret" not in failing.text
 
 
 def test_answers_leave_nothing_for_the_garbage_collector(server):

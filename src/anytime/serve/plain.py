@@ -111,7 +111,8 @@ def write_plain(served: Served, model: str, version: str, *, probabilities: bool
         "reason": served.reason,
     }
     if served.failures:
-        answer["failures"] = served.failures
+        # what kind of failure, not its words, which may name what is nobody else's business
+        answer["failures"] = {group: reason.partition(":")[0] for group, reason in served.failures.items()}
     if probabilities and served.probabilities is not None:
         answer["probabilities"] = served.probabilities.tolist()
     return answer

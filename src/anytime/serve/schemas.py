@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["INFER", "PREDICT", "SCHEMAS", "answers", "body"]
+__all__ = ["ANYTHING", "INFER", "PREDICT", "SCHEMAS", "answers", "body"]
 
 Schema = dict[str, Any]
 
@@ -71,6 +71,7 @@ _TENSOR_META = _object(
 
 SCHEMAS: dict[str, Schema] = {
     "Error": _object(("error",), error=_TEXT),
+    "Nothing": {"type": "object"},
     "InferRequest": _object(
         ("inputs",),
         id=_TEXT,
@@ -163,6 +164,9 @@ SCHEMAS: dict[str, Schema] = {
     ),
 }
 
+ANYTHING: Schema = {
+    "requestBody": {"required": False, "content": {"application/json": {"schema": {"type": "object"}}}}
+}
 PREDICT = {"row": [0.5, 1.0], "budget": 10}
 INFER = {
     "inputs": [{"name": "X", "datatype": "FP64", "shape": [1, 2], "data": [0.5, 1.0]}],
@@ -179,14 +183,12 @@ _SAYS = {
 }
 
 
-def body(schema: str, example: Any | None = None, *, binary: bool = False, required: bool = True) -> Schema:
+def body(schema: str, example: Any, *, binary: bool = False) -> Schema:
     """An ``openapi_extra`` with the body of a request."""
-    content: Schema = {"application/json": {"schema": _ref(schema)}}
-    if example is not None:
-        content["application/json"]["example"] = example
+    content: Schema = {"application/json": {"schema": _ref(schema), "example": example}}
     if binary:
         content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
-    return {"requestBody": {"required": required, "content": content}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 def answers(schema: str | None, *refusals: int, media: str = "application/json") -> dict[int | str, Schema]:

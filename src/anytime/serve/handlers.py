@@ -1,0 +1,175 @@
+"""What is answered at the addresses that are not busy: health, metadata, model control, streams, figures."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+import anytime
+from anytime.serve.calls import Call, Reply, json_reply
+from anytime.serve.errors import refuse, shown
+from anytime.serve.plain import model_of, read_plain, write_plain
+from anytime.serve.protocol import configuration, metadata, object_of, statistics
+from anytime.serve.stats import Stats
+
+if TYPE_CHECKING:
+    from anytime.serve.app import Server
+
+__all__ = ["Handlers"]
+
+Given = dict[str, str]  # the parts of an address that vary
+Events = AsyncGenerator[bytes, None]
+
+_EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"]
+
+
+class Handlers:
+    """Handlers of one server; each takes a call and the varying parts of its address.
+
+    Parameters
+    ----------
+    server : Server
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.figures = server, Stats(server)
+
+    # ------------------------------------------------------------------ the Open Inference Protocol
+
+    async def describe(self, _: Call, __: Given) -> Reply:
+        """Name, version and extensions of the server."""
+        return json_reply({"name": "anytime", "version": anytime.__version__, "extensions": _EXTENSIONS})
+
+    async def live(self, _: Call, __: Given) -> Reply:
+        """Whether the process answers at all."""
+        return json_reply({"live": True})
+
+    async def ready(self, _: Call, __: Given) -> Reply:
+        """Whether models are loaded, and the process is not about to end."""
+        ready = self.server.ready
+        return json_reply({"ready": ready}, 200 if ready else 503)
+
+    async def model(self, _: Call, given: Given) -> Reply:
+        """Tensors and versions of a model."""
+        entry = self.server.entry(given["model"], given.get("version"))
+        versions = self.server.registry.versions(entry.name)
+        return json_reply(metadata(entry.name, versions, self.server.face(entry).tensors))
+
+    async def model_ready(self, _: Call, given: Given) -> Reply:
+        """Whether a model answers."""
+        entry, ready = self.server.entry(given["model"], given.get("version")), self.server.ready
+        return json_reply({"name": entry.name, "ready": ready}, 200 if ready else 503)
+
+    async def model_config(self, _: Call, given: Given) -> Reply:
+        """A model's configuration, as Triton calls it."""
+        entry = self.server.entry(given["model"], given.get("version"))
+        return json_reply(configuration(entry.name, self.server.face(entry).tensors))
+
+    async def model_stats(self, _: Call, given: Given) -> Reply:
+        """How much a model, or each, has answered."""
+        server, named = self.server, given.get("model")
+        names = [named] if named is not None else list(server.settings.models)
+        totals, counted = server.board.totals(), []
+        for entry in (server.entry(name, given.get("version")) for name in names):
+            number = server.board.models.index(entry.name)
+            answered, rows = totals.model(number, "answers"), totals.model(number, "rows")
+            counted.append(
+                statistics(entry.name, entry.version, answered, rows, float(totals.seconds[number]))
+            )
+        return json_reply({"model_stats": counted})
+
+    async def infer(self, call: Call, _: Given) -> Reply:
+        """Answer for tensors."""
+        return await self.server.infer(call)
+
+    async def index(self, call: Call, _: Given) -> Reply:
+        """All models and their states."""
+        wants_ready = (await self._options(call)).get("ready", False)
+        if type(wants_ready) is not bool:
+            refuse(f"ready must be true or false, not {shown(wants_ready)}")
+        entries = [self.server.entry(name, None) for name in self.server.settings.models]
+        return json_reply(
+            [{"name": e.name, "version": e.version, "state": "READY", "reason": ""} for e in entries]
+        )
+
+    async def load(self, call: Call, given: Given) -> Reply:
+        """Load a model's file again, in all workers."""
+        parameters = (await self._options(call)).get("parameters") or {}
+        if type(parameters) is not dict or "config" in parameters or any(":" in name for name in parameters):
+            refuse(
+                "a model is loaded from its own file; configurations and files are not taken from a request"
+            )
+        await self.server.reloads.everywhere(self.server.entry(given["model"], None).name)
+        return json_reply({})
+
+    async def unload(self, _: Call, given: Given) -> Reply:
+        """Refused: models stay."""
+        self.server.entry(given["model"], None)
+        refuse("models of this server are not unloaded; stop the server, or replace the model's file")
+
+    async def _options(self, call: Call) -> dict[str, Any]:
+        """The JSON object of a body that may be empty."""
+        raw = await call.body(self.server.settings.max_body)
+        return object_of(raw) if raw else {}
+
+    # ------------------------------------------------------------------ plain JSON and events
+
+    async def predict(self, call: Call, _: Given) -> Reply:
+        """Answer for rows."""
+        return await self.server.predict(call)
+
+    async def stream(self, call: Call, _: Given) -> Events:
+        """Every improved answer, as server-sent events: answer, answer, ..., done."""
+        server = self.server
+        document = object_of(await call.body(server.settings.max_body))
+        entry = server.entry(*model_of(document))
+        face = server.face(entry)
+        ask = read_plain(document, face.reader, face.classifies)
+        call.began = (
+            time.monotonic()
+        )  # time counts from here: the way to a stream is longer than to an answer
+        question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
+
+        async def events() -> Events:
+            async for served in entry.engine.stream(question):
+                answer = write_plain(served, entry.name, served.version, probabilities=ask.probabilities)
+                yield _event("answer", answer)
+                if served.reason:
+                    yield _event("done", answer)
+
+        return events()
+
+    # ------------------------------------------------------------------ figures
+
+    async def stats(self, _: Call, __: Given) -> Reply:
+        """Throughput, latency, stages and costs of the last seconds, and what a page needs to draw the models."""
+        return json_reply(self.figures.now())
+
+    async def stats_stream(self, _: Call, __: Given) -> Events:
+        """The figures of /stats once a second, as server-sent events."""
+
+        async def events() -> Events:
+            while not self.server.stopping.is_set():
+                yield _event("stats", self.figures.now())
+                try:
+                    await asyncio.wait_for(self.server.stopping.wait(), 1.0)
+                except TimeoutError:
+                    continue
+
+        return events()
+
+    async def metrics(self, _: Call, __: Given) -> Reply:
+        """Counters for Prometheus."""
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self.server.board)
+        return Reply(generate_latest(registry), headers=[(b"content-type", CONTENT_TYPE_LATEST.encode())])
+
+
+def _event(kind: str, data: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), orjson.dumps(data))
