@@ -104,10 +104,16 @@ def test_models_are_replaced_in_all_workers_without_a_failed_request(pair):
             assert new != old
             old = new
         classifier(seed=6).save(file)  # and where nobody says so, the watch sees it
-        wait_for(lambda: old not in versions(server))
+        wait_for(lambda: len(versions(server)) == 1 and old not in versions(server))
     assert set(clients.statuses) == {200}
     assert clients.lost == 0
     assert len(set(clients.versions)) >= 6
+    before = versions(server)
+    victim = workers_of(server)[1]
+    os.kill(victim["pid"], signal.SIGKILL)
+    wait_for(lambda: workers_of(server)[1]["starts"] == victim["starts"] + 1)
+    for _ in range(3):  # who comes back has the new version, not the one that all began with
+        assert versions(server) == before
 
 
 def test_a_bad_file_leaves_the_old_model_in_its_place(pair):

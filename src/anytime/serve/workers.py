@@ -37,6 +37,7 @@ _GARBAGE = (
 _TURN = 5e-4  # seconds after which a thread that loads a model or computes a feature lets the answers go on
 _QUICK = 1.0  # seconds; a worker that ends sooner than that after its start may do so again
 _LONGEST_PAUSE = 30.0
+_GRACE = 5.0  # seconds beyond the time to drain after which a worker is killed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
 
 
@@ -159,51 +160,58 @@ def _ignore(*_: Any) -> None:
 
 
 class _Supervisor:
-    """Keeps workers alive."""
+    """Keeps workers alive.
+
+    Parameters
+    ----------
+    server : Server
+        The application, its models loaded; each worker goes on with a copy.
+    listener : socket
+    """
 
     def __init__(self, server: Server, listener: socket.socket) -> None:
         self.server, self.listener = server, listener
         self.workers: dict[int, int] = {}  # number of each worker by its process
-        self.born: dict[int, float] = {}
+        self.born: dict[int, float] = {}  # when each process began
         self.pause: dict[int, float] = {}  # seconds to wait before the next start of a worker that dies young
-        self.due: dict[int, float] = {}  # when workers are to be started again
-        self.stopping = False
+        self.due = dict.fromkeys(range(server.settings.workers), 0.0)  # when workers are to be started
+        self.ends: float | None = None  # when those who have been told to stop are stopped
+        self.wake, self.woken = socket.socketpair()  # a signal writes its number into the second
         self.lifeline, self._held = os.pipe()  # workers read the end of it when this process is no more
 
     def run(self) -> int:
-        """Start all workers; return when the last has ended."""
-        wake, woken = socket.socketpair()
-        for end in (wake, woken):
+        """Start all workers; return when the last has ended after a signal to stop."""
+        for end in (self.wake, self.woken):
             end.setblocking(False)
-        signal.set_wakeup_fd(woken.fileno())
+        signal.set_wakeup_fd(self.woken.fileno())
         for number in _SIGNALS:
-            signal.signal(number, _ignore)  # the wake-up below tells of it
-        for worker in range(self.server.settings.workers):
-            self._start(worker, (wake, woken))
+            signal.signal(number, _ignore)
         with selectors.DefaultSelector() as selector:
-            selector.register(wake, selectors.EVENT_READ)
-            deadline = float("inf")
-            while self.workers or (self.due and not self.stopping):
-                now = time.monotonic()
-                selector.select(max(0.0, min([deadline, *self.due.values(), now + 60.0]) - now))
-                for told in _drained(wake):
-                    if told in (signal.SIGTERM, signal.SIGINT) and not self.stopping:
-                        self.stopping, deadline = True, time.monotonic() + self.server.settings.drain + 5.0
-                        self._tell(signal.SIGTERM)
-                    elif told == signal.SIGHUP:
-                        self._tell(signal.SIGHUP)
-                self._bury()
-                if time.monotonic() >= deadline:
-                    self._tell(signal.SIGKILL)
-                    deadline = float("inf")
-                for worker in [
-                    w for w, at in self.due.items() if at <= time.monotonic() and not self.stopping
-                ]:
+            selector.register(self.wake, selectors.EVENT_READ)
+            while self.workers or self.due:
+                for worker in [worker for worker, at in self.due.items() if at <= time.monotonic()]:
                     del self.due[worker]
-                    self._start(worker, (wake, woken))
+                    self._start(worker)
+                times = [*self.due.values(), *([] if self.ends is None else [self.ends])]
+                selector.select(max(0.0, min(times) - time.monotonic()) if times else None)
+                self._hear()
+                self._bury()
         return 0
 
-    def _start(self, worker: int, ours: tuple[Any, ...]) -> None:
+    def _hear(self) -> None:
+        """Pass on what this process has been told by signals."""
+        told = _drained(self.wake)
+        if signal.SIGHUP in told:
+            self._tell(signal.SIGHUP)
+        if told & {signal.SIGTERM, signal.SIGINT} and self.ends is None:
+            self.ends = time.monotonic() + self.server.settings.drain + _GRACE
+            self.due.clear()
+            self._tell(signal.SIGTERM)
+        if self.ends is not None and time.monotonic() >= self.ends:
+            self.ends = time.monotonic() + 1.0
+            self._tell(signal.SIGKILL)
+
+    def _start(self, worker: int) -> None:
         process = os.fork()
         if process:
             self.workers[process], self.born[process] = worker, time.monotonic()
@@ -213,8 +221,8 @@ class _Supervisor:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            for end in ours:
-                end.close()
+            self.wake.close()
+            self.woken.close()
             os.close(self._held)
             code = _answer(self.server, self.listener, worker, self.lifeline)
         except SystemExit as ended:  # uvicorn's, when it cannot start
@@ -238,10 +246,10 @@ class _Supervisor:
             worker = self.workers.pop(process, None)
             if worker is None:
                 continue
-            age = time.monotonic() - self.born.pop(process)
-            if self.stopping:
+            young = time.monotonic() - self.born.pop(process) < _QUICK
+            if self.ends is not None:
                 continue
-            pause = min(2 * self.pause.get(worker, 0.05), _LONGEST_PAUSE) if age < _QUICK else 0.0
+            pause = min(max(2 * self.pause.get(worker, 0.0), 0.1), _LONGEST_PAUSE) if young else 0.0
             self.pause[worker] = pause
             self.due[worker] = time.monotonic() + pause
             fields = {"pid": process, "status": os.waitstatus_to_exitcode(status), "again_in": pause}
