@@ -10,6 +10,7 @@ import asyncio
 import gc
 import hmac
 import itertools
+import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,7 @@ class Server:
         """Load all models; raises what is wrong with a file."""
         for name, path in self.settings.models.items():
             self.registry.add(name, path)
+        self.api.openapi()  # which FastAPI keeps: no worker has to make it again
 
     def take(self, worker: int) -> None:
         """Be the worker of this number, and count in its slot of the board."""
@@ -135,6 +137,7 @@ class Server:
             beside.append(self.registry.watch(self.settings.watch))
         self._tasks = [asyncio.create_task(work) for work in beside]
         self.ready = True
+        logger.info("ready to answer", extra={"fields": {"pid": os.getpid()}})
 
     async def _warm(self, path: str) -> None:
         """Go through a route once, so that nobody waits for what happens only then."""

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import uvicorn
+import uvloop  # noqa: F401  # by uvicorn, but here already: workers that are forked have it
 
 from anytime.serve.app import Server
 from anytime.serve.board import Board
