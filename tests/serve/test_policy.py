@@ -51,10 +51,16 @@ def in_time(waiting, pace, reserve, now, stage, lost=()):
 
 def is_lost(waiting, pace, reserve, now, i):
     """No time is left for a question, not even by itself and, for the first stage, into the reserve."""
-    if waiting.stage[i] == 0 and waiting.until[i] > 0:
-        takes = pace.call + waiting.rows[i] * pace.per_row[min(pace.checkpoints[0], waiting.until[i])]
-        return takes > reserve / 2 and now + takes > waiting.due[i] - reserve / 2
-    return now > waiting.due[i] - reserve
+
+    def first_stage(j):
+        return waiting.rows[j] * pace.per_row[min(pace.checkpoints[0], waiting.until[j])]
+
+    begin = [j for j in range(waiting.due.size) if waiting.stage[j] == 0 and waiting.until[j] > 0]
+    if i not in begin:
+        return now > waiting.due[i] - reserve
+    if pace.call + sum(map(first_stage, begin)) <= reserve / 2:  # it matters little
+        return False
+    return now + pace.call + first_stage(i) > waiting.due[i] - reserve / 2
 
 
 @settings(max_examples=200)

@@ -71,11 +71,11 @@ class Reader:
         self,
         scores: Array,
         stage: NDArray[np.int32],
-        paid: NDArray[np.int64] | None,
+        paid: Array | None,
         partial: NDArray[np.bool_],
     ) -> Reading:
         """The answers that ``scores`` are."""
-        cost = self._stage_costs[stage] if paid is None else self.model.costs_.amounts(paid)
+        cost = paid if paid is not None and self.metered else self._stage_costs[stage]
         chances = None if self._chances is None else self._chances(scores)
         return Reading(self.model._decide(scores), chances, cost, stage, partial)
 
@@ -120,6 +120,7 @@ class Cohort:
     ----------
     reader : Reader
     pieces : list of Piece
+        All of one plan.
     """
 
     def __init__(self, reader: Reader, pieces: list[Piece]) -> None:
@@ -128,11 +129,13 @@ class Cohort:
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
         sizes = [piece.rows for piece in pieces]
         self.until = np.repeat(np.array([piece.until for piece in pieces], dtype=np.int32), sizes)
-        caps = None
-        if reader.metered:
+        self.plan = pieces[0].ticket.plan
+        whole, caps = self.plan is reader.plan, None
+        if reader.metered or not whole:
             caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
             caps = None if caps.min() >= UNLIMITED else caps
-        self.progress = begin(reader.plan, X, reader.metered, caps)
+        self.progress = begin(self.plan, X, reader.metered or not whole, caps)
+        self._short = "budget" if whole else "groups"
         offset = 0
         for piece in pieces:
             piece.cohort, piece.offset = self, offset
@@ -149,7 +152,7 @@ class Cohort:
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
-            self._note(behind & ~self.progress.finished, "budget")
+            self._note(behind & ~self.progress.finished, self._short)
         if self.stepwise:
             self._ask_for_confidence()
         active = self.until > done
@@ -211,7 +214,9 @@ class Cohort:
         if self._reading is None:
             progress = self.progress
             done = progress.done.copy()
-            self._reading = self.reader.read(progress.scores(), done, progress.paid(), self.until > done)
+            ticks = progress.paid()
+            paid = None if ticks is None else self.plan.costs.costs.amounts(ticks)
+            self._reading = self.reader.read(progress.scores(), done, paid, self.until > done)
         if len(self._reading.stage) == piece.stop - piece.start:
             return self._reading
         return self._reading.rows(piece.offset, piece.offset + piece.stop - piece.start)

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.estimator import AnytimeModel
-from anytime.plan import Array
+from anytime.plan import Array, Plan
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece, Reader, Reading
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Policy, Waiting
+from anytime.serve.progress import within_reach
 
 if TYPE_CHECKING:
     from anytime.serve.extraction import Extraction
@@ -126,14 +127,16 @@ class Ticket:
         "future",
         "open",
         "pieces",
+        "plan",
         "question",
         "reason",
         "stepwise",
         "until",
     )
 
-    def __init__(self, question: Question, due: float, until: int, cap: int, reason: str) -> None:
-        self.question, self.due, self.until, self.cap, self.reason = question, due, until, cap, reason
+    def __init__(self, question: Question, plan: Plan, due: float, until: int, cap: int, reason: str) -> None:
+        self.question, self.plan, self.due = question, plan, due
+        self.until, self.cap, self.reason = until, cap, reason
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
         self.stepwise = question.confidence is not None
@@ -213,7 +216,7 @@ class Engine:
         self._bounds_of = lru_cache(maxsize=1024)(
             partial(_bounds, model)
         )  # of the model, not of self: no circle
-        self._first_use = _first_use(model)
+        self._within_reach = lru_cache(maxsize=64)(partial(_within_reach, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
         fit = int(_SLICE / max(float(pace.per_row[-1]), 1e-9))
@@ -295,12 +298,13 @@ class Engine:
                 f"this one has shape {X.shape}"
             )
         bounds = self._bounds_of(question.budget, question.confidence)
-        until, reason = bounds.until, bounds.reason
-        if question.held is not None:
-            reach = int(self._first_use[~question.held].min(initial=until))
-            if reach < until:
-                until, reason = reach, "groups"
-        return Ticket(question, self._due(question), until, bounds.cap, reason)
+        plan, cap = self.model.plan_, bounds.cap
+        if question.held is not None and not question.held.all():
+            plan, most = self._within_reach(question.held.tobytes())
+            if self._reader.metered:
+                most = min(most, self.model.costs_.amount(cap))
+            cap = plan.costs.costs.budget_ticks(most)
+        return Ticket(question, plan, self._due(question), bounds.until, cap, bounds.reason)
 
     def _join(self, ticket: Ticket) -> None:
         n, size = len(ticket.question.X), self._piece_rows
@@ -389,7 +393,7 @@ class Engine:
                 room -= piece.rows
                 if room < 0:
                     break
-                if piece.ticket.stepwise == lead.ticket.stepwise:
+                if piece.ticket.stepwise == lead.ticket.stepwise and piece.ticket.plan is lead.ticket.plan:
                     together.append(piece)
         cohort = Cohort(self._reader, together)
         if self.observer is not None:
@@ -476,10 +480,5 @@ def _bounds(model: AnytimeModel, budget: float | None, confidence: float | None)
     return Bounds.of(model, 0.0, budget=budget, confidence=confidence)
 
 
-def _first_use(model: AnytimeModel) -> NDArray[np.int64]:
-    """(G,) the first stage that may use each group; the number of stages where none does."""
-    plan = model.plan_
-    first = np.full(plan.costs.n_groups, plan.n_stages, dtype=np.int64)
-    for s in range(plan.n_stages - 1, -1, -1):
-        first[plan.stage_groups[s]] = s
-    return first
+def _within_reach(model: AnytimeModel, held: bytes) -> tuple[Plan, float]:
+    return within_reach(model.plan_, np.frombuffer(held, dtype=bool))

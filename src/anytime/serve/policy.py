@@ -75,7 +75,7 @@ class Adaptive:
 
     Work is done in the order of due times. A stage is in time when for every k, by the measured pace, the first k questions have
     reached it before the k-th is due. The first stage is not refused for the sake of others, and may use half of the
-    reserve, or more if it takes less: an answer without any stage is worth little.
+    reserve, whatever is left of it if all of them take less: an answer without any stage is worth little.
 
     Parameters
     ----------
@@ -157,13 +157,15 @@ class Adaptive:
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone.
 
-        A first stage that takes less than half of the reserve is done however late it is: it delays nobody by much, and a
-        server that was held up for a moment would otherwise say the same to everybody.
+        Where the first stages of all who have none take less than half of the reserve together, they are done however late it
+        is: nobody is much later for it, and a server that was held up for a moment would otherwise say the same to everybody.
         """
         begins = (waiting.stage == 0) & (waiting.until > 0)
-        first = pace.call + waiting.rows * pace.per_row[np.minimum(waiting.until, pace.checkpoints[0])]
+        stages = waiting.rows * pace.per_row[np.minimum(waiting.until, pace.checkpoints[0])]
         half = 0.5 * self.reserve
-        return np.asarray(np.where(begins, (first > half) & (slack + half < first), slack < 0))
+        if pace.call + stages[begins].sum() <= half:
+            return np.asarray((slack < 0) & ~begins)
+        return np.asarray(np.where(begins, slack + half < pace.call + stages, slack < 0))
 
     def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
         """The stage of the plan."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.costs import UNLIMITED
+from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.plan import Array, Plan
 
-__all__ = ["Progress", "begin"]
+__all__ = ["Progress", "begin", "within_reach"]
 
 _FEW = 6  # rows that are quicker taken one by one than together
 
@@ -38,6 +39,23 @@ class Progress(Protocol):
 
     def paid(self) -> NDArray[np.int64] | None:
         """(n,) ticks that rows have paid; None where no ledger is kept."""
+
+
+def within_reach(plan: Plan, held: NDArray[np.bool_]) -> tuple[Plan, float]:
+    """A plan for rows that lack some groups, and a budget that buys all but these.
+
+    Each row goes as far as its own path reads only what it has. What a group requires is left out: who holds it has no need to
+    compute it.
+    """
+    costs = plan.costs.costs
+    most = (
+        1.0 + costs.total + float(np.sum(plan.evaluation_costs if plan.evaluation_costs is not None else 0.0))
+    )
+    prices = {
+        name: costs.prices[name] if there else 2 * most for name, there in zip(costs.names, held, strict=True)
+    }
+    bound = BoundCosts(FeatureCosts(prices, groups=costs.groups, unit=costs.unit), plan.costs.column_group)
+    return replace(plan, costs=bound, expected_costs=None), most
 
 
 def begin(plan: Plan, X: Array, metered: bool, caps: NDArray[np.int64] | None = None) -> Progress:
