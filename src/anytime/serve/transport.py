@@ -12,6 +12,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 __all__ = ["OnePieceProtocol"]
 
+_IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n"  # how uvicorn ends the head of a stream
+
 
 class _OnePiece:
     """A transport that holds the head of an answer back until its body comes; all else goes through."""
@@ -23,16 +25,25 @@ class _OnePiece:
         """Send, or hold back."""
         if self._head:
             data, self._head = self._head + data, b""
-        elif data.startswith(b"HTTP/1.1 ") and data[9:10] != b"1" and data.endswith(b"\r\n\r\n"):
-            self._head = data  # not "100 Continue", for which the client waits
+        elif (
+            data.startswith(b"HTTP/1.1 ")
+            and data[9:10] != b"1"  # not "100 Continue", for which the client waits
+            and data.endswith(b"\r\n\r\n")
+            and not data.endswith(_IN_CHUNKS)  # the first event of a stream may be long in coming
+        ):
+            self._head = data
             return
         self._transport.write(data)
 
-    def close(self) -> None:
-        """Close when all is sent."""
+    def flush(self) -> None:
+        """Send a head whose body does not come."""
         if self._head:
             self._transport.write(self._head)
             self._head = b""
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        self.flush()
         self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -45,3 +56,8 @@ class OnePieceProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come."""
         super().connection_made(_OnePiece(transport))  # type: ignore[arg-type]
+
+    def on_response_complete(self) -> None:
+        """An answer has ended; that to HEAD without any body."""
+        self.transport.flush()  # type: ignore[attr-defined]
+        super().on_response_complete()

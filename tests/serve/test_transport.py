@@ -1,0 +1,68 @@
+"""Heads of answers: with their bodies where there are any, at once where there are none yet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import uvicorn
+
+from anytime.serve.transport import OnePieceProtocol
+
+
+def exchange(request, reply):
+    """What a client has read after each read, of an application that ``reply(scope, send, release)`` is."""
+
+    async def main():
+        release = asyncio.Event()
+
+        async def application(scope, _, send):
+            await reply(scope, send, release)
+
+        config = uvicorn.Config(
+            application, port=0, http=OnePieceProtocol, ws="none", lifespan="off", log_config=None
+        )
+        server = uvicorn.Server(config)
+        running = asyncio.create_task(server._serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        first = await asyncio.wait_for(reader.read(65536), 5)
+        release.set()
+        server.should_exit = True
+        writer.close()
+        await running
+        return first
+
+    return asyncio.run(main())
+
+
+async def _plain(_, send, __):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await asyncio.sleep(0.05)
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def _slow_stream(_, send, release):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await release.wait()
+    await send({"type": "http.response.body", "body": b"event", "more_body": False})
+
+
+def test_an_answer_leaves_in_one_piece():
+    answer = exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", _plain)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\nok")
+
+
+def test_an_answer_to_head_leaves_although_it_has_no_body():
+    answer = exchange(b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", _plain)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_first_event():
+    answer = exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", _slow_stream)
+    assert b"transfer-encoding: chunked" in answer
+    assert b"event" not in answer
