@@ -12,6 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 import anytime as at
 from anytime.boosting.learners import KernelLearner, TreeLearner
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
+from anytime.streaming import SmallConvNet
 
 Fitted = tuple[Any, np.ndarray]
 
@@ -96,8 +97,8 @@ def _ranker() -> Fitted:
     return model.fit(X[:100], y[:100], qid=np.repeat(np.arange(10), 10)), X
 
 
-def _stream(learner: str, **settings: Any) -> Fitted:
-    X, y, _ = _cells()
+def _stream(learner: Any, missing: float = 0.0, **settings: Any) -> Fitted:
+    X, y, _ = _cells(missing)
     model = at.StreamingBoostClassifier(n_learners=5, learner=learner, random_state=0, **settings)
     return model.partial_fit(X, y, classes=[0, 1]), X
 
@@ -135,6 +136,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "pursuit_classes": lambda: _wine(at.GroupPursuitClassifier()),
     "cascade": lambda: _fitted(at.CascadeClassifier(_costs(), random_state=0)),
     "stream_of_nets": lambda: _stream("small_net"),
+    "stream_of_images": lambda: _stream(SmallConvNet(shape=(5, 6), channels=2, size=3), missing=0.1),
     "stream_averaged": lambda: _stream("stump", averaging="all", combiner="nesterov"),
     "linear_tree": lambda: _fitted(SubmodularTreeClassifier(costs=_costs(), node_budget=25), missing=0.1),
 }  # fmt: skip
@@ -152,7 +154,7 @@ IN_C = (
     ),
     *("lightgbm", "xgboost_missing_number", "pursuit", "pursuit_classes", "cascade"),
 )
-NOT_IN_C = ("stream_of_nets", "stream_averaged", "linear_tree")
+NOT_IN_C = ("stream_of_nets", "stream_of_images", "stream_averaged", "linear_tree")
 
 
 def _diabetes_import() -> Fitted:

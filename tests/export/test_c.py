@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
@@ -164,6 +164,40 @@ def test_names_that_c_does_not_take(tmp_path: Path) -> None:
     header = written(model, tmp_path)
     assert [header.library.column_name(j).decode() for j in range(4)] == names
     np.testing.assert_allclose(header.bought(X.to_numpy(), np.inf)[0], model.predict_proba(X), rtol=1e-12)
+
+
+_ODD = st.text(
+    st.sampled_from('*/\\?@"é\u2028\r\n KNAME') | st.characters(exclude_characters="\0"), max_size=12
+)
+
+
+@settings(max_examples=6)
+@given(st.lists(_ODD, min_size=30, max_size=40, unique=True), st.text(max_size=5))
+@example("*é injected|\ud800|*\\|??/|@K@|@NAME@|@GROUP_NAMES@|/\\*|**//|/**/|line\n#error".split("|"), "*é")
+def test_any_names(names: list[str], unit: str) -> None:
+    """Many at once, since compiling takes its time."""
+    d = len(names)
+    costs = at.FeatureCosts(
+        dict.fromkeys(names, 1.0), groups={name: [j] for j, name in enumerate(names)}, unit=unit
+    )
+    plan = Plan(
+        blocks=[LinearBlock([j], np.ones((1, 1))) for j in range(d)],
+        costs=costs.bind(d),
+        base=np.zeros(1),
+        link="identity",
+    )
+    model = PlannedRegressor(plan).fit()
+    model.feature_names_in_ = np.array(names, dtype=object)
+    comment, _, code = model.to_c(name="model").partition("\n*/\n")
+    assert code.startswith("#ifndef MODEL_H\n")
+    assert comment.startswith("/*")
+    assert "/*" not in comment[2:]
+    assert "*/" not in comment
+    with tempfile.TemporaryDirectory() as folder:
+        header = written(model, Path(folder), "-O0")
+        for j, name in enumerate(names):
+            said = name.encode(errors="surrogatepass")
+            assert header.library.column_name(j) == header.library.group_name(j) == said
 
 
 @pytest.mark.parametrize(

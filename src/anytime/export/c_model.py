@@ -70,8 +70,8 @@ def _header(model: Any, what: Exported, name: str) -> str:
         "normalised": base_link in _NORMALISED,
     }
     words = {
-        "TABLES": _tables(what, parts, per_stage),
-        "RULES": _rules(rules),
+        "TABLES": _tables(what, parts, per_stage).replace("@NAME@", name),
+        "RULES": _rules(rules).replace("@NAME@", name),
         "COLUMN_NAMES": _strings(what.names),
         "GROUP_NAMES": _strings(plan.costs.costs.names),
         "CLASS_NAMES": _strings([] if what.classes is None else what.classes),
@@ -113,10 +113,8 @@ def _filled(template: str, conditions: dict[str, bool], words: dict[str, Any]) -
             open_.pop()
         elif all(open_):
             kept.append(line)
-    text = "\n".join(kept) + "\n"
-    for word, value in words.items():  # NAME last: other words hold it too
-        text = text.replace(f"@{word}@", str(value))
-    return text
+    # All at once: what a word brings, the name of a column say, may look like another.
+    return re.sub("@([A-Z_]+)@", lambda place: str(words[place[1]]), "\n".join(kept) + "\n")
 
 
 def _tables(what: Exported, parts: Parts, per_stage: bool) -> str:
@@ -269,17 +267,19 @@ def _strings(names: Iterable[Any]) -> str:
     lines = []
     for name in names:
         quoted = "".join(
-            chr(c) if 32 <= c < 127 and chr(c) not in '"\\?' else f"\\{c:03o}" for c in str(name).encode()
+            chr(c) if 32 <= c < 127 and chr(c) not in '"\\?' else f"\\{c:03o}"
+            for c in str(name).encode(errors="surrogatepass")
         )
         lines.append(f'      "{quoted}",')
     return "\n".join(lines).rstrip(",")
 
 
 def _plain(text: Any) -> str:
-    """Text that cannot end a comment, nor mean anything in one."""
-    ascii_ = str(text).encode("ascii", "backslashreplace").decode()
+    """Text on one line that cannot end a comment, nor mean anything in one."""
+    ascii_ = str(text).encode("ascii", "backslashreplace").decode().replace("\\", "/")
     printable = "".join(c if c.isprintable() else " " for c in ascii_)
-    return printable.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").replace("\\", "/")
+    # Nothing may be replaced after this, which could make what it takes apart.
+    return re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", printable)
 
 
 def _comment(model: Any, what: Exported, name: str) -> str:
@@ -287,7 +287,7 @@ def _comment(model: Any, what: Exported, name: str) -> str:
     plan, costs = what.plan, what.plan.costs.costs
     unit = f" {_plain(costs.unit)}" if costs.unit else ""
     lines = [
-        f"{name}: {type(model).__name__}, {plan.n_stages} stages. Written by anytime {version('anytime')}.",
+        f"{name}: {_plain(type(model).__name__)}, {plan.n_stages} stages. Written by anytime {version('anytime')}.",
         "",
         "Include it in one file of a program: the tables are its own. Needs C99 and -lm; not for -ffast-math, which takes",
         "missing values (NaN) for numbers.",
