@@ -90,7 +90,7 @@ async def client(server: Server):
     """A client that talks to the application without a socket."""
     async with server.api.router.lifespan_context(server.api):
         transport = httpx.ASGITransport(server, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as talks:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as talks:
             yield talks
 
 

@@ -12,6 +12,8 @@ import zlib
 import numpy as np
 import pytest
 
+from anytime.serve.errors import Refusal
+from anytime.serve.rows import RowReader
 from tests.serve.serving import application, ask, classifier, client, get, post, regressor, table, with_words
 
 
@@ -310,8 +312,8 @@ def test_stream_gives_every_improved_answer(server):
     stages = [a["stage"][0] for a in answers]
     assert kinds[-1] == "done"
     assert set(kinds[:-1]) == {"answer"}
-    assert len(set(stages)) > 5
-    assert stages == sorted(stages)
+    assert len(stages) > 5
+    assert stages == sorted(set(stages))  # no answer comes twice
     assert answers[-1]["probabilities"] == classifier().predict_proba(X[:1]).tolist()
 
 
@@ -319,6 +321,61 @@ def test_stream_refuses_as_predict_does(server):
     answer = post(server, "/stream", {"row": ["a"] * 5})
     assert answer.status_code == 400
     assert answer.json()["error"] == "row 0, column 'age': expected a number, found 'a'"
+
+
+def test_streams_are_counted_as_answers_are(tmp_path):
+    server = application(tmp_path)
+    row = table()[0].to_numpy()[0].tolist()
+    ask(server, ("POST", "/stream", {"row": row}), ("POST", "/stream", {"row": row, "deadline_ms": 0}))
+    totals = server.board.totals()
+    assert (totals.counts["requests"], totals.counts["late"], totals.latency.sum()) == (2, 1, 2)
+
+
+def test_a_stream_that_fails_says_so(tmp_path, monkeypatch, caplog):
+    server = application(tmp_path)
+
+    async def fail(_):
+        raise RuntimeError("secret of the house")
+        yield
+
+    monkeypatch.setattr(server.registry.get("patients").engine, "stream", fail)
+    answer = post(server, "/stream", {"row": [0] * 5})
+    ((kind, said),) = events(answer.text)
+    assert kind == "error"
+    assert answer.headers["x-request-id"] in said["error"]
+    assert "secret" not in answer.text
+    assert server.board.totals().counts["failed"] == 1
+
+
+def test_who_leaves_a_stream_is_no_longer_worked_for(tmp_path, monkeypatch):
+    """Also while there is nothing to send, which is when extractors take long."""
+    server = application(tmp_path)
+    begun, ended = asyncio.Event(), []
+
+    async def endless(_):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(server.registry.get("patients").engine, "stream", endless)
+
+    async def leaving():
+        yield {"type": "http.request", "body": b'{"row": [0, 0, 0, 0, 0]}', "more_body": False}
+        await begun.wait()
+        yield {"type": "http.disconnect"}
+
+    async def main():
+        async with client(server):
+            work, _ = asgi(server, "/stream", leaving())
+            await asyncio.wait_for(work, 5)
+
+    asyncio.run(main())
+    assert ended == [True]
+    counts = server.board.totals().counts
+    assert (counts["refused"], counts["failed"], counts["requests"]) == (0, 0, 0)  # nobody was answered
 
 
 def test_stats_count_what_was_answered(tmp_path):
@@ -438,6 +495,106 @@ def test_a_body_whose_length_is_not_said_is_limited_too(tmp_path):
     assert asyncio.run(send()).status_code == 413
 
 
+def asgi(server, path, messages, headers=(), method="POST"):
+    """What the application sends when a client's messages come as ``messages``, an async iterator, gives them."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def receive():
+        return await anext(messages)
+
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": [*headers]}
+    return server(scope, receive, send), sent
+
+
+def test_time_counts_from_the_end_of_the_body(tmp_path):
+    """Who sends slowly is not late for that, and has the same time for the answer as everybody."""
+    server = application(tmp_path, slo=0.3)
+    body = json.dumps({"row": table()[0].to_numpy()[0].tolist()}).encode()
+
+    async def slowly():
+        yield {"type": "http.request", "body": body[:5], "more_body": True}
+        await asyncio.sleep(0.4)
+        yield {"type": "http.request", "body": body[5:], "more_body": False}
+
+    async def main():
+        async with client(server):
+            work, sent = asgi(server, "/predict", slowly())
+            await work
+            return json.loads(sent[1]["body"])
+
+    answer = asyncio.run(main())
+    assert answer["partial"] == [False]
+    assert answer["elapsed_ms"] < 300
+    assert server.board.totals().counts["late"] == 0
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("anytime.serve.calls._PATIENCE", 0.05)
+    server = application(tmp_path)
+
+    async def never():
+        yield {"type": "http.request", "body": b"{", "more_body": True}
+        await asyncio.Event().wait()
+
+    async def main():
+        async with client(server):
+            work, sent = asgi(server, "/predict", never())
+            await asyncio.wait_for(work, 5)
+            return sent
+
+    head, body = asyncio.run(main())
+    assert head["status"] == 408
+    assert (b"connection", b"close") in head["headers"]
+    assert "did not come within 0.05 seconds" in json.loads(body["body"])["error"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_large_bodies_are_read_in_a_thread(server, monkeypatch, packed):
+    """Others are answered meanwhile."""
+    threads = []
+
+    async def noted(work, *arguments):
+        threads.append(work.__name__)
+        return work(*arguments)
+
+    monkeypatch.setattr("anytime.serve.calls.asyncio.to_thread", noted)
+    rows = table()[0].to_numpy().round(2).tolist()
+    small, large = (json.dumps({"rows": listed}).encode() for listed in (rows[:50], rows * 49))
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+
+    def pack(body):
+        return gzip.compress(body, compresslevel=0) if packed else body
+
+    assert post(server, "/predict", pack(small), headers).status_code == 200
+    assert threads == []
+    assert post(server, "/predict", pack(large), headers).status_code == 200
+    assert threads == ["_unpacked"] * packed + ["object_of", "read_plain"]
+
+
+def test_rows_that_leave_columns_out_take_no_more_memory_than_whole_ones():
+    """A server gives its limit of bytes as that of values: whole rows have at least a byte for each."""
+    reader = RowReader(classifier(), max_rows=10_000, max_values=2000)
+    assert reader.rows([{"size": 1.0}] * 400).X.shape == (400, 5)
+    with pytest.raises(
+        Refusal, match="401 rows, but a request may have at most 400; send them in parts"
+    ) as refused:
+        reader.rows([{"size": 1.0}] * 401)
+    assert refused.value.status == 413
+
+
+def test_bytes_that_lie_anywhere_are_aligned(server):
+    """Native code reads floats where floats lie."""
+    raw = np.zeros(1 + 8 * 10, dtype=np.uint8)[1:]
+    odd = np.frombuffer(raw, dtype="<f8").reshape(2, 5)
+    assert not odd.flags.aligned
+    X = server.face(server.registry.get("patients")).reader.matrix(odd).X
+    assert X.flags.aligned
+    assert X.flags.c_contiguous
+
+
 def test_beyond_the_limit_of_concurrency_clients_are_told_to_return(tmp_path):
     server = application(tmp_path, max_concurrency=1)
     server.held = 1  # as if one were being answered
@@ -475,9 +632,27 @@ def test_pages_of_other_sites_are_kept_out(server):
     row = {"row": table()[0].to_numpy()[0].tolist()}
     assert post(server, "/predict", row, {"Origin": "http://evil.example"}).status_code == 403
     assert post(server, "/predict", row, {"Sec-Fetch-Site": "cross-site"}).status_code == 403
-    assert post(server, "/predict", row, {"Origin": "http://test"}).status_code == 200
+    assert post(server, "/predict", row, {"Origin": "http://localhost"}).status_code == 200
     behind_a_proxy = {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"}
     assert post(server, "/predict", row, behind_a_proxy).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST."])
+def test_the_names_of_this_machine_are_answered(server, host):
+    assert get(server, "/v2", {"Host": host}).status_code == 200
+
+
+def test_a_name_that_was_made_to_point_here_is_not(tmp_path, server):
+    """A page of another site could else read what this machine alone may: its browser takes both for the same site."""
+    evil = {"Host": "evil.example", "Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}
+    row = {"row": table()[0].to_numpy()[0].tolist()}
+    for answer in (get(server, "/stats", evil), post(server, "/predict", row, evil)):
+        assert answer.status_code == 421
+        assert "not called 'evil.example'" in answer.json()["error"]
+    with_token = application(tmp_path, token="sesame")
+    assert get(with_token, "/v2", {**evil, "Authorization": "Bearer sesame"}).status_code == 200
+    everywhere = application(tmp_path, host="0.0.0.0")
+    assert get(everywhere, "/v2", evil).status_code == 200
 
 
 def test_requests_have_ids(server):
@@ -558,7 +733,7 @@ features = at.Features({
 def test_answers_leave_nothing_for_the_garbage_collector(server):
     """What is collected while requests come in makes some of them wait."""
     body = json.dumps({"row": table()[0].to_numpy()[0].tolist()}).encode()
-    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [(b"host", b"test")]}
+    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": [(b"host", b"localhost")]}
 
     async def receive():
         return {"type": "http.request", "body": body, "more_body": False}

@@ -164,7 +164,7 @@ def test_triton_is_refused_in_one_sentence(client):
 
 def test_an_answer_leaves_in_one_piece(server):
     body = b'{"model": "patients", "row": [0, 0, 0, 0, 0]}'
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(body)
+    head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
         for _ in range(5):
             wire.sendall(head + b"\r\n" + body)
@@ -175,14 +175,14 @@ def test_an_answer_leaves_in_one_piece(server):
         assert wire.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
         wire.sendall(body)
         assert wire.recv(1 << 16).startswith(b"HTTP/1.1 200 OK")
-        wire.sendall(b"HEAD /nix HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        wire.sendall(b"HEAD /nix HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert wire.recv(1 << 16).startswith(b"HTTP/1.1 404")
         assert wire.recv(1 << 16) == b""
 
 
 def test_too_large_a_body_is_refused_before_it_is_sent(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as wire:
-        wire.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n")
+        wire.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
         assert wire.recv(1 << 16).startswith(b"HTTP/1.1 413")
 
 

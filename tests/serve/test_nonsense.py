@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from anytime.serve.errors import Refusal
+from anytime.serve.protocol import _from_json
 from tests.serve.serving import Talking, application, table, with_words
 
 PATHS = ["/predict", "/stream", "/v2/models/words/infer"]
@@ -186,7 +190,8 @@ FIELD_NAMES = "budget, confidence, deadline_ms, groups, model, probabilities, ra
         ({"row": GOOD, "budget": -1}, "budget must be a number that is not negative, not -1"),
         ({"row": GOOD, "budget": "much"}, "budget must be a number that is not negative, not 'much'"),
         ({"row": GOOD, "deadline_ms": [1]}, "deadline_ms must be a number that is not negative, not a list of 1"),
-        ({"row": GOOD, "confidence": 2}, "confidence must be between 0 and 1, not 2"),
+        ({"row": GOOD, "confidence": 2}, "confidence must be above 0 and at most 1, not 2"),
+        ({"row": GOOD, "confidence": 0}, "confidence must be above 0 and at most 1, not 0"),
         ({"row": GOOD, "bugdet": 1}, f"unknown field 'bugdet'; a request has {FIELD_NAMES}"),
         ({"row": GOOD, "rows": [GOOD]}, "give one of rows, row and groups, not rows and row"),
         ({"raw": "image"}, "this server has no extractors, so that raw examples cannot be answered; send columns"),
@@ -195,6 +200,36 @@ FIELD_NAMES = "budget, confidence, deadline_ms, groups, model, probabilities, ra
 def test_sentences_say_what_is_wrong(talking, body, sentence):
     answer = talking.post("/predict", body if isinstance(body, bytes) else json.dumps(body))
     assert (answer.status_code, answer.json()["error"]) == (400, sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "data", "sentence"),
+    [
+        ("X", [1] * 50_000, [1], "input 'X': shape must be a list of one or two sizes, not a list of 50000"),
+        ("X", [0] * 40, [], "input 'X': shape must be a list of one or two sizes, not a list of 40"),
+        ("X", [], [1], "input 'X': shape must be a list of one or two sizes, not a list of 0"),
+        ("X", [1, 2**50], [1], "input 'X': a size of its shape is 1125899906842624"),
+        ("n" * 5000, [1, 6], [1], f"input '{'n' * 56}...: 1 values do not fill shape [1, 6]"),
+    ],
+)
+def test_odd_shapes_are_refused_quickly_and_shortly(talking, name, shape, data, sentence):
+    body = {"inputs": [{"name": name, "shape": shape, "datatype": "FP64", "data": data}]}
+    began = time.perf_counter()
+    answer = talking.post(PATHS[2], json.dumps(body))
+    assert (answer.status_code, answer.json()["error"]) == (400, sentence)
+    assert time.perf_counter() - began < 1.0  # the product of many sizes took 12 s
+
+
+def test_a_long_word_among_numbers_takes_no_memory():
+    """NumPy would make every value of the array as long as the longest word."""
+    word, numbers = "w" * 100_000, [0.5] * 20_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refusal, match="expected a number, found 'www"):
+            _from_json("'X'", [*numbers, word], "FP64", [20_001, 1], 20_001)
+        assert tracemalloc.get_traced_memory()[1] < 5e6  # not 8 GB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])

@@ -71,7 +71,7 @@ def test_the_examples_of_the_document_are_understood(talking):
 
 def send(talking, case):
     """A case of schemathesis to the application in this process."""
-    request = case.as_transport_kwargs(base_url="http://test")
+    request = case.as_transport_kwargs(base_url="http://localhost")
     content = json.dumps(request["json"]) if "json" in request else request.get("data")
     headers = {name: value for name, value in (request.get("headers") or {}).items() if value.isascii()}
     sent = talking.client.request(

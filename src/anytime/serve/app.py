@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from anytime.serve.board import Board
-from anytime.serve.calls import Call, Gone, Receive, Reply, Send
+from anytime.serve.calls import Call, Gone, Receive, Reply, Send, beside
 from anytime.serve.engine import Question
 from anytime.serve.errors import Refusal, refuse, shown
 from anytime.serve.logs import Tracing, logger
@@ -37,6 +37,8 @@ __all__ = ["Face", "Server"]
 
 Handler = Callable[[Call], Awaitable[Reply]]
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
 
 class Face:
     """A loaded model as clients see it: how its rows are read, what its tensors are."""
@@ -51,7 +53,7 @@ class Face:
             raise ValueError(
                 f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
             )
-        self.reader = RowReader(model, settings.max_rows)
+        self.reader = RowReader(model, settings.max_rows, settings.max_body)
         self.tensors = Tensors(model, self.reader)
         self.classifies = self.tensors.classifies
 
@@ -85,6 +87,7 @@ class Server:
         self.ready, self.held = False, 0
         self.stopping = asyncio.Event()
         self._token = None if settings.token is None else settings.token.encode()
+        self._names = _own_names(settings)
         self._late = float("inf") if settings.slo is None else settings.slo
         self._faces: WeakKeyDictionary[Any, Face] = WeakKeyDictionary()
         self._tasks: list[asyncio.Task[None]] = []
@@ -202,24 +205,32 @@ class Server:
                 reply = await self._traced(handler, call)
                 await reply.packed(call.headers.get(b"accept-encoding")).send(send, call.id)
                 call.status = 200
-                seconds = time.monotonic() - call.began
-                self.slot.request(seconds, seconds > call.due)
+                self.answered(call)
         except Refusal as refusal:
             call.status = refusal.status
             await Reply.refusal(refusal).send(send, call.id)
         except Gone:
             call.status = 499
         except Exception:
-            already, call.status = call.status, 500
-            logger.exception("a request failed", extra={"fields": {"request_id": call.id, "path": call.path}})
+            already, sentence = call.status, self.failed(call)
             if not already:
-                sentence = f"this should not have happened; the server's log has it under {call.id}"
                 await Reply.refusal(Refusal(500, sentence)).send(send, call.id)
         finally:
             scope.pop("anytime.call", None)  # they hold each other
             self.held -= 1
             self.slot.set("open", self.held)
             self._note(call)
+
+    def answered(self, call: Call) -> None:
+        """Count a request of which the last byte has been written."""
+        seconds = time.monotonic() - call.began
+        self.slot.request(seconds, seconds > call.due)
+
+    def failed(self, call: Call) -> str:
+        """Log the exception that is being handled; give the sentence for the client."""
+        call.status = 500
+        logger.exception("a request failed", extra={"fields": {"request_id": call.id, "path": call.path}})
+        return f"this should not have happened; the server's log has it under {call.id}"
 
     def _admit(self, call: Call) -> None:
         """Let a request in, or say why not."""
@@ -229,6 +240,13 @@ class Server:
         if self._token is not None and not hmac.compare_digest(_bearer(headers), self._token):
             raise Refusal(
                 401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
+            )
+        host = headers.get(b"host")
+        if self._names is not None and host is not None and _name_in(host) not in self._names:
+            said = shown(host.decode("latin-1"))
+            refuse(
+                f"this server has no token and is for this machine, which is not called {said}: ask localhost",
+                421,
             )
         if _of_another_site(headers):
             refuse("pages of other sites may not use this server", 403)  # a browser would do it unasked
@@ -266,7 +284,7 @@ class Server:
 
     def _note(self, call: Call) -> None:
         status = call.status
-        if 400 <= status < 500:
+        if 400 <= status < 499:  # 499: nobody was left to be answered
             self.slot.count("refused")
         elif status >= 500 and status != 503:
             self.slot.count("failed")
@@ -285,10 +303,11 @@ class Server:
 
     async def predict(self, call: Call) -> Reply:
         """Plain JSON: the best answer in time."""
-        document = object_of(await call.body(self.settings.max_body))
+        body = await call.body(self.settings.max_body)
+        document = await beside(body, object_of, body)
         entry = self.entry(*model_of(document))
         face = self.face(entry)
-        ask = read_plain(document, face.reader, face.classifies)
+        ask = await beside(body, read_plain, document, face.reader, face.classifies)
         call.served = served = await entry.engine.answer(
             self.question(call, entry, ask.rows, ask.raws, ask.bounds)
         )
@@ -306,12 +325,13 @@ class Server:
         else:
             refuse(f"there is nothing at {shown(call.path)}", 404)
         tensors = self.face(entry).tensors
-        ask = read_infer(await call.body(self.settings.max_body), call.json_length(), tensors)
+        body = await call.body(self.settings.max_body)
+        ask = await beside(body, read_infer, body, call.json_length(), tensors)
         call.served = served = await entry.engine.answer(
             self.question(call, entry, ask.rows, ask.raws, ask.bounds)
         )
-        body, json_length = write_infer(ask, served, entry.name, served.version, tensors)
-        return Reply(body) if json_length is None else Reply.binary(body, json_length)
+        answer, json_length = write_infer(ask, served, entry.name, served.version, tensors)
+        return Reply(answer) if json_length is None else Reply.binary(answer, json_length)
 
     # ------------------------------------------------------------------ models
 
@@ -359,6 +379,23 @@ class Server:
 def _bearer(headers: dict[bytes, bytes]) -> bytes:
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
     return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _own_names(settings: Settings) -> frozenset[bytes] | None:
+    """What clients may call a server that only its own machine reaches; None: anything.
+
+    Without that a page of another site, whose name somebody lets point to this machine, would be of the same site.
+    """
+    host = settings.host.strip("[]").lower()
+    if settings.token is not None or not (host in _LOOPBACK or host.startswith("127.")):
+        return None
+    return frozenset(name.encode() for name in (*_LOOPBACK, host))
+
+
+def _name_in(host: bytes) -> bytes:
+    """A ``Host`` without its port."""
+    name = host.partition(b"]")[0].lstrip(b"[") if host.startswith(b"[") else host.partition(b":")[0]
+    return name.rstrip(b".").lower()
 
 
 def _of_another_site(headers: dict[bytes, bytes]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
@@ -13,15 +15,22 @@ from anytime.serve.errors import Refusal, refuse, shown
 if TYPE_CHECKING:
     from anytime.serve.engine import Served
 
-__all__ = ["Call", "Gone", "Reply", "json_reply"]
+__all__ = ["Call", "Gone", "Reply", "beside", "json_reply"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+T = TypeVar("T")
+
 _JSON = (b"content-type", b"application/json")
 _BINARY = (b"content-type", b"application/octet-stream")
 _WINDOWS = {b"gzip": 31, b"deflate": 15}  # what zlib calls the two formats
+
+
+_PATIENCE = 30.0  # seconds that a body may take to come
+_LARGE = 1 << 18  # bytes of a body that is read in a thread, so that others are answered meanwhile
+_LARGE_PACKED = 1 << 13  # of one that may be a thousand times as large
 
 
 class Gone(Exception):  # noqa: N818  # nobody is left to be told
@@ -37,7 +46,7 @@ class Call:
     headers : dict of bytes to bytes
         Names in lower case; of a header that stands twice, the last.
     began : float
-        Its arrival, on the clock of ``time.monotonic()``.
+        Its arrival, on the clock of ``time.monotonic()``: the moment at which its whole body was there.
     due : float
         When its answer is late, in seconds after its arrival.
     id : str
@@ -69,6 +78,21 @@ class Call:
         declared = self.headers.get(b"content-length")
         if declared is not None and (len(declared) > 15 or int(declared) > limit):
             raise _too_large(limit)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                body = await self._received(limit)
+        except TimeoutError:
+            sentence = f"the body did not come within {_PATIENCE:g} seconds; send it again"
+            raise Refusal(408, sentence, {"connection": "close"}) from None
+        self.began = time.monotonic()
+        encoding = self.headers.get(b"content-encoding")
+        if encoding is None:
+            return body
+        return await _in_thread_if(
+            len(body) > _LARGE_PACKED, _unpacked, body, encoding.strip().lower(), limit
+        )
+
+    async def _received(self, limit: int) -> bytes:
         message = await self.receive()
         body: bytes = message.get("body", b"")
         if message.get("more_body"):
@@ -84,8 +108,7 @@ class Call:
             raise Gone
         if len(body) > limit:
             raise _too_large(limit)
-        encoding = self.headers.get(b"content-encoding")
-        return body if encoding is None else _unpacked(body, encoding.strip().lower(), limit)
+        return body
 
     def json_length(self) -> int | None:
         """Where binary tensors begin in the body, as Triton's header says."""
@@ -97,6 +120,16 @@ class Call:
                 f"Inference-Header-Content-Length must be a whole number, not {shown(given.decode('latin-1'))}"
             )
         return int(given)
+
+
+async def beside(body: bytes, work: Callable[..., T], *arguments: Any) -> T:
+    """Do what a body takes: at once, or in a thread where it is large."""
+    return await _in_thread_if(len(body) > _LARGE, work, *arguments)
+
+
+async def _in_thread_if(large: bool, work: Callable[..., T], *arguments: Any) -> T:
+    """The same where the caller knows what is large."""
+    return await asyncio.to_thread(work, *arguments) if large else work(*arguments)
 
 
 def _usable_id(given: bytes | None) -> str | None:

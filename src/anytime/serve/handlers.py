@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 import anytime
-from anytime.serve.calls import Call, Reply, json_reply
+from anytime.serve.calls import Call, Reply, beside, json_reply
 from anytime.serve.errors import refuse, shown
 from anytime.serve.plain import model_of, read_plain, write_plain
 from anytime.serve.protocol import configuration, metadata, object_of, statistics
@@ -123,23 +122,23 @@ class Handlers:
         return await self.server.predict(call)
 
     async def stream(self, call: Call, _: Given) -> Events:
-        """Every improved answer, as server-sent events: answer, answer, ..., done."""
+        """Every improved answer, as server-sent events: answer, answer, ..., done; or error, where something failed."""
         server = self.server
-        document = object_of(await call.body(server.settings.max_body))
+        body = await call.body(server.settings.max_body)
+        document = await beside(body, object_of, body)
         entry = server.entry(*model_of(document))
         face = server.face(entry)
-        ask = read_plain(document, face.reader, face.classifies)
-        call.began = (
-            time.monotonic()
-        )  # time counts from here: the way to a stream is longer than to an answer
+        ask = await beside(body, read_plain, document, face.reader, face.classifies)
         question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
 
         async def events() -> Events:
-            async for served in entry.engine.stream(question):
-                answer = write_plain(served, entry.name, served.version, probabilities=ask.probabilities)
-                yield _event("answer", answer)
-                if served.reason:
-                    yield _event("done", answer)
+            try:
+                async for served in entry.engine.stream(question):
+                    answer = write_plain(served, entry.name, served.version, probabilities=ask.probabilities)
+                    yield _event("done" if served.reason else "answer", answer)
+                server.answered(call)
+            except Exception:
+                yield _event("error", {"error": server.failed(call)})
 
         return events()
 

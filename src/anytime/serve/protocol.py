@@ -8,6 +8,7 @@ rows are one matrix, ``X`` (n, d), or one tensor per column under the column's n
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype.str.lstrip("<|"): name for name, dtype in DTYPES.items()}
 _LENGTH = struct.Struct("<I")
+_NUMBERS = {int, float, bool}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,8 @@ def bounds(given: dict[str, Any], classifies: bool) -> Bounds:
     if confidence is not None:
         if not classifies:
             refuse("confidence is for classifiers; this model predicts numbers")
-        if confidence > 1:
-            refuse(f"confidence must be between 0 and 1, not {confidence:g}")
+        if not 0 < confidence <= 1:
+            refuse(f"confidence must be above 0 and at most 1, not {confidence:g}")
     return Bounds(budget, None if deadline is None else deadline / 1e3, confidence)
 
 
@@ -226,7 +228,7 @@ def _read_inputs(inputs: Any, rest: memoryview, reader: RowReader) -> tuple[Rows
     for entry in inputs:
         name, array, rest = _read_tensor(entry, rest)
         if name in tensors:
-            refuse(f"input {name!r} stands twice")
+            refuse(f"input {shown(name)} stands twice")
         tensors[name] = array
     if len(rest):
         refuse(f"{len(rest)} bytes follow the last binary tensor")
@@ -248,7 +250,9 @@ def _rows_of(tensors: dict[str, NDArray[Any]], reader: RowReader) -> Rows:
     columns: dict[str, list[Any]] = {}
     for name, array in tensors.items():
         if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1) or array.ndim == 0:
-            refuse(f"input {name!r} is one column: expected shape [n] or [n, 1], found {list(array.shape)}")
+            refuse(
+                f"input {shown(name)} is one column: expected shape [n] or [n, 1], found {list(array.shape)}"
+            )
         columns[name] = array.reshape(-1).tolist()
     return reader.columns(columns)
 
@@ -261,13 +265,14 @@ def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memor
     if type(name) is not str:
         refuse(f"the name of an input must be a string, not {shown(name)}")
     shown_name = shown(name)
-    if type(shape) is not list or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
-        refuse(f"input {shown_name}: shape must be a list of sizes, not {shown(shape)}")
+    if type(shape) is not list or not 1 <= len(shape) <= 2:
+        refuse(f"input {shown_name}: shape must be a list of one or two sizes, not {shown(shape)}")
+    for size in shape:
+        if type(size) is not int or not 0 <= size < 1 << 40:
+            refuse(f"input {shown_name}: a size of its shape is {shown(size)}")
     if type(datatype) is not str or (datatype not in DTYPES and datatype != "BYTES"):
         refuse(f"input {shown_name}: datatype {shown(datatype)} is not one of {', '.join(DTYPES)}, BYTES")
-    count = 1
-    for size in shape:
-        count *= size
+    count = math.prod(shape)
     size = _parameters(entry).get("binary_data_size")
     if size is None:
         return name, _from_json(shown_name, entry.get("data"), datatype, shape, count), rest
@@ -280,19 +285,18 @@ def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memor
 def _from_json(name: str, data: Any, datatype: str, shape: list[int], count: int) -> NDArray[Any]:
     if type(data) is not list:
         refuse(f"input {name}: data must be a list, not {shown(data)}")
-    try:
-        array = np.array(data) if datatype != "BYTES" else None
-    except (ValueError, OverflowError):
-        array = None
-    if (
-        array is None or array.dtype.kind not in "fiub"
-    ):  # words, nulls or nonsense; the rows' reader says which
-        flat: list[Any] = []
+    flat, kinds = data, set(map(type, data))
+    if list in kinds or dict in kinds:
+        flat = []
         _flatten(name, data, flat, 0)
-        array = np.empty(len(flat), dtype=object)
+        kinds = set(map(type, flat))
+    if len(flat) != count:
+        refuse(f"input {name}: {len(flat)} values do not fill shape {shape}")
+    if kinds <= _NUMBERS and datatype != "BYTES":
+        array = np.array(flat)  # of numbers alone: one long word among them would make all values as long
+    else:  # words, nulls or nonsense; the rows' reader says which
+        array = np.empty(count, dtype=object)
         array[:] = flat
-    if array.size != count:
-        refuse(f"input {name}: {array.size} values do not fill shape {shape}")
     if array.dtype.kind == "O" and datatype != "BYTES":
         array = _with_missing(name, array)
     return array.reshape(shape)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 import anytime
 from anytime.serve import page
-from anytime.serve.calls import Receive, Reply, Send
+from anytime.serve.calls import Gone, Receive, Reply, Send
 from anytime.serve.errors import Refusal
 from anytime.serve.handlers import Events, Handlers
 from anytime.serve.schemas import ANYTHING, INFER, PREDICT, SCHEMAS, answers, body
@@ -60,7 +60,7 @@ def routes(server: Server) -> FastAPI:
 
 def _table(handlers: Handlers) -> list[tuple[Any, ...]]:
     """Method, path, handler, what it answers, and the body it takes."""
-    refusals = (400, 404, 413, 415)
+    refusals = (400, 404, 408, 413, 415)
     infer = answers("InferResponse", *refusals), body("InferRequest", INFER, binary=True)
     asked = body("PredictRequest", PREDICT)
     events = "text/event-stream"
@@ -82,7 +82,13 @@ def _table(handlers: Handlers) -> list[tuple[Any, ...]]:
         ("GET", "/v2/health/ready", handlers.ready, answers("Ready")),
         ("GET", "/v2/models/stats", handlers.model_stats, answers("ModelStatistics")),
         *versions,
-        ("POST", "/v2/repository/index", handlers.index, answers("RepositoryIndex", 400, 413, 415), ANYTHING),
+        (
+            "POST",
+            "/v2/repository/index",
+            handlers.index,
+            answers("RepositoryIndex", 400, 408, 413, 415),
+            ANYTHING,
+        ),
         ("POST", f"{control}/load", handlers.load, answers("Nothing", *refusals), ANYTHING),
         ("POST", f"{control}/unload", handlers.unload, answers("Nothing", 400, 404)),
         ("POST", "/predict", handlers.predict, answers("PredictResponse", *refusals), asked),
@@ -148,16 +154,23 @@ class _EventStream(Response):
 
     async def __call__(self, _: Any, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(_end_of(receive))
+        sending = asyncio.ensure_future(self._send(send))
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async for event in self._events:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-                if gone.done():
-                    return
-            await send({"type": "http.response.body", "body": b""})
+            await asyncio.wait([gone, sending], return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                raise Gone  # while nothing was there to be sent
+            sending.result()
         finally:
-            gone.cancel()
+            for task in (gone, sending):
+                task.cancel()
+            await asyncio.gather(gone, sending, return_exceptions=True)
             await self._events.aclose()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for event in self._events:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _end_of(receive: Receive) -> None:

@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 
 _NUMBERS = frozenset([float, int, bool, type(None)])
 _WORDS = frozenset([str, type(None)])
+_AT_A_TIME = 10_000  # values that are converted in one step: less than a millisecond
+_COMPARED = 300  # names that a wrong one is compared with: a few milliseconds
+_LISTED = 20  # names in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class RowReader:
     ----------
     model : fitted AnytimeModel
     max_rows : int
+    max_values : int
+        Of rows times columns, also of columns that a client leaves out.
 
     Attributes
     ----------
@@ -59,15 +64,19 @@ class RowReader:
     takes_missing : bool
     """
 
-    def __init__(self, model: AnytimeModel, max_rows: int) -> None:
+    def __init__(self, model: AnytimeModel, max_rows: int, max_values: int) -> None:
         plan = model.plan_
-        self.max_rows = max_rows
+        self.max_rows = min(max_rows, max(1, max_values // plan.n_features))
         self.n_columns = plan.n_features
         names = getattr(model, "feature_names_in_", None)
         self.names: list[str] | None = None if names is None else [str(name) for name in names]
         self.position = {} if self.names is None else {name: j for j, name in enumerate(self.names)}
         self.groups = list(plan.costs.costs.names)
         self.column_group = plan.costs.column_group
+        self._members_of: dict[str, list[int]] = {name: [] for name in self.groups}
+        for j, group in enumerate(self.column_group.tolist()):
+            if group >= 0:
+                self._members_of[self.groups[group]].append(j)
         self.needed: list[bool] = plan.read_columns.tolist()
         categories = getattr(model, "categories_", None) or {}
         self.words: dict[int, dict[Any, float]] = {
@@ -108,7 +117,8 @@ class RowReader:
         self.check_count(len(X))
         if not self._quick or X.dtype.kind == "O":
             return Rows(self._matrix(X.tolist(), range(self.n_columns)))
-        return Rows(self._finite(np.ascontiguousarray(X, dtype=np.float64), range(self.n_columns)))
+        # bytes behind a header of any length need not lie where floats do
+        return Rows(self._finite(np.require(X, np.float64, ["C", "A"]), range(self.n_columns)))
 
     def columns(self, columns: Mapping[str, Sequence[Any]]) -> Rows:
         """Values by the name of their column, equally many for each."""
@@ -126,15 +136,14 @@ class RowReader:
             refuse(f"groups must be an object from group to values, not {shown(groups)}")
         columns: dict[int, list[Any]] = {}
         for group, given in groups.items():
-            if group not in self.groups:
+            if group not in self._members_of:
                 refuse(f"the model has no group {shown(group)}{_hint(group, self.groups)}")
-            members = np.flatnonzero(self.column_group == self.groups.index(group)).tolist()
-            columns.update(self._members(group, members, given))
+            columns.update(self._members(group, self._members_of[group], given))
         if not columns:
             return Rows(np.full((1, self.n_columns), self._absent), np.zeros(len(self.groups), dtype=bool))
         lengths = {len(values) for values in columns.values()}
         if len(lengths) != 1:
-            refuse(f"groups must have the same number of rows; found {sorted(lengths)}")
+            refuse(f"groups must have the same number of rows; found {min(lengths)} and {max(lengths)}")
         self.check_count(lengths.pop())
         order = list(columns)
         rows = [list(row) for row in zip(*columns.values(), strict=True)]
@@ -167,9 +176,10 @@ class RowReader:
             if type(row) is dict:
                 unknown = [name for name in row if self.position.get(name) not in out]
                 if unknown or len(row) != len(members):
-                    refuse(
-                        f"group {group!r} has the columns {', '.join(map(self.label, members))}; give all of them"
+                    listed = ", ".join(map(self.label, members[:_LISTED])) + ", ..." * (
+                        len(members) > _LISTED
                     )
+                    refuse(f"group {group!r} has the columns {listed}; give all of them")
                 row = [row[self.names[j]] for j in members] if self.names is not None else []
             if type(row) is not list or len(row) != len(members):
                 refuse(f"group {group!r} has {len(members)} columns, found {shown(row)}")
@@ -203,7 +213,8 @@ class RowReader:
         X[:, order] = values
         given = set(order)
         held = np.zeros(len(self.groups), dtype=bool)
-        held[self.column_group[list(order)]] = True
+        groups = self.column_group[list(order)]
+        held[groups[groups >= 0]] = True
         for j, needed in enumerate(self.needed):
             group = self.column_group[j]
             if needed and j not in given and held[group]:
@@ -223,11 +234,20 @@ class RowReader:
     def _at_once(self, rows: list[Any], order: Sequence[int]) -> Array | None:
         """The same for rows in which nothing is odd; None where it takes a closer look."""
         width = len(order)
-        if any(type(row) is not list or len(row) != width for row in rows):
-            return None
-        if not self.words:
-            return np.array(rows, dtype=np.float64) if _NUMBERS.issuperset(map(type, chain(*rows))) else None
+        for i, row in enumerate(rows):
+            if type(row) is not list:
+                refuse(f"row {i} must be a list of {width} values, not {shown(row)}")
+            if len(row) != width:
+                refuse(f"row {i} has {len(row)} values, but the model takes {width}")
         X = np.empty((len(rows), width))
+        if not self.words:
+            step = max(1, _AT_A_TIME // max(width, 1))
+            for start in range(0, len(rows), step):  # between two of them a thread lets others go on
+                part = rows[start : start + step]
+                if not _NUMBERS.issuperset(map(type, chain(*part))):
+                    return None
+                X[start : start + step] = part
+            return X
         for k, (j, values) in enumerate(zip(order, zip(*rows, strict=True), strict=True)):
             known = self.words.get(j)
             if not (_NUMBERS if known is None else _WORDS).issuperset(map(type, values)):
@@ -238,10 +258,6 @@ class RowReader:
     def _one_by_one(self, rows: list[Any], order: Sequence[int]) -> Array:
         out = np.empty((len(rows), len(order)))
         for i, row in enumerate(rows):
-            if type(row) is not list:
-                refuse(f"row {i} must be a list of {len(order)} values, not {shown(row)}")
-            if len(row) != len(order):
-                refuse(f"row {i} has {len(row)} values, but the model takes {len(order)}")
             for k, (j, value) in enumerate(zip(order, row, strict=True)):
                 out[i, k] = self._number(i, j, value)
         return out
@@ -310,5 +326,5 @@ def _takes_missing(model: AnytimeModel) -> bool:
 
 
 def _hint(name: Any, known: Sequence[str]) -> str:
-    near = get_close_matches(str(name)[:100], known, n=1)
+    near = get_close_matches(str(name)[:100], known, n=1) if len(known) <= _COMPARED else []
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -23,6 +23,7 @@ def _ref(name: str) -> Schema:
 
 _NUMBER: Schema = {"type": "number"}
 _AMOUNT: Schema = {"type": "number", "minimum": 0}
+_CHANCE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 _TEXT: Schema = {"type": "string"}
 _VALUE: Schema = {"type": ["number", "string", "boolean", "null"]}
 _ROW: Schema = {"oneOf": [_list(_VALUE), {"type": "object", "additionalProperties": _VALUE}]}
@@ -32,12 +33,7 @@ _PARAMETERS: Schema = {
     "properties": {
         "budget": {**_AMOUNT, "description": "Units of cost that each row may spend."},
         "deadline_ms": {**_AMOUNT, "description": "Milliseconds from the arrival of the request."},
-        "confidence": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 1,
-            "description": "Chance of a class that is enough.",
-        },
+        "confidence": {**_CHANCE, "description": "Chance of a class that is enough."},
         "binary_data_output": {"type": "boolean"},
     },
 }
@@ -58,7 +54,7 @@ _DATATYPES = [
 ]
 _TENSOR: Schema = {
     "name": _TEXT,
-    "shape": _list({"type": "integer", "minimum": 0}),
+    "shape": _list({"type": "integer", "minimum": 0}, minItems=1, maxItems=2),
     "datatype": {"type": "string", "enum": _DATATYPES},
     "parameters": {"type": "object"},
 }
@@ -134,7 +130,7 @@ SCHEMAS: dict[str, Schema] = {
             raws=_list({}),
             budget=_AMOUNT,
             deadline_ms=_AMOUNT,
-            confidence={"type": "number", "minimum": 0, "maximum": 1},
+            confidence=_CHANCE,
             probabilities={"type": "boolean"},
         ),
         "additionalProperties": False,
@@ -176,6 +172,8 @@ _SAYS = {
     400: "The request is wrong; the sentence says where.",
     401: "A token is needed.",
     403: "A page of another site.",
+    408: "The body did not come in time.",
+    421: "A name that is not this machine's own.",
     404: "There is no such model or version.",
     413: "More bytes or rows than this server takes.",
     415: "An unknown Content-Encoding.",
@@ -197,7 +195,7 @@ def answers(schema: str | None, *refusals: int, media: str = "application/json")
     out: dict[int | str, Schema] = {
         200: {"description": "The answer.", "content": {media: {"schema": shown}}}
     }
-    for status in sorted({*refusals, 401, 403, 503}):
+    for status in sorted({*refusals, 401, 403, 421, 503}):
         out[status] = {
             "description": _SAYS[status],
             "content": {"application/json": {"schema": _ref("Error")}},
