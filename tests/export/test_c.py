@@ -173,7 +173,22 @@ _ODD = st.text(
 
 @settings(max_examples=6)
 @given(st.lists(_ODD, min_size=30, max_size=40, unique=True), st.text(max_size=5))
-@example("*é injected|\ud800|*\\|??/|@K@|@NAME@|@GROUP_NAMES@|/\\*|**//|/**/|line\n#error".split("|"), "*é")
+@example(
+    [
+        "*é injected",
+        "\ud800",
+        "*\\",
+        "??/",
+        "@K@",
+        "@NAME@",
+        "@GROUP_NAMES@",
+        "/\\*",
+        "**//",
+        "/**/",
+        "line\n#error",
+    ],
+    "*é",
+)
 def test_any_names(names: list[str], unit: str) -> None:
     """Many at once, since compiling takes its time."""
     d = len(names)

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime._native import StopFlag
+from anytime.features import ExtractionError
+from anytime.serve import extraction
 from anytime.serve.engine import Engine, Question
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
@@ -76,10 +79,10 @@ def test_groups_that_were_sent_are_not_computed_again(model):
     given = features(
         dear=lambda raw: calls.append("dear") or 0.0, cheap=lambda raw: calls.append("cheap") or [9, 9]
     )
-    question = Question(X.copy(), held=np.array([True, True]), raws=RAWS)
-    served = asked(model, question, Extractors(given))
-    assert calls == []
-    np.testing.assert_array_equal(served.probabilities, model.answer(X).probabilities)
+    for held in (np.array([True, True]), None):  # None: all
+        served = asked(model, Question(X.copy(), held=held, raws=RAWS), Extractors(given))
+        assert calls == []
+        np.testing.assert_array_equal(served.probabilities, model.answer(X).probabilities)
     sent = X.copy()
     sent[:, 2] = np.nan
     given = features(
@@ -99,6 +102,40 @@ def test_a_group_without_an_extractor_has_to_be_sent(model):
     np.testing.assert_array_equal(
         asked(model, question, only).probabilities, model.answer(X[:1]).probabilities
     )
+
+
+def test_stages_without_their_features_are_not_done(model):
+    def fails(raw):
+        raise OSError("no connection")
+
+    served = asked(model, nothing_sent(RAWS), Extractors(features(dear=fails, cheap=fails)))
+    assert served.stage.tolist() == [0, 0]
+    assert served.partial.tolist() == [True, True]
+    assert served.reason == "failed"
+    assert "OSError" in served.failures["cheap"]
+    # of two rows one has all that it needs
+    served = asked(model, nothing_sent(RAWS), Extractors(features(dear=lambda raw: {0.8: 0.8}[raw["c"]])))
+    assert served.stage[0] == 30
+    assert served.partial.tolist() == [False, True]
+    np.testing.assert_array_equal(served.probabilities[0], model.answer(X[:1]).probabilities[0])
+
+
+def test_many_raw_examples_do_not_hold_up_the_loop(model):
+    """Sessions are begun in their own threads, when there is a place for them."""
+    started = []
+
+    async def main():
+        made = Extraction(model, Extractors(features()))
+        make = made._session.sibling
+        made._session.sibling = lambda: started.append(threading.current_thread()) or make()
+        engine = Engine(model, StagePace.measure(model, seconds=0.01), Adaptive(0.0), extraction=made)
+        return await engine.answer(nothing_sent(RAWS * 1000, deadline=0.05))
+
+    served = asyncio.run(main())
+    assert len(served.stage) == 2000
+    assert threading.main_thread() not in started
+    assert len(started) < 2000  # the others are not even begun when the answer is due
+    assert served.partial.any()
 
 
 def test_an_extractor_that_hangs_does_not_make_the_answer_late(model, caplog):
@@ -145,6 +182,47 @@ def test_no_more_calls_run_at_once_than_the_limit_says(model):
     np.testing.assert_array_equal(served.probabilities, model.answer(np.tile(X, (6, 1))).probabilities)
     asked(model, nothing_sent(RAWS * 6), Extractors(features(dear)))
     assert most > 2  # without a limit more do
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_calls_of_an_extractor_that_hangs_do_not_pile_up(model, monkeypatch, is_async):
+    monkeypatch.setattr(extraction, "_CALLS", 3)
+    calls, release = [], threading.Event()
+
+    def hangs(raw):
+        calls.append(raw)
+        release.wait(20)
+
+    async def hangs_on_a_loop(raw):
+        calls.append(raw)
+        while not release.is_set():
+            await asyncio.sleep(0.01)
+
+    async def main():
+        made = Extraction(model, Extractors(features(cheap=hangs_on_a_loop if is_async else hangs)))
+        engine = Engine(model, StagePace.measure(model, seconds=0.01), Adaptive(0.0), extraction=made)
+        await asyncio.gather(*(engine.answer(nothing_sent(RAWS[:1], deadline=0.05)) for _ in range(3)))
+        began = time.monotonic()
+        served = await engine.answer(nothing_sent(RAWS[:1], deadline=20.0))
+        return served, time.monotonic() - began
+
+    served, seconds = asyncio.run(main())
+    release.set()
+    assert len(calls) == 3
+    assert "too many calls" in served.failures["cheap"]
+    assert served.reason == "failed"
+    assert seconds < 10.0  # it has not waited
+
+
+def test_a_call_before_a_gate_ends_when_its_client_has_left(model, monkeypatch):
+    monkeypatch.setattr(extraction, "_LOOK", 0.02)
+    gate = extraction._Gate("dear", 1, time.monotonic)
+    stop = StopFlag()
+    call = extraction._Call(None, np.inf, stop)
+    threading.Timer(0.05, stop.set).start()
+    running = gate.thread(extraction._Call(None, np.inf, StopFlag()))
+    with running, pytest.raises(ExtractionError, match="nobody waits"), gate.thread(call):
+        pass
 
 
 def test_calls_that_nobody_waits_for_are_not_made(model):
@@ -237,6 +315,18 @@ def test_a_file_of_extractors_is_read(tmp_path, model):
     np.testing.assert_array_equal(
         asked(model, nothing_sent(RAWS), extractors).probabilities, model.answer(X).probabilities
     )
+
+
+def test_a_file_of_extractors_may_have_dataclasses(tmp_path, model):
+    path = tmp_path / "features.py"
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Person:\n    a: float\n    b: float\n    c: float\n"
+        "def cheap(raw):\n    person = Person(**raw)\n    return [person.a, person.b]\n"
+        "features = {'cheap': cheap, 'dear': lambda raw: Person(**raw).c}\n"
+    )
+    served = asked(model, nothing_sent(RAWS), Extractors.read(path))
+    np.testing.assert_array_equal(served.probabilities, model.answer(X).probabilities)
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,16 @@ def test_command_compares_policies(folder: Path) -> None:
     assert 0.5 < float(adaptive[-1]) <= 1
 
 
+def test_lines_of_a_log_may_come_in_any_order(folder: Path) -> None:
+    """Requests that were answered with the rows of others would be judged otherwise."""
+    log = pd.read_csv(folder / "log.csv")
+    log.sample(frac=1.0, random_state=0).to_csv(folder / "shuffled.csv", index=False)
+    options = ("--model", folder / "m.anytime", "--stage-us", 100, "--target", "label")
+    assert run("simulate", folder / "shuffled.csv", *options).stdout == (
+        run("simulate", folder / "log.csv", *options).stdout
+    )
+
+
 def test_command_takes_rates_bursts_and_dates(folder: Path) -> None:
     options = ("--model", folder / "m.anytime", "--stage-us", 10)
     out = run("simulate", *options, "--rate", 200, "--seconds", 2, "--burst", 4, "--workers", 2).stdout

@@ -74,15 +74,20 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same arrivals.")] = 0,
 ) -> None:
-    """Replay requests on a virtual clock: the whole model, a smaller one, and budgets that follow the load.
+    """Replay requests on a virtual clock, to choose a policy.
+
+    Compared are the whole model, a smaller one that keeps up, and budgets that follow the load.
 
     Example: anytime simulate log.csv --model cells.anytime --slo-ms 10 --workers 2
     """
-    from anytime.serve.simulate import Judge, largest_fixed
+    from anytime.serve.simulate import Judge, bursts, largest_fixed
 
     fitted = load_model(model)
     table = None if log is None else read_table(log, word_columns(fitted))
-    arrivals = _arrivals(table, log, rate, seconds, burst, speed, time, seed)
+    if rate is None:
+        table, arrivals = _logged(table, log, time, speed)
+    else:
+        arrivals = bursts(rate, seconds, factor=burst, random_state=seed)
     X, y = _rows(fitted, table, log, target, time)
     with step("measuring what stages take"):
         pace = _pace(fitted, stage_us, X, overhead_us / 1e6)
@@ -102,22 +107,12 @@ def simulate(
 # ---------------------------------------------------------------------- what is replayed
 
 
-def _arrivals(
-    table: pd.DataFrame | None,
-    log: Path | None,
-    rate: float | None,
-    seconds: float,
-    burst: float,
-    speed: float,
-    time: str | None,
-    seed: int,
-) -> NDArray[np.float64]:
+def _logged(
+    table: pd.DataFrame | None, log: Path | None, time: str | None, speed: float
+) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+    """The requests of a log in the order in which they came, and when that was."""
     import numpy as np
 
-    from anytime.serve.simulate import bursts
-
-    if rate is not None:
-        return bursts(rate, seconds, factor=burst, random_state=seed)
     if table is None:
         raise UsageError("give a LOG of requests, or a --rate")
     name = _time_column(table, time)
@@ -127,9 +122,11 @@ def _arrivals(
             "name the one with the times by --time, or give a --rate"
         )
     times = _seconds(table[name], name, log)
+    order = np.argsort(times, kind="stable")
+    times = times[order]
     if times.size < 2 or times[-1] <= times[0]:
         raise CliError(f"{log}: there have to be two requests at different times")
-    return np.asarray((times - times[0]) / speed)
+    return table.iloc[order], np.asarray((times - times[0]) / speed)
 
 
 def _time_column(table: pd.DataFrame, time: str | None) -> str | None:
@@ -137,7 +134,7 @@ def _time_column(table: pd.DataFrame, time: str | None) -> str | None:
 
 
 def _seconds(column: Any, name: str, log: Path | None) -> NDArray[np.float64]:
-    """Times in seconds, increasing; numbers are seconds already."""
+    """Times in seconds; numbers are seconds already."""
     import numpy as np
     import pandas as pd
 
@@ -151,7 +148,7 @@ def _seconds(column: Any, name: str, log: Path | None) -> NDArray[np.float64]:
         times = (moments - moments.min()).dt.total_seconds().to_numpy(dtype=np.float64)
     if not np.isfinite(times).all():
         raise CliError(f"{log}: column {name!r} lacks a time in row {int(np.argmin(np.isfinite(times))) + 1}")
-    return np.sort(times)
+    return np.asarray(times)
 
 
 def _rows(

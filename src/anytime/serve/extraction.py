@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +25,7 @@ from anytime._native import StopFlag
 from anytime.estimator import AnytimeModel
 from anytime.features import ExtractionError, Extractor, Features, in_background
 from anytime.runtime import Session
+from anytime.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +37,8 @@ __all__ = ["Extraction", "Extractors"]
 logger = logging.getLogger("anytime.serve")
 
 _PLACES = 64  # sessions that run at the same time
+_CALLS = 64  # of an extractor for which no limit is set
+_LOOK = 1.0  # seconds between two looks whether anybody still waits for a call that stands before its gate
 _REASONS = ("deadline", "failed", "confidence", "budget")  # of many rows the first that one of them has
 
 
@@ -45,7 +50,8 @@ class Extractors:
     ----------
     features : Features
     limits : mapping from group to int
-        How many calls of an extractor may run at the same time.
+        How many calls of an extractor may run at the same time; others wait for their turn. A group without a limit has
+        64, and calls beyond them fail at once.
     timeouts : mapping from group to float
         Seconds after which a group counts as failed.
     """
@@ -69,6 +75,7 @@ class Extractors:
         if spec is None or spec.loader is None:
             raise ValueError(f"{path} is no Python file: its name has to end in .py")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # where dataclasses, pickle and others look for it
         spec.loader.exec_module(module)
         features = getattr(module, "features", None)
         if isinstance(features, Mapping):
@@ -109,17 +116,30 @@ class Extraction:
         self, question: Question, due: float, version: str, look: float | None = None
     ) -> AsyncIterator[Served]:
         """The answer when all is done or due; with ``look``, what has improved every so many seconds until then."""
-        stop = StopFlag()
-        sessions = [self._started(question, i, due, stop) for i in range(len(question.X))]
-        work = asyncio.gather(*(self._run(session, question, due, stop) for session in sessions))
+        assert question.raws is not None
+        stop, n = StopFlag(), len(question.raws)
+        sessions: list[Session | None] = [None] * n
+        numbers = iter(range(n))
+
+        async def take_turns() -> None:
+            for i in numbers:
+                async with self._places:
+                    if self.clock() >= due:
+                        return
+                    job = partial(self._run, sessions, i, question, due, stop)
+                    await asyncio.wrap_future(in_background(job))
+
+        work = asyncio.gather(*(take_turns() for _ in range(min(n, _PLACES))))
         work.add_done_callback(_heard)
         best = 0
         try:
             while not work.done() and (left := due - self.clock()) > 0:
                 wait = min(left, np.inf if look is None else look)
                 await asyncio.wait([work], timeout=None if wait == np.inf else wait)
+                if look is None or work.done():
+                    continue
                 served = self._served(sessions, question, version)
-                if not work.done() and served.stage.sum() > best:
+                if served.stage.sum() > best:
                     best = int(served.stage.sum())
                     yield replace(served, reason="")
             if work.done():
@@ -129,50 +149,56 @@ class Extraction:
             stop.set()
             work.cancel()
 
-    def _started(self, question: Question, i: int, due: float, stop: StopFlag) -> Session:
-        """A session for row ``i``, which has what the client has sent."""
+    def _run(
+        self, sessions: list[Session | None], i: int, question: Question, due: float, stop: StopFlag
+    ) -> None:
+        """Answer row ``i`` in a session that has what the client has sent."""
         assert question.raws is not None
         session = self._session.sibling().start(_Call(question.raws[i], due, stop))
-        if question.held is not None:
-            layout = session._layout
-            held = np.flatnonzero(question.held)
-            session.give({layout.names[g]: question.X[i, layout.columns[g]] for g in held})
-        return session
+        layout = session._layout
+        held = range(len(layout.names)) if question.held is None else np.flatnonzero(question.held)
+        columns = {layout.names[g]: layout.columns[g] for g in held}
+        session.give({name: question.X[i, where] for name, where in columns.items() if len(where)})
+        sessions[i] = session
+        left = None if due == np.inf else max(due - self.clock(), 0.0)
+        session.resume(budget=question.budget, deadline=left, confidence=question.confidence, stop=stop)
 
-    async def _run(self, session: Session, question: Question, due: float, stop: StopFlag) -> None:
-        async with self._places:
-            if self.clock() >= due:
-                return
-
-            def resume() -> None:
-                left = None if due == np.inf else max(due - self.clock(), 0.0)
-                session.resume(
-                    budget=question.budget, deadline=left, confidence=question.confidence, stop=stop
-                )
-
-            await asyncio.wrap_future(in_background(resume))
-
-    def _served(self, sessions: list[Session], question: Question, version: str) -> Served:
+    def _served(self, sessions: list[Session | None], question: Question, version: str) -> Served:
         from anytime.serve.engine import Served
 
-        answers = [session.read() for session in sessions]
-        reasons = [session.reason or "deadline" for session in sessions]
-        reasons = ["deadline" if reason == "stop" else reason for reason in reasons]
-        failures = {name: why for answer in answers for name, why in answer.failures.items()}
-        if failures:
-            reasons = ["failed" if reason == "complete" else reason for reason in reasons]
-        chances = [answer.probabilities for answer in answers]
+        layout = self._session._layout
+        unknown = Snapshot.before_the_first_stage(layout)
+        # Reasons first: they are set after the last snapshot.
+        said = ["" if session is None else session.reason for session in sessions]
+        rows = [unknown if session is None else session._started().snapshot for session in sessions]
+        reasons = [_reason(reason, row) for reason, row in zip(said, rows, strict=True)]
+        scores = np.concatenate([row.scores for row in rows])
         return Served(
-            prediction=np.array([answer.prediction for answer in answers]),
-            probabilities=None if chances[0] is None else np.array(chances),
-            cost=np.array([answer.cost for answer in answers]),
-            stage=np.array([answer.stage for answer in answers], dtype=np.int32),
+            prediction=self.model._decide(scores),
+            probabilities=layout.link.transform(scores) if layout.link.classifies else None,
+            cost=layout.plan.costs.costs.amounts(np.array([row.ticks for row in rows])),
+            stage=np.array([_last_done(row) for row in rows], dtype=np.int32),
             elapsed=self.clock() - question.arrived,
-            partial=np.array([reason == "deadline" for reason in reasons]),
+            partial=np.array([reason in ("deadline", "failed") for reason in reasons]),
             reason=next((reason for reason in _REASONS if reason in reasons), "complete"),
             version=version,
-            failures=failures,
+            failures={name: why for row in rows for name, why in row.failures.items()},
         )
+
+
+def _reason(said: str, row: Snapshot) -> str:
+    """Why a row ended, by what its session says of it: stages that were left out are not done."""
+    if said == "complete" and row.failures:
+        return "failed"
+    return "deadline" if said in ("", "stop") else said
+
+
+def _last_done(row: Snapshot) -> int:
+    """The last stage that was not left out for want of its features."""
+    stage, skipped = row.stage, set(row.skipped)
+    while stage - 1 in skipped:
+        stage -= 1
+    return stage
 
 
 def _heard(work: asyncio.Future[Any]) -> None:
@@ -194,30 +220,38 @@ class _Call:
 
 
 class _Gate:
-    """Lets so many calls of an extractor through at the same time, and those that nobody waits for not at all."""
+    """Lets so many calls of an extractor through at the same time, and those that nobody waits for not at all.
+
+    Calls beyond a limit that somebody has set wait. Without one they fail at once: they are too many only where an extractor
+    hangs, or is late again and again, and each that waited would keep a thread.
+    """
 
     def __init__(self, group: str, limit: int | None, clock: Callable[[], float]) -> None:
         self.group, self.clock = group, clock
-        self._threads = None if limit is None else threading.Semaphore(limit)
-        self._tasks = None if limit is None else asyncio.Semaphore(limit)
+        self._waits = limit is not None
+        self._threads = threading.Semaphore(limit or _CALLS)
+        self._tasks = asyncio.Semaphore(limit or _CALLS)
 
-    def _left(self, call: _Call) -> float | None:
+    def _patience(self, call: _Call) -> float:
+        """Seconds until the next look whether anybody waits for a call; an error where nobody does."""
         left = call.due - self.clock()
         if left <= 0 or call.stop.is_set():
             raise ExtractionError(self.group, "nobody waits for it any more")
-        return None if left == np.inf else left
+        return min(left, _LOOK)
+
+    def _too_many(self) -> ExtractionError:
+        return ExtractionError(self.group, "too many calls of its extractor are under way")
 
     @contextmanager
     def thread(self, call: _Call) -> Iterator[None]:
         """In a thread."""
-        left = self._left(call)
-        if self._threads is None:
-            yield
-            return
-        if not self._threads.acquire(timeout=left):
-            raise ExtractionError(self.group, "too many calls of its extractor are under way")
+        patience = self._patience(call)
+        if not self._waits and not self._threads.acquire(blocking=False):
+            raise self._too_many()
+        while self._waits and not self._threads.acquire(timeout=patience):
+            patience = self._patience(call)
         try:
-            self._left(call)
+            self._patience(call)
             yield
         finally:
             self._threads.release()
@@ -225,16 +259,17 @@ class _Gate:
     @asynccontextmanager
     async def task(self, call: _Call) -> AsyncIterator[None]:
         """On an event loop."""
-        left = self._left(call)
-        if self._tasks is None:
-            yield
-            return
+        patience, waits = self._patience(call), True
+        if not self._waits and self._tasks.locked():
+            raise self._too_many()
+        while waits:
+            try:
+                await asyncio.wait_for(self._tasks.acquire(), patience)
+                waits = False
+            except TimeoutError:
+                patience = self._patience(call)
         try:
-            await asyncio.wait_for(self._tasks.acquire(), left)
-        except TimeoutError:
-            raise ExtractionError(self.group, "too many calls of its extractor are under way") from None
-        try:
-            self._left(call)
+            self._patience(call)
             yield
         finally:
             self._tasks.release()
