@@ -14,7 +14,18 @@ import pytest
 
 from anytime.serve.errors import Refusal
 from anytime.serve.rows import RowReader
-from tests.serve.serving import application, ask, classifier, client, get, post, regressor, table, with_words
+from tests.serve.serving import (
+    application,
+    ask,
+    classifier,
+    client,
+    get,
+    post,
+    regressor,
+    saved,
+    table,
+    with_words,
+)
 
 
 @pytest.fixture(scope="module")
@@ -766,10 +777,24 @@ def test_a_model_that_was_replaced_is_forgotten(tmp_path):
             await talks.post("/predict", json=row)
             await talks.get("/stats")
             old = weakref.ref(server.registry.get("patients").model)
+            saved(tmp_path, patients=classifier(seed=1))
             assert (await talks.post("/v2/repository/models/patients/load")).status_code == 200
             assert (await talks.post("/predict", json=row)).status_code == 200
             await asyncio.sleep(0.05)
-            gc.collect()
             return old()
 
-    assert asyncio.run(replace()) is None
+    gc.collect()
+    gc.disable()  # a server seldom collects
+    try:
+        assert asyncio.run(replace()) is None
+    finally:
+        gc.enable()
+
+
+def test_who_has_a_model_loaded_hears_that_some_workers_have_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("anytime.serve.reloads._PATIENCE", 0.1)
+    server = application(tmp_path, workers=2)  # of which the second is not there
+    answer = post(server, "/v2/repository/models/patients/load", {})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"].startswith("patients is loaded here, but not yet in all workers")

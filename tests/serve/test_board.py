@@ -77,6 +77,32 @@ def test_stages_are_counted_by_the_checkpoints_they_passed(stages):
     assert board.totals().counts["queue"] == 3
 
 
+def test_queues_of_models_are_added_up():
+    board = Board(2, ["one", "two"])
+    for worker in range(2):
+        for number, waiting in enumerate((3, 4)):
+            board.slot(worker).model(number, [1]).answered(served([1]), waiting)
+    assert board.totals().counts["queue"] == board.snapshot()["window"]["queue"] == 14
+    assert [worker["queue"] for worker in board.snapshot()["workers"]] == [7, 7]
+    board.slot(1).waiting(0, 0)  # those who waited have left
+    assert board.totals().counts["queue"] == 11
+
+
+def test_the_dead_hold_nothing_and_are_not_counted_as_workers():
+    def metric(name):
+        return next(family for family in board.collect() if family.name == name).samples[0].value
+
+    board = Board(2, ["m"])
+    for worker in range(2):
+        board.slot(worker).begin()
+        board.slot(worker).set("open", 5)
+        board.slot(worker).waiting(0, 2)
+    assert (metric("anytime_workers"), metric("anytime_queue")) == (2, 4)
+    board.slot(1).end()
+    assert (metric("anytime_workers"), metric("anytime_queue"), metric("anytime_open")) == (1, 2, 5)
+    assert (metric("anytime_starts"), metric("anytime_deaths")) == (2, 1)
+
+
 def test_a_window_shows_what_happened_in_it(monkeypatch):
     now = [100.0]
     monkeypatch.setattr("anytime.serve.board.time.monotonic", lambda: now[0])

@@ -193,6 +193,29 @@ def test_a_version_that_is_replaced_is_freed_without_the_garbage_collector(path)
         gc.enable()
 
 
+def test_who_asks_for_a_file_that_is_loaded_gets_it_at_once(path):
+    """However many ask: it is loaded once."""
+    loads = []
+
+    def counted(source):
+        loads.append(source)
+        return at.load(source)
+
+    registry = opened(path, loader=counted)
+
+    async def main():
+        first = registry.get("m")
+        assert await registry.reload("m", unchanged=False) is first
+        replace(path, MODELS[1])
+        entries = await asyncio.gather(*(registry.reload("m", unchanged=False) for _ in range(5)))
+        assert len(set(entries)) == 1
+        assert entries[0] is not first
+        await registry.reload("m")  # a signal has it loaded in any case
+        return len(loads)
+
+    assert asyncio.run(main()) == 3
+
+
 def test_a_replaced_file_is_noticed(path):
     registry = opened(path)
 
@@ -290,3 +313,21 @@ def test_extractors_come_from_a_file(path, tmp_path, caplog):
         np.testing.assert_array_equal(served.prediction, MODELS[0].predict(X[:2]))
 
     asyncio.run(main())
+
+
+def test_extractors_are_those_of_the_process_that_uses_them(path, tmp_path):
+    """What a file of extractors opens when it is read, such as a connection, is not shared by workers."""
+    file, reads = tmp_path / "features.py", tmp_path / "reads"
+    file.write_text(
+        f"import os\nopen({str(reads)!r}, 'a').write(f'{{os.getpid()}} ')\n"
+        "features = {f'x{j}': (lambda raw, j=j: raw[j]) for j in range(3)}\n"
+    )
+    registry = opened(path, features=file)
+    registry.settle()
+    child = os.fork()
+    if not child:
+        before = registry.get("m").engine.extraction
+        registry.settle()
+        os._exit(0 if registry.get("m").engine.extraction not in (None, before) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert reads.read_text().split() == [str(os.getpid()), str(child)]

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from anytime.cli.serve import _named
 from anytime.serve.settings import Settings
 from tests.cli.running import fails, run
 from tests.serve.serving import classifier, running, saved, table
@@ -58,6 +59,17 @@ def test_errors_are_one_line(file, tmp_path):
     assert "features.py: no such file" in fails("serve", file, "--features", tmp_path / "features.py")
 
 
+def test_files_are_named_by_themselves_or_by_who_starts_the_server(file, tmp_path):
+    folder = tmp_path / "seed=1"
+    folder.mkdir()
+    odd = saved(folder, patients=classifier())["patients"]
+    assert _named([str(odd), f"others={file}"]) == {"patients": odd, "others": file}
+
+
+def test_wide_models_are_refused_by_a_limit(file):
+    assert "has 5 columns; max_columns is 4" in fails("serve", file, "--port", 0, "--max-columns", 4)
+
+
 def test_features_that_cannot_be_used_are_refused_at_the_start(file, tmp_path):
     features = tmp_path / "features.py"
     features.write_text("x = 1\n")
@@ -78,6 +90,9 @@ def test_help_shows_an_example():
         ({"port": 70_000}, "port must be between"),
         ({"token": ""}, "token must not be empty"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
+        ({"drain": -1.0}, "drain must be a number of seconds that is not negative"),
+        ({"drain": float("nan")}, "drain must be a number of seconds that is not negative"),
+        ({"models": {"stats": "m.anytime"}}, "'stats' cannot be a model's name"),
     ],
 )
 def test_settings_are_checked(file, wrong, sentence):

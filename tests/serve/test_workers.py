@@ -88,6 +88,7 @@ def test_a_killed_worker_returns_and_the_others_answer(pair):
     assert set(clients.statuses) == {200}
     assert clients.lost <= 4  # what the killed one held: at most one request of each client
     assert victim["pid"] not in {worker["pid"] for worker in stats["workers"]}
+    assert stats["totals"]["deaths"] == before["totals"]["deaths"] + 1
     assert stats["totals"]["requests"] >= before["totals"]["requests"]  # counters never fall
     assert "worker 0 has ended" in {line["message"] for line in server.said()}
 

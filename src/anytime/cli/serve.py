@@ -61,6 +61,7 @@ def serve(
         int, typer.Option("--max-body-mb", min=1, metavar="MB", help="Size of a request.")
     ] = 8,
     max_rows: Annotated[int, typer.Option(min=1, help="Rows in a request.")] = 10_000,
+    max_columns: Annotated[int, typer.Option(min=1, help="Columns of a model.")] = 100_000,
     max_concurrency: Annotated[
         int, typer.Option(min=1, help="Requests that a worker holds at once.")
     ] = 10_000,
@@ -103,6 +104,7 @@ def serve(
         features=features,
         max_body=max_body << 20,
         max_rows=max_rows,
+        max_columns=max_columns,
         max_concurrency=max_concurrency,
         watch=watch or None,
         drain=drain,
@@ -126,10 +128,10 @@ def _settings(kind: Any, **given: Any) -> Settings:
 
 
 def _named(models: list[str]) -> dict[str, Path]:
-    """Files by name: what stands before ``=``, or the file's own name."""
+    """Files by name: what stands before ``=``, or the file's own name, which may have a ``=`` in it."""
     named: dict[str, Path] = {}
     for given in models:
-        name, equals, file = given.partition("=")
+        name, equals, file = ("", "", "") if Path(given).exists() else given.partition("=")
         path = Path(file if equals else given)
         name = name if equals else path.name.removesuffix(".anytime").replace(" ", "_")
         if name in named:

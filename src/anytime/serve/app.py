@@ -129,6 +129,7 @@ class Server:
         """Start what runs beside the answers, then be ready."""
         self.tracing = Tracing()
         self.slot.begin()
+        self.registry.settle()
         self.reloads = Reloads(self.registry, self.board, self.slot)
         await self.reloads.catch_up()
         for path in ("/openapi.json", "/stats", "/metrics", "/v2"):
@@ -182,6 +183,9 @@ class Server:
     async def _keep_time(self) -> None:
         while True:
             self.board.remember()
+            for number, name in enumerate(self.settings.models):
+                # also where nobody is answered: those who waited may have left
+                self.slot.waiting(number, self.registry.get(name).engine.queue)
             gc.collect(1)  # a little every second, rather than more whenever much is being answered
             await asyncio.sleep(1.0)
 

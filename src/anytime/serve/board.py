@@ -1,8 +1,8 @@
 """Counters that all worker processes share: each writes its own slot, anyone adds them up.
 
-The memory is an anonymous map that workers inherit by fork. A slot has one writer, and eight-byte cells are written in one piece,
-so there are no locks; a sum may be a request older in one cell than in another. A worker that replaces a dead one goes on
-with its slot: counters never fall.
+The memory is an anonymous map that workers inherit by fork. A slot has one writer, and eight-byte cells are written in one
+piece, so there are no locks; a sum may be a request older in one cell than in another. A worker that replaces a dead one, of
+which the process that watches takes note, goes on with its slot: counters never fall.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _COUNTS = (
         "batches",
         "batch_rows",
     ),
-    *("reloads", "failed_reloads", "queue", "open", "pid", "starts"),
+    *("reloads", "failed_reloads", "open", "pid", "starts", "deaths"),
 )
 _SUMS = ("seconds", "started")
-_MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded")
+_MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded", "queue")
 
 _PER_DECADE = 48  # buckets of latency: each 5 % wider than the one before
 _FIRST = 1e-5
@@ -85,6 +85,7 @@ class Totals:
         per_model = ints[latency:].reshape(n_models, -1)
         self.models = per_model[:, : len(_MODEL_COUNTS)]
         self.stages = per_model[:, len(_MODEL_COUNTS) :]
+        self.counts["queue"] = int(self.models[:, _MODEL_COUNTS.index("queue")].sum())
         self.costs, self.seconds = floats[len(_SUMS) :].reshape(2, n_models)
 
     def since(self, earlier: Totals) -> Totals:
@@ -124,7 +125,7 @@ class Slot:
         self._ints[_AT[name]] = value
 
     def request(self, seconds: float, late: bool) -> None:
-        """An answered request, from its arrival to its last byte."""
+        """An answered request, from the arrival of its last byte to the last of its answer."""
         ints = self._ints
         ints[_REQUESTS] += 1
         if late:
@@ -136,11 +137,25 @@ class Slot:
 
     def begin(self) -> None:
         """A worker has this slot from now on."""
+        self._hold_nothing()
         self.set("pid", os.getpid())
-        self.set("queue", 0)
-        self.set("open", 0)
         self.count("starts")
         self._floats[_SUMS.index("started")] = time.time()
+
+    def end(self) -> None:
+        """The worker of this slot has died; said by the process that watches, for it cannot say so itself."""
+        self._hold_nothing()
+        self.set("pid", 0)
+        self.count("deaths")
+
+    def waiting(self, model: int, questions: int) -> None:
+        """So many questions wait for a model."""
+        self._ints[_model_at(model) + _MODEL_QUEUE] = questions
+
+    def _hold_nothing(self) -> None:
+        self.set("open", 0)
+        for number in range(self.n_models):
+            self.waiting(number, 0)
 
     def ask_reload(self, model: int) -> None:
         """Ask all workers to load a model again."""
@@ -173,7 +188,7 @@ class ModelBoard:
         """Count an answer."""
         ints, at = self._ints, self._at
         stages = served.stage.tolist()
-        ints[_QUEUE] = queue_length
+        ints[at + _MODEL_QUEUE] = queue_length
         ints[_ANSWERS] += 1
         ints[_ROWS] += len(stages)
         ints[_PARTIAL] += bool(served.partial.any())
@@ -252,12 +267,11 @@ class Board:
         """Totals, the recent window, and the workers, as plain values."""
         totals, recent = self.totals(), self.recent()
         ints, floats = self._cells()
+        queues = [_model_at(number) + _MODEL_QUEUE for number in range(len(self.models))]
         workers = [
             {
-                **{
-                    name: int(row[_AT[name]])
-                    for name in ("pid", "starts", "requests", "rows", "queue", "open")
-                },
+                **{name: int(row[_AT[name]]) for name in ("pid", "starts", "requests", "rows", "open")},
+                "queue": int(row[queues].sum()),
                 "uptime": round(time.time() - float(times[_SUMS.index("started")]), 3),
             }
             for row, times in zip(ints, floats, strict=True)
@@ -310,7 +324,8 @@ class Board:
             yield CounterMetricFamily(f"anytime_{name}", text, value=totals.counts[name])
         for name, text in (("queue", "Questions that wait."), ("open", "Requests that are being answered.")):
             yield GaugeMetricFamily(f"anytime_{name}", text, value=totals.counts[name])
-        yield GaugeMetricFamily("anytime_workers", "Worker processes.", value=self.workers)
+        alive = int(np.count_nonzero(self._cells()[0][:, _AT["pid"]]))
+        yield GaugeMetricFamily("anytime_workers", "Worker processes that are alive.", value=alive)
         cumulative = np.cumsum(totals.latency)
         every = _PER_DECADE // 3
         bounds = [
@@ -319,7 +334,7 @@ class Board:
         ]
         yield HistogramMetricFamily(
             "anytime_request_seconds",
-            "Seconds from the arrival of a request to its last byte.",
+            "Seconds from the last byte of a request to the last of its answer.",
             buckets=[*bounds, ("+Inf", int(cumulative[-1]))],
             sum_value=totals.sums["seconds"],
         )
@@ -355,13 +370,15 @@ _METRICS = {
     "reloads": "New versions of models that workers have loaded.",
     "failed_reloads": "New files of models that could not be loaded.",
     "starts": "Starts of worker processes.",
+    "deaths": "Worker processes that ended without having been told to.",
 }
 
 _AT = {name: k for k, name in enumerate(_COUNTS)}
 _REQUESTS, _ANSWERS, _ROWS, _PARTIAL, _LATE = (
     _AT[n] for n in ("requests", "answers", "rows", "partial", "late")
 )
-_QUEUE, _BATCHES, _BATCH_ROWS = (_AT[n] for n in ("queue", "batches", "batch_rows"))
+_BATCHES, _BATCH_ROWS = _AT["batches"], _AT["batch_rows"]
+_MODEL_QUEUE = _MODEL_COUNTS.index("queue")
 _LATENCY = len(_COUNTS)
 
 

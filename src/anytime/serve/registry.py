@@ -6,9 +6,9 @@ A version is the beginning of its file's checksum, so that worker processes whic
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from anytime.serve.engine import Engine
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
+from anytime.serve.scheduler import Scheduler
 from anytime.serve.settings import Settings
 
 __all__ = ["Entry", "Registry"]
@@ -27,7 +28,6 @@ __all__ = ["Entry", "Registry"]
 logger = logging.getLogger("anytime.serve")
 
 _MEASURING = 0.2  # seconds, at the start; while others answer, a quarter
-_GONE = 0.1  # seconds after which nothing holds a version any more that has answered its last question
 
 Stamp = tuple[int, int, int]  # what changes when a file is replaced
 
@@ -70,8 +70,10 @@ class Registry:
         self.settings = settings
         self._on_load, self._on_failure, self._loader = on_load, on_failure, loader
         self._extractors = None if settings.features is None else Extractors.read(settings.features)
+        self._process = os.getpid()
         self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
+        self._scheduler = Scheduler()
         self._retiring: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ looking up
@@ -100,13 +102,25 @@ class Registry:
         self._put(entry)
         return entry
 
-    async def reload(self, name: str) -> Entry:
+    def settle(self) -> None:
+        """Have extractors of one's own in a process that was forked: connections are not to be shared."""
+        if self.settings.features is None or self._process == os.getpid():
+            return
+        self._process, self._extractors = os.getpid(), Extractors.read(self.settings.features)
+        for name in self.names:
+            entry = self.get(name)
+            entry.engine.extraction = Extraction.of(entry.model, self._extractors, name)
+
+    async def reload(self, name: str, *, unchanged: bool = True) -> Entry:
         """Load a model's file again, and let the new version answer from now on.
 
+        With ``unchanged=False`` only if it has been replaced since it was loaded: many who ask have it loaded once.
         The old version answers what it holds. If the file cannot be loaded the old version stays, and the error is raised.
         """
         async with self._locks.setdefault(name, asyncio.Lock()):
             old = self.get(name)
+            if not unchanged and _stamp(old.path) == old.stamp:
+                return old
             entry = await asyncio.to_thread(self._opened, name, old.path, _MEASURING / 4)
             self._put(entry)
             task = asyncio.create_task(self._retire(old))
@@ -152,7 +166,9 @@ class Registry:
         policy = Adaptive.for_slo(slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
         version = checksum[:12]
-        engine = Engine(model, pace, policy, slo=slo, extraction=extraction, version=version)
+        engine = Engine(
+            model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self._scheduler
+        )
         return Entry(name, version, path, model, engine, time.time(), checksum, stamp)
 
     def _put(self, entry: Entry) -> None:
@@ -163,8 +179,6 @@ class Registry:
     async def _retire(self, old: Entry) -> None:
         await old.engine.drain()
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
-        # engines are parts of cycles, and the collector, which counts objects, would let many large models wait for it
-        asyncio.get_running_loop().call_later(_GONE, gc.collect)
 
 
 def _stamp(path: Path) -> Stamp:

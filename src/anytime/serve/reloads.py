@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import gc
 import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
@@ -59,7 +58,6 @@ class Reloads:
     async def _tidy(self) -> None:
         await asyncio.sleep(_TIDY)
         self._tidying = False
-        gc.collect()  # versions hold themselves in circles
         await asyncio.to_thread(_give_back)
 
     async def catch_up(self) -> None:
@@ -80,10 +78,10 @@ class Reloads:
             await self._try(name)
 
     async def everywhere(self, name: str) -> None:
-        """Load a model here, then in all other workers; return when all have it."""
+        """Load a model's file, if it is another, here, then in all other workers; return when all have it."""
         number = self.board.models.index(name)
         try:
-            await self._reload(name)
+            await self._reload(name, unchanged=False)
         except Exception as error:
             raise Refusal(400, f"{name} stays as it was: {error}") from error
         self.slot.ask_reload(number)
@@ -91,7 +89,10 @@ class Reloads:
         if asked == self._seen[number] + 1:  # nobody else asked meanwhile: this worker has it already
             self._saw(number, asked)
         ends = time.monotonic() + _PATIENCE
-        while min(self.board.reloads_seen(number)) < asked and time.monotonic() < ends:
+        while min(self.board.reloads_seen(number)) < asked:
+            if time.monotonic() >= ends:
+                sentence = f"{name} is loaded here, but not yet in all workers; ask again to wait for them"
+                raise Refusal(503, sentence, {"retry-after": "1"})
             await asyncio.sleep(_LOOK)
 
     async def follow(self) -> None:
@@ -102,24 +103,24 @@ class Reloads:
                 asked = self.board.reloads_asked(number)
                 if asked <= self._seen[number]:
                     continue
-                await self._try(name)
+                await self._try(name, unchanged=False)
                 self._saw(number, asked)
 
     def _saw(self, number: int, asked: int) -> None:
         self._seen[number] = asked
         self.slot.saw_reloads(number, asked)
 
-    async def _try(self, name: str) -> None:
+    async def _try(self, name: str, *, unchanged: bool = True) -> None:
         """Load a model; whatever is wrong with a new file, the old version answers."""
         try:
-            await self._reload(name)
+            await self._reload(name, unchanged=unchanged)
         except Exception as error:
             fields = {"model": name, "error": f"{type(error).__name__}: {error}"}
             logger.error("a new version could not be loaded", extra={"fields": fields})
 
-    async def _reload(self, name: str) -> None:
+    async def _reload(self, name: str, *, unchanged: bool) -> None:
         try:
-            await self.registry.reload(name)
+            await self.registry.reload(name, unchanged=unchanged)
         except Exception:
             self.slot.count("failed_reloads")
             raise

@@ -71,6 +71,10 @@ class Settings:
         for what in ("workers", "max_body", "max_rows", "max_columns", "max_concurrency"):
             if getattr(self, what) < 1:
                 raise ValueError(f"{what} must be at least 1, not {getattr(self, what)}")
+        if "stats" in self.models:
+            raise ValueError("'stats' cannot be a model's name: /v2/models/stats is an address of its own")
+        if not 0 <= self.drain < math.inf:
+            raise ValueError(f"drain must be a number of seconds that is not negative, not {self.drain}")
         for what in ("slo", "watch"):
             seconds = getattr(self, what)
             if seconds is not None and not 0 < seconds < math.inf:

@@ -146,9 +146,14 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
     )
     sys.setswitchinterval(_TURN)
     gc.set_threshold(*_GARBAGE)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore)  # uvicorn, when it is done, raises again what stopped it
     loop = _Uvicorn(config, server, lifeline)
+
+    def stop(*_: Any) -> None:
+        """Before uvicorn listens to signals, and after: when it is done, it raises again what stopped it."""
+        loop.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     loop.run(sockets=[listener])
     return 0 if loop.started else 3
 
@@ -213,8 +218,17 @@ class _Supervisor:
             self._tell(signal.SIGKILL)
 
     def _start(self, worker: int) -> None:
-        process = os.fork()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until a new worker has handlers of its own
+        try:
+            process = os.fork()
+        except OSError as error:  # of memory or processes there are too few, for the moment
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            pause = self._later(worker)
+            fields = {"error": str(error), "again_in": pause}
+            logger.error(f"worker {worker} could not be started", extra={"fields": fields})
+            return
         if process:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self.workers[process], self.born[process] = worker, time.monotonic()
             return
         code = 1
@@ -222,6 +236,7 @@ class _Supervisor:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self.wake.close()
             self.woken.close()
             os.close(self._held)
@@ -250,11 +265,20 @@ class _Supervisor:
             young = time.monotonic() - self.born.pop(process) < _QUICK
             if self.ends is not None:
                 continue
-            pause = min(max(2 * self.pause.get(worker, 0.0), 0.1), _LONGEST_PAUSE) if young else 0.0
-            self.pause[worker] = pause
-            self.due[worker] = time.monotonic() + pause
+            self.server.board.slot(worker).end()
+            pause = self._later(worker) if young else self._at_once(worker)
             fields = {"pid": process, "status": os.waitstatus_to_exitcode(status), "again_in": pause}
             logger.error(f"worker {worker} has ended", extra={"fields": fields})
+
+    def _at_once(self, worker: int) -> float:
+        self.pause[worker], self.due[worker] = 0.0, time.monotonic()
+        return 0.0
+
+    def _later(self, worker: int) -> float:
+        """Start a worker after a pause, twice as long as the one before."""
+        pause = min(max(2 * self.pause.get(worker, 0.0), 0.1), _LONGEST_PAUSE)
+        self.pause[worker], self.due[worker] = pause, time.monotonic() + pause
+        return pause
 
     def _tell(self, number: signal.Signals) -> None:
         for process in self.workers:
