@@ -10,9 +10,10 @@ from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.serve.serving import Talking, application, classifier, regressor
+from tests.serve.serving import Talking, application, classifier, regressor, table
 
 ENDLESS = "/stats/stream"
+EXCLUSIVE = {"row", "rows", "groups", "raw", "raws", "version"}  # give one of them
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def talking(tmp_path_factory):
 def operations(talking):
     document = json.loads(talking.get("/openapi.json").content)
     found = [result.ok() for result in schemathesis.openapi.from_dict(document).get_all_operations()]
-    return [operation for operation in found if operation.path != ENDLESS]
+    return {operation.path: operation for operation in found if operation.path != ENDLESS}
 
 
 def test_the_document_describes_every_route(talking):
@@ -45,16 +46,56 @@ def test_the_document_describes_every_route(talking):
     assert set(infer["responses"]) >= {"200", "400", "404", "413", "415", "503"}
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_no_operation_of_the_document_fails(talking, operations, data):
-    operation = data.draw(st.sampled_from(operations))
-    case = data.draw(operation.as_strategy())
-    if "model" in (case.path_parameters or {}) and data.draw(st.booleans()):
-        case.path_parameters["model"] = "patients"
-    answer = send(talking, case)
-    assert answer.status_code < 500, answer.text
-    assert str(answer.status_code) in operation.definition.raw["responses"], answer.text
+PATHS = [
+    *("/predict", "/stream", "/stats", "/metrics", "/v2", "/v2/health/live", "/v2/health/ready"),
+    *("/v2/repository/index", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload"),
+    *("/v2/models/stats", "/v2/models/{model}", "/v2/models/{model}/versions/{version}"),
+    *(
+        f"/v2/models/{{model}}{version}/{what}"
+        for version in ("", "/versions/{version}")
+        for what in ("ready", "config", "stats", "infer")
+    ),
+]
+ROW = table()[0].to_numpy()[0].tolist()
+RIGHT = {  # what the document cannot know: the columns of a model
+    "PredictRequest": {"rows": [ROW]},
+    "InferRequest": {"inputs": [{"name": "X", "shape": [1, 5], "datatype": "FP64", "data": ROW}]},
+}
+
+
+def test_every_operation_is_tried(operations):
+    assert sorted(PATHS) == sorted(operations)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_operation_of_the_document_fails(talking, operations, path):
+    """Whatever comes; where the row is right, whatever comes with it."""
+    operation = operations[path]
+    content = operation.definition.raw.get("requestBody", {}).get("content", {}).get("application/json", {})
+    right = RIGHT.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
+    statuses = set()
+
+    @settings(max_examples=40 if right else 20, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(), known=st.booleans(), whole=st.booleans())
+    def attempt(case, known, whole):
+        if known and "model" in (case.path_parameters or {}):
+            case.path_parameters["model"] = "patients"
+        if whole and isinstance(case.body, dict) and case.media_type == "application/json":
+            others = {name: value for name, value in case.body.items() if name not in EXCLUSIVE}
+            case.body = {
+                **others,
+                **right,
+                **({"model": "patients"} if path in ("/predict", "/stream") else {}),
+            }
+        answer = send(talking, case)
+        statuses.add(answer.status_code)
+        assert answer.status_code < 500, answer.text
+        assert str(answer.status_code) in operation.definition.raw["responses"], answer.text
+
+    attempt()
+    assert statuses - {404} or "{version}" in path  # not only the names were wrong
+    if right and "{version}" not in path:
+        assert 200 in statuses
 
 
 def test_the_examples_of_the_document_are_understood(talking):
