@@ -1,8 +1,11 @@
 """The engine gives the model's answers, in time, whatever comes in."""
 
 import asyncio
+import gc
+import weakref
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from anytime.plan import Plan
 from anytime.serve.engine import Engine, Question
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive, Fixed
+from anytime.serve.scheduler import Scheduler
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import VirtualEngine, poisson, replay, single_rows
@@ -307,7 +311,7 @@ def test_who_is_due_early_leaves_the_others_their_time():
             ticket.future = asyncio.get_running_loop().create_future()
             engine._join(ticket)
             futures.append(ticket.future)
-        engine._turn()
+        engine.scheduler.turn()
         assert futures[0].done()  # in the turn that brought it there, before anybody else is read
         assert not futures[1].done()
         return await asyncio.gather(*futures)
@@ -344,7 +348,248 @@ def test_questions_of_one_turn_are_evaluated_together():
     assert len(answers) == 20
 
 
+def test_a_deadline_far_below_the_slo_keeps_a_reserve_of_its_own():
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive.for_slo(1.0), slo=1.0)
+    (served,) = replay(engine, [(0.0, ROWS[:1], {"deadline": 0.150})])
+    assert served.stage.tolist() == [100]
+    assert not served.partial.any()
+    (served,) = replay(engine, [(0.0, np.tile(ROWS[:1], (200, 1)), {"deadline": 0.100})])
+    assert served.reason == "deadline"
+    assert 0.070 <= served.elapsed <= 0.081  # a fifth is in reserve
+
+
+def both(first, second, arrivals):
+    """Answers of two engines on one clock and one loop; arrivals are ``(seconds, engine, rows)``."""
+    second.clock = first.clock
+
+    async def main():
+        began, asked = first.clock.now, []
+
+        def join():
+            while len(asked) < len(arrivals) and began + arrivals[len(asked)][0] <= first.clock.now:
+                seconds, engine, X = arrivals[len(asked)]
+                ticket = engine._admit(Question(X, arrived=began + seconds))
+                ticket.future = asyncio.get_running_loop().create_future()
+                asked.append(ticket.future)
+                engine._join(ticket)
+
+        first.after_work = second.after_work = join
+        while len(asked) < len(arrivals):
+            if not first.queue + second.queue:
+                first.clock.now = max(first.clock.now, began + arrivals[len(asked)][0])
+                join()
+            await asyncio.sleep(0)
+        return await asyncio.gather(*asked)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_busy_models_share_the_time_of_their_loop(shared):
+    """Each has three times the load that it could take alone; the second model is five times as slow."""
+    rng, full = np.random.default_rng(0), (2e-4, 1e-3)
+    scheduler = Scheduler() if shared else None
+    engines = [
+        VirtualEngine(stumps(n), steady(n, seconds), Adaptive(RESERVE), slo=SLO, scheduler=scheduler)
+        for n, seconds in zip((50, 100), full, strict=True)
+    ]
+    arrivals = []
+    for engine, seconds in zip(engines, full, strict=True):
+        times = poisson(rng, 3 / seconds, 0.2)
+        arrivals += [
+            (at, engine, X) for at, X in zip(times.tolist(), single_rows(rng, times.size), strict=True)
+        ]
+    arrivals.sort(key=lambda arrival: arrival[0])
+    answers = both(*engines, arrivals)
+    late = np.mean([served.elapsed > SLO + 1e-9 for served in answers])
+    if not shared:  # what it is for
+        assert late > 0.02
+        return
+    assert late == 0.0
+    for engine in engines:  # half of the time for each: a sixth of all stages
+        mine = [s.stage[0] for s, (_, asked, _) in zip(answers, arrivals, strict=True) if asked is engine]
+        assert 0.11 <= np.mean(mine) / engine.model.n_stages_ <= 0.2
+
+
+def test_what_little_a_model_needs_it_gets_beside_a_busy_one():
+    rng, scheduler = np.random.default_rng(0), Scheduler()
+    quiet, busy = (
+        VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE), slo=SLO, scheduler=scheduler)
+        for _ in range(2)
+    )
+    arrivals = [(at, quiet, ROWS[:1]) for at in np.arange(0.02, 0.2, 0.02).tolist()]
+    arrivals += [(at, busy, ROWS[:1]) for at in poisson(rng, 10_000, 0.2).tolist()]
+    arrivals.sort(key=lambda arrival: arrival[0])
+    answers = both(quiet, busy, arrivals)
+    assert max(served.elapsed for served in answers) <= SLO + 1e-9
+    assert {
+        int(s.stage[0]) for s, (_, asked, _) in zip(answers, arrivals, strict=True) if asked is quiet
+    } == {100}
+
+
+def test_many_rows_take_no_stages_from_single_ones():
+    """Two thousand rows, of which not even the first stage fits, then single rows."""
+    rng = np.random.default_rng(0)
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE), slo=SLO)
+    arrivals = [(0.0, rng.normal(size=(2000, 4)), {})]
+    arrivals += [(at, rng.normal(size=(1, 4)), {}) for at in (1e-3, 2e-3, 4e-3, 6e-3)]
+    large, *small = replay(engine, arrivals)
+    assert [int(served.stage[0]) for served in small] == [100] * 4
+    assert max(served.elapsed for served in (large, *small)) <= SLO + 1e-9
+    assert (large.stage > 0).sum() > 100
+
+
+def test_answers_that_need_no_more_work_leave_before_there_is_more():
+    rng = np.random.default_rng(0)
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE), slo=SLO)
+    left = []
+
+    async def main():
+        async def ask(X):
+            served = await engine.answer(Question(X, arrived=began))
+            left.append(engine.clock.now - began - served.elapsed)
+
+        began = engine.clock.now
+        await asyncio.gather(*(ask(rng.normal(size=(1 + k % 3, 4))) for k in range(60)))
+
+    asyncio.run(main())
+    assert left == [pytest.approx(0.0, abs=1e-12)] * 60
+
+
+def test_who_has_no_deadline_is_not_left_to_wait_for_ever():
+    """All time could go to those who have one."""
+    rng = np.random.default_rng(0)
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE))
+    arrivals = [(0.0, rng.normal(size=(4, 4)), {})]
+    arrivals += [(at, rng.normal(size=(1, 4)), {"deadline": SLO}) for at in poisson(rng, 5000, 0.3).tolist()]
+    patient, *others = replay(engine, arrivals)
+    assert patient.reason == "complete"
+    assert patient.elapsed <= 0.15
+    assert max(served.elapsed for served in others) <= SLO + 1e-9
+
+
+def test_questions_that_lack_groups_have_a_pace_of_their_own():
+    """Theirs is another way through the plan, here twenty times as slow, and ends where a stage needs what they lack."""
+    lacking = np.array([True, True, False, False])
+    engine = VirtualEngine(
+        model_of(many_stages(40)), steady(40, 1e-3), Adaptive(RESERVE), slowness=lambda: 20.0
+    )
+    for _ in range(100):
+        (served,) = replay(engine, [(0.0, ROWS[:1], {"held": lacking})])
+        assert served.stage.tolist() == [2]
+    assert engine.pace.factor == 1.0
+    assert engine._lacking[0].pace.factor > 10
+    assert max(stage for _, stage, *_ in engine.slices) == 2  # no time is planned for what cannot be done
+
+
+def test_any_set_of_groups_is_quickly_understood():
+    """Two thousand columns, a set of its own for each question: nothing is kept, and nothing large is made."""
+    from anytime.serve.progress import Reach
+
+    wide = Plan(
+        blocks=[FunctionBlock([s], lambda X: X, 1) for s in range(200)],
+        costs=FeatureCosts([1.0] * 200).bind(200),
+        base=[0.0],
+        link="identity",
+    )
+    reach, rng = Reach(wide), np.random.default_rng(0)
+    for held in rng.random(size=(20, 200)) < 0.99:
+        plan, most, until = reach.of(held)
+        assert until == (200 if held.all() else held.argmin())
+        assert plan.blocks is wide.blocks
+        assert (plan.costs.prices[~held] > plan.costs.costs.budget_ticks(most)).all()
+        assert (plan.costs.prices[held] == wide.costs.prices[held]).all()
+
+
 # ---------------------------------------------------------------------- coming and going
+
+
+def test_a_stream_of_many_rows_says_no_more_than_one_of_few():
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE))
+    X = np.tile(ROWS, (67, 1))[:800]
+
+    async def main():
+        return [served async for served in engine.stream(Question(X, arrived=engine.clock.now))]
+
+    events = asyncio.run(main())
+    assert len(engine.slices) > 1000
+    assert 10 <= len(events) <= engine.pace.checkpoints.size + 1
+    assert all((a.stage <= b.stage).all() for a, b in pairwise(events))
+    assert (events[-1].stage == 100).all()
+    assert [served.reason for served in events] == [""] * (len(events) - 1) + ["complete"]
+
+
+def test_who_reads_a_stream_slowly_gets_the_newest_answer():
+    engine = VirtualEngine(stumps(100), steady(100, 1e-3), Adaptive(RESERVE))
+
+    async def main():
+        seen = []
+        async for served in engine.stream(Question(ROWS[:1], arrived=engine.clock.now)):
+            seen.append(int(served.stage[0]))
+            if len(seen) == 1:
+                while engine.queue:
+                    await asyncio.sleep(0)
+        return seen
+
+    assert asyncio.run(main()) == [1, 100]
+
+
+class Broken:
+    """Raises whatever it is asked."""
+
+    reserve = 0.0
+
+    def reserve_of(self, allowed):
+        return 0.0
+
+    def outlook(self, *_):
+        raise ArithmeticError("broken")
+
+    evaluated = answered = outlook
+
+
+@pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_served", "_compute", "_reason"])
+@pytest.mark.parametrize("streams", [False, True])
+def test_whatever_raises_is_heard_and_nobody_waits_for_ever(part, streams):
+    engine = Engine(stumps(10), steady(10, 1e-5), Adaptive(RESERVE), slo=10.0)
+    sound = getattr(engine, part)
+    setattr(engine, part, Broken() if part == "policy" else Broken().outlook)
+
+    async def ask():
+        if not streams:
+            return await engine.answer(Question(ROWS[:1]))
+        return [served async for served in engine.stream(Question(ROWS[:1]))][-1]
+
+    async def main():
+        with pytest.raises(ArithmeticError, match="broken"):
+            await asyncio.wait_for(ask(), 1.0)
+        await asyncio.wait_for(engine.drain(), 1.0)
+        setattr(engine, part, sound)
+        return await asyncio.wait_for(ask(), 1.0)
+
+    assert asyncio.run(main()).stage.tolist() == [10]
+
+
+def test_an_observer_that_raises_costs_no_answer(caplog):
+    engine = Engine(stumps(10), steady(10, 1e-5), Adaptive(RESERVE), slo=10.0, observer=Broken())
+    served = asyncio.run(asyncio.wait_for(engine.answer(Question(ROWS[:1])), 1.0))
+    assert served.stage.tolist() == [10]
+    assert engine.queue == 0
+    assert [record.message for record in caplog.records] == ["the observer of a model has failed"] * 2
+
+
+def test_a_model_that_is_replaced_is_gone_at_once():
+    engine = Engine(stumps(10), steady(10, 1e-5), Adaptive(RESERVE), scheduler=Scheduler())
+    lacking = Question(ROWS[:1], held=np.array([True, False, True, True]))
+    asyncio.run(engine.answer(Question(np.tile(ROWS, (100, 1)))))
+    asyncio.run(engine.answer(lacking))
+    there = weakref.ref(engine)
+    gc.disable()
+    try:
+        del engine
+        assert there() is None
+    finally:
+        gc.enable()
 
 
 def test_a_stream_gives_every_checkpoint_and_then_a_reason():

@@ -1,12 +1,14 @@
 """The plan of a policy is what trying everything would find."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Adaptive, Fixed, Outlook, Waiting
+from anytime.serve.policy import Adaptive, Fixed, Outlook, Waiting, demand
 
 STAGES = 12
 
@@ -132,6 +134,30 @@ def test_a_quick_first_stage_is_done_however_late_it_is():
     assert Adaptive(reserve=0.2).outlook(waiting, pace, 5.0) == Outlook(
         1, 1, (1,)
     )  # who has it goes no further
+
+
+def test_a_question_keeps_the_reserve_of_its_own_time():
+    policy = Adaptive.for_slo(1.0)
+    assert [policy.reserve_of(allowed) for allowed in (9.0, 1.0, 0.1, 1e-3)] == [0.2, 0.2, 0.1 * 0.2, 1e-3]
+    assert Fixed(3).reserve_of(1.0) == 0.0
+    pace = StagePace([1, 2], [0.05, 0.07])
+    columns = [np.array(a) for a in ([0.1], [1], [0], [2])]
+    assert policy.outlook(Waiting(*columns, np.array([0.02])), pace, 0.0) == Outlook(2, 1)
+    assert policy.outlook(Waiting(*columns, np.array([0.02])), pace, 0.02) == Outlook(1, 1)
+    assert policy.outlook(Waiting(*columns, np.array([0.02])), pace, 0.06).lost == (0,)
+
+
+@given(queues(), paces(), st.sampled_from([0.25, 0.5, 1.0]))
+def test_demand_is_the_share_of_the_time_that_is_enough_for_all(waiting, pace, share):
+    waiting = replace(waiting, due=waiting.due + 1 / 1024)
+    need = demand(waiting, pace, 0.0)
+    assert 0 <= need <= 1
+    if need < min(share, 0.999):
+        outlook = Adaptive(0.0).outlook(waiting.within(share, 0.0), pace, 0.0)
+        assert outlook == Outlook(STAGES, waiting.due.size)
+    elif need > share * 1.001:
+        outlook = Adaptive(0.0).outlook(waiting.within(share, 0.0), pace, 0.0)
+        assert outlook != Outlook(STAGES, waiting.due.size)
 
 
 def test_fixed_stages_know_no_time():

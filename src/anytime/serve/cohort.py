@@ -93,6 +93,8 @@ class Piece:
 
     Attributes
     ----------
+    due, reserve, finish : float
+        When the answer is due, how many seconds of that are not for stages, and so when these have to be done.
     rows : int
         Rows that are not yet at their end.
     stage, until : int
@@ -103,11 +105,25 @@ class Piece:
         The final answers, once there are any.
     """
 
-    __slots__ = ("cohort", "due", "offset", "part", "rows", "stage", "start", "stop", "ticket", "until")
+    __slots__ = (
+        "cohort",
+        "due",
+        "finish",
+        "offset",
+        "part",
+        "reserve",
+        "rows",
+        "stage",
+        "start",
+        "stop",
+        "ticket",
+        "until",
+    )
 
     def __init__(self, ticket: Ticket, start: int, stop: int) -> None:
         self.ticket, self.start, self.stop = ticket, start, stop
-        self.due, self.rows, self.stage, self.until = ticket.due, stop - start, 0, ticket.until
+        self.due, self.reserve, self.finish = ticket.due, ticket.reserve, ticket.due - ticket.reserve
+        self.rows, self.stage, self.until = stop - start, 0, ticket.until
         self.cohort: Cohort | None = None
         self.offset = 0
         self.part: Reading | None = None

@@ -9,12 +9,12 @@ there is time to go.
 from __future__ import annotations
 
 import asyncio
+import copy
+import logging
 import time
-from bisect import insort
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from operator import attrgetter
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,18 +25,19 @@ from anytime.plan import Array, Plan
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece, Reader, Reading
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Policy, Waiting
-from anytime.serve.progress import within_reach
+from anytime.serve.policy import Policy
+from anytime.serve.progress import Reach
+from anytime.serve.scheduler import SLICE, Queue, Scheduler
 
 if TYPE_CHECKING:
     from anytime.serve.extraction import Extraction
 
 __all__ = ["Engine", "Observer", "Question", "Served"]
 
-_SLICE = 1e-3  # seconds of work between two looks at the sockets
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
-_BY_DUE = attrgetter("due")
+
+logger = logging.getLogger("anytime.serve")
 
 
 @dataclass(slots=True, eq=False)
@@ -123,35 +124,45 @@ class Ticket:
     __slots__ = (
         "cap",
         "due",
-        "events",
         "future",
+        "news",
         "open",
+        "outcome",
         "pieces",
         "plan",
         "question",
+        "queue",
         "reason",
+        "reserve",
+        "steps",
         "stepwise",
         "until",
     )
 
-    def __init__(self, question: Question, plan: Plan, due: float, until: int, cap: int, reason: str) -> None:
-        self.question, self.plan, self.due = question, plan, due
-        self.until, self.cap, self.reason = until, cap, reason
+    def __init__(self, question: Question, due: float, reserve: float, queue: Queue) -> None:
+        self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
+        self.plan: Plan = queue.engine.model.plan_
+        self.until, self.cap, self.reason = 0, 0, ""
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
         self.stepwise = question.confidence is not None
         self.future: asyncio.Future[Served] | None = None
-        self.events: asyncio.Queue[Served | BaseException] | None = None  # instead of a future: every step
+        self.news: asyncio.Event | None = None  # instead of a future: there is something to read
+        self.steps = 0  # of pieces, since the last news
+        self.outcome: Served | BaseException | None = None
 
-    @property
-    def gone(self) -> bool:
-        """Whether nobody waits for the answer any more."""
-        return self.future is not None and self.future.done()
+    def improved(self) -> None:
+        """A piece has come to another checkpoint. That is news once there are as many as pieces: a few for each question."""
+        self.steps += 1
+        if self.news is not None and self.steps >= len(self.pieces):
+            self.steps = 0
+            self.news.set()
 
     def reply(self, outcome: Served | BaseException) -> None:
         """Hand over what the one who asked waits for."""
-        if self.events is not None:
-            self.events.put_nowait(outcome)
+        if self.news is not None:
+            self.outcome = outcome
+            self.news.set()
         elif self.future is not None and not self.future.done():
             if isinstance(outcome, BaseException):
                 self.future.set_exception(outcome)
@@ -174,6 +185,8 @@ class Engine:
     clock : callable, default=time.monotonic
     version : str, default="1"
     observer : Observer, default=None
+    scheduler : Scheduler, default=None
+        What shares the time between the engines of a loop. None: this is the only one.
 
     Examples
     --------
@@ -201,26 +214,29 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
         observer: Observer | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         if slo is not None and not slo > 0:
             raise ValueError(f"slo must be a positive number of seconds, not {slo}")
         self.model, self.pace, self.policy = model, pace, policy
         self.slo, self.extraction, self.clock, self.version = slo, extraction, clock, version
         self.observer = observer
+        self.scheduler = Scheduler() if scheduler is None else scheduler
         self.queue = 0
+        self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
         self._reader = Reader(model)
-        self._pieces: list[Piece] = []  # sorted by due
-        self._scheduled = False
-        self._joined = self._answered = 0  # since the last work
-        self._left: float | None = None  # when that ended, if somebody has been waiting ever since
         self._bounds_of = lru_cache(maxsize=1024)(
             partial(_bounds, model)
         )  # of the model, not of self: no circle
-        self._within_reach = lru_cache(maxsize=64)(partial(_within_reach, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
-        fit = int(_SLICE / max(float(pace.per_row[-1]), 1e-9))
-        self._piece_rows = max(1, min(int(_SLICE / stage), max(fit, _FEW)))
+        fit = int(SLICE / max(float(pace.per_row[-1]), 1e-9))
+        self._piece_rows = max(1, min(int(SLICE / stage), max(fit, _FEW)))
+
+    @cached_property
+    def _lacking(self) -> tuple[Queue, Reach]:
+        """For questions that lack groups: the queue where they wait, at a pace of their own, and how far they can go."""
+        return Queue(self, copy.deepcopy(self.pace)), Reach(self.model.plan_)
 
     # ------------------------------------------------------------------ asking
 
@@ -234,32 +250,33 @@ class Engine:
         try:
             return await ticket.future
         finally:
-            self._forget(ticket)
+            self.forget(ticket)
 
     async def stream(self, question: Question) -> AsyncIterator[Served]:
-        """Every improved answer; the last one has a reason."""
+        """Improved answers, the newest whenever one is asked for; the last one has a reason."""
         if question.raws is not None:
             async for served in self._extracted(question, _LOOK):
                 yield served
             return
         ticket = self._admit(question)
-        ticket.events, ticket.stepwise = asyncio.Queue(), True
+        ticket.news, ticket.stepwise = asyncio.Event(), True
         self._join(ticket)
         try:
-            while True:
-                event = await ticket.events.get()
-                if isinstance(event, BaseException):
-                    raise event
-                yield event
-                if event.reason:
-                    return
+            while ticket.outcome is None:
+                await ticket.news.wait()
+                ticket.news.clear()
+                if ticket.outcome is None:
+                    yield self._served(ticket, "")  # made only now: what has come too quickly is left out
+            if isinstance(ticket.outcome, BaseException):
+                raise ticket.outcome
+            yield ticket.outcome
         finally:
-            self._forget(ticket)
+            self.forget(ticket)
 
     async def drain(self) -> None:
         """Wait until nobody waits for an answer."""
         while self.queue:
-            await asyncio.sleep(_SLICE)
+            await asyncio.sleep(SLICE)
 
     async def _extracted(self, question: Question, look: float | None = None) -> AsyncIterator[Served]:
         if self.extraction is None:
@@ -267,19 +284,20 @@ class Engine:
                 "this server has no extractors, so raw examples cannot be answered; send columns"
             )
         self._bounds_of(question.budget, question.confidence)  # says what is wrong with them
-        due = self._due(question) - self.policy.reserve
+        due, reserve = self._due(question)
         self.queue += 1
         try:
-            async for served in self.extraction.stream(question, due, self.version, look):
-                if served.reason and self.observer is not None:
-                    self.observer.answered(served, self.queue - 1)
+            async for served in self.extraction.stream(question, due - reserve, self.version, look):
+                if served.reason:
+                    self._tell("answered", served, self.queue - 1)
                 yield served
         finally:
             self.queue -= 1
 
     # ------------------------------------------------------------------ joining and leaving
 
-    def _due(self, question: Question) -> float:
+    def _due(self, question: Question) -> tuple[float, float]:
+        """When the answer is due, and how many seconds before that there is no more time for stages."""
         allowed = np.inf if self.slo is None else self.slo
         if question.deadline is not None:
             if not question.deadline >= 0:
@@ -287,7 +305,7 @@ class Engine:
                     f"deadline must be a number of seconds that is not negative, not {question.deadline}"
                 )
             allowed = min(allowed, question.deadline)
-        return question.arrived + allowed
+        return question.arrived + allowed, self.policy.reserve_of(allowed)
 
     def _admit(self, question: Question) -> Ticket:
         """Check a question, and say how far it may go."""
@@ -298,149 +316,84 @@ class Engine:
                 f"this one has shape {X.shape}"
             )
         bounds = self._bounds_of(question.budget, question.confidence)
-        plan, cap = self.model.plan_, bounds.cap
+        queue = self._small if len(X) <= self._piece_rows else self._large
+        ticket = Ticket(question, *self._due(question), queue)
+        ticket.until, ticket.cap, ticket.reason = bounds.until, bounds.cap, bounds.reason
         if question.held is not None and not question.held.all():
-            plan, most = self._within_reach(question.held.tobytes())
+            ticket.queue, reach = self._lacking
+            ticket.plan, most, until = reach.of(question.held)
+            if until < ticket.until:
+                ticket.until, ticket.reason = until, "groups"
             if self._reader.metered:
-                most = min(most, self.model.costs_.amount(cap))
-            cap = plan.costs.costs.budget_ticks(most)
-        return Ticket(question, plan, self._due(question), bounds.until, cap, bounds.reason)
+                most = min(most, self.model.costs_.amount(bounds.cap))
+            ticket.cap = ticket.plan.costs.costs.budget_ticks(most)
+        return ticket
 
     def _join(self, ticket: Ticket) -> None:
         n, size = len(ticket.question.X), self._piece_rows
         ticket.pieces = [Piece(ticket, start, min(start + size, n)) for start in range(0, n, size)]
         ticket.open = len(ticket.pieces)
-        for piece in ticket.pieces:
-            insort(self._pieces, piece, key=_BY_DUE)
         self.queue += 1
-        self._joined += 1
-        self._schedule()
+        self.scheduler.join(ticket.queue, ticket.pieces)
 
-    def _forget(self, ticket: Ticket) -> None:
+    def forget(self, ticket: Ticket) -> None:
         """Nobody waits any more: with an answer, or because the one who asked has gone."""
         if ticket.open:
-            self._leave([piece for piece in ticket.pieces if piece.part is None])
+            pieces = [piece for piece in ticket.pieces if piece.part is None]
             ticket.open, ticket.pieces = 0, []
             self.queue -= 1
+            self.scheduler.leave(ticket.queue, pieces)
 
-    def _leave(self, pieces: list[Piece]) -> None:
-        gone = set(pieces)
-        for cohort in {piece.cohort for piece in pieces if piece.cohort is not None}:
-            cohort.release(gone)
-        if len(gone) == len(self._pieces):
-            self._pieces = []
-        else:
-            self._pieces = [piece for piece in self._pieces if piece not in gone]
+    # ------------------------------------------------------------------ working: for the scheduler
 
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._turn)
-
-    # ------------------------------------------------------------------ working
-
-    def _turn(self) -> None:
-        """What the engine does in one turn of the loop: a slice of work, and the answers that are ready."""
-        self._scheduled = False
-        while self._pieces and not self._slice():
-            pass
-        if self._pieces:
-            self._schedule()
-        else:
-            self._left = None
-
-    def _slice(self) -> bool:
-        """Answer who has come as far as the plan goes; then work for the first who has not. Whether there was work."""
-        pieces = self._pieces
-        stage, first, lost = self.policy.outlook(self._waiting(), self.pace, self.clock())
-        horizon = pieces[first - 1].due
-        there = [piece for piece in pieces[:first] if piece.stage >= min(stage, piece.until)]
-        if lost:
-            there = list(dict.fromkeys([*there, *(pieces[i] for i in lost)]))
-        self._settle(there)
-        lead = next((piece for piece in self._pieces if piece.stage < min(stage, piece.until)), None)
-        if lead is None:
-            return False
-        cohort = lead.cohort or self._take_up(lead, stage)
-        try:
-            self._advance(cohort, stage)
-        except Exception as error:
-            self._fail(cohort, error)
-            return True
-        ready = [
-            piece
-            for piece in cohort.pieces
-            if piece.stage >= piece.until or (piece.due <= horizon and piece.stage >= stage)
-        ]
-        self._settle(ready)
-        return True
-
-    def _waiting(self) -> Waiting:
-        pieces = self._pieces
-        return Waiting(
-            np.array([piece.due for piece in pieces]),
-            np.array([piece.rows for piece in pieces]),
-            np.array([piece.stage for piece in pieces]),
-            np.array([piece.until for piece in pieces]),
-        )
-
-    def _take_up(self, lead: Piece, stage: int) -> Cohort:
-        """The first piece and as many after it as fit into a slice."""
-        room = self.pace.rows_within(_SLICE, 0, min(stage, lead.until)) - lead.rows
-        together = [lead]
-        for piece in self._pieces:
-            if piece.cohort is None and piece is not lead and piece.until:
-                room -= piece.rows
-                if room < 0:
-                    break
-                if piece.ticket.stepwise == lead.ticket.stepwise and piece.ticket.plan is lead.ticket.plan:
-                    together.append(piece)
-        cohort = Cohort(self._reader, together)
-        if self.observer is not None:
-            self.observer.evaluated(cohort.rows)
+    def begin(self, pieces: list[Piece]) -> Cohort:
+        """Take pieces up together."""
+        cohort = Cohort(self._reader, pieces)
+        self._tell("evaluated", cohort.rows)
         return cohort
-
-    def _advance(self, cohort: Cohort, stage: int) -> None:
-        first, rows = cohort.stage, cohort.rows
-        last = self.pace.stage_within(_SLICE, first, stage, rows)
-        if cohort.stepwise:
-            last = min(last, self.pace.next_checkpoint(first))
-        began = self.clock()
-        if self._left is not None:  # all that was done since then is what questions take besides their stages
-            self.pace.observe_questions((self._joined + self._answered) / 2, began - self._left)
-        self._joined = self._answered = 0
-        self._compute(cohort, last)
-        self._left = self.clock()
-        self.pace.observe(first, last, rows, self._left - began)
-        if cohort.stepwise:
-            for piece in cohort.pieces:
-                if piece.ticket.events is not None and piece.stage < piece.until:
-                    piece.ticket.reply(self._served(piece.ticket, ""))
 
     def _compute(self, cohort: Cohort, stage: int) -> None:
         """Work; all that takes time."""
         cohort.advance(stage)
 
-    # ------------------------------------------------------------------ answering
-
-    def _settle(self, pieces: list[Piece]) -> None:
+    def settle(self, queue: Queue, pieces: list[Piece]) -> None:
         """What these pieces have now is their answer."""
         if not pieces:
             return
-        for piece in pieces:
-            piece.part = self._reading(piece)
-        self._leave(pieces)
+        parts = [self._reading(piece) for piece in pieces]
+        for piece, part in zip(pieces, parts, strict=True):
+            piece.part = part
+        self.scheduler.leave(queue, pieces)
         for piece in pieces:
             ticket = piece.ticket
             ticket.open -= 1
             if not ticket.open:
                 self.queue -= 1
-                self._answered += 1
-                served = self._served(ticket, self._reason(ticket))
-                ticket.reply(served)
-                ticket.pieces = []  # they hold each other: none is left for the garbage collector to find
-                if self.observer is not None:
-                    self.observer.answered(served, self.queue)
+                self.scheduler.answered += 1
+                self._answer(ticket)
+
+    def _answer(self, ticket: Ticket) -> None:
+        try:
+            served = self._served(ticket, self._reason(ticket))
+        except Exception as error:
+            ticket.reply(error)
+            return
+        finally:
+            ticket.pieces = []  # they hold each other: none is left for the garbage collector to find
+        ticket.reply(served)
+        self._tell("answered", served, self.queue)
+
+    def _tell(self, what: str, *of: Any) -> None:
+        """Let the observer know; an error of its own is no error of an answer."""
+        if self.observer is not None:
+            try:
+                getattr(self.observer, what)(*of)
+            except Exception:
+                logger.exception(
+                    "the observer of a model has failed", extra={"fields": {"version": self.version}}
+                )
+
+    # ------------------------------------------------------------------ answering
 
     def _reading(self, piece: Piece) -> Reading:
         if piece.part is not None:
@@ -469,16 +422,6 @@ class Engine:
             return "deadline"
         return ticket.reason
 
-    def _fail(self, cohort: Cohort, error: Exception) -> None:
-        """A stage has raised: that is what all hear who wait for it."""
-        for ticket in {piece.ticket for piece in cohort.pieces}:
-            ticket.reply(error)
-            self._forget(ticket)
-
 
 def _bounds(model: AnytimeModel, budget: float | None, confidence: float | None) -> Bounds:
     return Bounds.of(model, 0.0, budget=budget, confidence=confidence)
-
-
-def _within_reach(model: AnytimeModel, held: bytes) -> tuple[Plan, float]:
-    return within_reach(model.plan_, np.frombuffer(held, dtype=bool))

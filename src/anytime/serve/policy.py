@@ -6,7 +6,7 @@ A policy has no clock and no state. The server and the simulator ask the same on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -16,12 +16,14 @@ from anytime.serve.pace import StagePace
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adaptive", "Fixed", "Outlook", "Policy", "Waiting"]
+__all__ = ["Adaptive", "Fixed", "Outlook", "Policy", "Waiting", "demand"]
+
+_PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kept in reserve
 
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """Questions that wait, sorted by the time at which their answers are due.
+    """Questions that wait, sorted by the time at which their stages have to be done: due less reserve.
 
     Attributes
     ----------
@@ -32,12 +34,23 @@ class Waiting:
         Stages done.
     until : (n,) int
         The last stage that a question wants, by its budget or otherwise.
+    reserve : (n,) float or None
+        Seconds of its own that each keeps for what comes after its stages. None: the policy's.
     """
 
     due: Array
     rows: NDArray[np.int64]
     stage: NDArray[np.int64]
     until: NDArray[np.int64]
+    reserve: Array | None = None
+
+    def within(self, share: float, now: float) -> Waiting:
+        """The same with only a share of the time that is left."""
+        if share >= 1.0:
+            return self
+        reserve = 0.0 if self.reserve is None else self.reserve
+        slack = self.due - reserve - now
+        return replace(self, due=now + reserve + np.where(slack > 0, share * slack, slack))
 
 
 class Outlook(NamedTuple):
@@ -63,6 +76,9 @@ class Policy(Protocol):
 
     reserve: float
 
+    def reserve_of(self, allowed: float) -> float:
+        """The part of so many seconds for an answer that is not for stages."""
+
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
 
@@ -80,7 +96,8 @@ class Adaptive:
     Parameters
     ----------
     reserve : float
-        Seconds for what comes after the last stage (rendering, the way back) and for the unforeseen.
+        Seconds for what comes after the last stage (rendering, the way back) and for the unforeseen; the most that any
+        question keeps.
 
     Examples
     --------
@@ -98,13 +115,18 @@ class Adaptive:
     @classmethod
     def for_slo(cls, slo: float | None) -> Self:
         """A fifth of the promised seconds in reserve, and at least one millisecond."""
-        return cls(max(1e-3, 0.0 if slo is None else 0.2 * slo))
+        return cls(max(_LEAST, 0.0 if slo is None else _PART * slo))
+
+    def reserve_of(self, allowed: float) -> float:
+        """A fifth of so many seconds for an answer, at least one millisecond; never more than ``reserve``."""
+        return min(self.reserve, max(_LEAST, _PART * allowed))
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
         if waiting.due.size == 1 and self._has_time_for_all(waiting, pace, now):
             return Outlook(int(pace.checkpoints[-1]), 1)
-        slack = waiting.due - (now + self.reserve)
+        reserve = self.reserve if waiting.reserve is None else waiting.reserve
+        slack = waiting.due - (now + reserve)
         checkpoints, ahead, rows = pace.checkpoints, pace.per_row, waiting.rows
         last, n = int(checkpoints[-1]), slack.size
         behind = ahead[waiting.stage]
@@ -152,7 +174,8 @@ class Adaptive:
     def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
         """A short way for one question alone, which most are while there is no load."""
         work = pace.seconds(int(waiting.stage[0]), int(waiting.until[0]), int(waiting.rows[0]))
-        return bool(now + self.reserve + pace.per_question + pace.call + work <= waiting.due[0])
+        reserve = self.reserve if waiting.reserve is None else waiting.reserve[0]
+        return bool(now + reserve + pace.per_question + pace.call + work <= waiting.due[0])
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone.
@@ -162,8 +185,8 @@ class Adaptive:
         """
         begins = (waiting.stage == 0) & (waiting.until > 0)
         stages = waiting.rows * pace.per_row[np.minimum(waiting.until, pace.checkpoints[0])]
-        half = 0.5 * self.reserve
-        if pace.call + stages[begins].sum() <= half:
+        half = 0.5 * (np.full(slack.size, self.reserve) if waiting.reserve is None else waiting.reserve)
+        if pace.call + stages[begins].sum() <= half.min():
             return np.asarray((slack < 0) & ~begins)
         return np.asarray(np.where(begins, slack + half < pace.call + stages, slack < 0))
 
@@ -185,6 +208,10 @@ class Fixed:
             raise ValueError(f"a stage is not negative, and {stage} is")
         self.stage, self.reserve = stage, 0.0
 
+    def reserve_of(self, allowed: float) -> float:
+        """Nothing."""
+        return 0.0
+
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
         return Outlook(self.stage, waiting.due.size)
@@ -192,3 +219,28 @@ class Fixed:
     def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
         """The stage."""
         return self.stage
+
+
+def demand(waiting: Waiting, pace: StagePace, now: float, stage: int | None = None) -> float:
+    """The part of all time, at most 1, that these questions need to be done before they are due.
+
+    Parameters
+    ----------
+    waiting : Waiting
+    pace : StagePace
+    now : float
+    stage : int, default=None
+        How far they are to go. None: as far as they want.
+
+    Examples
+    --------
+    >>> pace = StagePace([1, 2], [0.1, 0.2])
+    >>> waiting = Waiting(*(np.array(a) for a in ([1.0, 2.0], [1, 4], [0, 0], [2, 2])))
+    >>> demand(waiting, pace, now=0.0), demand(waiting, pace, now=0.0, stage=1)
+    (0.5, 0.25)
+    """
+    until = waiting.until if stage is None else np.minimum(waiting.until, stage)
+    need = waiting.rows * np.maximum(pace.per_row[until] - pace.per_row[waiting.stage], 0.0)
+    work = np.cumsum(need + pace.per_question) + pace.call
+    slack = waiting.due - now - (0.0 if waiting.reserve is None else waiting.reserve)
+    return float((work / np.maximum(slack, 1e-9)).clip(max=1.0).max(initial=0.0))

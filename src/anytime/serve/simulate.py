@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from anytime.engine import Run
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Fixed, Policy, Waiting
+from anytime.serve.scheduler import SLICE
 
 __all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
 
 Array = NDArray[np.float64]
-_SLICE = 1e-3  # seconds of work between two looks at what has arrived
 _TRIAL = 20_000  # arrivals that a fixed stage is tried on
 
 
@@ -175,7 +175,7 @@ def _waiting(requests: Sequence[_Request], until: int) -> Waiting:
 
 
 class _Engine:
-    """The loop of ``serve.engine`` in virtual time, for requests that want everything."""
+    """The loop of ``serve.scheduler`` in virtual time, for requests that want everything."""
 
     def __init__(self, policy: Policy, pace: StagePace) -> None:
         self.policy, self.pace, self.until = policy, pace, int(pace.checkpoints[-1])
@@ -183,24 +183,25 @@ class _Engine:
         self.ready: list[_Request] = []  # answered in this turn, to be written before the next
 
     def turn(self, now: float) -> float:
-        """Answer who has come as far as the plan goes, and work for one slice; return the time."""
-        while self.held:
-            stage, first, lost = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
-            stage = min(stage, self.until)
-            horizon = self.held[first - 1].due
-            there = [request for request in self.held[:first] if request.stage >= stage]
-            self._settle([*there, *(self.held[i] for i in lost if self.held[i] not in there)])
-            lead = next((request for request in self.held if request.stage < stage), None)
-            if lead is None:
-                continue
-            together = lead.together or self._take_up(lead, stage)
-            size = sum(request.rows for request in together)
-            last = self.pace.stage_within(_SLICE, lead.stage, stage, size)
-            now += self.pace.seconds(lead.stage, last, size)
-            for request in together:
-                request.stage = last
-            self._settle([r for r in together if last >= self.until or (r.due <= horizon and last >= stage)])
-            break
+        """Answer who has come as far as the plan goes; if there is nobody, work for one slice. Return the time."""
+        if not self.held:
+            return now
+        stage, first, lost = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
+        stage = min(stage, self.until)
+        horizon = self.held[first - 1].due
+        there = [request for request in self.held[:first] if request.stage >= stage]
+        there += [self.held[i] for i in lost if self.held[i] not in there]
+        if there:
+            self._settle(there)
+            return now
+        lead = next(request for request in self.held if request.stage < stage)
+        together = lead.together or self._take_up(lead, stage)
+        size = sum(request.rows for request in together)
+        last = self.pace.stage_within(SLICE, lead.stage, stage, size)
+        now += self.pace.seconds(lead.stage, last, size)
+        for request in together:
+            request.stage = last
+        self._settle([r for r in together if last >= self.until or (r.due <= horizon and last >= stage)])
         return now
 
     def _settle(self, requests: list[_Request]) -> None:
@@ -212,7 +213,7 @@ class _Engine:
 
     def _take_up(self, lead: _Request, stage: int) -> list[_Request]:
         """The first and as many after it as fit into a slice."""
-        room = self.pace.rows_within(_SLICE, 0, stage) - lead.rows
+        room = self.pace.rows_within(SLICE, 0, stage) - lead.rows
         together = [lead]
         for request in self.held:
             if request is lead or request.together:

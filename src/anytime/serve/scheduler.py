@@ -1,0 +1,285 @@
+"""Shares the time of one event loop between all questions that wait there, whichever model they ask.
+
+Pieces of questions wait in queues. Those of one queue go by one pace and get a common stage; a queue that needs little gets what
+it needs, and the others share the rest alike. So a busy model takes no time that another has promised, and a question of many
+rows takes none from single rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from anytime.serve.cohort import Cohort, Piece
+from anytime.serve.pace import StagePace
+from anytime.serve.policy import Outlook, Waiting, demand
+
+if TYPE_CHECKING:
+    from anytime.serve.engine import Engine
+
+__all__ = ["SLICE", "Queue", "Scheduler"]
+
+SLICE = 1e-3  # seconds of work between two looks at the sockets
+_PATIENCE = 20 * SLICE  # who has no deadline gets a slice at least this often
+_BY_FINISH = attrgetter("finish")
+
+logger = logging.getLogger("anytime.serve")
+
+
+class Queue:
+    """Pieces of one engine's questions, sorted by when their stages have to be done.
+
+    Parameters
+    ----------
+    engine : Engine
+    pace : StagePace
+        Of these pieces: questions that lack groups take another way through the plan, which is slower.
+    large : bool, default=False
+        Whether these are questions of many rows. Where not even their first stage fits they wait for the others.
+    """
+
+    __slots__ = ("_engine", "large", "pace", "pieces")
+
+    def __init__(self, engine: Engine, pace: StagePace, large: bool = False) -> None:
+        self._engine = weakref.ref(engine)  # no circle: a model that is replaced is to go at once
+        self.pace, self.large = pace, large
+        self.pieces: list[Piece] = []
+
+    @property
+    def engine(self) -> Engine:
+        """Whose questions these are; who has asked holds it."""
+        engine = self._engine()
+        assert engine is not None
+        return engine
+
+    def waiting(self) -> Waiting:
+        """The pieces, as a policy reads them."""
+        pieces = self.pieces
+        return Waiting(
+            np.array([piece.due for piece in pieces]),
+            np.array([piece.rows for piece in pieces]),
+            np.array([piece.stage for piece in pieces]),
+            np.array([piece.until for piece in pieces]),
+            np.array([piece.reserve for piece in pieces]),
+        )
+
+    def unhurried(self) -> Piece | None:
+        """The first that has no deadline."""
+        if self.pieces[-1].finish < np.inf:
+            return None
+        return next(piece for piece in self.pieces if piece.finish == np.inf)
+
+    def take_up(self, lead: Piece, stage: int) -> Cohort:
+        """A piece and as many others as fit into a slice."""
+        room = self.pace.rows_within(SLICE, 0, min(stage, lead.until)) - lead.rows
+        together = [lead]
+        for piece in self.pieces:
+            if piece.cohort is None and piece is not lead and piece.until:
+                room -= piece.rows
+                if room < 0:
+                    break
+                if piece.ticket.stepwise == lead.ticket.stepwise and piece.ticket.plan is lead.ticket.plan:
+                    together.append(piece)
+        return self.engine.begin(together)
+
+
+class _Planned(NamedTuple):
+    """What a queue is to do, and how much it has to give way to others.
+
+    That is 0 where its share of the time is enough for all stages, 1 where it is not, 2 where not even the first stage fits.
+    """
+
+    queue: Queue
+    outlook: Outlook
+    gives_way: int = 0
+
+
+class Scheduler:
+    """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone."""
+
+    def __init__(self) -> None:
+        self.busy: list[Queue] = []  # those that have pieces
+        self.joined = self.answered = 0  # questions since the last work
+        self._scheduled = False
+        self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
+        self._patient_since = 0.0  # when one without a deadline last had a slice
+        self._at_work: Sequence[Piece] = ()  # who hears of an error
+
+    # ------------------------------------------------------------------ joining and leaving
+
+    def join(self, queue: Queue, pieces: Iterable[Piece]) -> None:
+        """Let pieces wait in a queue."""
+        if not queue.pieces:
+            self.busy.append(queue)
+        for piece in pieces:
+            insort(queue.pieces, piece, key=_BY_FINISH)
+        self.joined += 1
+        self._schedule()
+
+    def leave(self, queue: Queue, pieces: Sequence[Piece]) -> None:
+        """No more work for some pieces of a queue."""
+        gone = set(pieces)
+        if len(gone) < len(queue.pieces):
+            queue.pieces = [piece for piece in queue.pieces if piece not in gone]
+        else:
+            queue.pieces = []
+            self.busy.remove(queue)
+        for cohort in {piece.cohort for piece in pieces if piece.cohort is not None}:
+            cohort.release(gone)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.turn)
+
+    # ------------------------------------------------------------------ working
+
+    def turn(self) -> None:
+        """What is done in one turn of the loop: a slice of work, or answers that need none; then the sockets are looked at."""
+        self._scheduled = False
+        try:
+            if self.busy:
+                self._slice()
+        except Exception as error:
+            self._fail(error)
+        self._at_work = ()
+        if self.busy:
+            self._schedule()
+        else:
+            self._left = None
+
+    def _slice(self) -> None:
+        """Answer who has come as far as the plan goes; if there is nobody, work for the first who has not."""
+        now = self.busy[0].engine.clock()
+        plans = self._plans(now)
+        if self._settle(plans):
+            return  # these answers are sent before there is more work
+        led = self._lead(plans, now)
+        if led is None:
+            return
+        queue, lead, stage, horizon = led
+        self._at_work = [lead]
+        cohort = lead.cohort or queue.take_up(lead, stage)
+        self._at_work = list(cohort.pieces)
+        self._advance(queue, cohort, stage)
+        ready = [
+            piece
+            for piece in cohort.pieces
+            if piece.stage >= piece.until or (piece.finish <= horizon and piece.stage >= stage)
+        ]
+        queue.engine.settle(queue, ready)
+
+    def _plans(self, now: float) -> list[_Planned]:
+        """The plan of each queue, all of which can be kept together."""
+        if len(self.busy) == 1:
+            queue = self.busy[0]
+            self._at_work = queue.pieces
+            return [_Planned(queue, queue.engine.policy.outlook(queue.waiting(), queue.pace, now))]
+        waiting, rates = [], []
+        for queue in self.busy:
+            self._at_work = queue.pieces
+            waiting.append(queue.waiting())
+            rates.append(demand(waiting[-1], queue.pace, now))
+        plans = []
+        for queue, some, rate, share in zip(self.busy, waiting, rates, _shares(rates), strict=True):
+            self._at_work = queue.pieces
+            first, gives_way = int(queue.pace.checkpoints[0]), int(share < rate)
+            outlook = queue.engine.policy.outlook(some.within(share, now), queue.pace, now)
+            if gives_way and outlook.stage <= first and demand(some, queue.pace, now, first) > share:
+                gives_way = 2
+            plans.append(_Planned(queue, outlook, gives_way))
+        return plans
+
+    def _settle(self, plans: list[_Planned]) -> bool:
+        """Answer who goes no further; whether there was anybody."""
+        settled = False
+        for queue, (stage, first, lost), _ in plans:
+            pieces = queue.pieces
+            there = [piece for piece in pieces[:first] if piece.stage >= min(stage, piece.until)]
+            if lost:
+                there = list(dict.fromkeys([*there, *(pieces[i] for i in lost)]))
+            if there:
+                self._at_work, settled = there, True
+                queue.engine.settle(queue, there)
+        return settled
+
+    def _lead(self, plans: list[_Planned], now: float) -> tuple[Queue, Piece, int, float] | None:
+        """Whom to work for: its queue, itself, up to which stage, and until when who is due goes no further than that."""
+        patient = [(piece, queue) for queue, *_ in plans if (piece := queue.unhurried()) is not None]
+        if not patient:
+            self._patient_since = now
+        elif now - self._patient_since > _PATIENCE:
+            self._patient_since = now
+            lead, queue = min(patient, key=lambda one: one[0].ticket.question.arrived)
+            if lead.stage < lead.until:
+                return queue, lead, lead.until, -np.inf
+        found = []
+        for queue, (stage, first, _), gives_way in plans:
+            for piece in queue.pieces:
+                if piece.stage < min(stage, piece.until):
+                    order = (gives_way, gives_way > 1 and queue.large, piece.finish)
+                    found.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
+                    break
+        if not found:
+            return None
+        _, queue, lead, stage, horizon = found[0] if len(found) == 1 else min(found, key=lambda one: one[0])
+        if lead.finish == np.inf:
+            self._patient_since = now
+        return queue, lead, stage, horizon
+
+    def _advance(self, queue: Queue, cohort: Cohort, stage: int) -> None:
+        engine, pace = queue.engine, queue.pace
+        first, rows = cohort.stage, cohort.rows
+        stage = min(stage, max(piece.until for piece in cohort.pieces))
+        last = pace.stage_within(SLICE, first, stage, rows)
+        if cohort.stepwise:
+            last = min(last, pace.next_checkpoint(first))
+        began = engine.clock()
+        if self._left is not None:  # all that was done since then is what questions take besides their stages
+            pace.observe_questions((self.joined + self.answered) / 2, began - self._left)
+        self.joined = self.answered = 0
+        engine._compute(cohort, last)
+        self._left = engine.clock()
+        pace.observe(first, last, rows, self._left - began)
+        if cohort.stepwise:
+            for piece in cohort.pieces:
+                piece.ticket.improved()
+
+    def _fail(self, error: Exception) -> None:
+        """Something has raised: that is what all hear who wait for it."""
+        pieces = self._at_work or [piece for queue in self.busy for piece in queue.pieces]
+        for ticket in {piece.ticket: None for piece in pieces}:
+            ticket.reply(error)
+            try:
+                ticket.queue.engine.forget(ticket)
+            except Exception:  # it has been told; the others are to be told too
+                logger.exception("a question that has failed could not be put aside")
+
+
+def _shares(rates: list[float]) -> list[float]:
+    """The part of the time that each may plan with: what it wants, if that is little; the others the same.
+
+    With these shares the plans can be kept together: what each has to do before any moment fits into its part of the time until
+    then. Where all get what they want nobody has to know of the others.
+
+    Examples
+    --------
+    >>> _shares([0.2, 0.7])
+    [1.0, 1.0]
+    >>> _shares([0.25, 0.9, 1.0])
+    [0.25, 0.375, 0.375]
+    """
+    if sum(rates) <= 1.0:
+        return [1.0] * len(rates)
+    shares, left = [0.0] * len(rates), 1.0
+    for place, i in enumerate(sorted(range(len(rates)), key=rates.__getitem__)):
+        shares[i] = min(rates[i], left / (len(rates) - place))
+        left -= shares[i]
+    return shares
