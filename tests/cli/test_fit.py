@@ -61,6 +61,19 @@ def test_with_prices_each_tree_keeps_to_one_group(folder: Path) -> None:
         assert {len(stage.groups) for stage in model.plan_} <= {0, 1}, learner
 
 
+@pytest.mark.parametrize("learner", ["hist", "lightgbm", "xgboost"])
+def test_words_between_numbers_do_not_mix_the_groups(tmp_path: Path, learner: str) -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({name: random.normal(size=300) for name in ("a", "b")})
+    table["word"] = random.choice(["east", "west"], 300)
+    table["c"] = random.normal(size=300)
+    table["late"] = np.where(table.a + table.b + table.c + (table.word == "east") > 0.5, "yes", "no")
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    (tmp_path / "prices.yaml").write_text("a: 1\nb: 2\nword: 3\nc: 4\n")
+    model, _ = fit(tmp_path / "rows.csv", "late", "--costs", tmp_path / "prices.yaml", "--model", learner)
+    assert [len(stage.groups) for stage in model.plan_] == [1] * model.n_stages_
+
+
 def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
     model, said = fit(
         folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--model", "hist", "--mixed"

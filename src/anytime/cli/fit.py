@@ -196,7 +196,7 @@ def fit(
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
     if model is Learner.linear and trees is not None:
         raise UsageError("--trees does not go with --model linear, which has none")
-    estimator = make_estimator(model, classify, seed, _constraints(prices, X) if grouped else None)
+    estimator = make_estimator(model, classify, seed, _constraints(prices, X, model) if grouped else None)
     asked = read_settings(estimator, settings or [])
     if costly is not None:
         asked["costly"] = load_estimator(costly, trusted)
@@ -394,10 +394,12 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _constraints(costs: FeatureCosts, X: pd.DataFrame) -> list[list[int]]:
+def _constraints(costs: FeatureCosts, X: pd.DataFrame, model: Learner) -> list[list[int]]:
     """Columns that may stand in one tree: those of a group and of what it requires, which is paid for anyway."""
     import numpy as np
 
+    if model is Learner.hist:  # scikit-learn counts columns after it has moved categories to the front
+        X = X[sorted(X.columns, key=lambda name: str(X[name].dtype) != "category")]
     names = [str(name) for name in X.columns]
     bound = costs.bind(len(names), names)
     allowed = []
