@@ -144,7 +144,10 @@ class Cohort:
         parts = [piece.ticket.question.X[piece.start : piece.stop] for piece in pieces]
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
         sizes = [piece.rows for piece in pieces]
-        self.until = np.repeat(np.array([piece.until for piece in pieces], dtype=np.int32), sizes)
+        if len(pieces) == 1:
+            self.until = np.full(sizes[0], pieces[0].until, dtype=np.int32)
+        else:
+            self.until = np.repeat(np.array([piece.until for piece in pieces], dtype=np.int32), sizes)
         self.plan = pieces[0].ticket.plan
         whole, caps = self.plan is reader.plan, None
         if reader.metered or not whole:

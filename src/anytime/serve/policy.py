@@ -173,9 +173,9 @@ class Adaptive:
 
     def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
         """A short way for one question alone, which most are while there is no load."""
-        work = pace.seconds(int(waiting.stage[0]), int(waiting.until[0]), int(waiting.rows[0]))
-        reserve = self.reserve if waiting.reserve is None else waiting.reserve[0]
-        return bool(now + reserve + pace.per_question + pace.call + work <= waiting.due[0])
+        work = pace.seconds(waiting.stage.item(0), waiting.until.item(0), waiting.rows.item(0))
+        reserve = self.reserve if waiting.reserve is None else waiting.reserve.item(0)
+        return bool(now + reserve + pace.per_question + pace.call + work <= waiting.due.item(0))
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone.
