@@ -67,3 +67,13 @@ def test_a_label_is_the_likeliest():
         assert type(said[-1]) is bool
         assert said[-1] == max(chances, key=chances.get)
     assert len(set(said)) == 2
+
+
+@pytest.mark.parametrize("kind", [RiverClassifier, RiverRegressor])
+def test_a_seed_may_have_either_name_and_a_model_is_none(kind):
+    model = kind(n_learners=2, random_state=7)
+    assert model.clone().model.get_params() == kind(7, n_learners=2).model.get_params()
+    with pytest.raises(TypeError, match="give one of them"):
+        kind(seed=1, random_state=7)
+    with pytest.raises(TypeError, match="makes its own model"):
+        kind(model.model)

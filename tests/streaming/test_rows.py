@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
 
+from anytime import load
 from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.streaming.scaling import RunningScale
@@ -248,6 +250,34 @@ def test_a_label_that_is_new_late_begins_anew_from_the_last_rows():
     assert model._learning.n_rows == 500
     assert model.rows_seen_ == 601
     assert model.predict_one(X[0]) in ("low", "middle", "other")
+
+
+@pytest.mark.parametrize("kind", [StreamingBoostClassifier, StreamingBoostRegressor])
+def test_predicting_comes_before_learning(kind):
+    for bounds in ({}, {"budget": 2.0}, {"deadline": 1.0}):
+        model = kind(**SMALL)
+        with pytest.raises(NotFittedError, match="learn_one first"):
+            model.predict_one({"a": 1.0}, **bounds)
+        model.learn_one({"a": 1.0, "b": 2.0}, 3.0)
+        assert model.predict_one({"a": 1.0}, **bounds) == 3.0
+        assert model.predict_one({"a": 1.0}) == 3.0
+
+
+@pytest.mark.parametrize("n_rows", [60, 520])  # while features are open, and after
+def test_tables_are_matched_by_name_where_rows_were_dictionaries(n_rows, tmp_path):
+    X, y = numbers(n_rows)
+    frame = pd.DataFrame(X, columns=list("cadbe"))
+    model = StreamingBoostRegressor(learner="ridge", **SMALL)
+    for row, target in zip(frame.to_dict("records"), y, strict=True):
+        model.learn_one(row, target)
+    expected = [model.predict_one(row) for row in frame[:20].to_dict("records")]
+    model.save(tmp_path / "m.anytime")
+    for each in (model, load(tmp_path / "m.anytime")):
+        assert_allclose(each.predict(frame[:20]), expected)
+        assert_allclose(each.predict(frame), each.predict(frame[list("abcde")]))
+        with pytest.raises(ValueError, match="feature names"):
+            each.predict(frame.rename(columns={"a": "z"}))
+    assert model.partial_fit(frame, y)._learning.n_rows == 2 * n_rows
 
 
 def test_rows_keep_to_the_form_they_came_in():

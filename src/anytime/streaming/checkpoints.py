@@ -62,6 +62,7 @@ class Checkpoints(StreamReports):
             "numbers": None if learning is not None else self._numbers.state(),
             "learning": None if learning is None else learning.state(),
             "places": self._places,
+            "by_name": self._by_name,
             "open": None if self._open is None else self._open.state(),
             "position": self.position_,
             "settings": {name: write_setting(getattr(self, name)) for name in _SETTINGS},
@@ -74,6 +75,7 @@ class Checkpoints(StreamReports):
             if state["settings"][name] is not None:
                 setattr(self, name, read_setting(state["settings"][name]))
         self._places = self._checked_places(state["places"])
+        self._by_name = bool(state.get("by_name", False))
         self.position_ = int(state["position"])
         self._restore_open(state["open"])
         if state["learning"] is None:

@@ -27,7 +27,7 @@ _FEW = 256  # rows that learners answer sooner than a plan is made
 _LEARNED = frozenset(
     [
         *("_bound", "_ignores", "_learning", "_number", "_numbers"),
-        *("_one_row", "_open", "_places", "_reading"),
+        *("_one_row", "_open", "_places", "_by_name", "_reading"),
     ]
 )
 
@@ -139,6 +139,7 @@ class OneByOne(StreamReader):
             names = list(features)
             self.n_features_in_ = max(len(names), 1)
             self._places = {name: j for j, name in enumerate(names)}
+            self._by_name = True
             self.__dict__.pop("feature_names_in_", None)
             if names and all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
@@ -192,9 +193,11 @@ class OneByOne(StreamReader):
         deadline : float, default=None
             Seconds from the call.
         """
+        self._refuse_unfitted()
+        if self._learning is None and self._open is not None:
+            return next(iter(self._number))  # the only label so far
         if budget is None and deadline is None and self._answers_live:
-            if self._learning is None:
-                return next(iter(self._number))  # the only label so far
+            assert self._learning is not None
             return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
         if self._reads_rows_as_they_are and not isinstance(x, Mapping):
             return super().predict_one(x, budget, deadline)

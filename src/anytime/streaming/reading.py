@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from anytime.plan import Array
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.trees.importers.columns import Columns
+from anytime.trees.names import column_names
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
 
@@ -31,6 +32,7 @@ class StreamReader(ColumnModel):
 
     _numbers: CategoryNumbers
     _places: dict[Any, int]  # where values stand that come by name
+    _by_name: bool = False  # whether columns have their order from here, and not from a table of the user
 
     # ------------------------------------------------------------------ the first rows, and further ones
 
@@ -68,6 +70,13 @@ class StreamReader(ColumnModel):
             ensure_min_samples=1,
         )
         return self._array_codes(np.asarray(X), grow)
+
+    def _under_known_names(self, X: Any) -> Any:
+        X = super()._under_known_names(X)
+        names = column_names(X) if self._by_name else None
+        if names is None or sorted(names) != sorted(self._places, key=str):
+            return X
+        return X[list(self.feature_names_in_)]  # nobody who learned from dictionaries chose an order
 
     def _is_ready(self, X: Any) -> bool:
         """Whether rows can be read as they are: scikit-learn's checks take longer than learning from a row."""

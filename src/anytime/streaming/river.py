@@ -17,6 +17,19 @@ from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostReg
 __all__ = ["RiverClassifier", "RiverRegressor"]
 
 
+def _seed(model: str, seed: Any, parameters: dict[str, Any]) -> Any:
+    """The seed under river's name for it, or under scikit-learn's, which is taken out of ``parameters``."""
+    if hasattr(seed, "get_params"):
+        raise TypeError(
+            f"{model} makes its own model: give it parameters, as in {model}(n_learners=20), not a {type(seed).__name__}"
+        )
+    if "random_state" not in parameters:
+        return seed
+    if seed != 0:
+        raise TypeError(f"{model} was given seed and random_state, which are the same: give one of them")
+    return parameters.pop("random_state")
+
+
 class RiverRegressor(base.Regressor):
     """A boosted regressor on a stream, for river.
 
@@ -26,6 +39,7 @@ class RiverRegressor(base.Regressor):
     Parameters
     ----------
     seed : int, default=0
+        May be called ``random_state``, too.
     **parameters
         Of :class:`anytime.StreamingBoostRegressor`.
 
@@ -43,8 +57,8 @@ class RiverRegressor(base.Regressor):
     """
 
     def __init__(self, seed: int = 0, **parameters: Any) -> None:
-        self.seed, self.parameters = seed, parameters
-        self.model = StreamingBoostRegressor(random_state=seed, **parameters)
+        self.seed, self.parameters = _seed(type(self).__name__, seed, parameters), parameters
+        self.model = StreamingBoostRegressor(random_state=self.seed, **parameters)
 
     def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from a row, of weight ``w``."""
@@ -68,6 +82,7 @@ class RiverClassifier(base.Classifier):
     Parameters
     ----------
     seed : int, default=0
+        May be called ``random_state``, too.
     **parameters
         Of :class:`anytime.StreamingBoostClassifier`.
 
@@ -78,8 +93,8 @@ class RiverClassifier(base.Classifier):
     """
 
     def __init__(self, seed: int = 0, **parameters: Any) -> None:
-        self.seed, self.parameters = seed, parameters
-        self.model = StreamingBoostClassifier(random_state=seed, **parameters)
+        self.seed, self.parameters = _seed(type(self).__name__, seed, parameters), parameters
+        self.model = StreamingBoostClassifier(random_state=self.seed, **parameters)
 
     @property
     def _multiclass(self) -> bool:
