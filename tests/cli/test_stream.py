@@ -54,8 +54,29 @@ def test_chunks_checkpoints_and_interruptions_leave_no_trace(trips: Path) -> Non
     assert "went on after 250 rows" in told.stderr
     assert "350 rows, " in told.stderr
     assert (trips / "m.anytime").read_bytes() == (trips / "whole.anytime").read_bytes()
-    message = fails("stream", trips / "trips.csv", "-t", "minutes", *save, "--resume")
-    assert "no further rows" in message
+    told = run("stream", trips / "trips.csv", "-t", "minutes", *save, "--resume")
+    assert f"nothing new: {trips / 'm.anytime'} has read all 600 rows" in " ".join(told.stderr.split())
+    assert (trips / "m.anytime").read_bytes() == (trips / "whole.anytime").read_bytes()
+
+
+def test_only_the_same_stream_is_resumed(trips: Path) -> None:
+    save = ("-t", "minutes", "--save", trips / "m.anytime")
+    lines = (trips / "trips.csv").read_text().splitlines(keepends=True)
+    for name, rows in (("day", lines[1:11]), ("other", lines[300:])):
+        (trips / f"{name}.csv").write_text("".join([lines[0], *rows]))
+    run("stream", trips / "day.csv", *save, *FEW)
+    other = fails("stream", trips / "other.csv", *save, "--resume")
+    assert "has read 10 rows of day.csv" in other
+    assert f"--begin {trips / 'm.anytime'}" in other
+    assert at.load(trips / "m.anytime").rows_seen_ == 10
+    moved = (trips / "day.csv").rename(trips / "moved.csv")
+    moved.write_text("".join(lines[:31]))  # it has grown
+    run("stream", moved, *save, "--resume")
+    assert at.load(trips / "m.anytime").rows_seen_ == 30
+    moved.write_text("".join(lines[:26]))  # and lost rows
+    short = fails("stream", moved, *save, "--resume")
+    assert "has 25 rows, but" in short
+    assert "--begin" in short
 
 
 def test_another_stream_may_begin_with_a_model(trips: Path) -> None:
@@ -226,3 +247,17 @@ def test_a_stream_with_bad_rows_stops_or_goes_on_without_them(trips: Path) -> No
     out = run(*asked, "--lenient").stdout
     assert "601 rows learned" in out
     assert "left out: 1 rows without a target" in out
+
+
+def test_rows_without_a_target_may_be_among_the_first(trips: Path) -> None:
+    lines = (trips / "trips.csv").read_text().splitlines()
+    lines[300] = lines[300].rpartition(",")[0] + ","
+    (trips / "bad.csv").write_text("\n".join(lines) + "\n")
+    asked = ("stream", trips / "bad.csv", "-t", "minutes", "--save", trips / "bad.anytime", *FEW)
+    assert "row 300: the target 'minutes' is missing; --lenient goes on without it" in fails(*asked)
+    out = run(*asked, "--lenient").stdout
+    assert "599 rows learned" in out
+    assert "left out: 1 rows without a target" in out
+    lines[1:6] = [line.rpartition(",")[0] + "," for line in lines[1:6]]
+    (trips / "bad.csv").write_text("\n".join(lines) + "\n")
+    assert "no row of the first chunk has a target" in fails(*asked, "--lenient", "--chunk", 5)

@@ -114,6 +114,7 @@ def stream(
     Example: anytime stream trips.csv --target minutes --save trips.anytime --every 10000
     """
     from anytime.streaming import learn_stream, read_stream
+    from anytime.streaming.streams import source_of
 
     check_writable(save)
     if resume and begin is not None:
@@ -125,6 +126,8 @@ def stream(
     skip = model.position_ if model is not None and resume else 0
     if model is not None and not resume:
         model.position_ = 0
+    if skip:
+        _check_same(model, save, data)
     tables = read_stream(str(data), chunk_rows=chunk, skip=skip, strict=not lenient)
     if model is None:
         first = next(tables, None)
@@ -144,9 +147,17 @@ def stream(
     told = _Teller(model, skip)
     try:
         for progress in learn_stream(
-            model, tables, target, classes=labels, save=save, every=every, strict=not lenient
+            model,
+            tables,
+            target,
+            classes=labels,
+            save=save,
+            every=every,
+            strict=not lenient,
+            source=source_of(data),
         ):
-            told(progress)
+            if progress.rows > skip:
+                told(progress)
     except (ValueError, KeyboardInterrupt) as error:
         told.end()
         if model.position_ > skip:
@@ -155,7 +166,34 @@ def stream(
             raise
         raise CliError(_with_hint(str(error), data)) from None
     told.end()
+    if progress.rows == skip:
+        _tell_nothing_new(save, data, skip)
+        return
     _summarise(model, save, progress.left_out)
+
+
+def _check_same(model: Any, save: Path, data: Path) -> None:
+    """Refuse to skip rows of a file that are not those which were learned."""
+    from anytime.streaming.streams import source_of
+
+    known = model.source_
+    found = None if known is None else source_of(data, known["n_rows"])
+    if known is not None and found is not None and found["digest"] != known["digest"]:
+        raise CliError(
+            f"{save} has read {model.position_} rows of {known['name']}, and {data} begins with others, so that --resume would "
+            f"skip rows never learned; --begin {save} in the place of --resume learns all rows of {data}"
+        )
+
+
+def _tell_nothing_new(save: Path, data: Path, skip: int) -> None:
+    from anytime.streaming.streams import n_rows_of
+
+    if data.is_file() and (n_rows := n_rows_of(data)) < skip:
+        raise CliError(
+            f"{data} has {n_rows} rows, but {save} has already read {skip}: is it the same stream? --begin {save} in the place "
+            "of --resume learns all of its rows"
+        )
+    note(f"nothing new: {save} has read all {skip} rows of {data}")
 
 
 def _with_hint(error: str, data: Path) -> str:
@@ -180,6 +218,12 @@ def _learning_model(path: Path) -> Any:
 def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes: str | None) -> Any:
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
 
+    if target in first.columns and not first.empty:  # a row without one is met again where rows are learned
+        first = first.dropna(subset=[target])
+        if first.empty:
+            raise CliError(
+                f"{path}: no row of the first chunk has a target {target!r}; --chunk takes more rows at once"
+            )
     y = target_of(first, target, path)
     if first.shape[1] < 2:
         raise CliError(f"{path} has no column besides the target")

@@ -65,6 +65,7 @@ class Checkpoints(StreamReports):
             "by_name": self._by_name,
             "open": None if self._open is None else self._open.state(),
             "position": self.position_,
+            "source": self.source_,
             "settings": {name: write_setting(getattr(self, name)) for name in _SETTINGS},
         }
 
@@ -77,6 +78,7 @@ class Checkpoints(StreamReports):
         self._places = self._checked_places(state["places"])
         self._by_name = bool(state.get("by_name", False))
         self.position_ = int(state["position"])
+        self.source_ = _checked_source(state.get("source"))
         self._restore_open(state["open"])
         if state["learning"] is None:
             self._numbers = CategoryNumbers.from_state(state["numbers"], self.n_features_in_)
@@ -119,3 +121,14 @@ class Checkpoints(StreamReports):
         if isinstance(self.__dict__.get("_learning"), dict):
             self._learning = Learning.from_state(self.__dict__["_learning"])
             self._numbers = self._learning.categories
+
+
+def _checked_source(source: Any) -> dict[str, Any] | None:
+    kinds = {"name": str, "n_rows": int, "digest": str}
+    if source is not None and (
+        not isinstance(source, dict)
+        or {name: type(value) for name, value in source.items()} != kinds
+        or source["n_rows"] < 1
+    ):
+        raise ValueError("what the stream is known by cannot be read")
+    return source

@@ -58,6 +58,7 @@ class OneByOne(StreamReader):
     average: str
     prefix: str
     position_: int = 0  # rows of the present stream that were read: where a checkpoint goes on
+    source_: dict[str, Any] | None = None  # by what that stream is known again
 
     # ------------------------------------------------------------------ learning
 

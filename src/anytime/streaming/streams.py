@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
 
     from anytime.streaming.estimator import StreamingBoost
 
-__all__ = ["Progress", "labels_of", "learn_stream", "read_stream"]
+__all__ = ["Progress", "labels_of", "learn_stream", "n_rows_of", "read_stream", "source_of"]
 
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _PACE = 0.5  # seconds between two words on progress
+_KNOWN_BY = 20  # rows at its beginning by which a file is known again
 
 
 # ---------------------------------------------------------------------- reading
@@ -82,6 +84,45 @@ def read_stream(
             raise ValueError(f"after row {seen} the columns are no longer {', '.join(names[:6])}")
         yield _typed(table, names, words, seen, strict)
         seen += len(table)
+
+
+def source_of(path: Path, n_rows: int = _KNOWN_BY) -> dict[str, Any] | None:
+    """By what a file is known again, though it may have grown: its columns and first rows. None for a pipe.
+
+    Parameters
+    ----------
+    path : Path
+    n_rows : int, default=20
+        Rows to know it by, at most.
+
+    Returns
+    -------
+    dict or None
+        ``name``, ``n_rows`` and ``digest``.
+    """
+    if str(path) == "-" or not path.is_file():
+        return None
+    tables = _quietly(path, n_rows)
+    first = next(tables, None)
+    tables.close()
+    if first is None:
+        return None
+    digest = hashlib.sha256(first.to_csv(index=False).encode()).hexdigest()
+    return {"name": path.name, "n_rows": len(first), "digest": digest}
+
+
+def n_rows_of(path: Path) -> int:
+    """How many rows a file has."""
+    return sum(map(len, _quietly(path, 10_000)))
+
+
+def _quietly(path: Path, chunk_rows: int) -> Generator[pd.DataFrame, None, None]:
+    """Tables of a file whose bad lines are told of when it is learned from."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.ParserWarning)
+        yield from _tables(path, chunk_rows, strict=False)
 
 
 def _tables(source: Any, chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame]:
@@ -316,6 +357,7 @@ def learn_stream(
     save: str | Path | None = None,
     every: int | None = None,
     strict: bool = True,
+    source: dict[str, Any] | None = None,
 ) -> Iterator[Progress]:
     r"""Learn from tables, one after the other, telling of progress about twice a second and at every checkpoint.
 
@@ -336,10 +378,13 @@ def learn_stream(
         Rows between two checkpoints. None: one at the end.
     strict : bool, default=True
         Whether to stop at a row without a target. Otherwise it is left out.
+    source : dict, default=None
+        By what the stream is known again, kept in checkpoints as ``source_``.
 
     Yields
     ------
     Progress
+        The last one also where a model that goes on finds no further rows.
 
     Examples
     --------
@@ -367,6 +412,7 @@ def learn_stream(
                 if len(known):
                     _learn_table(model, known.drop(columns=[target]), known[target], classes)
                 model.position_ += len(table)
+                model.source_ = source
                 left_out += len(table) - len(known)
                 waiting += len(table)
                 saved = save is not None and every is not None and waiting >= every and model._has_begun
@@ -381,8 +427,8 @@ def learn_stream(
         if save is not None and unsaved:
             with unbroken():
                 model.save(save)
-    if model.position_ == start:
-        raise ValueError("the stream has no further rows" if start else "the stream has no rows")
+    if model.position_ == 0:
+        raise ValueError("the stream has no rows")
     yield progress(unsaved)
 
 
