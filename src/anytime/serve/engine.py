@@ -139,10 +139,11 @@ class Ticket:
         "until",
     )
 
-    def __init__(self, question: Question, due: float, reserve: float, queue: Queue) -> None:
-        self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
-        self.plan: Plan = queue.engine.model.plan_
-        self.until, self.cap, self.reason = 0, 0, ""
+    def __init__(
+        self, question: Question, due: float, reserve: float, queue: Queue, plan: Plan, bounds: Bounds
+    ) -> None:
+        self.question, self.due, self.reserve, self.queue, self.plan = question, due, reserve, queue, plan
+        self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
         self.stepwise = question.confidence is not None
@@ -223,6 +224,8 @@ class Engine:
         self.observer = observer
         self.scheduler = Scheduler() if scheduler is None else scheduler
         self.queue = 0
+        self._allowed = np.inf if slo is None else slo
+        self._reserve = policy.reserve_of(self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
         self._reader = Reader(model)
         self._bounds_of = lru_cache(maxsize=1024)(
@@ -298,13 +301,13 @@ class Engine:
 
     def _due(self, question: Question) -> tuple[float, float]:
         """When the answer is due, and how many seconds before that there is no more time for stages."""
-        allowed = np.inf if self.slo is None else self.slo
-        if question.deadline is not None:
-            if not question.deadline >= 0:
-                raise ValueError(
-                    f"deadline must be a number of seconds that is not negative, not {question.deadline}"
-                )
-            allowed = min(allowed, question.deadline)
+        if question.deadline is None:
+            return question.arrived + self._allowed, self._reserve
+        if not question.deadline >= 0:
+            raise ValueError(
+                f"deadline must be a number of seconds that is not negative, not {question.deadline}"
+            )
+        allowed = min(self._allowed, question.deadline)
         return question.arrived + allowed, self.policy.reserve_of(allowed)
 
     def _admit(self, question: Question) -> Ticket:
@@ -317,8 +320,7 @@ class Engine:
             )
         bounds = self._bounds_of(question.budget, question.confidence)
         queue = self._small if len(X) <= self._piece_rows else self._large
-        ticket = Ticket(question, *self._due(question), queue)
-        ticket.until, ticket.cap, ticket.reason = bounds.until, bounds.cap, bounds.reason
+        ticket = Ticket(question, *self._due(question), queue, self.model.plan_, bounds)
         if question.held is not None and not question.held.all():
             ticket.queue, reach = self._lacking
             ticket.plan, most, until = reach.of(question.held)

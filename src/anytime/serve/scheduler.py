@@ -143,13 +143,13 @@ class Scheduler:
 
     def turn(self) -> None:
         """What is done in one turn of the loop: a slice of work, or answers that need none; then the sockets are looked at."""
-        self._scheduled = False
         try:
             if self.busy:
                 self._slice()
         except Exception as error:
             self._fail(error)
         self._at_work = ()
+        self._scheduled = False  # only now: the next turn comes after those who have an answer
         if self.busy:
             self._schedule()
         else:
@@ -237,7 +237,7 @@ class Scheduler:
     def _advance(self, queue: Queue, cohort: Cohort, stage: int) -> None:
         engine, pace = queue.engine, queue.pace
         first, rows = cohort.stage, cohort.rows
-        stage = min(stage, max(piece.until for piece in cohort.pieces))
+        stage = min(stage, max([piece.until for piece in cohort.pieces]))
         last = pace.stage_within(SLICE, first, stage, rows)
         if cohort.stepwise:
             last = min(last, pace.next_checkpoint(first))
