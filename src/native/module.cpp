@@ -469,7 +469,8 @@ void bind_forest(nb::module_& m) {
 }  // namespace anytime
 
 NB_MODULE(_native, m) {
-  // A model that a server or a test still holds when the interpreter ends is no leak, and nothing to tell a user.
+  // A model that a server or a test still holds when the interpreter ends is no leak, and nothing to tell a
+  // user.
   nb::set_leak_warnings(false);
   m.doc() = "Native core of anytime: interruptible tree ensembles, and the ledger of what a row has paid.";
   anytime::bind_stop_flag(m);
