@@ -53,7 +53,7 @@ def test_a_ladder_of_cheap_models(folder: Path, numbers: Path, tmp_path: Path) -
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     svm = numbers.parent / "svm.joblib"
     asked = ["fit", numbers, "-t", "sick", "--model", "ladder", "--costly", svm, "--trusted", "--trees", 5]
-    run(*asked, "--set", "tolerance=0", "-o", file)
+    run(*asked, "--set", "tolerance=0", "--set", "caution=5", "-o", file)
     assert at.load(file).detached_ == "SVC"
     number = ["fit", numbers, "-t", "age", "--task", "regression", "--model", "ladder", "-o", file]
     assert "--model ladder predicts classes" in fails(*number, code=2)
