@@ -103,7 +103,10 @@ def test_deadline_of_a_request_is_kept_and_said(server):
         ("POST", "/v2/models/patients/infer", infer([row], parameters={"deadline_ms": 0})),
     )
     assert plain.json()["partial"] == [True]
-    assert plain.json()["stage"][0] <= 1
+    stage = plain.json()["stage"][0]
+    assert stage <= 1
+    model = server.entry("patients", None).model
+    assert plain.json()["cost"] == [[0.0, *model.stage_costs_.tolist()][stage]]
     assert plain.json()["reason"] == "deadline"
     assert tensor(tensors.json(), "partial").tolist() == [True]
     assert server.board.totals().counts["late"] >= 2  # after a deadline of 0 every answer is late
