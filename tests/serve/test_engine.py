@@ -373,11 +373,10 @@ def both(first, second, arrivals):
                 asked.append(ticket.future)
                 engine._join(ticket)
 
-        first.after_work = second.after_work = join
         while len(asked) < len(arrivals):
             if not first.queue + second.queue:
                 first.clock.now = max(first.clock.now, began + arrivals[len(asked)][0])
-                join()
+            join()
             await asyncio.sleep(0)
         return await asyncio.gather(*asked)
 
@@ -402,13 +401,17 @@ def test_two_busy_models_share_the_time_of_their_loop(shared):
     arrivals.sort(key=lambda arrival: arrival[0])
     answers = both(*engines, arrivals)
     late = np.mean([served.elapsed > SLO + 1e-9 for served in answers])
-    if not shared:  # what it is for
-        assert late > 0.02
-        return
-    assert late == 0.0
-    for engine in engines:  # half of the time for each: a sixth of all stages
-        mine = [s.stage[0] for s, (_, asked, _) in zip(answers, arrivals, strict=True) if asked is engine]
-        assert 0.11 <= np.mean(mine) / engine.model.n_stages_ <= 0.2
+    shares = [  # of all stages
+        np.mean([s.stage[0] for s, (_, asked, _) in zip(answers, arrivals, strict=True) if asked is engine])
+        / engine.model.n_stages_
+        for engine in engines
+    ]
+    if shared:  # half of the time for each
+        assert late == 0.0
+        assert min(shares) >= 0.11 and max(shares) <= 0.2
+    else:  # what it is for
+        assert late > 0.0
+        assert max(shares) > 2 * min(shares)
 
 
 def test_what_little_a_model_needs_it_gets_beside_a_busy_one():
@@ -698,3 +701,45 @@ def test_a_question_that_is_none_says_why(X, bounds, message):
     with pytest.raises(ValueError, match=message):
         asyncio.run(engine.answer(Question(X, **bounds)))
     assert engine.queue == 0
+
+
+def test_who_is_read_after_a_slice_may_have_come_when_it_began():
+    """Its time runs from there: nobody looks at the sockets during a slice."""
+    engine = VirtualEngine(stumps(100), steady(100, 0.005), Adaptive(RESERVE), slo=SLO)
+
+    async def main():
+        began = engine.clock.now
+        first = asyncio.ensure_future(engine.answer(Question(ROWS[:1], arrived=began)))
+        while not engine.slices:
+            await asyncio.sleep(0)
+        ticket = engine._admit(Question(ROWS[:1], arrived=engine.clock.now))
+        assert engine.clock.now > began
+        assert ticket.due == began + SLO
+        await first
+        await asyncio.sleep(0)
+        assert engine._admit(Question(ROWS[:1], arrived=99.0)).due == 99.0 + SLO  # nobody works any more
+
+    asyncio.run(main())
+
+
+def test_what_has_come_during_a_slice_is_read_before_the_next():
+    engine, seen = VirtualEngine(stumps(100), steady(100, 0.005), Adaptive(RESERVE), slo=SLO), []
+
+    async def main():
+        loop, compute = asyncio.get_running_loop(), engine._compute
+
+        def watched(cohort, stage):
+            seen.append(engine.queue)
+            if len(seen) == 1:  # as a socket does, of which the loop learns after this: a handler begins
+                loop.call_soon(
+                    lambda: asked.append(loop.create_task(engine.answer(Question(ROWS[:1], arrived=0.0))))
+                )
+            compute(cohort, stage)
+
+        engine._compute = watched
+        asked = [loop.create_task(engine.answer(Question(ROWS[:1], arrived=engine.clock.now)))]
+        await asked[0]
+        await asked[1]
+
+    asyncio.run(main())
+    assert seen[:2] == [1, 2]

@@ -32,13 +32,13 @@ def test_two_arrivals_one_after_the_other() -> None:
 
 
 def test_two_arrivals_share_the_time() -> None:
-    """The first could have all stages by 4, but the second comes at 2 and is due at 7.
+    """The first could have all stages by 4, but the second is read at 2; it may have come at 1, and is due at 6.
 
-    Both can have three stages: the first at 3, when it is answered, the second at 6. Alone, that has time for all four.
+    Both can have three stages: the first at 3, when it is answered, the second at 6.
     """
     out = replay([0.0, 2.0], Adaptive(reserve=0.0), FOUR, slo=5.0)
-    np.testing.assert_array_equal(out.latency, [3.0, 5.0])
-    np.testing.assert_array_equal(out.stage, [3, 4])
+    np.testing.assert_array_equal(out.latency, [3.0, 4.0])
+    np.testing.assert_array_equal(out.stage, [3, 3])
 
 
 def test_an_arrival_alone_gets_everything() -> None:
@@ -153,8 +153,11 @@ def test_the_simulator_does_what_the_engine_does(model: at.AnytimeClassifier, lo
     stops = checkpoints_of(30)
     pace = StagePace(stops, 1e-4 * stops, call=5e-5)
     times = poisson(load / 3e-3, 0.6, random_state=3)
-    expected = replay(times, Adaptive(2e-3), pace, slo=0.010)
-    engine = VirtualEngine(model, StagePace(stops, 1e-4 * stops, call=5e-5), Adaptive(2e-3), slo=0.010)
+    policy = Adaptive(
+        1.9371e-3
+    )  # so that no moment of one grid is one of another, where rounding would decide
+    expected = replay(times, policy, pace, slo=0.010)
+    engine = VirtualEngine(model, StagePace(stops, 1e-4 * stops, call=5e-5), policy, slo=0.010)
     rows = np.random.default_rng(0).normal(size=(times.size, 1, 8))
     served = replay_engine(engine, [(t, x, {}) for t, x in zip(times, rows, strict=True)])
     np.testing.assert_array_equal([int(s.stage[0]) for s in served], expected.stage)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import uvicorn
 
+from anytime.serve.calls import READ
 from anytime.serve.transport import OnePieceProtocol
 
 
@@ -66,3 +68,19 @@ def test_the_head_of_a_stream_does_not_wait_for_its_first_event():
     answer = exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", _slow_stream)
     assert b"transfer-encoding: chunked" in answer
     assert b"event" not in answer
+
+
+def test_a_request_knows_when_it_was_read():
+    """Which is before its handler begins; half a request has not been read."""
+    seen = []
+
+    async def note(scope, send, release):
+        seen.append((scope.get(READ), time.monotonic()))
+        await _plain(scope, send, release)
+
+    began = time.monotonic()
+    exchange(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", note)
+    exchange(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{", note)
+    (read, handled), (half, _) = seen
+    assert began < read <= handled
+    assert half is None

@@ -16,20 +16,18 @@ class VirtualEngine(Engine):
         super().__init__(model, pace, policy, clock=Clock(), **parameters)
         self.slowness, self.slices = slowness, []
         self.truth = copy.deepcopy(pace)
-        self.after_work = lambda: None
 
     def _compute(self, cohort, stage):
         seconds = self.truth.seconds(cohort.stage, stage, cohort.rows) * self.slowness()
         self.slices.append((cohort.stage, stage, cohort.rows, seconds))
         super()._compute(cohort, stage)
         self.clock.now += seconds
-        self.after_work()
 
 
 def replay(engine, arrivals):
     """Answers to questions that come at times of the virtual clock, each ``(seconds, rows, bounds)``; in that order.
 
-    Whoever comes during a slice has joined when it ends.
+    Whoever comes during a slice joins after it, before the next: as requests do, which are read then.
     """
 
     async def main():
@@ -44,11 +42,10 @@ def replay(engine, arrivals):
                 asked.append(ticket.future)
                 engine._join(ticket)
 
-        engine.after_work = join
         while len(asked) < len(coming):
             if not engine.queue:
                 engine.clock.now = max(engine.clock.now, coming[len(asked)][0])
-                join()
+            join()
             await asyncio.sleep(0)
         return await asyncio.gather(*asked)
 

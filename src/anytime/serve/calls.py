@@ -15,7 +15,9 @@ from anytime.serve.errors import Refusal, refuse, shown
 if TYPE_CHECKING:
     from anytime.serve.engine import Served
 
-__all__ = ["Call", "Gone", "Reply", "beside", "json_reply"]
+__all__ = ["READ", "Call", "Gone", "Reply", "beside", "json_reply"]
+
+READ = "anytime.read"  # in a scope, by servers that know it: when the whole request was read
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,7 +48,7 @@ class Call:
     headers : dict of bytes to bytes
         Names in lower case; of a header that stands twice, the last.
     began : float
-        Its arrival, on the clock of ``time.monotonic()``: the moment at which its whole body was there.
+        Its arrival, on the clock of ``time.monotonic()``: the moment at which its whole body was read.
     due : float
         When its answer is late, in seconds after its arrival.
     id : str
@@ -59,7 +61,10 @@ class Call:
         What it has answered.
     """
 
-    __slots__ = ("began", "due", "headers", "id", "method", "model", "path", "receive", "served", "status")
+    __slots__ = (
+        *("began", "due", "headers", "id", "method", "model"),
+        *("path", "receive", "scope", "served", "status"),
+    )
 
     def __init__(
         self, scope: MutableMapping[str, Any], receive: Receive, began: float, due: float, id: str
@@ -67,7 +72,7 @@ class Call:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.receive, self.began, self.due = receive, began, due
+        self.scope, self.receive, self.began, self.due = scope, receive, began, due
         self.id = _usable_id(self.headers.get(b"x-request-id")) or id
         self.status = 0
         self.model = ""
@@ -78,13 +83,16 @@ class Call:
         declared = self.headers.get(b"content-length")
         if declared is not None and (len(declared) > 15 or int(declared) > limit):
             raise _too_large(limit)
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                body = await self._received(limit)
-        except TimeoutError:
-            sentence = f"the body did not come within {_PATIENCE:g} seconds; send it again"
-            raise Refusal(408, sentence, {"connection": "close"}) from None
-        self.began = time.monotonic()
+        if READ in self.scope:  # nothing to wait for
+            body = await self._received(limit)
+        else:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    body = await self._received(limit)
+            except TimeoutError:
+                sentence = f"the body did not come within {_PATIENCE:g} seconds; send it again"
+                raise Refusal(408, sentence, {"connection": "close"}) from None
+        self.began = self.scope.get(READ) or time.monotonic()
         encoding = self.headers.get(b"content-encoding")
         if encoding is None:
             return body

@@ -301,14 +301,15 @@ class Engine:
 
     def _due(self, question: Question) -> tuple[float, float]:
         """When the answer is due, and how many seconds before that there is no more time for stages."""
+        came = self.scheduler.came(question.arrived)
         if question.deadline is None:
-            return question.arrived + self._allowed, self._reserve
+            return came + self._allowed, self._reserve
         if not question.deadline >= 0:
             raise ValueError(
                 f"deadline must be a number of seconds that is not negative, not {question.deadline}"
             )
         allowed = min(self._allowed, question.deadline)
-        return question.arrived + allowed, self.policy.reserve_of(allowed)
+        return came + allowed, self.policy.reserve_of(allowed)
 
     def _admit(self, question: Question) -> Ticket:
         """Check a question, and say how far it may go."""

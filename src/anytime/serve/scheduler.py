@@ -108,6 +108,7 @@ class Scheduler:
         self.busy: list[Queue] = []  # those that have pieces
         self.joined = self.answered = 0  # questions since the last work
         self._scheduled = False
+        self._looked: float | None = None  # when the last turn began, if there are more to come
         self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
         self._patient_since = 0.0  # when one without a deadline last had a slice
         self._at_work: Sequence[Piece] = ()  # who hears of an error
@@ -137,7 +138,13 @@ class Scheduler:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self.turn)
+            loop = asyncio.get_running_loop()
+            # by way of one more turn of the loop: requests that came during the last slice are read before the next
+            loop.call_soon(loop.call_soon, self.turn)
+
+    def came(self, read: float) -> float:
+        """When a question that was read at a moment may have come: who comes during a turn is read after it."""
+        return read if self._looked is None else min(read, self._looked)
 
     # ------------------------------------------------------------------ working
 
@@ -145,7 +152,8 @@ class Scheduler:
         """What is done in one turn of the loop: a slice of work, or answers that need none; then the sockets are looked at."""
         try:
             if self.busy:
-                self._slice()
+                self._looked = self.busy[0].engine.clock()
+                self._slice(self._looked)
         except Exception as error:
             self._fail(error)
         self._at_work = ()
@@ -153,11 +161,10 @@ class Scheduler:
         if self.busy:
             self._schedule()
         else:
-            self._left = None
+            self._looked = self._left = None
 
-    def _slice(self) -> None:
+    def _slice(self, now: float) -> None:
         """Answer who has come as far as the plan goes; if there is nobody, work for the first who has not."""
-        now = self.busy[0].engine.clock()
         plans = self._plans(now)
         if self._settle(plans):
             return  # these answers are sent before there is more work
@@ -224,6 +231,8 @@ class Scheduler:
         for queue, (stage, first, _), gives_way in plans:
             for piece in queue.pieces:
                 if piece.stage < min(stage, piece.until):
+                    if piece.finish <= now:  # late and not lost: it has its first stage to do, which is quick
+                        gives_way = 0
                     order = (gives_way, gives_way > 1 and queue.large, piece.finish)
                     found.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
                     break

@@ -239,16 +239,21 @@ def _together(
     n, half = arrivals.size, pace.per_question / 2
     latency, stage = np.empty(n), np.zeros(n, dtype=np.int64)
     engine, now, upcoming = _Engine(policy, pace), 0.0, 0
+    looked = (
+        np.inf
+    )  # when the last turn began, if there are more to come: who came since then may have come at once
     while upcoming < n or engine.held:
         if not engine.held:
             now = max(now, float(arrivals[upcoming]))
         # what comes while these are read is seen in the next turn
         come = max(upcoming, int(np.searchsorted(arrivals, now, side="right")))
         for i in range(upcoming, come):
-            insort(engine.held, _Request(i, float(arrivals[i]) + slo, int(rows[i])), key=attrgetter("due"))
+            due = min(float(arrivals[i]), looked) + slo
+            insort(engine.held, _Request(i, due, int(rows[i])), key=attrgetter("due"))
             now += half
-        upcoming = come
+        upcoming, began = come, now
         now = engine.turn(now)
+        looked = began if engine.held else np.inf
         for request in engine.ready:
             now += half
             latency[request.number] = now - arrivals[request.number]

@@ -1,4 +1,4 @@
-"""Answers that leave in one piece.
+"""Answers that leave in one piece, and requests that know when they were read.
 
 Uvicorn writes the head and the body of an answer separately: a second system call, a second packet, a client woken twice.
 """
@@ -6,9 +6,12 @@ Uvicorn writes the head and the body of an answer separately: a second system ca
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from anytime.serve.calls import READ
 
 __all__ = ["OnePieceProtocol"]
 
@@ -51,11 +54,16 @@ class _OnePiece:
 
 
 class OnePieceProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol with answers in one piece."""
+    """Uvicorn's protocol with answers in one piece, and the moment at which a request was whole in its scope."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come."""
         super().connection_made(_OnePiece(transport))  # type: ignore[arg-type]
+
+    def on_message_complete(self) -> None:
+        """A request is there; the handler begins later, when it is its turn."""
+        self.scope[READ] = time.monotonic()  # type: ignore[typeddict-unknown-key]
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """An answer has ended; that to HEAD without any body."""

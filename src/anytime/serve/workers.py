@@ -111,6 +111,7 @@ class _Uvicorn(uvicorn.Server):
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._server.reload_all)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])  # one that has come already is heard now
         if self._lifeline is not None:
             loop.add_reader(self._lifeline, self._orphaned, loop)
 
@@ -236,7 +237,8 @@ class _Supervisor:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            # not SIGHUP, which would end a worker that cannot load anything yet
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, set(_SIGNALS) - {signal.SIGHUP})
             self.wake.close()
             self.woken.close()
             os.close(self._held)
