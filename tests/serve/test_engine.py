@@ -408,7 +408,8 @@ def test_two_busy_models_share_the_time_of_their_loop(shared):
     ]
     if shared:  # half of the time for each
         assert late == 0.0
-        assert min(shares) >= 0.11 and max(shares) <= 0.2
+        assert min(shares) >= 0.11
+        assert max(shares) <= 0.2
     else:  # what it is for
         assert late > 0.0
         assert max(shares) > 2 * min(shares)

@@ -62,7 +62,7 @@ class OnePieceProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """A request is there; the handler begins later, when it is its turn."""
-        self.scope[READ] = time.monotonic()  # type: ignore[typeddict-unknown-key]
+        self.scope[READ] = time.monotonic()  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
