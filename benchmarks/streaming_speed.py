@@ -41,7 +41,7 @@ Turn = Callable[[int, int], NDArray[Any]]  # test then train on rows first, ...,
 N_LEARNERS, N_COLUMNS = 100, 20
 SHARE = {
     "river AdaBoost-10": 0.1,
-    "CapyMOA SGBT-100": 0.05,
+    "CapyMOA SGBT-100": 0.25,
 }  # of the rows of a turn, for those that need long
 
 
