@@ -134,12 +134,15 @@ def single(setting: Setting) -> dict[str, Any]:
             time.sleep(min(6.0, setting.seconds))  # the window that the server looks back on is 5 s
             windows.append(server.stats()["window"]["p99_ms"])
         half = waiting.result()
+    with plain_server(theirs) as rival:
+        plain_half = setting.shoot(rival.predict, X, median(rates["plain"]) / 2, setting.seconds, slo=SLO)
     found = {
         "requests_per_second": rates,
         "throughput_ratio": round(median(rates["anytime"]) / median(rates["plain"]), 2),
         "rate_at_half_load": half["offered_rps"],
         "server_p99_ms_at_half_load": [w for w in windows if w is not None],
         "seen_by_the_client": _brief(half),
+        "plain_at_half_of_its_own_capacity": _brief(plain_half),
         "bars": {
             "throughput_ratio": ">= 1.5",
             "server_p99_ms_at_half_load": "<= 2 (median of windows of 5 s)",
@@ -152,7 +155,8 @@ def single(setting: Setting) -> dict[str, Any]:
         f"ratio {found['throughput_ratio']}"
     )
     print(
-        f"at {half['offered_rps']:.0f}/s: p99 in the server {windows} ms, at the client {half['p99_ms']} ms"
+        f"at {half['offered_rps']:.0f}/s: p99 in the server {windows} ms, at the client {half['p99_ms']} ms; "
+        f"FastAPI + LightGBM at {plain_half['offered_rps']:.0f}/s: {plain_half['p99_ms']} ms at the client"
     )
     return found
 
@@ -366,7 +370,7 @@ def main() -> None:
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped, too
     file = RESULTS / "serving.json"
-    parts = json.loads(file.read_text())["parts"] if file.exists() else {}
+    parts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, generator() as load:
         for name in asked.part or [part for part in PARTS if part != "soak"]:
             print(f"--- {name}", flush=True)
@@ -376,7 +380,8 @@ def main() -> None:
             print(f"holds: {parts[name]['holds']}", flush=True)
             parts[name] |= {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count()}
     if not asked.dry:
-        write("serving", {"parts": parts})
+        before = json.loads(file.read_text())["parts"] if file.exists() else {}
+        write("serving", {"parts": before | parts})
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from anytime.serve.errors import Refusal
+from anytime.serve.policy import Caution
 from anytime.serve.rows import RowReader
 from tests.serve.serving import (
+    Talking,
     application,
     ask,
     classifier,
@@ -801,3 +803,19 @@ def test_who_has_a_model_loaded_hears_that_some_workers_have_not(tmp_path, monke
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"].startswith("patients is loaded here, but not yet in all workers")
+
+
+def test_only_the_promise_makes_cautious(tmp_path):
+    """Not deadlines of clients, which nothing may be able to keep."""
+    talking, noted = Talking(application(tmp_path)), []
+
+    class Noting(Caution):
+        def note(self, late, now):
+            noted.append(late)
+
+    talking.server.registry.scheduler.caution = Noting()
+    row = table()[0].to_numpy()[0].tolist()
+    for more in ({}, {"deadline_ms": 0}):
+        assert talking.post("/predict", json.dumps({"row": row, **more})).status_code == 200
+    talking.close()
+    assert noted == [False]

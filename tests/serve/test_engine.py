@@ -744,3 +744,13 @@ def test_what_has_come_during_a_slice_is_read_before_the_next():
 
     asyncio.run(main())
     assert seen[:2] == [1, 2]
+
+
+def test_who_has_been_late_keeps_more_in_reserve():
+    engine = VirtualEngine(stumps(100), steady(100, 0.01), Adaptive(RESERVE), slo=SLO)
+    (before,) = replay(engine, [(0.0, ROWS[:1], {})])
+    engine.scheduler.caution.factor = 3.0
+    (after,) = replay(engine, [(0.1, ROWS[:1], {})])
+    assert SLO - RESERVE - 1e-3 < before.elapsed <= SLO - RESERVE + 1e-9
+    assert SLO - 3 * RESERVE - 1e-3 < after.elapsed <= SLO - 3 * RESERVE + 1e-9
+    assert after.stage[0] < before.stage[0]

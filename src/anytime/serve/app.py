@@ -227,8 +227,14 @@ class Server:
 
     def answered(self, call: Call) -> None:
         """Count a request of which the last byte has been written."""
-        seconds = time.monotonic() - call.began
-        self.slot.request(seconds, seconds > call.due)
+        now = time.monotonic()
+        seconds = now - call.began
+        late = seconds > call.due
+        self.slot.request(seconds, late)
+        if (
+            call.due >= self._late
+        ):  # not where the client's own deadline was the shorter one, which nothing may keep
+            self.registry.scheduler.caution.note(late, now)
 
     def failed(self, call: Call) -> str:
         """Log the exception that is being handled; give the sentence for the client."""

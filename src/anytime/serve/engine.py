@@ -301,15 +301,15 @@ class Engine:
 
     def _due(self, question: Question) -> tuple[float, float]:
         """When the answer is due, and how many seconds before that there is no more time for stages."""
-        came = self.scheduler.came(question.arrived)
+        came, caution = self.scheduler.came(question.arrived), self.scheduler.caution.factor
         if question.deadline is None:
-            return came + self._allowed, self._reserve
+            return came + self._allowed, caution * self._reserve
         if not question.deadline >= 0:
             raise ValueError(
                 f"deadline must be a number of seconds that is not negative, not {question.deadline}"
             )
         allowed = min(self._allowed, question.deadline)
-        return came + allowed, self.policy.reserve_of(allowed)
+        return came + allowed, caution * self.policy.reserve_of(allowed)
 
     def _admit(self, question: Question) -> Ticket:
         """Check a question, and say how far it may go."""

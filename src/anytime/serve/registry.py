@@ -73,7 +73,7 @@ class Registry:
         self._process = os.getpid()
         self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
-        self._scheduler = Scheduler()
+        self.scheduler = Scheduler()
         self._retiring: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ looking up
@@ -167,7 +167,7 @@ class Registry:
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
         version = checksum[:12]
         engine = Engine(
-            model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self._scheduler
+            model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self.scheduler
         )
         return Entry(name, version, path, model, engine, time.time(), checksum, stamp)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Outlook, Waiting, demand
+from anytime.serve.policy import Caution, Outlook, Waiting, demand
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Engine
@@ -105,6 +105,7 @@ class Scheduler:
     """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone."""
 
     def __init__(self) -> None:
+        self.caution = Caution()
         self.busy: list[Queue] = []  # those that have pieces
         self.joined = self.answered = 0  # questions since the last work
         self._scheduled = False
