@@ -502,6 +502,22 @@ def play_graphs(
     ``totals`` (K,) follows in place, unless ``losses`` is None.
     """
 
+def refit_leaves(
+    leaf: NDArray[np.int32],
+    ends: NDArray[np.int32],
+    tree_start: NDArray[np.int64],
+    value: NDArray[np.float64],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    unseen: NDArray[np.uint8],
+    caution: float,
+    sweeps: int,
+) -> NDArray[np.float64]:
+    """(M, K) answers of nodes, corrected so that the forest of a pruning fits ``target`` (n, K).
+
+    ``leaf`` (T, n) are leaves of the whole forest, ``ends`` (M,) where walks to them end in the pruning.
+    """
+
 class PruneGraph:
     """A ``PruningProblem`` as a graph: splits (nodes with children) and the pairs (group, row) that they need. Immutable.
 

@@ -10,6 +10,7 @@
 #include "prune.hpp"
 #include "prune_cut.hpp"
 #include "prune_dual.hpp"
+#include "refit.hpp"
 
 using namespace nanobind::literals;
 
@@ -92,9 +93,44 @@ nb::tuple graph_prune_trees(const PruneGraph& graph, Vector<const double> gain, 
   return nb::make_tuple(std::move(array), sum);
 }
 
+nb::object refitted(Matrix<const int32_t> leaf, Vector<const int32_t> ends, Vector<const int64_t> tree_start,
+                    Matrix<const double> value, Matrix<const double> target, Vector<const double> weight,
+                    Matrix<const uint8_t> unseen, double caution, int sweeps) {
+  if (tree_start.size() < 2) throw std::invalid_argument("there are no trees");
+  const size_t trees = tree_start.size() - 1, rows = weight.size(), width = value.shape(1);
+  check_length(leaf.shape(0), trees, "leaf");
+  check_length(leaf.shape(1), rows, "a row of leaf");
+  check_length(unseen.shape(0), trees, "unseen");
+  check_length(unseen.shape(1), rows, "a row of unseen");
+  check_length(ends.size(), value.shape(0), "ends");
+  check_length(target.shape(0), rows, "target");
+  check_length(target.shape(1), width, "a row of target");
+  const RefitArrays arrays{.leaf = {leaf.data(), leaf.size()},
+                           .ends = span_of(ends),
+                           .tree_start = span_of(tree_start),
+                           .value = {value.data(), value.size()},
+                           .target = {target.data(), target.size()},
+                           .weight = span_of(weight),
+                           .unseen = {unseen.data(), unseen.size()},
+                           .n_outputs = width};
+  std::vector<double> found;
+  {
+    const nb::gil_scoped_release unlocked;
+    found = refit_leaves(arrays, caution, sweeps);
+  }
+  double* data;
+  nb::object array = new_array<double>({value.shape(0), width}, &data);
+  std::copy(found.begin(), found.end(), data);
+  return array;
+}
+
 }  // namespace
 
 void bind_prune(nb::module_& m) {
+  m.def("refit_leaves", &refitted, "leaf"_a.noconvert(), "ends"_a.noconvert(), "tree_start"_a.noconvert(),
+        "value"_a.noconvert(), "target"_a.noconvert(), "weight"_a.noconvert(), "unseen"_a.noconvert(),
+        "caution"_a, "sweeps"_a,
+        "Answers of nodes, corrected so that the forest of a pruning fits its targets.");
   nb::class_<PruneGraph>(m, "PruneGraph",
                          "A PruningProblem as a graph of splits and pairs (group, row). Immutable.")
       .def("__init__", &construct_graph, nb::kw_only(), "parent"_a.noconvert(), "tree_start"_a.noconvert(),

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
 
 import anytime as at
+from anytime._native import refit_leaves
 from anytime.forests.nodes import NodeStatistics, grown_from, node_statistics
 from anytime.forests.pruning import refit
 from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
@@ -50,10 +51,8 @@ def stated(lessons, problem, value, internal, corrected):
     ends, n_trees = problem.ends(internal), problem.n_trees
     change = (corrected - value) / n_trees
     total = refit._CAUTION * n_trees * (change**2).sum()
-    for i, leaves in enumerate(lessons.leaf):
-        counted = [
-            value[ends[leaf]] for leaf, counts in zip(leaves, lessons.unseen[i], strict=True) if counts
-        ]
+    for i, (leaves, unseen) in enumerate(zip(lessons.leaf.T, lessons.unseen.T, strict=True)):
+        counted = [value[ends[leaf]] for leaf, counts in zip(leaves, unseen, strict=True) if counts]
         missing = lessons.target[i] - np.mean(counted, axis=0) if counted else 0.0
         total += lessons.weight[i] * ((missing - change[ends[leaves]].sum(axis=0)) ** 2).sum()
     return total
@@ -72,12 +71,12 @@ def test_corrections_are_those_of_ridge_regression(small, monkeypatch, weighted)
 
     ends = problem.ends(internal)
     design = np.zeros((len(y), problem.n_nodes))
-    for leaf in lessons.leaf.T:
+    for leaf in lessons.leaf:
         design[np.arange(len(y)), ends[leaf]] = 1.0
     said = np.zeros((len(y), 3))
     for i in range(len(y)):
-        counted = np.flatnonzero(lessons.unseen[i])
-        said[i] = nodes.trees.value[ends[lessons.leaf[i, counted]]].mean(axis=0) if counted.size else 0.0
+        counted = np.flatnonzero(lessons.unseen[:, i])
+        said[i] = nodes.trees.value[ends[lessons.leaf[counted, i]]].mean(axis=0) if counted.size else 0.0
     gram = design.T @ (lessons.weight[:, None] * design) + refit._CAUTION * 4 * np.eye(problem.n_nodes)
     change = np.linalg.solve(gram, design.T @ (lessons.weight[:, None] * (lessons.target - said)))
     assert_allclose(found, nodes.trees.value + 4 * change, atol=1e-9)
@@ -92,6 +91,28 @@ def test_every_sweep_lowers_what_is_stated(small, monkeypatch):
         after = stated(lessons, problem, value, internal, lessons.fitted(problem, value, internal))
         assert after < before
         before = after
+
+
+def test_leaves_outside_of_their_tree_are_refused(small):
+    nodes, problem, internal, X, y = small
+    lessons, ends = Lessons.of(nodes, X, y), problem.ends(internal).astype(np.int32)
+
+    def refitted(leaf, ends=ends, target=lessons.target):
+        value = np.ascontiguousarray(nodes.trees.value)
+        return refit_leaves(
+            leaf, ends, problem.tree_start, value, target, lessons.weight, lessons.unseen, 2.0, 1
+        )
+
+    assert refitted(lessons.leaf).shape == nodes.trees.value.shape
+    for wrong in (-1, problem.n_nodes, problem.tree_start[1]):
+        leaf = lessons.leaf.copy()
+        leaf[0, 3] = wrong
+        with pytest.raises(ValueError, match="outside of its tree"):
+            refitted(leaf)
+    with pytest.raises(ValueError, match="ends has"):
+        refitted(lessons.leaf, ends=ends[1:])
+    with pytest.raises(ValueError, match="a row of target has 2 entries, expected 3"):
+        refitted(lessons.leaf, target=np.ascontiguousarray(lessons.target[:, :2]))
 
 
 def test_weights_are_repetitions(small):

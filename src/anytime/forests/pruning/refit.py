@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from anytime._native import refit_leaves
 from anytime.forests.nodes import NodeStatistics, read_rows
 from anytime.forests.pruning.problem import PruningProblem, leaves_of
 from anytime.plan import Array
@@ -31,19 +31,19 @@ class Lessons:
 
     Attributes
     ----------
-    leaf : (n, T) int32
+    leaf : (T, n) int32
         The leaf of the whole forest that each row reaches in each tree.
     target : (n, K)
         What the forest should answer.
     weight : (n,)
-    unseen : (n, T) bool
+    unseen : (T, n) uint8
         Whether a tree counts in what the forest makes of a row: it was not grown from it.
     """
 
     leaf: NDArray[np.int32]
     target: Array
     weight: Array
-    unseen: NDArray[np.bool_]
+    unseen: NDArray[np.uint8]
 
     @classmethod
     def of(
@@ -61,43 +61,20 @@ class Lessons:
         if statistics.link not in ("identity", "probability") or trees.value.shape[1] != trees.n_outputs:
             return None
         rows, truth, weight = read_rows(statistics, X, y, sample_weight)
-        leaf = leaves_of(trees, rows)
-        unseen = (
-            np.ones(leaf.shape, dtype=bool) if statistics.seen is None else ~np.transpose(statistics.seen)
-        )
-        weight = np.where(unseen.any(axis=1), weight, 0.0)
+        leaf = np.ascontiguousarray(leaves_of(trees, rows).T)
+        seen = np.zeros(leaf.shape, dtype=bool) if statistics.seen is None else np.asarray(statistics.seen)
+        weight = np.where(seen.all(axis=0), 0.0, weight)
         if not weight.any():
             return None
         target = truth if statistics.classes is None else np.eye(len(statistics.classes))[truth]
-        return cls(leaf, target, weight, unseen)
+        return cls(leaf, np.ascontiguousarray(target), weight, np.ascontiguousarray(~seen).view(np.uint8))
 
     def fitted(self, problem: PruningProblem, value: Array, internal: NDArray[np.bool_]) -> Array:
         """(M, K) answers of the nodes of a pruning, from what they would answer alone.
 
         Minimises, over corrections ``b`` of the leaves, ``sum_i w_i |r_i - sum_t b_t(i)|^2 + caution T sum_h |b_h|^2``, ``r_i``
-        what is missing at row ``i``: a tree at a time, each in turn taking up what all others leave over.
+        what is missing at row ``i``: a tree at a time, each in turn taking up what all others leave over. O(n T K) a sweep.
         """
-        ends, n_trees = problem.ends(internal), problem.n_trees
-        missing = self.target - self._answers(value, ends)
-        at, size = [], []
-        for t in range(n_trees):
-            first, stop = problem.tree_start[t : t + 2]
-            node = ends[self.leaf[:, t]] - first
-            shape = stop - first, node.size
-            at.append(csr_array((self.weight, (node, np.arange(node.size))), shape=shape))
-            size.append(at[t].sum(axis=1)[:, None])
-        change = np.zeros_like(value)
-        for sweep in range(_SWEEPS):
-            for t in range(n_trees)[:: -1 if sweep % 2 else 1]:
-                own = change[slice(*problem.tree_start[t : t + 2])]
-                new = (at[t] @ missing + size[t] * own) / (size[t] + _CAUTION * n_trees)
-                missing -= (new - own)[ends[self.leaf[:, t]] - problem.tree_start[t]]
-                own[:] = new
-        return np.asarray(value + n_trees * change)
-
-    def _answers(self, value: Array, ends: NDArray[np.intp]) -> Array:
-        """(n, K) the mean over the trees that count."""
-        total = np.zeros(self.target.shape)
-        for counts, leaf in zip(self.unseen.T, self.leaf.T, strict=True):
-            total += np.where(counts[:, None], value[ends[leaf]], 0.0)
-        return np.asarray(total / np.maximum(self.unseen.sum(axis=1), 1)[:, None])
+        ends = problem.ends(internal).astype(np.int32)
+        arrays = ends, problem.tree_start, np.ascontiguousarray(value), self.target, self.weight, self.unseen
+        return np.asarray(refit_leaves(self.leaf, *arrays, _CAUTION, _SWEEPS))
