@@ -49,6 +49,7 @@ class Pretend:
         self.slo = 10.0
         self.refused = 0  # requests per second
         self.hurried = 0  # streams that are cut short for time before one is not
+        self.broken = None  # the sentence with which streams end after two answers
         self.token = None
         self.pause = 0.05
         self.until = None  # the number of events after which the stream of figures ends
@@ -96,6 +97,7 @@ class Pretend:
         shares = [s / sum(shares) for s in shares]
         classes = {
             "predictions": [["benign", "malignant", "unclear"][shares.index(max(shares))]],
+            "classes": ["benign", "malignant", "unclear"],
             "probabilities": [shares],
         }
         return {
@@ -184,7 +186,10 @@ class _Handler(BaseHTTPRequestHandler):
             if pretend.hurried:
                 pretend.hurried -= 1
                 answers = [answers[0] | {"partial": [True]}]
-            self.events([*(("answer", a) for a in answers), ("done", answers[-1])])
+            last = ("done", answers[-1])
+            if pretend.broken is not None:
+                answers, last = answers[:2], ("error", {"error": pretend.broken})
+            self.events([*(("answer", a) for a in answers), last])
 
 
 @contextmanager

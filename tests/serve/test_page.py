@@ -177,6 +177,20 @@ def test_refusal_is_shown_in_the_servers_words(browser, server):
         expect(tab.get_by_role("alert")).to_be_empty()
 
 
+def test_what_went_wrong_on_the_way_is_said_and_stays_until_a_stream_ends_well(browser, server):
+    pretend, address = server
+    pretend.broken = "this should not have happened; the server's log has it under 1-a"
+    with visiting(browser, address) as tab:
+        expect(tab.get_by_role("alert")).to_have_text(pretend.broken)
+        expect(tab.locator("#answer")).to_have_text("malignant")
+        budget(tab).press("Home")
+        expect(tab.locator("#answer")).to_have_text("unclear")
+        expect(tab.get_by_role("alert")).to_have_text(pretend.broken)
+        pretend.broken = None
+        field(tab, "age").fill("62")
+        expect(tab.get_by_role("alert")).to_be_empty()
+
+
 def background(tab):
     return tab.evaluate("getComputedStyle(document.body).backgroundColor")
 

@@ -181,7 +181,7 @@ export class Example {
 
   answered({ predictions, probabilities, cost, stage, partial, elapsed_ms: elapsed }) {
     const { model } = this;
-    element("trouble").textContent = "";
+    element("trouble").textContent = this.broken; // the path is cut short, whatever this answer is
     element("answer").classList.remove("old");
     element("answer").textContent = answer(predictions[0]);
     element("cost").textContent = withUnit(cost[0], model.unit);
@@ -221,6 +221,7 @@ export class Example {
     this.following = new AbortController();
     const { signal } = this.following;
     this.steps = [];
+    this.broken = ""; // the sentence with which the stream has ended, if something failed
     try {
       for (let pause = 250; pause < 5000; pause *= 2) {
         if (await this.streamed(signal)) return;
@@ -235,12 +236,17 @@ export class Example {
   /** Whether the stream came to its end. */
   async streamed(signal) {
     let reply = null;
-    for await (const { data } of events("stream", this.body(), signal)) {
+    for await (const { event, data } of events("stream", this.body(), signal)) {
+      if (event === "error") {
+        this.broken = data.error;
+        break;
+      }
       reply = data;
       this.note(reply);
     }
     this.draw();
     this.table();
+    if (this.broken) throw new Error(this.broken);
     return !reply?.partial[0];
   }
 
