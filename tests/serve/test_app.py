@@ -8,11 +8,14 @@ import gzip
 import json
 import weakref
 import zlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import anytime as at
 from anytime.serve.errors import Refusal
+from anytime.serve.plain import classes_of
 from anytime.serve.policy import Caution
 from anytime.serve.rows import RowReader
 from tests.serve.serving import (
@@ -57,11 +60,30 @@ def test_predict_answers_as_the_model_does(server):
     expected = classifier().answer(X[:7])
     assert answer["predictions"] == expected.prediction.tolist()
     assert answer["probabilities"] == expected.probabilities.tolist()
+    assert answer["classes"] == ["ill", "well"]
     assert answer["stage"] == [20] * 7
     assert answer["cost"] == [26.0] * 7
     assert answer["partial"] == [False] * 7
     assert answer["reason"] == "complete"
     assert answer["elapsed_ms"] > 0
+
+
+def test_classes_come_with_probabilities_only_and_as_json_has_them(tmp_path):
+    X, y = table()
+    for labels in ([3, 7], [0.5, 1.5], [False, True], ["ill", "well"]):
+        assert json.dumps(classes_of(SimpleNamespace(classes_=np.array(labels)))) == json.dumps(labels)
+    mixed = np.array([np.int64(3), "x"], dtype=object)
+    assert json.dumps(classes_of(SimpleNamespace(classes_=mixed))) == '[3, "x"]'
+    numbers = at.GradientBoostingClassifier(n_stages=3).fit(X, 3 + 4 * (y == "ill"))
+    server = application(tmp_path, {"m": numbers})
+    row = X.to_numpy()[0].tolist()
+    with_them, without = ask(
+        server,
+        ("POST", "/predict", {"row": row, "probabilities": True}),
+        ("POST", "/predict", {"row": row}),
+    )
+    assert with_them.json()["classes"] == [3, 7]
+    assert "classes" not in without.json()
 
 
 def test_infer_answers_as_the_model_does(server):
@@ -331,6 +353,7 @@ def test_stream_gives_every_improved_answer(server):
     assert len(stages) > 5
     assert stages == sorted(set(stages))  # no answer comes twice
     assert answers[-1]["probabilities"] == classifier().predict_proba(X[:1]).tolist()
+    assert all(a["classes"] == ["ill", "well"] for a in answers)
 
 
 def test_stream_refuses_as_predict_does(server):

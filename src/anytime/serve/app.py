@@ -24,7 +24,7 @@ from anytime.serve.engine import Question
 from anytime.serve.errors import Refusal, refuse, shown
 from anytime.serve.logs import Tracing, logger
 from anytime.serve.page import assets
-from anytime.serve.plain import model_of, read_plain, write_plain
+from anytime.serve.plain import classes_of, model_of, read_plain, write_plain
 from anytime.serve.protocol import Bounds, Tensors, object_of, read_infer, write_infer
 from anytime.serve.reloads import Reloads
 from anytime.serve.rows import RowReader, Rows
@@ -45,17 +45,13 @@ class Face:
 
     def __init__(self, entry: Entry, settings: Settings) -> None:
         model = entry.model
-        if getattr(model, "detached_", None) is not None:
-            raise ValueError(
-                f"{entry.path} lacks the costly model that its rows are sent on to, and cannot be served"
-            )
         if model.plan_.n_features > settings.max_columns:
             raise ValueError(
                 f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
             )
         self.reader = RowReader(model, settings.max_rows, settings.max_body)
         self.tensors = Tensors(model, self.reader)
-        self.classifies = self.tensors.classifies
+        self.classes = classes_of(model)
 
 
 class Server:
@@ -317,13 +313,12 @@ class Server:
         document = await beside(body, object_of, body)
         entry = self.entry(*model_of(document))
         face = self.face(entry)
-        ask = await beside(body, read_plain, document, face.reader, face.classifies)
+        ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
         call.served = served = await entry.engine.answer(
             self.question(call, entry, ask.rows, ask.raws, ask.bounds)
         )
-        return Reply(
-            orjson.dumps(write_plain(served, entry.name, served.version, probabilities=ask.probabilities))
-        )
+        classes = face.classes if ask.probabilities else None
+        return Reply(orjson.dumps(write_plain(served, entry.name, served.version, classes=classes)))
 
     async def infer(self, call: Call) -> Reply:
         """The Open Inference Protocol."""

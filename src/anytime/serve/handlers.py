@@ -128,13 +128,14 @@ class Handlers:
         document = await beside(body, object_of, body)
         entry = server.entry(*model_of(document))
         face = server.face(entry)
-        ask = await beside(body, read_plain, document, face.reader, face.classifies)
+        ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
+        classes = face.classes if ask.probabilities else None
         question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
 
         async def events() -> Events:
             try:
                 async for served in entry.engine.stream(question):
-                    answer = write_plain(served, entry.name, served.version, probabilities=ask.probabilities)
+                    answer = write_plain(served, entry.name, served.version, classes=classes)
                     yield _event("done" if served.reason else "answer", answer)
                 server.answered(call)
             except Exception:

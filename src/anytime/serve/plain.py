@@ -12,9 +12,10 @@ from anytime.serve.protocol import Bounds, bounds
 from anytime.serve.rows import RowReader, Rows
 
 if TYPE_CHECKING:
+    from anytime.estimator import AnytimeModel
     from anytime.serve.engine import Served
 
-__all__ = ["PlainAsk", "model_of", "read_plain", "write_plain"]
+__all__ = ["PlainAsk", "classes_of", "model_of", "read_plain", "write_plain"]
 
 _FIELDS = frozenset(
     [
@@ -98,8 +99,18 @@ def _rows(document: dict[str, Any], reader: RowReader, raw_count: int | None) ->
     return reader.rows([row])
 
 
-def write_plain(served: Served, model: str, version: str, *, probabilities: bool) -> dict[str, Any]:
-    """An answer as JSON."""
+def classes_of(model: AnytimeModel) -> list[Any] | None:
+    """The classes in the order of probabilities, as JSON has them; None where the model predicts numbers."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return None
+    return [value.item() if isinstance(value, np.generic) else value for value in classes.tolist()]
+
+
+def write_plain(
+    served: Served, model: str, version: str, *, classes: list[Any] | None = None
+) -> dict[str, Any]:
+    """An answer as JSON; with probabilities where their ``classes`` are given."""
     answer: dict[str, Any] = {
         "model": model,
         "version": version,
@@ -113,6 +124,6 @@ def write_plain(served: Served, model: str, version: str, *, probabilities: bool
     if served.failures:
         # what kind of failure, not its words, which may name what is nobody else's business
         answer["failures"] = {group: reason.partition(":")[0] for group, reason in served.failures.items()}
-    if probabilities and served.probabilities is not None:
-        answer["probabilities"] = served.probabilities.tolist()
+    if classes is not None and served.probabilities is not None:
+        answer["classes"], answer["probabilities"] = classes, served.probabilities.tolist()
     return answer

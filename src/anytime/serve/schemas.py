@@ -140,6 +140,7 @@ SCHEMAS: dict[str, Schema] = {
         model=_TEXT,
         version=_TEXT,
         predictions=_list({}),
+        classes={**_list({}), "description": "Of the probabilities, in their order; only with them."},
         probabilities=_list(_list(_NUMBER)),
         cost=_list(_AMOUNT),
         stage=_list({"type": "integer", "minimum": 0}),

@@ -78,7 +78,6 @@ def _describe(entry: Entry, server: Server) -> dict[str, Any]:
     model, plan = entry.model, entry.model.plan_
     checkpoints = [0, *entry.engine.pace.checkpoints.tolist()]
     costs = np.concatenate([[0.0], plan.stage_costs])
-    classes = getattr(model, "classes_", None)
     reader = server.face(entry).reader
     wide = plan.n_features > _MOST_COLUMNS
     return {
@@ -91,7 +90,7 @@ def _describe(entry: Entry, server: Server) -> dict[str, Any]:
         "quality": None if plan.quality is None else plan.quality[checkpoints].tolist(),
         "unit": plan.costs.costs.unit,
         "columns": [] if wide else _columns(model, reader.names),
-        "classes": None if classes is None else classes.tolist(),
+        "classes": server.face(entry).classes,
         "example": [] if wide else _example(plan, reader.words),
     }
 
