@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from anytime.cli.serve import _named
+import anytime as at
+from anytime.cli.serve import _hint, _named
 from anytime.serve.settings import Settings
 from tests.cli.running import fails, run
-from tests.serve.serving import classifier, running, saved, table
+from tests.serve.serving import application, classifier, post, regressor, running, saved, table, with_words
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,9 @@ def test_it_prints_where_it_is_and_what_it_serves(tmp_path):
         rest = server.process.stdout.read()
         assert "patients: " in rest
         assert "20 stages, 5 columns" in rest
-        assert "/predict" in rest
+        assert "curl" in rest
+        assert "-H 'Authorization: Bearer TOKEN' -d '{\"row\": [0, 0, 0, 0, 0]}'" in rest
+        assert "sesame" not in rest
         requests = [line for line in server.said() if line["message"] == "request"]
         assert {line["status"] for line in requests} >= {200, 401}
         assert "sesame" not in server.log.read_text()
@@ -57,6 +64,73 @@ def test_errors_are_one_line(file, tmp_path):
     broken.write_bytes(b"no model")
     assert "broken.anytime" in fails("serve", broken, "--port", 0)
     assert "features.py: no such file" in fails("serve", file, "--features", tmp_path / "features.py")
+
+
+_LIGHT = """
+import sys
+from anytime.cli.app import app
+for arguments in sys.argv[1:]:
+    try:
+        app(arguments.split("|"), prog_name="anytime")
+    except SystemExit as ended:
+        assert ended.code in (1, 2), ended.code
+print(sorted({"numpy", "sklearn", "uvicorn", "fastapi"} & set(sys.modules)))
+"""
+
+
+def test_what_arguments_and_files_show_is_said_before_anything_is_imported(file, tmp_path):
+    wrong = [
+        ("serve", tmp_path / "nix.anytime"),
+        ("serve", tmp_path),
+        ("serve", file, file),
+        ("serve", file, "--token", "a b"),
+        ("serve", file, "--features", tmp_path / "features.py"),
+        ("serve", file, "--costly", tmp_path / "nix.anytime"),
+        ("simulate", "--model", file),
+        ("simulate", "--model", file, "--rate", "9", "--target", "label"),
+        ("simulate", "--model", tmp_path / "nix.anytime", "--rate", "9"),
+        ("simulate", "--model", tmp_path, "--rate", "9"),
+        ("simulate", "--model", file, tmp_path / "log.csv"),
+    ]
+    command = [sys.executable, "-c", _LIGHT, *("|".join(map(str, arguments)) for arguments in wrong)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert outcome.stdout == "[]\n"
+    assert len(outcome.stderr.splitlines()) == len(wrong)
+
+
+def pasted(line):
+    """What a shell would send for a line of the kind ``try: curl ADDRESS -d BODY``."""
+    words = shlex.split(line.removeprefix("  try: "))
+    assert words[0] == "curl"
+    assert words[-2] == "-d"
+    return json.loads(words[-1])
+
+
+def test_the_line_to_try_can_be_pasted(tmp_path):
+    X, y = table()
+    wards = np.where(X["age"] > 0, "St. Mary's", "other")
+    quoted = at.GradientBoostingClassifier(n_stages=5).fit(X.assign(ward=pd.Categorical(wards)), y)
+    for models in (
+        {"patients": classifier()},
+        {"words": with_words()},
+        {"quoted": quoted},
+        {"value": regressor(), "patients": classifier()},
+    ):
+        server = application(tmp_path, models)
+        line = _hint(server, "http://127.0.0.1:8000")
+        answer = post(server, "/predict", pasted(line))
+        assert answer.status_code == 200, line
+        assert answer.json()["model"] == next(iter(models))
+
+
+def test_a_line_that_would_be_long_gives_way_to_the_page(tmp_path):
+    X = np.random.default_rng(0).normal(size=(50, 60))
+    wide = at.GradientBoostingRegressor(n_stages=3)
+    address = "http://127.0.0.1:8000"
+    fits = application(tmp_path, {"m": wide.fit(X[:, :40], X[:, 0])})
+    assert len(pasted(_hint(fits, address))["row"]) == 40
+    too_many = application(tmp_path, {"m": wide.fit(X, X[:, 0])})
+    assert _hint(too_many, address) == f"  open {address}/ in a browser to try it"
 
 
 def test_files_are_named_by_themselves_or_by_who_starts_the_server(file, tmp_path):

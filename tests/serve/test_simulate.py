@@ -130,11 +130,12 @@ def test_with_little_load_adaptive_budgets_are_the_whole_model(pace: StagePace) 
 def test_largest_fixed_is_the_last_that_keeps_up(pace: StagePace) -> None:
     rate, slo = 800.0, 0.010
     stage = largest_fixed(pace, rate, slo)
+    assert stage is not None
     times = poisson(rate, 25.0)
     assert 10 < stage < 62  # 62 stages would take all the time there is
     assert replay(times, Fixed(stage), pace, slo=slo).within(slo) >= 0.99
     assert replay(times, Fixed(stage + 1), pace, slo=slo).within(slo) < 0.99
-    assert largest_fixed(pace, 1e5, slo) == 1  # none keeps up
+    assert largest_fixed(pace, 1e5, slo) is None  # none keeps up
     assert largest_fixed(pace, 1.0, slo) == 100  # all do
 
 
@@ -251,6 +252,16 @@ def test_command_compares_policies(folder: Path) -> None:
     assert within[0] < 50  # at three times the capacity
     assert within[1] > 99
     assert 0.5 < float(adaptive[-1]) <= 1
+
+
+def test_command_says_which_model_keeps_up_if_one_does(folder: Path) -> None:
+    options = ("--model", folder / "m.anytime", "--stage-us", 100, "--seconds", 0.5, "--rate")
+    out = run("simulate", *options, 800).stdout
+    assert "(keep up)" in out
+    assert "(none keeps up)" not in out
+    out = run("simulate", *options, 20_000).stdout
+    assert "1 stage (none keeps up)" in out
+    assert "(keep up)" not in out
 
 
 def test_lines_of_a_log_may_come_in_any_order(folder: Path) -> None:

@@ -307,10 +307,11 @@ def _columns(names: Sequence[str]) -> str:
 
 def load_model(path: Path, costly: Path | None = None, trusted: bool = False) -> Any:
     """The model of an ``.anytime`` file, with the costly model that is not in it where one is given."""
-    from anytime.files import load
-
     if path.is_dir():
         raise CliError(f"{path} is a directory, not an .anytime file")
+    path.open("rb").close()  # raises what is wrong with it, before the import below takes its time
+    from anytime.files import load
+
     model = load(path)
     if costly is None:
         return model

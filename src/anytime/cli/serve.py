@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anytime.cli.errors import CliError, UsageError
+from anytime.cli.io import load_estimator, refuse_pickle
+from anytime.cli.options import Trusted
 
 if TYPE_CHECKING:
     import socket
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
+_WIDEST = 200  # characters of a line that is worth pasting
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -57,6 +63,15 @@ def serve(
             metavar="FILE", help="Python file with extractors, for features that clients do not send."
         ),
     ] = None,
+    costly: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle. "
+            "NAME=FILE where there are several models.",
+        ),
+    ] = None,
+    trusted: Trusted = False,
     max_body: Annotated[
         int, typer.Option("--max-body-mb", min=1, metavar="MB", help="Size of a request.")
     ] = 8,
@@ -85,17 +100,13 @@ def serve(
 
     Example: anytime serve heart.anytime --slo-ms 10
     """
-    try:
-        from anytime.serve.settings import Settings
-        from anytime.serve.workers import bind
-        from anytime.serve.workers import serve as run
-    except ImportError as error:
-        raise CliError(
-            f"serving needs {error.name}, which is not installed: pip install 'anytime[serve]'"
-        ) from None
+    from anytime.serve.settings import Settings
+
+    named = _named(models)
+    lent = _costly_files(costly, named)
     settings = _settings(
         Settings,
-        models=_named(models),
+        models=named,
         slo=slo_ms / 1e3 if slo_ms else None,
         host=host,
         port=port,
@@ -111,11 +122,27 @@ def serve(
         log_level=log_level,
         log_requests=log_requests,
     )
-    for path in [*settings.models.values(), *([] if features is None else [features])]:
+    for path in [*named.values(), *([] if features is None else [features])]:
         path.open("rb").close()  # raises what is wrong with it, before anything takes long
+    for path in lent.values():
+        refuse_pickle(path, trusted)
+    try:
+        from anytime.serve.workers import bind
+        from anytime.serve.workers import serve as run
+    except ImportError as error:
+        raise CliError(
+            f"serving needs {error.name}, which is not installed: pip install 'anytime[serve]'"
+        ) from None
+
+    def started(server: Server) -> None:
+        _check_needed(server)
+        _announce(server, listener)
+
     listener = _listener(bind, host, port)
     with listener:
-        code = run(settings, listener, lambda server: _announce(server, listener))
+        loaded = {name: load_estimator(path, trusted) for name, path in lent.items()}
+        settings = replace(settings, costly=loaded)
+        code = run(settings, listener, started)
     raise typer.Exit(code)
 
 
@@ -128,18 +155,39 @@ def _settings(kind: Any, **given: Any) -> Settings:
 
 
 def _named(models: list[str]) -> dict[str, Path]:
-    """Files by name: what stands before ``=``, or the file's own name, which may have a ``=`` in it."""
+    """Files by name: what stands before ``=``, or the file's own name."""
     named: dict[str, Path] = {}
     for given in models:
-        name, equals, file = ("", "", "") if Path(given).exists() else given.partition("=")
-        path = Path(file if equals else given)
-        name = name if equals else path.name.removesuffix(".anytime").replace(" ", "_")
+        name, path = _parted(given)
+        name = name or path.name.removesuffix(".anytime").replace(" ", "_")
         if name in named:
             raise UsageError(f"two models are called {name!r}; name one of them: NAME={path}")
         if path.is_dir():
             raise CliError(f"{path} is a directory, not an .anytime file")
         named[name] = path
     return named
+
+
+def _costly_files(costly: list[str] | None, models: dict[str, Path]) -> dict[str, Path]:
+    """Files of costly models by the name of the model that each is for."""
+    files: dict[str, Path] = {}
+    for given in costly or []:
+        name, path = _parted(given)
+        if not name and len(models) > 1:
+            raise UsageError(f"there are several models: say which one --costly is for, as in NAME={path}")
+        name = name or next(iter(models))
+        if name not in models:
+            raise UsageError(f"--costly {given}: no model is called {name!r}; there is {', '.join(models)}")
+        if name in files:
+            raise UsageError(f"--costly {given}: {name!r} has one costly model, {files[name]}")
+        files[name] = path
+    return files
+
+
+def _parted(given: str) -> tuple[str, Path]:
+    """``NAME=FILE`` in its parts; no name where there is none. A file's own name may have a ``=`` in it."""
+    name, equals, file = given.partition("=")
+    return (name, Path(file)) if equals and not Path(given).exists() else ("", Path(given))
 
 
 def _listener(bind: Any, host: str, port: int) -> socket.socket:
@@ -154,6 +202,14 @@ def _listener(bind: Any, host: str, port: int) -> socket.socket:
             raise CliError(f"port {port} needs more rights than you have; choose one above 1023") from None
         raise CliError(f"cannot listen at {host}, port {port}: {error.strerror or error}") from None
     return listener
+
+
+def _check_needed(server: Server) -> None:
+    """Refuse a costly model for a model that has its own; a later version of the file may have its own."""
+    for name, costly in server.settings.costly.items():
+        entry = server.registry.get(name)
+        if getattr(entry.model, "costly_", None) is not costly:
+            raise UsageError(f"{entry.path} needs no --costly: there is no model outside the file")
 
 
 def _announce(server: Server, listener: socket.socket) -> None:
@@ -172,8 +228,18 @@ def _announce(server: Server, listener: socket.socket) -> None:
         print(
             f"  {name}: {path}, {plan.n_stages} stages, {plan.n_features} columns, {whole:.0f} us for all stages of a row"
         )
-    row = "[" + ", ".join(["0"] * min(plan.n_features, 3)) + (", ..." if plan.n_features > 3 else "") + "]"
-    named = f'"model": "{name}", ' if len(settings.models) > 1 else ""
-    print(f"  try: curl http://{shown}:{port}/predict -d '{{{named}\"row\": {row}}}'", flush=True)
+    print(_hint(server, f"http://{shown}:{port}"), flush=True)
     if settings.token is None and host not in _LOCAL:
         print("  note: other machines can reach it, and it asks for no token (--token)", flush=True)
+
+
+def _hint(server: Server, address: str) -> str:
+    """A line that can be pasted, to try the first model; if that is long, where the page is."""
+    settings = server.settings
+    name = next(iter(settings.models))
+    reader = server.face(server.registry.get(name)).reader
+    row = [next(iter(reader.words[j]), None) if j in reader.words else 0 for j in range(reader.n_columns)]
+    body = {"model": name, "row": row} if len(settings.models) > 1 else {"row": row}
+    token = "" if settings.token is None else "-H 'Authorization: Bearer TOKEN' "
+    line = f"  try: curl {address}/predict {token}-d {shlex.quote(json.dumps(body))}"
+    return line if len(line) <= _WIDEST else f"  open {address}/ in a browser to try it"

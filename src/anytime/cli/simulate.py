@@ -80,14 +80,21 @@ def simulate(
 
     Example: anytime simulate log.csv --model cells.anytime --slo-ms 10 --workers 2
     """
+    if log is None and rate is None:
+        raise UsageError("give a LOG of requests, or a --rate")
+    if log is None and target is not None:
+        raise UsageError("--target is a column of a LOG")
+    if log is not None and str(log) != "-":
+        log.open("rb").close()  # raises what is wrong with it, before anything takes long
+    fitted = load_model(model)
     from anytime.serve.simulate import Judge, bursts, largest_fixed
 
-    fitted = load_model(model)
     table = None if log is None else read_table(log, word_columns(fitted))
-    if rate is None:
-        table, arrivals = _logged(table, log, time, speed)
-    else:
+    if rate is not None:
         arrivals = bursts(rate, seconds, factor=burst, random_state=seed)
+    else:
+        assert table is not None
+        table, arrivals = _logged(table, log, time, speed)
     X, y = _rows(fitted, table, log, target, time)
     with step("measuring what stages take"):
         pace = _pace(fitted, stage_us, X, overhead_us / 1e6)
@@ -100,7 +107,8 @@ def simulate(
     judge = Judge(fitted, [*pace.checkpoints.tolist(), *([stage] if stage else [])], X, y)
     _describe(arrivals, mean_rate, workers, pace, whole)
     fixed = {stage: ""} if stage else {}
-    fixed |= {small: " (keep up)"} | {whole: " (all)"}
+    fixed |= {1: " (none keeps up)"} if small is None else {small: " (keep up)"}
+    fixed |= {whole: " (all)"}
     _compare(arrivals, pace, judge, fixed, slo, workers, seed)
 
 
@@ -108,13 +116,11 @@ def simulate(
 
 
 def _logged(
-    table: pd.DataFrame | None, log: Path | None, time: str | None, speed: float
+    table: pd.DataFrame, log: Path | None, time: str | None, speed: float
 ) -> tuple[pd.DataFrame, NDArray[np.float64]]:
     """The requests of a log in the order in which they came, and when that was."""
     import numpy as np
 
-    if table is None:
-        raise UsageError("give a LOG of requests, or a --rate")
     name = _time_column(table, time)
     if name is None:
         raise UsageError(
@@ -156,8 +162,6 @@ def _rows(
 ) -> tuple[Any, Any]:
     """Rows of the requests and the truth, as far as the log has them."""
     if table is None or log is None:
-        if target is not None:
-            raise UsageError("--target is a column of a LOG")
         return None, None
     y = None if target is None else target_for(model, table, target, log)
     name = _time_column(table, time)

@@ -78,7 +78,8 @@ class StagePace:
         ----------
         model : fitted AnytimeModel
         rows : (n, d), default=None
-            Typical rows, as the plan reads them. None: rows that take turns at the thresholds of the model's trees.
+            Typical rows, as the plan reads them. None: rows that the model remembers, or that take turns at the
+            thresholds of its trees.
         seconds : float, default=0.2
         """
         plan, metered = model.plan_, model._metered(0.0)
@@ -187,7 +188,14 @@ def _segments(start: Callable[[], Any], n: int, stops: NDArray[np.int64]) -> Arr
 
 
 def _typical_rows(plan: Plan) -> Array:
-    """Rows that take different paths: where a column is compared with thresholds, values around these."""
+    """Rows that take different paths: where a column is compared with thresholds, values around these.
+
+    A costly model may take no other values than it was trained on, such as codes; its probe rows have them.
+    """
+    for block in plan.blocks:
+        probe: Array | None = getattr(block, "probe", None)
+        if probe is not None:
+            return probe
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_ROWS, plan.n_features))
     for block in plan.blocks:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from anytime.estimator import AnytimeModel
 from anytime.files import load
@@ -21,6 +22,7 @@ from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
 from anytime.serve.scheduler import Scheduler
+from anytime.serve.sharing import SharedForests
 from anytime.serve.settings import Settings
 
 __all__ = ["Entry", "Registry"]
@@ -74,6 +76,7 @@ class Registry:
         self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
         self.scheduler = Scheduler()
+        self._shared = SharedForests() if settings.workers > 1 else None
         self._retiring: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ looking up
@@ -147,6 +150,11 @@ class Registry:
                     if self._on_failure is not None:
                         self._on_failure(name)
 
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self._shared is not None:
+            self._shared.close()
+
     async def drain(self) -> None:
         """Wait until every version of every model has answered what it holds."""
         for entries in list(self._entries.values()):
@@ -156,20 +164,33 @@ class Registry:
     def _opened(self, name: str, path: Path, seconds: float) -> Entry:
         for _ in range(3):
             stamp = _stamp(path)
-            model = self._loader(path)
+            model = self._loaded(name, path)
             with path.open("rb") as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
             if _stamp(path) == stamp:
                 break  # else it was replaced meanwhile, and the checksum may be that of another model
-        slo = self.settings.slo
+        slo, version = self.settings.slo, checksum[:12]
+        if self._shared is not None:
+            self._shared.adopt(model, version)
         pace = StagePace.measure(model, seconds=seconds)
         policy = Adaptive.for_slo(slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
-        version = checksum[:12]
         engine = Engine(
             model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self.scheduler
         )
         return Entry(name, version, path, model, engine, time.time(), checksum, stamp)
+
+    def _loaded(self, name: str, path: Path) -> AnytimeModel:
+        """The model of a file, with the costly model that is not in it."""
+        model: Any = self._loader(path)
+        lost = getattr(model, "detached_", None)
+        if lost is not None:
+            from anytime.adaptive import DetachedModelError
+
+            if name not in self.settings.costly:
+                raise DetachedModelError(lost)
+            model.attach(self.settings.costly[name])
+        return model  # type: ignore[no-any-return]
 
     def _put(self, entry: Entry) -> None:
         if self._on_load is not None:

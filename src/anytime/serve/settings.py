@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 __all__ = ["Settings"]
 
@@ -31,6 +32,8 @@ class Settings:
         What clients have to send as ``Authorization: Bearer TOKEN``; None: nothing.
     features : path or None
         A Python file of extractors, which compute features that clients do not send.
+    costly : mapping from str to fitted estimator
+        For each adaptive model whose file lacks its costly model, by the adaptive one's name, the costly model.
     max_body : int
         Bytes that a request may have, unpacked.
     max_rows, max_columns : int
@@ -53,6 +56,7 @@ class Settings:
     workers: int = 1
     token: str | None = field(default=None, repr=False)
     features: Path | None = None
+    costly: Mapping[str, Any] = field(default_factory=dict)
     max_body: int = 8 << 20
     max_rows: int = 10_000
     max_columns: int = 100_000
@@ -68,6 +72,9 @@ class Settings:
         for name in self.models:
             if not name or not name.isprintable() or any(c in "/?#%\\ " for c in name):
                 raise ValueError(f"{name!r} cannot be a model's name: it is part of an address")
+        for name in self.costly:
+            if name not in self.models:
+                raise ValueError(f"there is a costly model for {name!r}, but no model of that name")
         for what in ("workers", "max_body", "max_rows", "max_columns", "max_concurrency"):
             if getattr(self, what) < 1:
                 raise ValueError(f"{what} must be at least 1, not {getattr(self, what)}")

@@ -263,10 +263,12 @@ def _together(
     return latency, stage
 
 
-def largest_fixed(pace: StagePace, rate: float, slo: float, *, share: float = 0.99, workers: int = 1) -> int:
+def largest_fixed(
+    pace: StagePace, rate: float, slo: float, *, share: float = 0.99, workers: int = 1
+) -> int | None:
     """The last checkpoint that a plain server can go to if ``share`` of Poisson arrivals are to be within ``slo``.
 
-    The first checkpoint where none can.
+    None where even the first is too far.
     """
     times = poisson(rate, _TRIAL / rate)
     stops = pace.checkpoints.tolist()
@@ -275,7 +277,8 @@ def largest_fixed(pace: StagePace, rate: float, slo: float, *, share: float = 0.
         outcome = replay(times, Fixed(stop), pace, slo=slo, workers=workers)
         return outcome.within(slo) < share
 
-    return int(stops[max(bisect_right(stops, False, key=fails) - 1, 0)])
+    fit = bisect_right(stops, False, key=fails)
+    return int(stops[fit - 1]) if fit else None
 
 
 # ---------------------------------------------------------------------- what answers are worth
