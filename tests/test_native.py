@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 import time
@@ -144,6 +145,51 @@ def test_arrays_and_pickle_keep_every_bit(name):
             before, after = getattr(trees, field.name), arrays[field.name]
             np.testing.assert_array_equal(after, before)
             assert np.asarray(after).dtype.kind == np.asarray(before).dtype.kind
+
+
+def frozen(forest, spare=0):
+    """A forest in memory that begins at a cache line."""
+    memory = np.zeros(forest.frozen_size + spare + 64, np.uint8)
+    memory = memory[-memory.ctypes.data % 64 :][: forest.frozen_size + spare]
+    forest.freeze(memory)
+    return memory
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_frozen_forest_is_the_same_where_it_lies(name):
+    rng = np.random.default_rng(1)
+    trees = random_forest(rng, SHAPES[name])
+    forest = forest_of(trees)
+    X = random_rows(rng, trees, 40)
+    sums, arrays = run(forest, X), forest.arrays()
+    memory = frozen(forest, spare=100)
+    memory.flags.writeable = False
+    del forest
+    thawed = Forest.thawed(memory)
+    del memory  # the forest keeps it
+    gc.collect()
+    np.testing.assert_array_equal(run(thawed, X), sums)
+    assert thawed.arrays().keys() == arrays.keys()
+    for field, array in thawed.arrays().items():
+        np.testing.assert_array_equal(array, arrays[field])
+    again = pickle.loads(pickle.dumps(thawed))
+    np.testing.assert_array_equal(run(again, X), sums)
+    np.testing.assert_array_equal(run(Forest.thawed(frozen(thawed)), X), sums)
+
+
+def test_what_was_not_frozen_is_not_thawed():
+    forest = forest_of(random_forest(np.random.default_rng(0), SHAPES["plain"]))
+    memory = frozen(forest, spare=64)
+    with pytest.raises(ValueError, match="too little memory"):
+        forest.freeze(np.zeros(forest.frozen_size - 1, np.uint8))
+    wrong = [memory[:0], memory[:100], memory[:-65], memory[1:], np.zeros_like(memory)]
+    for place in (0, 8, 16, 24, 16 + 22 * 8):  # the mark, the size, where arrays begin, how long one is
+        broken = frozen(forest, spare=64)
+        broken[place : place + 8] = 0xFF
+        wrong.append(broken)
+    for piece in wrong:
+        with pytest.raises(ValueError, match="no forest that was frozen by this build"):
+            Forest.thawed(piece)
 
 
 def test_stage_columns_are_those_its_trees_test():

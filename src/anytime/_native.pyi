@@ -210,6 +210,20 @@ class Forest:
         """(len(stages), n, K) what each of the stages adds by itself."""
     def select(self, stages: NDArray[np.int64]) -> Forest:
         """A forest of those stages in that order, with the same unit."""
+    @property
+    def frozen_size(self) -> int:
+        """Bytes that ``freeze`` needs."""
+
+    def freeze(self, into: NDArray[np.uint8]) -> None:
+        """Write everything into one piece of memory: see ``thawed``."""
+
+    @staticmethod
+    def thawed(frozen: NDArray[np.uint8]) -> Forest:
+        """The forest that lies in a piece of memory, which is not copied: processes that map the same file share it.
+
+        For memory that another process of the same build wrote by ``freeze``; its contents are trusted.
+        """
+
     def arrays(self) -> _ForestArrays:
         """The constructor's arguments: the fields of TreeArrays exactly as they were given, and ``shift``."""
     def __getstate__(self) -> _ForestArrays: ...

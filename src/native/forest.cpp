@@ -1,6 +1,8 @@
 #include "forest.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -64,6 +66,7 @@ Forest::Forest(const TreeArraysView& arrays, std::optional<int> shift)
   layout_ = std::make_unique<const Layout>(*this);
 }
 
+Forest::Forest() = default;
 Forest::~Forest() = default;
 Forest::Forest(Forest&&) noexcept = default;
 
@@ -166,8 +169,8 @@ Forest Forest::select(std::span<const int64_t> stages) const {
                  .missing = missing,
                  .category_set = category_set,
                  .members_left = members_left,
-                 .category_start = category_start_,
-                 .categories = categories_,
+                 .category_start = category_start(),
+                 .categories = categories(),
                  .value = value,
                  .value_rows = static_cast<int64_t>(feature.size()),
                  .value_width = value_width_,
@@ -176,6 +179,99 @@ Forest Forest::select(std::span<const int64_t> stages) const {
                  .n_features = n_features_,
                  .float32_input = float32_input_},
                 shift_);
+}
+
+// ---------------------------------------------------------------------- in one piece of memory
+
+namespace {
+
+constexpr uint64_t kFrozenMark = 0x31726f662d796e61;  // "any-for1"
+constexpr size_t kFrozenArrays = 22;
+constexpr size_t kLine = 64;
+
+struct FrozenHead {
+  uint64_t mark = kFrozenMark;
+  uint64_t bytes = 0;  // of everything
+  std::array<uint64_t, kFrozenArrays> start{};
+  std::array<uint64_t, kFrozenArrays> count{};
+  int32_t n_outputs = 0, n_features = 0, value_width = 0, shift = 0;
+  uint32_t least_columns = 0;
+  uint8_t float32_input = 0, small_ranks = 0;
+};
+
+constexpr size_t up_to_a_line(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+}  // namespace
+
+template <class Self, class Visit>
+void Forest::each(Self& self, Visit&& visit) {
+  visit(self.nodes_);
+  visit(self.values_);
+  visit(self.tree_start_);
+  visit(self.stage_start_);
+  visit(self.tree_output_);
+  visit(self.category_start_);
+  visit(self.categories_);
+}
+
+size_t Forest::frozen_size() const {
+  size_t bytes = up_to_a_line(sizeof(FrozenHead));
+  const auto add = [&](const auto& array) { bytes += up_to_a_line(array.size() * sizeof(array[0])); };
+  each(*this, add);
+  Layout::each(*layout_, add);
+  return bytes;
+}
+
+void Forest::freeze(std::span<std::byte> into) const {
+  FrozenHead head{.bytes = frozen_size(),
+                  .n_outputs = n_outputs_,
+                  .n_features = n_features_,
+                  .value_width = value_width_,
+                  .shift = shift_,
+                  .least_columns = layout_->least_columns,
+                  .float32_input = float32_input_,
+                  .small_ranks = layout_->small_ranks};
+  if (into.size() < head.bytes) throw std::invalid_argument("there is too little memory for this forest");
+  size_t at = up_to_a_line(sizeof(FrozenHead)), k = 0;
+  const auto write = [&](const auto& array) {
+    const size_t bytes = array.size() * sizeof(array[0]);
+    head.start[k] = at;
+    head.count[k++] = array.size();
+    if (bytes) std::memcpy(into.data() + at, array.data(), bytes);
+    at += up_to_a_line(bytes);
+  };
+  each(*this, write);
+  Layout::each(*layout_, write);
+  std::memcpy(into.data(), &head, sizeof head);
+}
+
+Forest Forest::thawed(std::span<const std::byte> frozen) {
+  FrozenHead head;
+  const auto wrong = [] { return std::invalid_argument("this is no forest that was frozen by this build"); };
+  if (frozen.size() < sizeof head || reinterpret_cast<uintptr_t>(frozen.data()) % kLine) throw wrong();
+  std::memcpy(&head, frozen.data(), sizeof head);
+  if (head.mark != kFrozenMark || head.bytes > frozen.size()) throw wrong();
+  size_t k = 0;
+  const auto read = [&]<class T, class Allocator>(Frozen<T, Allocator>& array) {
+    const uint64_t start = head.start[k], count = head.count[k];
+    ++k;
+    if (start % kLine || start > head.bytes || count > (head.bytes - start) / sizeof(T)) throw wrong();
+    array = Frozen<T, Allocator>(std::span(reinterpret_cast<const T*>(frozen.data() + start), count));
+  };
+  Forest forest;
+  auto layout = std::make_unique<Layout>();
+  each(forest, read);
+  Layout::each(*layout, read);
+  layout->small_ranks = head.small_ranks;
+  layout->least_columns = head.least_columns;
+  forest.n_outputs_ = head.n_outputs;
+  forest.n_features_ = head.n_features;
+  forest.value_width_ = head.value_width;
+  forest.float32_input_ = head.float32_input;
+  forest.shift_ = head.shift;
+  forest.scale_ = std::ldexp(1.0, head.shift);
+  forest.layout_ = std::move(layout);
+  return forest;
 }
 
 }  // namespace anytime

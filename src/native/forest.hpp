@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
+
+#include "frozen.hpp"
 
 namespace anytime {
 
@@ -87,7 +90,7 @@ class Forest {
   std::span<const int32_t> members(int32_t set) const noexcept {
     const auto begin = static_cast<size_t>(category_start_[static_cast<size_t>(set)]);
     const auto end = static_cast<size_t>(category_start_[static_cast<size_t>(set) + 1]);
-    return std::span(categories_).subspan(begin, end - begin);
+    return categories().subspan(begin, end - begin);
   }
   // First tree of stage s; s may be n_stages.
   int32_t first_tree(int32_t stage) const noexcept {
@@ -99,6 +102,13 @@ class Forest {
 
   // Columns that the trees of a stage may test, ascending.
   std::vector<int32_t> stage_columns(int32_t stage) const;
+  // All that there is in one piece of memory, which begins at a cache line; another process of the same build
+  // may read it as a forest, as long as it lies there. What is read is trusted but for its size and its first
+  // bytes.
+  size_t frozen_size() const;
+  void freeze(std::span<std::byte> into) const;
+  static Forest thawed(std::span<const std::byte> frozen);
+
   // The same trees, stages picked and ordered by `stages`; keeps the unit, hence the bits of every prefix.
   Forest select(std::span<const int64_t> stages) const;
 
@@ -106,23 +116,27 @@ class Forest {
   const Layout& layout() const noexcept { return *layout_; }
 
  private:
+  Forest();
+  template <class Self, class Visit>
+  static void each(Self& self, Visit&& visit);
+
   int choose_shift() const;
   void check_shift() const;
   double largest_sum(int* exponent) const;
 
-  std::vector<PlainNode> nodes_;
-  std::vector<double> values_;
-  std::vector<int64_t> tree_start_;
-  std::vector<int64_t> stage_start_;
-  std::vector<int32_t> tree_output_;
-  std::vector<int64_t> category_start_;
-  std::vector<int32_t> categories_;
-  int32_t n_outputs_;
-  int32_t n_features_;
-  int32_t value_width_;
-  bool float32_input_;
-  int shift_;
-  double scale_;
+  Frozen<PlainNode> nodes_;
+  Frozen<double> values_;
+  Frozen<int64_t> tree_start_;
+  Frozen<int64_t> stage_start_;
+  Frozen<int32_t> tree_output_;
+  Frozen<int64_t> category_start_;
+  Frozen<int32_t> categories_;
+  int32_t n_outputs_ = 0;
+  int32_t n_features_ = 0;
+  int32_t value_width_ = 0;
+  bool float32_input_ = false;
+  int shift_ = 0;
+  double scale_ = 0.0;
   std::unique_ptr<const Layout> layout_;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace anytime {
 namespace {
@@ -40,11 +41,37 @@ struct Place {
   uint32_t rank;
 };
 
+template <class Node>
+struct SlotsDraft {
+  LineVector<Node> nodes;
+  std::vector<int64_t> values;
+
+  Slots<Node> frozen() { return {std::move(nodes), std::move(values)}; }
+};
+
+// A Layout while it grows.
+struct Draft {
+  std::vector<Search> searches;
+  std::vector<double> thresholds;
+  std::vector<int32_t> categories;
+  std::vector<int32_t> searches_needed;
+  std::vector<int64_t> work;
+  std::vector<int64_t> visits;
+  std::vector<Tree> trees;
+  std::vector<uint32_t> roots;
+  SlotsDraft<SmallNode> small;
+  SlotsDraft<MediumNode> medium;
+  SlotsDraft<LargeNode> large;
+  std::vector<uint32_t> set_bits;
+  bool small_ranks = true;
+  uint32_t least_columns = 1;
+};
+
 class Builder {
  public:
-  Builder(const Forest& forest, Layout& out) : forest_(forest), out_(out) {}
+  explicit Builder(const Forest& forest) : forest_(forest) {}
 
-  void build() {
+  Draft build() {
     number_searches();
     collect_thresholds();
     collect_categories();
@@ -52,6 +79,7 @@ class Builder {
     out_.set_bits.assign(1, 0);  // word 0 is read, and ignored, at numeric nodes
     for (int32_t t = 0; t < forest_.n_trees(); ++t) place_tree(static_cast<size_t>(t));
     add_up_work();
+    return std::move(out_);
   }
 
  private:
@@ -226,7 +254,7 @@ class Builder {
   }
 
   template <class Node>
-  void place_nodes(Slots<Node>& slots, Tree& tree, size_t first, Form form) {
+  void place_nodes(SlotsDraft<Node>& slots, Tree& tree, size_t first, Form form) {
     constexpr size_t kSlotsPerLine = 64 / sizeof(Node);
     const auto placed = arrange(first, kSlotsPerLine);
     const size_t base = slots.nodes.size(), leaves = (placed.size() + 1) / 2;
@@ -315,7 +343,7 @@ class Builder {
   void flip(size_t base, size_t bit) { out_.set_bits[base + bit / 32] ^= uint32_t{1} << (bit % 32); }
 
   const Forest& forest_;
-  Layout& out_;
+  Draft out_;
   uint32_t per_column_ = 0;
   size_t n_columns_ = 0;
   std::vector<uint32_t> numbers_;  // per inner node, its search
@@ -324,7 +352,23 @@ class Builder {
 
 }  // namespace
 
-Layout::Layout(const Forest& forest) { Builder(forest, *this).build(); }
+Layout::Layout(const Forest& forest) {
+  Draft draft = Builder(forest).build();
+  searches = std::move(draft.searches);
+  thresholds = std::move(draft.thresholds);
+  categories = std::move(draft.categories);
+  searches_needed = std::move(draft.searches_needed);
+  work = std::move(draft.work);
+  visits = std::move(draft.visits);
+  trees = std::move(draft.trees);
+  roots = std::move(draft.roots);
+  small = draft.small.frozen();
+  medium = draft.medium.frozen();
+  large = draft.large.frozen();
+  set_bits = std::move(draft.set_bits);
+  small_ranks = draft.small_ranks;
+  least_columns = draft.least_columns;
+}
 
 size_t Layout::columns_for(int32_t stages) const noexcept {
   const int32_t needed = searches_needed[static_cast<size_t>(stages)];

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "forest.hpp"
+#include "frozen.hpp"
 
 namespace anytime {
 
@@ -92,27 +93,48 @@ using LineVector = std::vector<T, LineAligned<T>>;
 
 template <class Node>
 struct Slots {
-  LineVector<Node> nodes;
-  std::vector<int64_t> values;  // (leaves or slots, value_width), in units
+  Frozen<Node, LineAligned<Node>> nodes;
+  Frozen<int64_t> values;  // (leaves or slots, value_width), in units
 };
 
 struct Layout {
   explicit Layout(const Forest& forest);
+  Layout() = default;  // to be filled by each()
 
-  std::vector<Search> searches;  // in the order in which stages first need them
-  std::vector<double> thresholds;
-  std::vector<int32_t> categories;
-  std::vector<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
-  std::vector<int64_t> work;    // (n_stages + 1): the most steps that a row takes in the stages before s
-  std::vector<int64_t> visits;  // (n_stages + 1): nodes that a row typically visits in them
-  std::vector<Tree> trees;
-  std::vector<uint32_t> roots;  // of the trees once more, close together
+  Frozen<Search> searches;  // in the order in which stages first need them
+  Frozen<double> thresholds;
+  Frozen<int32_t> categories;
+  Frozen<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
+  Frozen<int64_t> work;             // (n_stages + 1): the most steps that a row takes in the stages before s
+  Frozen<int64_t> visits;           // (n_stages + 1): nodes that a row typically visits in them
+  Frozen<Tree> trees;
+  Frozen<uint32_t> roots;  // of the trees once more, close together
   Slots<SmallNode> small;
   Slots<MediumNode> medium;
   Slots<LargeNode> large;
-  std::vector<uint32_t> set_bits;
+  Frozen<uint32_t> set_bits;
   bool small_ranks = true;
   uint32_t least_columns = 1;  // columns that must be readable, whatever the searches fill
+
+  // All arrays, in an order of their own.
+  template <class Self, class Visit>
+  static void each(Self& self, Visit&& visit) {
+    visit(self.searches);
+    visit(self.thresholds);
+    visit(self.categories);
+    visit(self.searches_needed);
+    visit(self.work);
+    visit(self.visits);
+    visit(self.trees);
+    visit(self.roots);
+    visit(self.small.nodes);
+    visit(self.small.values);
+    visit(self.medium.nodes);
+    visit(self.medium.values);
+    visit(self.large.nodes);
+    visit(self.large.values);
+    visit(self.set_bits);
+  }
 
   // Columns to reserve for the stages before s.
   size_t columns_for(int32_t stages) const noexcept;

@@ -447,6 +447,21 @@ void bind_forest(nb::module_& m) {
             return forest.select(span_of(stages));
           },
           "stages"_a.noconvert(), "A forest of those stages in that order, with the same unit.")
+      .def_prop_ro("frozen_size", &Forest::frozen_size, "Bytes that freeze needs.")
+      .def(
+          "freeze",
+          [](const Forest& forest, Vector<uint8_t> into) {
+            forest.freeze({reinterpret_cast<std::byte*>(into.data()), into.size()});
+          },
+          "into"_a.noconvert(), "Write everything into one piece of memory: see thawed.")
+      .def_static(
+          "thawed",
+          [](Vector<const uint8_t> frozen) {
+            return Forest::thawed({reinterpret_cast<const std::byte*>(frozen.data()), frozen.size()});
+          },
+          "frozen"_a.noconvert(), nb::keep_alive<0, 1>(),
+          "The forest that lies in a piece of memory, which is not copied: processes that map the same file share it.\n\n"
+          "For memory that another process of the same build wrote by freeze; its contents are trusted.")
       .def("arrays", &forest_arrays,
            "The constructor's arguments: the fields of TreeArrays exactly as they were given, and shift.")
       .def("__getstate__", &forest_arrays)

@@ -220,6 +220,17 @@ void test_every_form_equals_the_plain_walk() {
           !layout.is_short(0, last, kSearchAlone));  // else the form would not be tried
     const int64_t n = 35;
     const auto x = random_rows(random, arrays, n);
+    {
+      LineVector<std::byte> memory(forest.frozen_size());
+      forest.freeze(memory);
+      const Forest thawed = Forest::thawed(memory);
+      CHECK(thawed.layout().trees.data() != layout.trees.data());
+      State before(forest, n, last), after(thawed, n, last);
+      CHECK(run(forest, before.rows(x), Watch(), 1) && run(thawed, after.rows(x), Watch(), 1));
+      after.check(forest, x);
+      const Forest moved = thawed.select(std::vector<int64_t>{last - 1, 0});
+      CHECK(moved.n_stages() == 2 && moved.shift() == forest.shift());
+    }
     for (const int32_t until : {0, 1, last / 2, last}) {
       for (const Watch& watch : {Watch(), kFar}) {
         State state(forest, n, until);

@@ -22,8 +22,8 @@ from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
 from anytime.serve.scheduler import Scheduler
-from anytime.serve.sharing import SharedForests
 from anytime.serve.settings import Settings
+from anytime.serve.sharing import SharedForests
 
 __all__ = ["Entry", "Registry"]
 

@@ -77,16 +77,19 @@ def serve(
     server = Server(settings, Board(settings.workers, list(settings.models)))
     gc.collect()
     gc.freeze()  # what was imported stays: the collector need not look at it, nor workers copy it; models come and go
-    server.load()
-    if started is not None:
-        started(server)
-    if settings.workers == 1:
-        return _answer(server, listener, 0, None)
-    if not hasattr(os, "fork"):
-        raise ValueError(
-            "several workers need a system that can fork; use workers=1 and start several servers"
-        )
-    return _Supervisor(server, listener).run()
+    try:
+        server.load()
+        if started is not None:
+            started(server)
+        if settings.workers == 1:
+            return _answer(server, listener, 0, None)
+        if not hasattr(os, "fork"):
+            raise ValueError(
+                "several workers need a system that can fork; use workers=1 and start several servers"
+            )
+        return _Supervisor(server, listener).run()
+    finally:
+        server.registry.close()
 
 
 # ---------------------------------------------------------------------- one worker
