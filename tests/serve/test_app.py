@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime.serve.caution import Caution
 from anytime.serve.errors import Refusal
 from anytime.serve.plain import classes_of
-from anytime.serve.policy import Caution
 from anytime.serve.rows import RowReader
 from tests.serve.serving import (
     Talking,

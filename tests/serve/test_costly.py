@@ -83,6 +83,8 @@ def test_answers_are_those_of_the_whole_model(tmp_path):
     answer = post(server, "/predict", {"rows": rows(), "probabilities": True}).json()
     assert answer["predictions"] == expected.prediction.tolist()
     assert answer["probabilities"] == expected.probabilities.tolist()
+    assert answer["cost"] == expected.cost.tolist()
+    assert len(set(answer["cost"])) > 1  # who is not sent on pays less
 
 
 def test_a_new_version_gets_the_same_costly_model(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Adaptive, Caution, Fixed, Outlook, Waiting, demand
+from anytime.serve.policy import Adaptive, Fixed, Outlook, Waiting, demand
 
 STAGES = 12
 
@@ -172,29 +172,3 @@ def test_fixed_stages_know_no_time():
 def test_nonsense_is_refused(make):
     with pytest.raises(ValueError, match="not"):
         make()
-
-
-def after(answers, caution=None):
-    """The factor after answers at ``(seconds, late)``."""
-    caution = caution or Caution()
-    for now, late in answers:
-        caution.note(late, now)
-    return caution.factor
-
-
-def test_late_answers_make_cautious_and_time_makes_up_for_them():
-    caution, times = Caution(), np.arange(0, 1, 1e-3)
-    assert after([(t, False) for t in times], caution) == 1.0
-    risen = after([(1 + t, k % 50 == 0) for k, t in enumerate(times)], caution)
-    assert risen == 3.0  # and no more than that
-    fallen = after([(2 + t, False) for t in times], caution)
-    assert 2.0 < fallen < 3.0  # slowly
-    assert after([(3 + t, False) for t in np.arange(0, 20, 1e-3)], caution) == 1.0
-
-
-def test_one_late_answer_in_a_thousand_is_nothing():
-    assert after([(1e-4 * k, k % 1000 == 500) for k in range(20_000)]) == 1.0
-
-
-def test_seldom_asked_is_soon_cautious_too():
-    assert after([(float(k), True) for k in range(4)]) == 1.5

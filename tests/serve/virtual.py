@@ -43,13 +43,20 @@ def replay(engine, arrivals):
                 engine._join(ticket)
 
         while len(asked) < len(coming):
-            if not engine.queue:
-                engine.clock.now = max(engine.clock.now, coming[len(asked)][0])
             join()
+            if not engine.queue:
+                await rest()
+                engine.clock.now = max(engine.clock.now, coming[len(asked)][0])
             await asyncio.sleep(0)
         return await asyncio.gather(*asked)
 
     return asyncio.run(main())
+
+
+async def rest():
+    """Let a scheduler see that nobody has come."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def single_rows(rng, n, n_features=4):

@@ -37,6 +37,7 @@ __all__ = ["Face", "Server"]
 
 Handler = Callable[[Call], Awaitable[Reply]]
 
+_FEW = 64  # rows of a usual request
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -182,6 +183,7 @@ class Server:
             for number, name in enumerate(self.settings.models):
                 # also where nobody is answered: those who waited may have left
                 self.slot.waiting(number, self.registry.get(name).engine.queue)
+            self.slot.set("caution", round(100 * self.registry.scheduler.caution.factor))
             gc.collect(1)  # a little every second, rather than more whenever much is being answered
             await asyncio.sleep(1.0)
 
@@ -227,9 +229,7 @@ class Server:
         seconds = now - call.began
         late = seconds > call.due
         self.slot.request(seconds, late)
-        if (
-            call.due >= self._late
-        ):  # not where the client's own deadline was the shorter one, which nothing may keep
+        if call.usual:
             self.registry.scheduler.caution.note(late, now)
 
     def failed(self, call: Call) -> str:
@@ -370,6 +370,8 @@ class Server:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
         if bounds.deadline is not None and bounds.deadline < call.due:
             call.due = bounds.deadline
+        elif raws is None and len(rows.X) <= _FEW:
+            call.usual = True
         return Question(
             X=rows.X,
             budget=bounds.budget,

@@ -39,7 +39,7 @@ _COUNTS = (
         "batches",
         "batch_rows",
     ),
-    *("reloads", "failed_reloads", "open", "pid", "starts", "deaths"),
+    *("reloads", "failed_reloads", "open", "pid", "starts", "deaths", "caution"),
 )
 _SUMS = ("seconds", "started")
 _MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded", "queue")
@@ -138,6 +138,7 @@ class Slot:
     def begin(self) -> None:
         """A worker has this slot from now on."""
         self._hold_nothing()
+        self.set("caution", 100)
         self.set("pid", os.getpid())
         self.count("starts")
         self._floats[_SUMS.index("started")] = time.time()
@@ -272,11 +273,12 @@ class Board:
             {
                 **{name: int(row[_AT[name]]) for name in ("pid", "starts", "requests", "rows", "open")},
                 "queue": int(row[queues].sum()),
+                "caution": int(row[_AT["caution"]]) / 100,
                 "uptime": round(time.time() - float(times[_SUMS.index("started")]), 3),
             }
             for row, times in zip(ints, floats, strict=True)
         ]
-        counts = {name: value for name, value in totals.counts.items() if name != "pid"}
+        counts = {name: value for name, value in totals.counts.items() if name not in ("pid", "caution")}
         return {
             "uptime": round(time.time() - self.began, 3),
             "workers": workers,
@@ -326,6 +328,9 @@ class Board:
             yield GaugeMetricFamily(f"anytime_{name}", text, value=totals.counts[name])
         alive = int(np.count_nonzero(self._cells()[0][:, _AT["pid"]]))
         yield GaugeMetricFamily("anytime_workers", "Worker processes that are alive.", value=alive)
+        caution = float(self._cells()[0][:, _AT["caution"]].max()) / 100
+        text = "How many times its reserve of time the most cautious worker keeps, because answers were late."
+        yield GaugeMetricFamily("anytime_caution", text, value=caution)
         cumulative = np.cumsum(totals.latency)
         every = _PER_DECADE // 3
         bounds = [

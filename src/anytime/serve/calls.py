@@ -44,6 +44,8 @@ class Call:
 
     Attributes
     ----------
+    scope : mapping
+        As the server made it.
     method, path : str
     headers : dict of bytes to bytes
         Names in lower case; of a header that stands twice, the last.
@@ -59,11 +61,23 @@ class Call:
         The name of the model that is asked.
     served : Served or None
         What it has answered.
+    usual : bool
+        Whether a late answer says something about the server: few rows, as they are, without a deadline of their own.
     """
 
     __slots__ = (
-        *("began", "due", "headers", "id", "method", "model"),
-        *("path", "receive", "scope", "served", "status"),
+        "began",
+        "due",
+        "headers",
+        "id",
+        "method",
+        "model",
+        "path",
+        "receive",
+        "scope",
+        "served",
+        "status",
+        "usual",
     )
 
     def __init__(
@@ -77,6 +91,7 @@ class Call:
         self.status = 0
         self.model = ""
         self.served: Served | None = None
+        self.usual = False
 
     async def body(self, limit: int) -> bytes:
         """The body, unpacked; never more than ``limit`` bytes are held."""
@@ -92,7 +107,7 @@ class Call:
             except TimeoutError:
                 sentence = f"the body did not come within {_PATIENCE:g} seconds; send it again"
                 raise Refusal(408, sentence, {"connection": "close"}) from None
-        self.began = self.scope.get(READ) or time.monotonic()
+        self.began = self.scope[READ] if READ in self.scope else time.monotonic()
         encoding = self.headers.get(b"content-encoding")
         if encoding is None:
             return body

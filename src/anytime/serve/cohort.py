@@ -12,7 +12,7 @@ from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS
 from anytime.plan import Array
-from anytime.serve.progress import begin
+from anytime.serve.progress import begin, keeps_ledger
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
@@ -55,13 +55,13 @@ class Reader:
 
     Notes
     -----
-    The cost of a row is what it has paid where the model's meter needs a ledger; else the cost of its stages, fixed at training,
-    which is what a budget is compared with.
+    The cost of a row is what it has paid where the model's meter needs a ledger, or rows are expected to pay differently; else
+    the cost of its stages, fixed at training, which is what a budget is compared with.
     """
 
     def __init__(self, model: AnytimeModel) -> None:
         self.model, self.plan = model, model.plan_
-        self.metered = model._metered(0.0)
+        self.metered = keeps_ledger(model)
         link = LINKS[self.plan.link]
         self._chances = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()

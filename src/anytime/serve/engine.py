@@ -81,7 +81,8 @@ class Served:
     probabilities : (n, C) or None
         For classifiers.
     cost : (n,) float
-        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost by training.
+        What rows have paid where the model's meter is "realised" or "expected", and for raw examples; else what their stages cost
+        by training.
     stage : (n,) int
         Stages done.
     elapsed : float
@@ -301,15 +302,15 @@ class Engine:
 
     def _due(self, question: Question) -> tuple[float, float]:
         """When the answer is due, and how many seconds before that there is no more time for stages."""
-        came, caution = self.scheduler.came(question.arrived), self.scheduler.caution.factor
+        came, caution = self.scheduler.came(question.arrived), self.scheduler.caution
         if question.deadline is None:
-            return came + self._allowed, caution * self._reserve
+            return came + self._allowed, caution.of(self._reserve, self._allowed)
         if not question.deadline >= 0:
             raise ValueError(
                 f"deadline must be a number of seconds that is not negative, not {question.deadline}"
             )
         allowed = min(self._allowed, question.deadline)
-        return came + allowed, caution * self.policy.reserve_of(allowed)
+        return came + allowed, caution.of(self.policy.reserve_of(allowed), allowed)
 
     def _admit(self, question: Question) -> Ticket:
         """Check a question, and say how far it may go."""

@@ -131,6 +131,7 @@ class Handlers:
         ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
         classes = face.classes if ask.probabilities else None
         question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
+        call.usual = False  # how long a stream takes is up to who reads it
 
         async def events() -> Events:
             try:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array, Plan
-from anytime.serve.progress import begin
+from anytime.serve.progress import begin, keeps_ledger
 
 __all__ = ["StagePace", "checkpoints_of"]
 
@@ -82,7 +82,7 @@ class StagePace:
             thresholds of its trees.
         seconds : float, default=0.2
         """
-        plan, metered = model.plan_, model._metered(0.0)
+        plan, metered = model.plan_, keeps_ledger(model)
         X = _typical_rows(plan) if rows is None else np.ascontiguousarray(rows, dtype=np.float64)
         X = np.resize(X, (_ROWS, plan.n_features))
         checkpoints = checkpoints_of(plan.n_stages)

@@ -16,13 +16,9 @@ from anytime.serve.pace import StagePace
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adaptive", "Caution", "Fixed", "Outlook", "Policy", "Waiting", "demand"]
+__all__ = ["Adaptive", "Fixed", "Outlook", "Policy", "Waiting", "demand"]
 
 _PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kept in reserve
-_WINDOW = 0.1  # seconds after which the reserve is reconsidered
-_TOLERATED = 2e-3  # of the answers of a window may be late
-_MORE, _LESS = 0.25, 0.02  # of the reserve, after a window with late answers and after one without
-_MOST = 3.0  # times the reserve
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +97,7 @@ class Adaptive:
     ----------
     reserve : float
         Seconds for what comes after the last stage (rendering, the way back) and for the unforeseen; the most that any
-        question keeps.
+        question keeps while none is late.
 
     Examples
     --------
@@ -223,43 +219,6 @@ class Fixed:
     def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
         """The stage."""
         return self.stage
-
-
-class Caution:
-    """How many times its reserve a question is to keep: more while answers are late, for whatever reason.
-
-    A machine that others use too takes the processor away for some milliseconds now and then, which no measured pace tells. The
-    factor rises within tenths of a second, and falls within seconds.
-
-    Examples
-    --------
-    >>> caution = Caution()
-    >>> for k in range(100):
-    ...     caution.note(late=k % 10 == 0, now=0.002 * k)
-    >>> caution.factor
-    1.25
-    """
-
-    __slots__ = ("_answers", "_began", "_late", "factor")
-
-    def __init__(self) -> None:
-        self.factor = 1.0
-        self._answers = self._late = 0
-        self._began = 0.0
-
-    def note(self, late: bool, now: float) -> None:
-        """An answer has been written, late or not."""
-        if not self._answers:
-            self._began = now
-        self._answers += 1
-        self._late += late
-        if now - self._began < _WINDOW:
-            return
-        if self._late > _TOLERATED * self._answers:
-            self.factor = min(self.factor + _MORE, _MOST)
-        else:
-            self.factor = max(self.factor - _LESS, 1.0)
-        self._answers = self._late = 0
 
 
 def demand(waiting: Waiting, pace: StagePace, now: float, stage: int | None = None) -> float:

@@ -13,9 +13,10 @@ from anytime._native import CostTable
 from anytime.blocks import Block
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.engine import Run
+from anytime.estimator import AnytimeModel
 from anytime.plan import Array, Plan
 
-__all__ = ["Progress", "Reach", "begin"]
+__all__ = ["Progress", "Reach", "begin", "keeps_ledger"]
 
 _FEW = 6  # rows that are quicker taken one by one than together
 
@@ -98,6 +99,11 @@ def _needs(plan: Plan) -> NDArray[np.bool_]:
                 columns = arrays["feature"][arrays["tree_start"][:-1][trees]]
             needs[s, plan.costs.column_group[columns[columns >= 0]]] = True
     return needs
+
+
+def keeps_ledger(model: AnytimeModel) -> bool:
+    """Whether it is counted what rows pay: a budget may need it, or rows are expected to pay differently."""
+    return model.meter == "expected" or model._metered(0.0)
 
 
 def begin(plan: Plan, X: Array, metered: bool, caps: NDArray[np.int64] | None = None) -> Progress:

@@ -11,15 +11,16 @@ import asyncio
 import logging
 import weakref
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from anytime.serve.caution import Caution
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Caution, Outlook, Waiting, demand
+from anytime.serve.policy import Outlook, Waiting, demand
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Engine
@@ -109,7 +110,9 @@ class Scheduler:
         self.busy: list[Queue] = []  # those that have pieces
         self.joined = self.answered = 0  # questions since the last work
         self._scheduled = False
-        self._looked: float | None = None  # when the last turn began, if there are more to come
+        self._looked: float | None = (
+            None  # when the last turn began, until all who came during it have been read
+        )
         self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
         self._patient_since = 0.0  # when one without a deadline last had a slice
         self._at_work: Sequence[Piece] = ()  # who hears of an error
@@ -139,12 +142,11 @@ class Scheduler:
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            loop = asyncio.get_running_loop()
-            # by way of one more turn of the loop: requests that came during the last slice are read before the next
-            loop.call_soon(loop.call_soon, self.turn)
+            # requests that came during the last slice are read, and join, before the next
+            _after_reading(self.turn)
 
     def came(self, read: float) -> float:
-        """When a question that was read at a moment may have come: who comes during a turn is read after it."""
+        """When a question that was read at a moment, and joins now, may have come: who comes during a turn is read after it."""
         return read if self._looked is None else min(read, self._looked)
 
     # ------------------------------------------------------------------ working
@@ -162,7 +164,13 @@ class Scheduler:
         if self.busy:
             self._schedule()
         else:
-            self._looked = self._left = None
+            self._left = None
+            _after_reading(self._rest)
+
+    def _rest(self) -> None:
+        """Nobody has come during the last turn."""
+        if not self._scheduled:
+            self._looked = None
 
     def _slice(self, now: float) -> None:
         """Answer who has come as far as the plan goes; if there is nobody, work for the first who has not."""
@@ -232,9 +240,9 @@ class Scheduler:
         for queue, (stage, first, _), gives_way in plans:
             for piece in queue.pieces:
                 if piece.stage < min(stage, piece.until):
-                    if piece.finish <= now:  # late and not lost: it has its first stage to do, which is quick
-                        gives_way = 0
-                    order = (gives_way, gives_way > 1 and queue.large, piece.finish)
+                    late = piece.finish <= now and not queue.large  # and not lost: its first stage is quick
+                    rank = min(gives_way, 1) if late else gives_way
+                    order = (rank, rank > 1 and queue.large, piece.finish)
                     found.append((order, queue, piece, stage, queue.pieces[first - 1].finish))
                     break
         if not found:
@@ -271,6 +279,15 @@ class Scheduler:
                 ticket.queue.engine.forget(ticket)
             except Exception:  # it has been told; the others are to be told too
                 logger.exception("a question that has failed could not be put aside")
+
+
+def _after_reading(work: Callable[[], None]) -> None:
+    """Do something when handlers of requests that have come by now have begun.
+
+    In uvloop they begin one turn of the loop after this one.
+    """
+    loop = asyncio.get_running_loop()
+    loop.call_soon(loop.call_soon, work)
 
 
 def _shares(rates: list[float]) -> list[float]:

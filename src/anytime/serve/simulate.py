@@ -2,7 +2,8 @@
 
 A plain server works on one request after the other, all stages of each. The engine of this package takes all that wait through
 the stages together and asks its policy, after every slice of work, how far there is time to go; it is that policy, the very
-code, which runs here. What a stage takes is the measured pace of the model, what HTTP takes is a constant per request.
+code, which runs here. What a stage takes is the measured pace of the model, what HTTP takes is a constant per request. Nothing
+holds this server up, so that it never keeps more than its usual reserve.
 """
 
 from __future__ import annotations
@@ -243,17 +244,16 @@ def _together(
         np.inf
     )  # when the last turn began, if there are more to come: who came since then may have come at once
     while upcoming < n or engine.held:
-        if not engine.held:
-            now = max(now, float(arrivals[upcoming]))
+        if not engine.held and arrivals[upcoming] > now:
+            now, looked = float(arrivals[upcoming]), np.inf
         # what comes while these are read is seen in the next turn
         come = max(upcoming, int(np.searchsorted(arrivals, now, side="right")))
         for i in range(upcoming, come):
             due = min(float(arrivals[i]), looked) + slo
             insort(engine.held, _Request(i, due, int(rows[i])), key=attrgetter("due"))
             now += half
-        upcoming, began = come, now
+        upcoming, looked = come, now
         now = engine.turn(now)
-        looked = began if engine.held else np.inf
         for request in engine.ready:
             now += half
             latency[request.number] = now - arrivals[request.number]

@@ -61,8 +61,9 @@ class OnePieceProtocol(HttpToolsProtocol):
         super().connection_made(_OnePiece(transport))  # type: ignore[arg-type]
 
     def on_message_complete(self) -> None:
-        """A request is there; the handler begins later, when it is its turn."""
-        self.scope[READ] = time.monotonic()  # type: ignore[literal-required]
+        """A request is there; its handler begins later. One that waits behind another of its connection has not come yet."""
+        if not self.pipeline:
+            self.scope[READ] = time.monotonic()  # type: ignore[literal-required]
         super().on_message_complete()
 
     def on_response_complete(self) -> None:

@@ -75,6 +75,7 @@ def serve(
     """
     configure(settings.log_level, 0)
     server = Server(settings, Board(settings.workers, list(settings.models)))
+    early = _Early()
     gc.collect()
     gc.freeze()  # what was imported stays: the collector need not look at it, nor workers copy it; models come and go
     try:
@@ -82,7 +83,7 @@ def serve(
         if started is not None:
             started(server)
         if settings.workers == 1:
-            return _answer(server, listener, 0, None)
+            return _answer(server, listener, 0, None, early)
         if not hasattr(os, "fork"):
             raise ValueError(
                 "several workers need a system that can fork; use workers=1 and start several servers"
@@ -95,6 +96,17 @@ def serve(
 # ---------------------------------------------------------------------- one worker
 
 
+class _Early:
+    """Hears SIGHUP, which would end the process, while nothing can be loaded again yet."""
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(signal.SIGHUP, self._hear)
+
+    def _hear(self, *_: Any) -> None:
+        self.came = True
+
+
 class _Uvicorn(uvicorn.Server):
     """Tells the application that the end is near before it waits for open connections.
 
@@ -104,17 +116,19 @@ class _Uvicorn(uvicorn.Server):
     server : Server
     lifeline : int or None
         What can be read from when the process that watches is no more.
+    early : _Early
     """
 
-    def __init__(self, config: uvicorn.Config, server: Server, lifeline: int | None) -> None:
+    def __init__(self, config: uvicorn.Config, server: Server, lifeline: int | None, early: _Early) -> None:
         super().__init__(config)
-        self._server, self._lifeline = server, lifeline
+        self._server, self._lifeline, self._early = server, lifeline, early
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self._server.reload_all)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])  # one that has come already is heard now
+        if self._early.came:
+            self._server.reload_all()
         if self._lifeline is not None:
             loop.add_reader(self._lifeline, self._orphaned, loop)
 
@@ -128,7 +142,7 @@ class _Uvicorn(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int | None) -> int:
+def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int | None, early: _Early) -> int:
     """Answer until told to stop; give the exit code."""
     settings = server.settings
     configure(settings.log_level, worker)
@@ -150,7 +164,7 @@ def _answer(server: Server, listener: socket.socket, worker: int, lifeline: int 
     )
     sys.setswitchinterval(_TURN)
     gc.set_threshold(*_GARBAGE)
-    loop = _Uvicorn(config, server, lifeline)
+    loop = _Uvicorn(config, server, lifeline, early)
 
     def stop(*_: Any) -> None:
         """Before uvicorn listens to signals, and after: when it is done, it raises again what stopped it."""
@@ -240,12 +254,12 @@ class _Supervisor:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
-            # not SIGHUP, which would end a worker that cannot load anything yet
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, set(_SIGNALS) - {signal.SIGHUP})
+            early = _Early()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self.wake.close()
             self.woken.close()
             os.close(self._held)
-            code = _answer(self.server, self.listener, worker, self.lifeline)
+            code = _answer(self.server, self.listener, worker, self.lifeline, early)
         except SystemExit as ended:  # uvicorn's, when it cannot start
             code = int(ended.code or 0)
         except BaseException:
