@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -37,8 +38,29 @@ def test_a_signal_before_the_loop_runs_is_not_lost(tmp_path, as_it_was, monkeypa
     monkeypatch.setattr(workers._Uvicorn, "run", run)
     monkeypatch.setattr(workers, "configure", lambda *_: None)
     with socket.socket() as listener:
-        assert workers._answer(application(tmp_path), listener, 0, None) == 0
+        assert workers._answer(application(tmp_path), listener, 0, None, workers._Early()) == 0
     assert told == [True]
+
+
+def test_a_wish_to_load_again_that_comes_too_early_is_not_lost(tmp_path, as_it_was, monkeypatch):
+    """It would end a process that does not listen yet."""
+    early = workers._Early()
+    assert not early.came
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert early.came
+    server, done = application(tmp_path), []
+    monkeypatch.setattr(server, "reload_all", lambda: done.append(True))
+
+    async def started(*_):
+        pass
+
+    async def main():
+        monkeypatch.setattr(workers.uvicorn.Server, "startup", started)
+        await workers._Uvicorn(workers.uvicorn.Config(server), server, None, early).startup()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+
+    asyncio.run(main())
+    assert done == [True]
 
 
 def test_a_worker_that_cannot_be_started_is_tried_again(tmp_path, as_it_was, monkeypatch, caplog):
