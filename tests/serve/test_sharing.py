@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -68,12 +67,12 @@ def test_small_models_need_no_file(shared):
 
 
 def test_without_room_models_stay_where_they_are(shared, monkeypatch):
-    def full(*_, **__):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     model = large()
     forest = model.plan_.blocks[0].forest
-    monkeypatch.setattr(np, "memmap", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     shared.adopt(model, "abc")
     assert model.plan_.blocks[0].forest is forest
     assert not list(shared.folder.iterdir())

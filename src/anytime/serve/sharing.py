@@ -53,8 +53,11 @@ class SharedForests:
         if not path.exists():
             own = path.with_name(f".{os.getpid()}-{path.name}")
             try:
-                memory = np.memmap(own, dtype=np.uint8, mode="w+", shape=forest.frozen_size)
-                forest.freeze(memory)
+                with own.open(
+                    "xb"
+                ) as file:  # room for all of it, or an error: a map of a full disk ends the process
+                    os.posix_fallocate(file.fileno(), 0, forest.frozen_size)
+                forest.freeze(np.memmap(own, dtype=np.uint8, mode="r+"))
                 own.replace(path)  # whole, or not at all; if two write the same at once, the second stays
             finally:
                 own.unlink(missing_ok=True)
