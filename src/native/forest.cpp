@@ -235,8 +235,8 @@ void Forest::freeze(std::span<std::byte> into) const {
   size_t at = up_to_a_line(sizeof(FrozenHead)), k = 0;
   const auto write = [&](const auto& array) {
     const size_t bytes = array.size() * sizeof(array[0]);
-    head.start[k] = at;
-    head.count[k++] = array.size();
+    head.start.at(k) = at;
+    head.count.at(k++) = array.size();
     if (bytes) std::memcpy(into.data() + at, array.data(), bytes);
     at += up_to_a_line(bytes);
   };
@@ -253,7 +253,7 @@ Forest Forest::thawed(std::span<const std::byte> frozen) {
   if (head.mark != kFrozenMark || head.bytes > frozen.size()) throw wrong();
   size_t k = 0;
   const auto read = [&]<class T, class Allocator>(Frozen<T, Allocator>& array) {
-    const uint64_t start = head.start[k], count = head.count[k];
+    const uint64_t start = head.start.at(k), count = head.count.at(k);
     ++k;
     if (start % kLine || start > head.bytes || count > (head.bytes - start) / sizeof(T)) throw wrong();
     array = Frozen<T, Allocator>(std::span(reinterpret_cast<const T*>(frozen.data() + start), count));

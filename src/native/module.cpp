@@ -451,6 +451,7 @@ void bind_forest(nb::module_& m) {
       .def(
           "freeze",
           [](const Forest& forest, Vector<uint8_t> into) {
+            const nb::gil_scoped_release unlocked;
             forest.freeze({reinterpret_cast<std::byte*>(into.data()), into.size()});
           },
           "into"_a.noconvert(), "Write everything into one piece of memory: see thawed.")

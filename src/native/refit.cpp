@@ -35,6 +35,11 @@ class Refit {
   const int32_t* nodes_of(size_t tree) const { return node_.data() + tree * n_; }
 
   void find_nodes() {
+    const auto& start = in_.tree_start;
+    if (start.front() != 0 || start.back() != static_cast<int64_t>(in_.ends.size()) ||
+        !std::is_sorted(start.begin(), start.end())) {
+      throw std::invalid_argument("tree_start does not divide the nodes into trees");
+    }
     const auto n_nodes = static_cast<int32_t>(in_.ends.size());
     for (size_t t = 0; t < n_trees(); ++t) {
       for (size_t i = t * n_; i < (t + 1) * n_; ++i) {

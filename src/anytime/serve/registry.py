@@ -169,9 +169,12 @@ class Registry:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
             if _stamp(path) == stamp:
                 break  # else it was replaced meanwhile, and the checksum may be that of another model
+        else:
+            raise OSError(f"{path} changes all the time; replace it at once, by renaming")
         slo, version = self.settings.slo, checksum[:12]
         if self._shared is not None:
-            self._shared.adopt(model, version)
+            others = (entry.version for entries in self._entries.values() for entry in entries)
+            self._shared.adopt(model, version, others)
         pace = StagePace.measure(model, seconds=seconds)
         policy = Adaptive.for_slo(slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)

@@ -97,11 +97,9 @@ def test_leaves_outside_of_their_tree_are_refused(small):
     nodes, problem, internal, X, y = small
     lessons, ends = Lessons.of(nodes, X, y), problem.ends(internal).astype(np.int32)
 
-    def refitted(leaf, ends=ends, target=lessons.target):
+    def refitted(leaf, ends=ends, target=lessons.target, start=problem.tree_start):
         value = np.ascontiguousarray(nodes.trees.value)
-        return refit_leaves(
-            leaf, ends, problem.tree_start, value, target, lessons.weight, lessons.unseen, 2.0, 1
-        )
+        return refit_leaves(leaf, ends, start, value, target, lessons.weight, lessons.unseen, 2.0, 1)
 
     assert refitted(lessons.leaf).shape == nodes.trees.value.shape
     for wrong in (-1, problem.n_nodes, problem.tree_start[1]):
@@ -109,6 +107,10 @@ def test_leaves_outside_of_their_tree_are_refused(small):
         leaf[0, 3] = wrong
         with pytest.raises(ValueError, match="outside of its tree"):
             refitted(leaf)
+    for wrong in ([0, 1 << 40], [1, -1], [0, 2, 1, 4, problem.n_nodes]):
+        start = np.array([*wrong, *problem.tree_start[len(wrong) :]])
+        with pytest.raises(ValueError, match="does not divide the nodes into trees"):
+            refitted(lessons.leaf, start=start)
     with pytest.raises(ValueError, match="ends has"):
         refitted(lessons.leaf, ends=ends[1:])
     with pytest.raises(ValueError, match="a row of target has 2 entries, expected 3"):
