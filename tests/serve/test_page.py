@@ -212,7 +212,7 @@ def test_theme_follows_the_system_until_one_is_chosen(browser, server):
         assert background(tab) == "rgb(250, 250, 249)"
 
 
-DEPTH = "(document.querySelector('#depth-chart path.line')?.getAttribute('d') ?? '')"
+LONG = re.compile("(?:[^L]*L){101}")  # a drawn line of more than a hundred pieces
 
 
 def test_another_model_is_selected(browser, server):
@@ -222,13 +222,14 @@ def test_another_model_is_selected(browser, server):
     pretend.models.append(model("houses", **numbers))
     with visiting(browser, address) as tab:
         expect(field(tab, "age")).to_have_count(1)
-        tab.wait_for_function(f"{DEPTH}.split('L').length > 100")  # two minutes have passed
+        drawn = tab.locator("#depth-chart path.line")
+        expect(drawn).to_have_attribute("d", LONG)  # two minutes have passed
         tab.get_by_role("combobox", name="Model").select_option("houses")
         expect(field(tab, "x2 1 ms")).to_have_value("3")
         expect(field(tab, "age")).to_have_count(0)
         expect(tab.locator("#version")).to_have_text("version 7, 120 stages")
         expect(tab.locator("#answer")).to_have_text("1,233.33")
-        assert tab.evaluate(DEPTH).count("L") > 100  # its past was kept while the other one was looked at
+        expect(drawn).to_have_attribute("d", LONG)  # its past was kept while the other one was looked at
         expect(tab.locator("#quality-chart")).to_contain_text("not validated")
         expect(tab.locator("#chances")).to_be_hidden()
         tab.wait_for_timeout(200)
