@@ -343,9 +343,35 @@ def test_questions_of_one_turn_are_evaluated_together():
         return await asyncio.gather(*asked)
 
     answers = asyncio.run(main())
-    assert seen == [60, *((3, left) for left in range(19, -1, -1))]
-    assert len(engine.slices) == 1
+    assert seen == [3, (3, 0), 57, *((3, left) for left in range(18, -1, -1))]  # the first waits for nobody
+    assert len(engine.slices) == 2
     assert len(answers) == 20
+
+
+def turns_for(*ages, seconds=1e-6, policy=None, **bounds):
+    """How often the scheduler has its turn for the last of some questions; each was read so many seconds before the first."""
+    engine = VirtualEngine(
+        model_of(many_stages(10)), steady(10, seconds), policy or Adaptive(RESERVE), slo=SLO
+    )
+    began, turns, turn = engine.clock.now, [], engine.scheduler.turn
+    engine.scheduler.turn = lambda: (turns.append(None), turn())
+
+    async def main():
+        for age in ages:
+            before = len(turns)
+            await engine.answer(Question(np.ones((1, 4)), arrived=began - age, **bounds))
+        return len(turns) - before
+
+    return asyncio.run(main())
+
+
+def test_who_comes_alone_waits_for_no_turn():
+    assert turns_for(0.0) == turns_for(0.0, budget=2.0) == turns_for(0.0, -1e-3) == 0
+    assert turns_for(0.0, 0.0) == 1  # was there before the work for the other ended
+    assert turns_for(0.0, seconds=1e-3) > 0  # takes too long for those who come meanwhile
+    assert turns_for(SLO - RESERVE) > 0  # has no time for all stages
+    assert turns_for(0.0, confidence=0.9) > 0  # is looked at after every stage
+    assert turns_for(0.0, policy=Fixed(10)) > 0
 
 
 def test_a_deadline_far_below_the_slo_keeps_a_reserve_of_its_own():
@@ -588,7 +614,7 @@ class Broken:
     def outlook(self, *_):
         raise ArithmeticError("broken")
 
-    evaluated = answered = outlook
+    evaluated = answered = has_time = outlook
 
 
 @pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_served", "_compute", "_reason"])

@@ -40,11 +40,14 @@ def replay(engine, arrivals):
                 ticket = engine._admit(Question(X, arrived=at, **bounds))
                 ticket.future = asyncio.get_running_loop().create_future()
                 asked.append(ticket.future)
-                engine._join(ticket)
+                if engine._is_done_at_once(ticket):
+                    ticket.future.set_result(engine._answer_at_once(ticket))
+                else:
+                    engine._join(ticket)
 
         while len(asked) < len(coming):
             join()
-            if not engine.queue:
+            if len(asked) < len(coming) and not engine.queue:
                 await rest()
                 engine.clock.now = max(engine.clock.now, coming[len(asked)][0])
             await asyncio.sleep(0)

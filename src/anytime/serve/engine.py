@@ -36,6 +36,7 @@ __all__ = ["Engine", "Observer", "Question", "Served"]
 
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
+_AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would take as long
 
 logger = logging.getLogger("anytime.serve")
 
@@ -249,6 +250,8 @@ class Engine:
         if question.raws is not None:
             return [served async for served in self._extracted(question)][-1]
         ticket = self._admit(question)
+        if self._is_done_at_once(ticket):
+            return self._answer_at_once(ticket)
         ticket.future = asyncio.get_running_loop().create_future()
         self._join(ticket)
         try:
@@ -347,6 +350,30 @@ class Engine:
             ticket.open, ticket.pieces = 0, []
             self.queue -= 1
             self.scheduler.leave(ticket.queue, pieces)
+
+    # ------------------------------------------------------------------ without waiting
+
+    def _is_done_at_once(self, ticket: Ticket) -> bool:
+        """Whether a question comes alone and needs so little that there is nothing to plan."""
+        if ticket.stepwise or ticket.queue is not self._small or not ticket.until:
+            return False
+        if not self.scheduler.rests(ticket.question.arrived):
+            return False
+        work = self.pace.seconds(0, ticket.until, len(ticket.question.X))
+        return work <= _AT_ONCE and self.policy.has_time(
+            self.clock() + work + self.pace.per_question, ticket.due - ticket.reserve
+        )
+
+    def _answer_at_once(self, ticket: Ticket) -> Served:
+        piece = Piece(ticket, 0, len(ticket.question.X))
+        ticket.pieces = [piece]
+        cohort = self.begin(ticket.pieces)
+        self.scheduler.at_once(ticket.queue, cohort, ticket.until)
+        piece.part = cohort.read(piece)
+        served = self._served(ticket, self._reason(ticket))
+        cohort.pieces, ticket.pieces = [], []  # they hold each other: none is left for the garbage collector
+        self._tell("answered", served, self.queue)
+        return served
 
     # ------------------------------------------------------------------ working: for the scheduler
 

@@ -79,6 +79,9 @@ class Policy(Protocol):
     def reserve_of(self, allowed: float) -> float:
         """The part of so many seconds for an answer that is not for stages."""
 
+    def has_time(self, done: float, finish: float) -> bool:
+        """Whether a question that waits alone may go to its end, which it reaches at ``done`` and should by ``finish``."""
+
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
 
@@ -120,6 +123,10 @@ class Adaptive:
     def reserve_of(self, allowed: float) -> float:
         """A fifth of so many seconds for an answer, at least one millisecond; never more than ``reserve``."""
         return min(self.reserve, max(_LEAST, _PART * allowed))
+
+    def has_time(self, done: float, finish: float) -> bool:
+        """Whether a question alone may go to its end."""
+        return done <= finish
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
@@ -175,7 +182,7 @@ class Adaptive:
         """A short way for one question alone, which most are while there is no load."""
         work = pace.seconds(waiting.stage.item(0), waiting.until.item(0), waiting.rows.item(0))
         reserve = self.reserve if waiting.reserve is None else waiting.reserve.item(0)
-        return bool(now + reserve + pace.per_question + pace.call + work <= waiting.due.item(0))
+        return self.has_time(now + work + pace.call + pace.per_question, waiting.due.item(0) - reserve)
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone.
@@ -211,6 +218,10 @@ class Fixed:
     def reserve_of(self, allowed: float) -> float:
         """Nothing."""
         return 0.0
+
+    def has_time(self, done: float, finish: float) -> bool:
+        """Never: it may have to stop before."""
+        return False
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""

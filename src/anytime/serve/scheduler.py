@@ -116,6 +116,7 @@ class Scheduler:
         self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
         self._patient_since = 0.0  # when one without a deadline last had a slice
         self._at_work: Sequence[Piece] = ()  # who hears of an error
+        self._alone = -np.inf  # when the last work ended for which nobody waited
 
     # ------------------------------------------------------------------ joining and leaving
 
@@ -149,6 +150,10 @@ class Scheduler:
         """When a question that was read at a moment, and joins now, may have come: who comes during a turn is read after it."""
         return read if self._looked is None else min(read, self._looked)
 
+    def rests(self, read: float) -> bool:
+        """Whether a question that was read at a moment comes alone: nobody waits, and nobody was worked for since."""
+        return not self.busy and self._looked is None and self._alone <= read
+
     # ------------------------------------------------------------------ working
 
     def turn(self) -> None:
@@ -166,6 +171,14 @@ class Scheduler:
         else:
             self._left = None
             _after_reading(self._rest)
+
+    def at_once(self, queue: Queue, cohort: Cohort, stage: int) -> None:
+        """Work for one who comes alone."""
+        engine, rows = queue.engine, cohort.rows
+        began = engine.clock()
+        engine._compute(cohort, stage)
+        self._alone = engine.clock()
+        queue.pace.observe(0, stage, rows, self._alone - began)
 
     def _rest(self) -> None:
         """Nobody has come during the last turn."""
