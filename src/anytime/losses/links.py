@@ -50,8 +50,10 @@ class Link:
 
 
 def _logistic(log_odds: Array) -> Array:
-    positive = expit(log_odds[:, 0])
-    return np.column_stack([1.0 - positive, positive])
+    chances = np.empty((len(log_odds), 2))
+    expit(log_odds[:, 0], out=chances[:, 1])
+    np.subtract(1.0, chances[:, 1], out=chances[:, 0])
+    return chances
 
 
 def _softmax(scores: Array) -> Array:

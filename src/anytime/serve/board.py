@@ -192,11 +192,11 @@ class ModelBoard:
         ints[at + _MODEL_QUEUE] = queue_length
         ints[_ANSWERS] += 1
         ints[_ROWS] += len(stages)
-        ints[_PARTIAL] += bool(served.partial.any())
+        ints[_PARTIAL] += bool(np.count_nonzero(served.partial))
         ints[at] += 1
         ints[at + 1] += len(stages)
         ints[at + 2] += sum(stages)
-        self._floats[self._cost] += float(served.cost.sum())
+        self._floats[self._cost] += sum(served.cost.tolist())
         self._floats[self._seconds] += served.elapsed
         first = at + len(_MODEL_COUNTS)
         if len(stages) < 16:

@@ -111,9 +111,7 @@ class Call:
         encoding = self.headers.get(b"content-encoding")
         if encoding is None:
             return body
-        return await _in_thread_if(
-            len(body) > _LARGE_PACKED, _unpacked, body, encoding.strip().lower(), limit
-        )
+        return await beside(body, _unpacked, body, encoding.strip().lower(), limit, large=_LARGE_PACKED)
 
     async def _received(self, limit: int) -> bytes:
         message = await self.receive()
@@ -145,14 +143,9 @@ class Call:
         return int(given)
 
 
-async def beside(body: bytes, work: Callable[..., T], *arguments: Any) -> T:
+async def beside(body: bytes, work: Callable[..., T], *arguments: Any, large: int = _LARGE) -> T:
     """Do what a body takes: at once, or in a thread where it is large."""
-    return await _in_thread_if(len(body) > _LARGE, work, *arguments)
-
-
-async def _in_thread_if(large: bool, work: Callable[..., T], *arguments: Any) -> T:
-    """The same where the caller knows what is large."""
-    return await asyncio.to_thread(work, *arguments) if large else work(*arguments)
+    return await asyncio.to_thread(work, *arguments) if len(body) > large else work(*arguments)
 
 
 def _usable_id(given: bytes | None) -> str | None:

@@ -143,11 +143,13 @@ class Cohort:
         self.reader, self.pieces = reader, pieces
         parts = [piece.ticket.question.X[piece.start : piece.stop] for piece in pieces]
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        sizes = [piece.rows for piece in pieces]
-        if len(pieces) == 1:
-            self.until = np.full(sizes[0], pieces[0].until, dtype=np.int32)
+        sizes, wanted = [piece.rows for piece in pieces], [piece.until for piece in pieces]
+        alike = len(pieces) == 1 or min(wanted) == max(wanted)
+        if alike:
+            self.until = np.empty(len(X), dtype=np.int32)
+            self.until.fill(wanted[0])
         else:
-            self.until = np.repeat(np.array([piece.until for piece in pieces], dtype=np.int32), sizes)
+            self.until = np.repeat(np.array(wanted, dtype=np.int32), sizes)
         self.plan = pieces[0].ticket.plan
         whole, caps = self.plan is reader.plan, None
         if reader.metered or not whole:
@@ -161,13 +163,17 @@ class Cohort:
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
+        self._common = wanted[0] if alike and self.progress.steady and not self.stepwise else None
         self._reading: Reading | None = None
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""
+        self._reading = None
+        if self._common is not None:
+            self._advance_alike(min(stage, self._common), self._common)
+            return
         done, limit = self.progress.done, np.minimum(self.until, np.int32(stage))
         self.progress.advance(np.maximum(limit, done))
-        self._reading = None
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
@@ -191,6 +197,20 @@ class Cohort:
                 piece.stage, piece.until = int(done[rows][here].min()), int(self.until[rows][here].max())
             else:
                 piece.stage = piece.until
+
+    def _advance_alike(self, stage: int, last: int) -> None:
+        """The same for rows that stay together up to their ``last`` stage."""
+        if stage > self.stage:
+            limit = np.empty(len(self.until), dtype=np.int32)
+            limit.fill(stage)
+            self.progress.advance(limit)
+            self.stage = stage
+        if self.stage >= last:
+            self.rows = 0
+        for piece in self.pieces:
+            piece.stage = self.stage
+            if not self.rows:
+                piece.rows = 0
 
     def _ask_for_confidence(self) -> None:
         """Rows whose leading class is as likely as was asked for go no further."""
@@ -219,6 +239,7 @@ class Cohort:
         if len(pieces) >= len(self.pieces) and pieces.issuperset(self.pieces):
             self.pieces = []
             return
+        self._common = None
         released = [piece for piece in self.pieces if piece in pieces]
         self.pieces = [piece for piece in self.pieces if piece not in pieces]
         for piece in released:

@@ -449,7 +449,7 @@ class Engine:
 
     def _reason(self, ticket: Ticket) -> str:
         parts = [piece.part for piece in ticket.pieces if piece.part is not None]
-        if any(part.partial.any() for part in parts):
+        if any(np.count_nonzero(part.partial) for part in parts):
             return "deadline"
         return ticket.reason
 

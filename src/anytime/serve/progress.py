@@ -30,10 +30,13 @@ class Progress(Protocol):
         Stages behind each row.
     finished : (n,) bool
         Rows that a stopping rule has released.
+    steady : bool
+        Whether every row always comes as far as it is told to.
     """
 
     done: NDArray[np.int32]
     finished: NDArray[np.bool_]
+    steady: bool
 
     def advance(self, limit: NDArray[np.int32]) -> None:
         """Take each row to its ``limit``; who is behind it afterwards can go no further."""
@@ -131,6 +134,7 @@ class _Stages:
         self.run = Run(plan, X, metered=metered)
         self.done, self.finished = self.run.done, self.run.finished
         self.caps = UNLIMITED if caps is None else caps
+        self.steady = caps is None and not plan.stops
 
     def advance(self, limit: NDArray[np.int32]) -> None:
         self.run.advance(limit, budget=self.caps)
@@ -146,6 +150,7 @@ class _Trees:
     """One forest without rules and without a ledger: nothing but native calls."""
 
     __slots__ = ("X", "done", "finished", "forest", "plan", "sums")
+    steady = True
 
     def __init__(self, plan: Plan, X: Array) -> None:
         forest = plan.blocks[0].forest

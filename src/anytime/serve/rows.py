@@ -117,8 +117,9 @@ class RowReader:
         self.check_count(len(X))
         if not self._quick or X.dtype.kind == "O":
             return Rows(self._matrix(X.tolist(), range(self.n_columns)))
-        # bytes behind a header of any length need not lie where floats do
-        return Rows(self._finite(np.require(X, np.float64, ["C", "A"]), range(self.n_columns)))
+        if X.dtype != np.float64 or not X.flags.carray:  # bytes behind a header need not lie where floats do
+            X = np.require(X, np.float64, ["C", "A"])
+        return Rows(self._finite(X, range(self.n_columns)))
 
     def columns(self, columns: Mapping[str, Sequence[Any]]) -> Rows:
         """Values by the name of their column, equally many for each."""
@@ -289,7 +290,7 @@ class RowReader:
     def _finite(self, X: Array, order: Sequence[int]) -> Array:
         """Refuse infinity, and missing values where the model takes none."""
         fine = np.abs(X) <= self._largest
-        if fine.all():
+        if np.count_nonzero(fine) == fine.size:
             return X
         missing = np.isnan(X)
         wrong = ~fine if not self.takes_missing else ~fine & ~missing
