@@ -11,8 +11,8 @@ from anytime.serve.calls import READ
 from anytime.serve.transport import OnePieceProtocol
 
 
-def exchange(request, reply):
-    """What a client has read after each read, of an application that ``reply(scope, send, release)`` is."""
+def exchange(request, reply, answers=1):
+    """What a client has read with the last of some answers, of an application that ``reply(scope, send, release)`` is."""
 
     async def main():
         release = asyncio.Event()
@@ -30,12 +30,13 @@ def exchange(request, reply):
         port = server.servers[0].sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
-        first = await asyncio.wait_for(reader.read(65536), 5)
+        for _ in range(answers):
+            last = await asyncio.wait_for(reader.read(65536), 5)
         release.set()
         server.should_exit = True
         writer.close()
         await running
-        return first
+        return last
 
     return asyncio.run(main())
 
@@ -84,3 +85,16 @@ def test_a_request_knows_when_it_was_read():
     (read, handled), (half, _) = seen
     assert began < read <= handled
     assert half is None
+
+
+def test_a_request_behind_another_of_its_connection_has_not_come_yet():
+    """Its own time begins when it is its turn: not while the one before is answered."""
+    seen = []
+
+    async def note(scope, send, release):
+        seen.append((scope["path"], READ in scope))
+        await _plain(scope, send, release)
+
+    requests = (f"POST /{i} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}" for i in range(2))
+    exchange("".join(requests).encode(), note, answers=2)
+    assert seen == [("/0", True), ("/1", False)]
