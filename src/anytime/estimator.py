@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.losses import LINKS
 from anytime.plan import Answer, Array, Plan
+from anytime.validation import validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -373,7 +374,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "plan_")
         X = self._completed(X)
         finite = self._finite if self.__sklearn_tags__().input_tags.allow_nan else True
-        checked = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
+        checked = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
         return np.asarray(checked)
 
     def _threads(self) -> int:

@@ -261,7 +261,12 @@ def test_a_loss_for_regressors_is_refused_by_a_classifier():
         (X, Y, -np.ones(40), "Negative values in data passed to `sample_weight`"),
         (X, Y, np.ones(39), "sample_weight"),
         (X, Y, np.full(40, np.nan), "sample_weight contains NaN"),
-        (np.full((40, 8), "word", dtype=object), Y, None, "could not convert string"),
+        (
+            np.full((40, 8), "word", dtype=object),
+            Y,
+            None,
+            "column 0 should hold numbers, but row 0 has 'word'",
+        ),
         (X, np.full(40, "word"), None, "could not convert string"),
     ],
 )

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from anytime.blocks import Block, Memory, State
 from anytime.costs import BoundCosts, FeatureCosts
@@ -28,6 +27,7 @@ from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
 from anytime.plan import Plan
+from anytime.validation import validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -210,7 +210,7 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
         y : (n,)
         """
         self._validate_params()
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
+        X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
         self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
         if len(self.classes_) < 2:

@@ -23,7 +23,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
-    validate_data,
 )
 
 from anytime.costs import FeatureCosts
@@ -35,6 +34,7 @@ from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.losses import Loss
 from anytime.plan import Plan
+from anytime.validation import validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -359,7 +359,7 @@ class GroupPursuit(AnytimeModel):
         kinds = [np.float64, np.float32]  # moments are gathered in float64 whatever comes
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        read = validate_data(self, X, reset=reset, dtype=kinds, ensure_all_finite="allow-nan")
+        read = validated(self, X, reset=reset, dtype=kinds, ensure_all_finite="allow-nan")
         check_consistent_length(read, y)
         return np.asarray(read), y
 

@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from anytime.boosting import GradientBoostingClassifier
 from anytime.costs import BoundCosts, FeatureCosts
@@ -23,6 +23,7 @@ from anytime.estimator import METERS, AnytimeModel, ClassifierFace
 from anytime.neighbours.acquisition import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
 from anytime.neighbours.additive import AdditiveClassifier, LinearTerms, as_additive
 from anytime.plan import Array, Plan
+from anytime.validation import validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -209,7 +210,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             Labels of two classes.
         """
         self._validate_params()
-        X = np.asarray(validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan"))
+        X = np.asarray(validated(self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan"))
         positive = self._targets(y, len(X))
         random = check_random_state(self.random_state)
         bound = self._bound_costs()

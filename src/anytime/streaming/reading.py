@@ -17,6 +17,7 @@ from anytime.trees.importers.columns import Columns
 from anytime.trees.names import column_names
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
+from anytime.validation import validated
 
 __all__ = ["StreamReader"]
 
@@ -43,7 +44,7 @@ class StreamReader(ColumnModel):
             self.columns_ = Columns(self.n_features_in_, categories={c: [] for c in self.columns_.categories})
             codes = self._table_codes(X, grow=True)
         else:
-            codes = validate_data(
+            codes = validated(
                 self, X, dtype=np.float64, order="C", ensure_all_finite="allow-nan", ensure_min_samples=1
             )
             self.columns_ = Columns(codes.shape[1])
@@ -60,7 +61,7 @@ class StreamReader(ColumnModel):
         if has_categories(X):
             validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
             return self._table_codes(X, grow)
-        X = validate_data(
+        X = validated(
             self,
             X,
             reset=False,
@@ -117,7 +118,7 @@ class StreamReader(ColumnModel):
             if "categorical" in str(error):
                 raise
             raise ValueError(
-                f"a column that held numbers in the first rows does not now: {error}; say so from the start with the "
+                f"a column that held numbers in the first rows does not now: {error}, or say so from the start with the "
                 "type of the column"
             ) from None
         if _holds_infinity(codes):

@@ -36,6 +36,7 @@ from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
+from anytime.validation import naming_words, validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -151,7 +152,8 @@ class ImportedModel(ColumnModel):
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
             parameters["sample_weight"] = weight[train]
-        estimator.fit(take_rows(X, train), y[train], **parameters)
+        with naming_words(X):
+            estimator.fit(take_rows(X, train), y[train], **parameters)
         learned, kept = (
             (take_rows(X, rows), y[rows], None if weight is None else weight[rows]) for rows in (train, held)
         )
@@ -216,7 +218,7 @@ class ImportedModel(ColumnModel):
             check_consistent_length(X, y)
         else:
             finite = self.estimator is not None and not get_tags(self.estimator).input_tags.allow_nan
-            checked, y = validate_data(
+            checked, y = validated(
                 self,
                 X,
                 y,

@@ -14,6 +14,7 @@ from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
 from anytime.trees.names import column_names, same_names
 from anytime.trees.rows import has_categories
+from anytime.validation import naming_words, validated
 
 __all__ = ["ColumnModel"]
 
@@ -41,14 +42,15 @@ class ColumnModel(AnytimeModel):
     def _matrix(self, X: Any) -> Array:
         """(n, d) numbers as the trees compare them."""
         if self.columns_.are_plain and not has_categories(X):
-            return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
+            with naming_words(X):
+                return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
         return self.columns_.encode(X)
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
         X = self._completed(self._under_known_names(X))
         if self.columns_.are_plain and not has_categories(X):
-            X = validate_data(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
+            X = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
             checked = np.asarray(X)
         else:
             validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
@@ -65,7 +67,7 @@ class ColumnModel(AnytimeModel):
             self.columns_ = Columns(len(names), categories=_categories_of(X))
             numbers = self.columns_.encode(X)
         else:
-            numbers, y = validate_data(
+            numbers, y = validated(
                 self,
                 X,
                 y,

@@ -12,10 +12,11 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from anytime.adaptive.sensing.problem import Gate, Problem, Weights, device_columns, device_inputs
 from anytime.adaptive.sensing.solvers import Direct, Projected, Relaxed, Solver
+from anytime.validation import validated
 
 __all__ = ["SensorNetworkClassifier", "SensorNetworkRegressor", "SensorReport", "SensorVote"]
 
@@ -116,7 +117,7 @@ class _SensorNetwork(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: ArrayLike) -> Array:
         check_is_fitted(self, "weights_")
-        return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return np.asarray(validated(self, X, reset=False, dtype=np.float64))
 
     def active(self, X: ArrayLike) -> NDArray[np.bool_]:
         """(n, K) which devices speak."""
@@ -189,7 +190,7 @@ class SensorNetworkClassifier(ClassifierMixin, _SensorNetwork):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train gates and messages together."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = validated(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
@@ -232,7 +233,7 @@ class SensorNetworkRegressor(RegressorMixin, _SensorNetwork):  # type: ignore[mi
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train gates and messages together."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64)[:, None]
         self._spread = float(targets.std()) or 1.0
         self._train(np.asarray(X), targets / self._spread, targets.mean(axis=0) / self._spread, "squared")
@@ -264,7 +265,7 @@ class SensorVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep the rows of each device."""
-        table, y = validate_data(self, X, y, dtype=np.float64)
+        table, y = validated(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.columns_ = device_columns(self.devices, table.shape[1])
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -286,7 +287,7 @@ class SensorVote(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _codes(self, X: ArrayLike) -> NDArray[np.intp]:
         check_is_fitted(self, "models_")
-        table = validate_data(self, X, reset=False, dtype=np.float64)
+        table = validated(self, X, reset=False, dtype=np.float64)
         return np.column_stack(
             [m.predict(table[:, part]) for m, part in zip(self.models_, self.columns_, strict=True)]
         )

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 
+from anytime.validation import naming_words
+
 Finite = bool | Literal["allow-nan"]
 
 
@@ -72,7 +74,9 @@ class Columns:
         (n, d) float64
             A new array.
         """
-        encoded = self._codes(X)
+        words = () if self.arrays_hold_codes and not hasattr(X, "columns") else self.categories
+        with naming_words(X, but=words):
+            encoded = self._codes(X)
         if not math.isnan(self.missing_value):
             encoded[_narrow(encoded) == np.float32(self.missing_value)] = np.nan
         for column in self.rounded_down:
