@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 import anytime as at
 from anytime.serve.settings import Settings
-from tests.cli.running import fails
+from tests.cli.running import fails, run
 from tests.serve.serving import COSTS, application, ask, classifier, post, running, saved, table, wait_for
 
 
@@ -115,7 +115,7 @@ def test_a_costly_model_that_reads_words(tmp_path):
 
 def test_without_it_no_server_starts(tmp_path, pickled):
     file = saved(tmp_path, gated=gated())["gated"]
-    needed = "some rows are sent to 'SVC', which is not in the file: give it with --costly FILE (predict, curve, serve)"
+    needed = "some rows are sent to 'SVC', which is not in the file: give it with --costly FILE (predict, curve, serve, "
     assert needed in fails("serve", file, "--port", 0)
     with pytest.raises(at.adaptive.DetachedModelError):
         application(tmp_path, {"gated": gated()})
@@ -140,6 +140,13 @@ def test_what_makes_no_sense_is_refused(tmp_path, pickled):
     assert "plain.anytime needs no --costly" in fails(*needless, code=2)
     with pytest.raises(ValueError, match="costly model for 'm'"):
         Settings(models=files, costly={"m": svm()})
+
+
+def test_it_is_simulated_with_it(tmp_path, pickled):
+    file = saved(tmp_path, gated=gated())["gated"]
+    simulate = ("simulate", "--model", file, "--rate", 100, "--seconds", 1)
+    assert "give it with --costly FILE" in fails(*simulate)
+    assert "adaptive" in run(*simulate, "--costly", pickled, "--trusted").stdout
 
 
 @pytest.mark.slow

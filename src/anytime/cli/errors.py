@@ -103,8 +103,8 @@ def _sentence(error: Exception) -> str:
         return _missing_package(error)
     if (lost := getattr(error, "costly_name", None)) is not None:
         return (
-            f"some rows are sent to {lost!r}, which is not in the file: give it with --costly FILE (predict, curve, serve), or "
-            "to predict a --budget that does not reach it"
+            f"some rows are sent to {lost!r}, which is not in the file: give it with --costly FILE (predict, curve, serve, "
+            "simulate), or to predict a --budget that does not reach it"
         )
     if isinstance(error, MemoryError):
         return "not enough memory"

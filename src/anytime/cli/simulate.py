@@ -9,6 +9,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import features_for, load_model, read_table, target_for, word_columns
+from anytime.cli.options import CostlyFile, Trusted
 from anytime.cli.tables import console, counted, counting, note, number, print_table, share, step
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def simulate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same arrivals.")] = 0,
+    costly: CostlyFile = None,
+    trusted: Trusted = False,
 ) -> None:
     """Replay requests on a virtual clock, to choose a policy.
 
@@ -86,7 +89,7 @@ def simulate(
         raise UsageError("--target is a column of a LOG")
     if log is not None and str(log) != "-":
         log.open("rb").close()  # raises what is wrong with it, before anything takes long
-    fitted = load_model(model)
+    fitted = load_model(model, costly, trusted)
     from anytime.serve.simulate import Judge, bursts, largest_fixed
 
     table = None if log is None else read_table(log, word_columns(fitted))
