@@ -4,7 +4,6 @@ import asyncio
 import gc
 import weakref
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +24,7 @@ from anytime.serve.policy import Adaptive, Fixed
 from anytime.serve.scheduler import Scheduler
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
-from tests.serve.virtual import VirtualEngine, poisson, replay, rest, single_rows
+from tests.serve.virtual import VirtualEngine, poisson, replay, rest, single_rows, stumps
 
 SLO, RESERVE = 0.010, 0.002
 
@@ -42,26 +41,15 @@ def many_stages(n_stages=100, link="logistic"):
     return Plan(blocks=blocks, costs=FeatureCosts([1.0] * 4).bind(4), base=[0.0], link=link)
 
 
-@cache
-def stumps(n_stages):
-    """A model of so many small trees, quick to run."""
-    from sklearn.ensemble import GradientBoostingRegressor
-
-    X = np.random.default_rng(0).normal(size=(60, 4))
-    return make_anytime(
-        GradientBoostingRegressor(n_estimators=n_stages, max_depth=1).fit(X, X[:, 0] * X[:, 1])
-    )
-
-
 # ---------------------------------------------------------------------- the same answers
 
 
 @settings(max_examples=60)
-@given(plans(), st.data(), st.sampled_from(["model", "realised"]))
-def test_answers_are_the_models_own_bit_for_bit(plan, data, meter):
+@given(plans(), st.data(), st.sampled_from(["model", "realised"]), st.sampled_from([0.004, 1e-6]))
+def test_answers_are_the_models_own_bit_for_bit(plan, data, meter, seconds):
     model = model_of(plan, meter=meter)
     prices = [None, 0.0, *plan.stage_costs.tolist(), *(plan.stage_costs / 2).tolist()]
-    engine = VirtualEngine(model, steady(max(plan.n_stages, 1), 0.004), Adaptive(RESERVE), slo=SLO)
+    engine = VirtualEngine(model, steady(max(plan.n_stages, 1), seconds), Adaptive(RESERVE), slo=SLO)
     arrivals = []
     for _ in range(data.draw(st.integers(1, 6))):
         start = data.draw(st.integers(0, len(ROWS) - 1))
@@ -348,30 +336,49 @@ def test_questions_of_one_turn_are_evaluated_together():
     assert len(answers) == 20
 
 
-def turns_for(*ages, seconds=1e-6, policy=None, **bounds):
-    """How often the scheduler has its turn for the last of some questions; each was read so many seconds before the first."""
+def turns_of(seconds=1e-6, policy=None, age=0.0, pause=0, **bounds):
+    """Turns of the scheduler for each of two questions that come one after the other."""
     engine = VirtualEngine(
         model_of(many_stages(10)), steady(10, seconds), policy or Adaptive(RESERVE), slo=SLO
     )
-    began, turns, turn = engine.clock.now, [], engine.scheduler.turn
+    turns, turn = [], engine.scheduler.turn
     engine.scheduler.turn = lambda: (turns.append(None), turn())
 
     async def main():
-        for age in ages:
+        counts = []
+        for _ in range(2):
             before = len(turns)
-            await engine.answer(Question(np.ones((1, 4)), arrived=began - age, **bounds))
-        return len(turns) - before
+            await engine.answer(Question(np.ones((1, 4)), arrived=engine.clock.now - age, **bounds))
+            counts.append(len(turns) - before)
+            for _ in range(pause):
+                await asyncio.sleep(0)
+        return counts
 
     return asyncio.run(main())
 
 
-def test_who_comes_alone_waits_for_no_turn():
-    assert turns_for(0.0) == turns_for(0.0, budget=2.0) == turns_for(0.0, -1e-3) == 0
-    assert turns_for(0.0, 0.0) == 1  # was there before the work for the other ended
-    assert turns_for(0.0, seconds=1e-3) > 0  # takes too long for those who come meanwhile
-    assert turns_for(SLO - RESERVE) > 0  # has no time for all stages
-    assert turns_for(0.0, confidence=0.9) > 0  # is looked at after every stage
-    assert turns_for(0.0, policy=Fixed(10)) > 0
+def test_who_comes_while_nobody_waits_has_its_answer_at_once():
+    assert turns_of(pause=2) == turns_of(pause=2, budget=2.0) == [0, 0]
+    assert turns_of(pause=1) == [0, 1]  # may have come while the first was worked for
+    assert min(turns_of(pause=2, seconds=1e-3)) > 0  # takes too long for those who come meanwhile
+    assert min(turns_of(pause=2, age=SLO - RESERVE)) > 0  # has no time for all stages
+    assert min(turns_of(pause=2, confidence=0.9)) > 0  # is looked at after every stage
+    assert min(turns_of(pause=2, policy=Fixed(10))) > 0
+
+
+def test_work_at_once_counts_for_who_comes_meanwhile():
+    """The work takes longer than the pace said, and the time of the second runs from when it began."""
+    slow = VirtualEngine(
+        model_of(many_stages(10)), steady(10, 1e-6), Adaptive(RESERVE), slo=SLO, slowness=lambda: 5e3
+    )
+
+    async def main():
+        began = slow.clock.now
+        await slow.answer(Question(np.ones((1, 4)), arrived=began))
+        assert slow.clock.now > began + 4e-3
+        return slow._due(Question(np.ones((1, 4)), arrived=slow.clock.now))[0] - began
+
+    assert asyncio.run(main()) == pytest.approx(SLO, abs=1e-9)
 
 
 def test_a_deadline_far_below_the_slo_keeps_a_reserve_of_its_own():
@@ -614,7 +621,7 @@ class Broken:
     def outlook(self, *_):
         raise ArithmeticError("broken")
 
-    evaluated = answered = has_time = outlook
+    evaluated = answered = needs_no_plan = outlook
 
 
 @pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_served", "_compute", "_reason"])

@@ -2,9 +2,11 @@
 
 import asyncio
 import copy
+from functools import cache
 
 import numpy as np
 
+from anytime import make_anytime
 from anytime.serve.engine import Engine, Question
 from tests.runtime.bench import Clock
 
@@ -71,3 +73,14 @@ def poisson(rng, rate, seconds):
     gaps = rng.exponential(1 / rate, size=int(2 * rate * seconds) + 10)
     times = np.cumsum(gaps)
     return times[times < seconds]
+
+
+@cache
+def stumps(n_stages):
+    """A model of so many small trees, quick to run."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    return make_anytime(
+        GradientBoostingRegressor(n_estimators=n_stages, max_depth=1).fit(X, X[:, 0] * X[:, 1])
+    )

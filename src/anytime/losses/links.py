@@ -50,9 +50,9 @@ class Link:
 
 
 def _logistic(log_odds: Array) -> Array:
-    chances = np.empty((len(log_odds), 2))
-    expit(log_odds[:, 0], out=chances[:, 1])
-    np.subtract(1.0, chances[:, 1], out=chances[:, 0])
+    positive = expit(log_odds[:, 0])
+    chances = np.empty((len(positive), 2), dtype=positive.dtype)
+    chances[:, 0], chances[:, 1] = 1.0 - positive, positive
     return chances
 
 

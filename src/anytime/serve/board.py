@@ -196,13 +196,14 @@ class ModelBoard:
         ints[at] += 1
         ints[at + 1] += len(stages)
         ints[at + 2] += sum(stages)
-        self._floats[self._cost] += sum(served.cost.tolist())
         self._floats[self._seconds] += served.elapsed
         first = at + len(_MODEL_COUNTS)
         if len(stages) < 16:
+            self._floats[self._cost] += sum(served.cost.tolist())
             for stage in stages:
                 ints[first + bisect_left(self.checkpoints, stage + 1)] += 1
             return
+        self._floats[self._cost] += float(served.cost.sum())
         passed = np.bincount(np.searchsorted(self.checkpoints, stages, side="right"))
         for k in np.flatnonzero(passed).tolist():
             ints[first + k] += int(passed[k])

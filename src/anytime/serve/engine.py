@@ -3,7 +3,7 @@
 The engine computes on the event loop itself, in slices of about a millisecond: handing a model that answers within microseconds
 to a thread would take longer than asking it. Between two slices the loop reads sockets, and new questions join. Questions
 that are taken up in the same slice are evaluated together, and its policy says, again for every slice, how far
-there is time to go.
+there is time to go. A quick question that comes while nobody waits is answered at once.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class Engine:
     # ------------------------------------------------------------------ asking
 
     async def answer(self, question: Question) -> Served:
-        """The best answer that there is time for."""
+        """The best answer that there is time for; at once, where nobody waits and it takes but a moment."""
         if question.raws is not None:
             return [served async for served in self._extracted(question)][-1]
         ticket = self._admit(question)
@@ -355,23 +355,25 @@ class Engine:
 
     def _is_done_at_once(self, ticket: Ticket) -> bool:
         """Whether a question comes alone and needs so little that there is nothing to plan."""
-        if ticket.stepwise or ticket.queue is not self._small or not ticket.until:
-            return False
-        if not self.scheduler.rests(ticket.question.arrived):
+        if not self.scheduler.rests or ticket.stepwise or ticket.queue is not self._small or not ticket.until:
             return False
         work = self.pace.seconds(0, ticket.until, len(ticket.question.X))
-        return work <= _AT_ONCE and self.policy.has_time(
-            self.clock() + work + self.pace.per_question, ticket.due - ticket.reserve
-        )
+        done = self.clock() + work + self.pace.per_question
+        return work <= _AT_ONCE and self.policy.needs_no_plan(done, ticket.due - ticket.reserve)
 
     def _answer_at_once(self, ticket: Ticket) -> Served:
         piece = Piece(ticket, 0, len(ticket.question.X))
         ticket.pieces = [piece]
-        cohort = self.begin(ticket.pieces)
-        self.scheduler.at_once(ticket.queue, cohort, ticket.until)
-        piece.part = cohort.read(piece)
-        served = self._served(ticket, self._reason(ticket))
-        cohort.pieces, ticket.pieces = [], []  # they hold each other: none is left for the garbage collector
+        try:
+            cohort = self.begin(ticket.pieces)
+            self.scheduler.at_once(ticket.queue, cohort, ticket.until)
+            piece.part = cohort.read(piece)
+            served = self._served(ticket, self._reason(ticket))
+        finally:
+            piece.cohort, ticket.pieces = (
+                None,
+                [],
+            )  # they hold each other: none is left for the garbage collector
         self._tell("answered", served, self.queue)
         return served
 

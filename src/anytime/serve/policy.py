@@ -79,8 +79,8 @@ class Policy(Protocol):
     def reserve_of(self, allowed: float) -> float:
         """The part of so many seconds for an answer that is not for stages."""
 
-    def has_time(self, done: float, finish: float) -> bool:
-        """Whether a question that waits alone may go to its end, which it reaches at ``done`` and should by ``finish``."""
+    def needs_no_plan(self, done: float, finish: float) -> bool:
+        """Whether a question alone just goes to its end, where it is at ``done`` and should be by ``finish``."""
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
         """The plan, for at least one question."""
@@ -124,8 +124,8 @@ class Adaptive:
         """A fifth of so many seconds for an answer, at least one millisecond; never more than ``reserve``."""
         return min(self.reserve, max(_LEAST, _PART * allowed))
 
-    def has_time(self, done: float, finish: float) -> bool:
-        """Whether a question alone may go to its end."""
+    def needs_no_plan(self, done: float, finish: float) -> bool:
+        """Whether a question alone just goes to its end: there is time for it."""
         return done <= finish
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
@@ -180,9 +180,11 @@ class Adaptive:
 
     def _has_time_for_all(self, waiting: Waiting, pace: StagePace, now: float) -> bool:
         """A short way for one question alone, which most are while there is no load."""
-        work = pace.seconds(waiting.stage.item(0), waiting.until.item(0), waiting.rows.item(0))
+        work = max(
+            pace.call, pace.seconds(waiting.stage.item(0), waiting.until.item(0), waiting.rows.item(0))
+        )
         reserve = self.reserve if waiting.reserve is None else waiting.reserve.item(0)
-        return self.has_time(now + work + pace.call + pace.per_question, waiting.due.item(0) - reserve)
+        return self.needs_no_plan(now + work + pace.per_question, waiting.due.item(0) - reserve)
 
     def _lost(self, waiting: Waiting, pace: StagePace, slack: Array) -> NDArray[np.bool_]:
         """(n,) who has no time for anything more, not even alone.
@@ -219,8 +221,8 @@ class Fixed:
         """Nothing."""
         return 0.0
 
-    def has_time(self, done: float, finish: float) -> bool:
-        """Never: it may have to stop before."""
+    def needs_no_plan(self, done: float, finish: float) -> bool:
+        """Never: a question may have to stop before its end."""
         return False
 
     def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:

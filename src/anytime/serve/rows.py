@@ -117,7 +117,8 @@ class RowReader:
         self.check_count(len(X))
         if not self._quick or X.dtype.kind == "O":
             return Rows(self._matrix(X.tolist(), range(self.n_columns)))
-        if X.dtype != np.float64 or not X.flags.carray:  # bytes behind a header need not lie where floats do
+        flags = X.flags  # bytes behind a header of any length need not lie where floats do
+        if X.dtype != np.float64 or not (flags.c_contiguous and flags.aligned):
             X = np.require(X, np.float64, ["C", "A"])
         return Rows(self._finite(X, range(self.n_columns)))
 

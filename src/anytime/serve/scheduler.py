@@ -116,7 +116,6 @@ class Scheduler:
         self._left: float | None = None  # when the last work ended, if somebody has been waiting ever since
         self._patient_since = 0.0  # when one without a deadline last had a slice
         self._at_work: Sequence[Piece] = ()  # who hears of an error
-        self._alone = -np.inf  # when the last work ended for which nobody waited
 
     # ------------------------------------------------------------------ joining and leaving
 
@@ -150,9 +149,10 @@ class Scheduler:
         """When a question that was read at a moment, and joins now, may have come: who comes during a turn is read after it."""
         return read if self._looked is None else min(read, self._looked)
 
-    def rests(self, read: float) -> bool:
-        """Whether a question that was read at a moment comes alone: nobody waits, and nobody was worked for since."""
-        return not self.busy and self._looked is None and self._alone <= read
+    @property
+    def rests(self) -> bool:
+        """Whether nobody waits, nor may have come during the last work."""
+        return not self.busy and self._looked is None
 
     # ------------------------------------------------------------------ working
 
@@ -173,15 +173,13 @@ class Scheduler:
             _after_reading(self._rest)
 
     def at_once(self, queue: Queue, cohort: Cohort, stage: int) -> None:
-        """Work for one who comes alone."""
-        engine, rows = queue.engine, cohort.rows
-        began = engine.clock()
-        engine._compute(cohort, stage)
-        self._alone = engine.clock()
-        queue.pace.observe(0, stage, rows, self._alone - began)
+        """Work for one who comes while nobody waits; others who are there already, or come meanwhile, have a turn."""
+        self._looked = queue.engine.clock()
+        _after_reading(self._rest)
+        self._timed(queue, cohort, stage)
 
     def _rest(self) -> None:
-        """Nobody has come during the last turn."""
+        """Nobody has come during the last work."""
         if not self._scheduled:
             self._looked = None
 
@@ -276,12 +274,20 @@ class Scheduler:
         if self._left is not None:  # all that was done since then is what questions take besides their stages
             pace.observe_questions((self.joined + self.answered) / 2, began - self._left)
         self.joined = self.answered = 0
-        engine._compute(cohort, last)
-        self._left = engine.clock()
-        pace.observe(first, last, rows, self._left - began)
+        self._left = self._timed(queue, cohort, last)
         if cohort.stepwise:
             for piece in cohort.pieces:
                 piece.ticket.improved()
+
+    @staticmethod
+    def _timed(queue: Queue, cohort: Cohort, stage: int) -> float:
+        """Work, and learn how long that takes; when it is done."""
+        engine, first, rows = queue.engine, cohort.stage, cohort.rows
+        began = engine.clock()
+        engine._compute(cohort, stage)
+        done = engine.clock()
+        queue.pace.observe(first, stage, rows, done - began)
+        return done
 
     def _fail(self, error: Exception) -> None:
         """Something has raised: that is what all hear who wait for it."""
