@@ -1,4 +1,4 @@
-"""Margin acquisition beside random order and the value of a classifier (Nan, seed 001, section 2.4 and Table 2.1).
+"""Margin acquisition beside random order and the value of a classifier (Nan 2018, section 2.4 and Table 2.1).
 
 Letters (first 13 against last 13) and Landsat with 1000 boosted stumps, MiniBooNE with a linear support vector machine; every
 column costs 1. Accuracy after every number of purchases, estimated against actual accuracy, and how time grows with the number of

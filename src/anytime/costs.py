@@ -3,7 +3,7 @@
 Columns belong to groups; a group has a price that an example pays once, at the first use of any of its
 columns. A group may require other groups (a blood draw before any blood test), so prices form a directed
 acyclic graph: using a group pays for everything it needs that is not there yet. This is the conditional cost
-of Grubb's *Anytime Prediction* (seed 003, section 6.5.3) with requirements added.
+of Grubb's *Anytime Prediction* (2014, section 6.5.3) with requirements added.
 
 Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact
 and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is

@@ -385,7 +385,7 @@ def test_theorems_5_5_1_and_5_5_2_for_simultaneous_targets():
 
 @pytest.mark.parametrize("name", ["squared", "logistic", "multinomial", "one_vs_all", "huber"])
 def test_whitened_score_never_exceeds_the_gain(name: str):
-    """Lemma 5.4.1 of seed 003, for groups, at every step and for every candidate; equal at the start for squared loss."""
+    """Lemma 5.4.1 of Grubb 2014, for groups, at every step and for every candidate; equal at the start for squared loss."""
     rng = np.random.default_rng(12)
     Z = design(rng, 60, 8)
     objective = SmoothObjective(Z, targets(name, rng, Z), name, ridge=0.02)
@@ -418,7 +418,7 @@ def test_bounded_quadratic_agrees_with_slsqp(seed: int, bound: float):
 
 
 def test_a_large_bound_reproduces_unbounded_weights():
-    """Seed 003, line 1845."""
+    """Grubb 2014, section 5.3."""
     rng = np.random.default_rng(13)
     Z = design(rng, 50, 5)
     y = targets("multinomial", rng, Z)

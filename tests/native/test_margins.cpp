@@ -49,7 +49,7 @@ std::shared_ptr<const CostTable> unit_prices(size_t d) {
                                            std::vector<int32_t>{}, column_group);
 }
 
-// Eight points, three columns (seed 001, figure 2.1).
+// Eight points, three columns (Nan 2018, figure 2.1).
 void test_toy() {
   const double points[8][3] = {{1, -1, -1}, {1, -1, -1}, {-1, 1, 1}, {-1, 1, 1},
                                {-1, 1, -1}, {1, 1, 1},   {1, 1, 1},  {1, 1, 1}};

@@ -43,7 +43,7 @@ def worth(block_of, x, owned: list[int]) -> list[float]:
 
 
 class TestTheToyOfSection81:
-    """budgeted_trees 8.1; seed 001, figure 2.1."""
+    """budgeted_trees 8.1; Nan 2018, figure 2.1."""
 
     low, high = np.array([[1.0, -1.0, -1.0]]), np.array([[1.0, 1.0, 1.0]])
 

@@ -1,6 +1,6 @@
 """Group pursuit, word for word: every score and every weight by a least-squares fit of its own, on the rows themselves.
 
-Seed 000, Algorithms 1 to 4, and the baselines of its section 3.6. Nothing is kept from one fit to the next.
+Hu 2019, Algorithms 1 to 4, and the baselines of its section 3.6. Nothing is kept from one fit to the next.
 """
 
 from __future__ import annotations

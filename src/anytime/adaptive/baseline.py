@@ -2,7 +2,7 @@
 
 L1-regularised logistic regression says which features matter; on each set of them there is a cheap model, and a gate that is
 taught where the cheap model is wrong (the "L1" baseline of Nan, *Learning to predict under a budget*, 2018, chapter 5 and
-appendix A, seed 001).
+appendix A).
 """
 
 from __future__ import annotations

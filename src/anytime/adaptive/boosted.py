@@ -2,7 +2,7 @@
 
 In turns a tree joins the cheap model and a tree joins the gate. A split that needs a feature for the first time must be worth its
 price; what either of the two has bought is free for both. With no row allowed to the costly model the gate stays a constant and
-the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5, seed 001.
+the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under a budget*, 2018, Algorithm 5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The costly model, whatever it is: what it says of rows it has not learned from, and the stage that asks it.
 
 A gate learned from chances that the costly model gives its own training rows would take it for perfect. So the chances come from
-out-of-bag trees or from folds, unless the model has never seen the rows (seed 001, lines 1228-1232, where this is left open).
+out-of-bag trees or from folds, unless the model has never seen the rows (Nan 2018, section 5.3, where this is left open).
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class LadderClassifier(AdaptiveClassifier):
     boosted and random trees on a beginning of that order, and keeps rows whose margin is large enough; the others go on, in the
     end to the costly model. All margins are chosen together, on training rows that the models have not learned from and on
     validation rows where there are some, for many prices; then ``budget`` or ``tolerance`` choose among those. It is the
-    recursion of adaptive approximation (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2, seed 001) with all
+    recursion of adaptive approximation (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2) with all
     stages learned at once, and margins for gates.
 
     Parameters

@@ -7,7 +7,7 @@ form. For a price ``beta`` of being sent each row has a problem of its own in it
     min_s  (1 - sigma(s)) A' + (s - g)²,    A' = l1 - l0 - beta,
 
 whose solution lies within ``|A'| / 8`` of ``g`` and is the only minimum when ``|A'| < 36 / sqrt(3)``. Nan, *Learning to predict
-under a budget*, 2018, Algorithm 7, seed 001.
+under a budget*, 2018, Algorithm 7.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ of a feature in both, so that what one uses costs the other nothing:
 
     ``gamma * sum_a c_a ||(w_gate[a], w_cheap[a])||_2``, intercepts free.
 
-Nan, *Learning to predict under a budget*, 2018, Algorithm 4, seed 001.
+Nan, *Learning to predict under a budget*, 2018, Algorithm 4.
 """
 
 from __future__ import annotations

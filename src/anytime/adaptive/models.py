@@ -38,7 +38,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     The gate and the cheap model are learned together, on as few features as they can share. Every row has the cheap answer
     first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``budget`` the model tries several
     prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget. ADAPT-GBRT,
-    ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5, seed 001; Nan and Saligrama,
+    ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
     *Adaptive Classification for Prediction Under a Budget*, NIPS 2017.
 
     Parameters

@@ -1,7 +1,7 @@
 """The best that any gate could do: routing by the losses themselves.
 
 Which rows to send to the costly model if both models' losses were known beforehand. No gate can know them, so this is a curve to
-judge gates by (Nan, *Learning to predict under a budget*, 2018, section 5.2, seed 001).
+judge gates by (Nan, *Learning to predict under a budget*, 2018, section 5.2).
 """
 
 from __future__ import annotations

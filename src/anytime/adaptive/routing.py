@@ -7,7 +7,7 @@ chances ``q``, one per training row, by lowering in turns
 
 under ``mean q <= fraction``: ``l0`` and ``l1`` are the losses of the costly and the cheap model, ``D`` says how far the gate is
 from ``q``. Everywhere in this package a gate's score above 0 means: send it to the costly model. (OPT) of Nan, *Learning to
-predict under a budget*, 2018, chapter 5, seed 001.
+predict under a budget*, 2018, chapter 5.
 """
 
 from __future__ import annotations

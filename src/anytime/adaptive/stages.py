@@ -1,7 +1,7 @@
 """From cheap to costly as a plan: each cheap model answers, its gate keeps rows or sends them on.
 
 A composite can be the costly model of another one, and so on: the gate learned last is asked first. A row pays for what the gates
-on its way and its models read, each group once (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2, seed 001).
+on its way and its models read, each group once (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2).
 """
 
 from __future__ import annotations

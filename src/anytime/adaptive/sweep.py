@@ -2,8 +2,7 @@
 
 The costly model is asked once; each setting gives a gate and a cheap model, which validation rows judge at various thresholds.
 What a setting came to is written down at once, so that a sweep that was killed goes on where it was. Points are chosen on
-validation rows alone, test rows only say what they are worth (Nan, *Learning to predict under a budget*, 2018, appendix A,
-seed 001).
+validation rows alone, test rows only say what they are worth (Nan, *Learning to predict under a budget*, 2018, appendix A).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Boosting chosen at held-out scores: early steps then do not use up the residual by fitting its noise.
 
-Stacked functional gradient descent (Grubb, *Anytime Prediction*, Algorithm 3.3, seed 003), where stacking protected learners that
+Stacked functional gradient descent (Grubb, *Anytime Prediction*, 2014, Algorithm 3.3), where stacking protected learners that
 read earlier predictions. Here it protects the step and the choice by gain per cost.
 """
 

@@ -1,6 +1,6 @@
 """Gradient descent in a space of functions, restricted to directions that weak learners can represent.
 
-Three algorithms of Grubb, *Anytime Prediction* (seed 003, chapter 2), in one loop. They differ in what becomes of the part of a
+Three algorithms of Grubb, *Anytime Prediction*, 2014, chapter 2, in one loop. They differ in what becomes of the part of a
 gradient that a projection misses: "basic" forgets it, which is right for smooth losses; "repeated" projects it again, with t
 learners on the t-th gradient; "residual" adds it to the next gradient. On losses with kinks only the last two converge.
 """

@@ -2,7 +2,7 @@
 
 A learner fits the negative gradient of the objective and gives a ``Weak`` predictor: its outputs on the training rows, what
 evaluating it costs, and the part of a plan that computes it. Learners of different size compete by gain per cost, so each
-should make predictors of about the same cost (Grubb, *Anytime Prediction*, seed 003, section 6.2).
+should make predictors of about the same cost (Grubb, *Anytime Prediction*, 2014, section 6.2).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Functions are given by their values on the training rows, (n, K), under a measure of the rows:
 ``<f, g> = sum_n p_n f(x_n) . g(x_n)``, with ``p_n = 1 / n`` unless weights are given. A learner finds a direction h; what is
-used of it is its multiple that is nearest to the gradient g (Grubb, *Anytime Prediction*, seed 003, section 2.2):
+used of it is its multiple that is nearest to the gradient g (Grubb, *Anytime Prediction*, 2014, section 2.2):
 
 - by angle, the largest ``|<g, h>| / |h|`` (2.11): for any set of functions, such as classifiers or the words of a dictionary;
 - by distance, the least ``|g - h|`` (2.12): for sets that hold every multiple of what they hold, such as regressors.

@@ -1,6 +1,6 @@
 """How fast descent by weak learners must converge: the right-hand sides of the theorems, as numbers.
 
-Theorems 2.4.1 to 2.5.4 of Grubb, *Anytime Prediction* (seed 003, chapter 2). ``gamma`` is the least edge of all projections of a
+Theorems 2.4.1 to 2.5.4 of Grubb, *Anytime Prediction*, 2014, chapter 2. ``gamma`` is the least edge of all projections of a
 run, ``G`` its longest gradient, ``D`` the greatest distance of its points from the optimum, m and M the convexity and smoothness
 of the objective. "Gap" is how far the objective is above its least value over all functions, not only sums of weak
 predictors. Bounds for losses with kinks are on the mean gap over the points at which gradients were taken (``mean_objective``

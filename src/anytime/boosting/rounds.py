@@ -1,7 +1,7 @@
 """Plain gradient boosting on bins: Newton steps, one tree per output and round.
 
 What a model of full strength is made of and, with a price on first use, cost-regularised boosting: Greedy Miser (Xu, Weinberger
-and Chapelle) is boosting at a fixed lambda (Grubb, *Anytime Prediction*, section 6.5.3, seed 003).
+and Chapelle) is boosting at a fixed lambda (Grubb, *Anytime Prediction*, 2014, section 6.5.3).
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     per price, and after a purchase a boosted model of full strength on everything bought so far *replaces* the answer. So one
     model is about as good at each budget as a model trained for that budget alone, early and late.
 
-    The other methods are those of Grubb and Bagnell's *SpeedBoost* (seeds 003, chapter 6, and 004): stages *add* to the answer,
+    The other methods are those of Grubb and Bagnell's *SpeedBoost* (2012; Grubb 2014, chapter 6): stages *add* to the answer,
     and each is the weak predictor with the most improvement per unit of cost among several learners.
 
     Parameters

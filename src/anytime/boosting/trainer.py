@@ -1,6 +1,6 @@
 """The SpeedBoost family: at each step the weak predictor with the most improvement per unit of cost.
 
-One trainer, three switches (Grubb, *Anytime Prediction*, chapter 6, seed 003; Grubb and Bagnell, *SpeedBoost*, seed 004). The
+One trainer, three switches (Grubb, *Anytime Prediction*, 2014, chapter 6; Grubb and Bagnell, *SpeedBoost*, 2012). The
 thesis and the paper use the name ``.MP`` for different algorithms; the names here are the thesis'.
 
 ============================  ============  ===========  ==============

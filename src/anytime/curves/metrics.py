@@ -3,7 +3,7 @@
 Three metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
 gain ``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, section 2.6):
 the share of pairs of one query that are not in the order of their relevance. Prefix precision (Nan, *Adaptive Classification*,
-seed 001, lines 746-755, where it is called precision@5): how far a ranking goes before its first irrelevant row.
+Nan 2018, section 3.5, where it is called precision@5): how far a ranking goes before its first irrelevant row.
 """
 
 from __future__ import annotations

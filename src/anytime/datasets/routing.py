@@ -17,7 +17,7 @@ _CLASSES = (1, 0, 1, 0)
 def make_ambiguous_centre() -> Dataset:
     """1000 rows of two classes in the plane, each of two clusters: easy outside, and mixed where the clusters meet.
 
-    Synthetic-1 of Nan, *Learning to predict under a budget*, 2018, chapter 5 (seed 001, lines 1256-1266 and 1861-1870), which
+    Synthetic-1 of Nan, *Learning to predict under a budget*, 2018, section 5.4 and appendix A.2.1, which
     shows the power of adaptation: a cheap model learns to fit the region that a gate leaves to it, and the rest goes to a
     costly model. Columns cost nothing.
 
@@ -54,7 +54,7 @@ def make_misleading_feature(
 ) -> Dataset:
     """70 rows in four tight clusters: the column that says more of the class is not the one to buy.
 
-    Synthetic-2 of Nan, *Learning to predict under a budget*, 2018, chapter 5 (seed 001, lines 1264-1279 and 1872-1874), which
+    Synthetic-2 of Nan, *Learning to predict under a budget*, 2018, section 5.4 and appendix A.2.2, which
     shows the power of learning gate and cheap model together. Each column costs 1, and with both a costly model is always
     right. Alone, the first column is the better one; a gate that has it can keep the first cluster only, and the average row
     pays 120/70. With the second column a gate can keep the last two clusters, and the average row pays 110/70.

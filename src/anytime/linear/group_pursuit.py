@@ -1,8 +1,8 @@
 """Anytime linear prediction: groups of columns bought one after the other, with weights refitted for every prefix.
 
 At every budget the answer is provably near the best linear answer that the budget can buy: CS-G-OMP and CS-G-FR of Hu et al.,
-*Efficient Feature Group Sequencing for Anytime Linear Prediction* (seeds 000, chapter 3, and 002), grouped and simultaneous
-forward regression and orthogonal matching pursuit of Grubb, *Anytime Prediction*, chapter 5 (seed 003).
+*Efficient Feature Group Sequencing for Anytime Linear Prediction* (2016; Hu 2019, chapter 3), grouped and simultaneous
+forward regression and orthogonal matching pursuit of Grubb, *Anytime Prediction*, 2014, chapter 5.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ Array = NDArray[np.float64]
 class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     """Anytime linear regression: groups bought in the order of gain per unit of cost, weights refitted for every prefix.
 
-    CS-G-OMP and CS-G-FR of Hu et al. (seed 002, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once,
-    ridge or bounded weights, and smooth losses (seed 000, Algorithm 5; Grubb, seed 003, chapter 5).
+    CS-G-OMP and CS-G-FR of Hu et al. (2016, Algorithms 2 and 3), with doubling (Algorithm 4), several targets at once,
+    ridge or bounded weights, and smooth losses (Hu 2019, Algorithm 5; Grubb 2014, chapter 5).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
 class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     """Anytime linear classification: logistic or multinomial regression whose groups are bought one after the other.
 
-    The generalised linear CS-G-OMP of Hu (seed 000, Algorithm 5), and simultaneous one-against-all pursuit of Grubb (seed 003,
+    The generalised linear CS-G-OMP of Hu (2019, Algorithm 5), and simultaneous one-against-all pursuit of Grubb (2014,
     Algorithm 5.3).
 
     Parameters

@@ -1,9 +1,9 @@
 """Sequences of feature groups for any smooth loss: generalised linear models, several outputs, bounded weights.
 
-The value of a set of columns is how much less risk the best linear model on them has than the best constant (Hu et al., seed 000,
-equation 3.27; Grubb, *Anytime Prediction*, seed 003, objectives SQ, SM, with ridge or a bound on the weights). An *objective*
+The value of a set of columns is how much less risk the best linear model on them has than the best constant (Hu 2019, equation
+3.27; Grubb, *Anytime Prediction*, 2014, objectives SQ, SM, with ridge or a bound on the weights). An *objective*
 finds that model; two *oracles* over any objective tell greedy selection what a group would gain: from the gradient (orthogonal
-matching pursuit, Algorithm 5 of seed 000), or by refitting with every candidate (forward regression). Squared loss has a much
+matching pursuit, Algorithm 5 of Hu 2019), or by refitting with every candidate (forward regression). Squared loss has a much
 faster engine of its own; here it serves for bounded weights, and as the naive version that the fast one is compared with.
 """
 
@@ -276,8 +276,8 @@ class SmoothObjective:
 class QuadraticObjective:
     """Squared loss seen through moments alone, refitted from scratch each time.
 
-    ``F = max tr(V'W) - tr(W'(S + ridge I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound (seed 003,
-    objective SQ-con). Without one this is the naive ridge regression with which faster code is compared.
+    ``F = max tr(V'W) - tr(W'(S + ridge I)W) / 2`` over ``|W| <= bound``: exact, by eigenvectors where there is a bound
+    (Grubb 2014, objective SQ-con). Without one this is the naive ridge regression with which faster code is compared.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 A plan adds up raw scores; its link turns them into what a user asks for, and a loss says how far they are from the truth.
 Both work on ``scores`` of shape (n, K). A learner asks a loss for its gradient and for the bounds on its curvature that step
-sizes and guarantees are made of (Grubb, *Anytime Prediction*, seed 003, equations 2.8 and 2.9), and for the best step along a
+sizes and guarantees are made of (Grubb, *Anytime Prediction*, 2014, equations 2.8 and 2.9), and for the best step along a
 direction.
 """
 

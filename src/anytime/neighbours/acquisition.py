@@ -1,6 +1,6 @@
 """Stages that buy for each row what has most to say about rows like it: fast margin-based cost-sensitive classification.
 
-Nan et al. 2014; seed 001, chapter 2. A row's neighbours are reference points that look like it on what is known of it. Of the
+Nan et al. 2014; Nan 2018, chapter 2. A row's neighbours are reference points that look like it on what is known of it. Of the
 groups it does not have, it buys the one with which most neighbours would be on the right side, less what it costs.
 """
 

@@ -1,6 +1,6 @@
 """Classifiers that are sums over columns, ``f(x) = b + sum_j s_j(x_j)``: what can answer before all columns are known.
 
-Linear models are such sums, and so are boosted stumps. A column that is not known contributes 0 (Nan, seed 001, section 2.2).
+Linear models are such sums, and so are boosted stumps. A column that is not known contributes 0 (Nan 2018, section 2.2).
 """
 
 from __future__ import annotations

@@ -337,7 +337,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         return MarginTrace(self.costs_.names, groups, self.costs_.amounts(paid), estimate, labels)
 
     def calibration(self, X: ArrayLike, y: ArrayLike) -> Calibration:
-        """Estimated against actual accuracy on labelled rows, after every number of purchases (seed 001, Table 2.1)."""
+        """Estimated against actual accuracy on labelled rows, after every number of purchases (Nan 2018, Table 2.1)."""
         trace = self.trace(X)
         right = trace.labels == np.asarray(y)[:, None]
         n_stages = trace.groups.shape[1]

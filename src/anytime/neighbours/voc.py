@@ -2,7 +2,7 @@
 
 Weights fall with the distance to the row on what is known of it. With them, what a column will show is predicted by ridge
 regression on the known columns, and what it would say of the class by one Gaussian per class (Gao and Koller, *Active
-classification based on value of classifier*; as reconstructed for Nan, seed 001, section 2.4).
+classification based on value of classifier*; as reconstructed for Nan 2018, section 2.4).
 """
 
 from __future__ import annotations

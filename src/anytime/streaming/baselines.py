@@ -1,7 +1,7 @@
 """What streaming boosting is measured against, at equal cost: one learner, learners one after another, blocks, Frank-Wolfe.
 
-Costs are in units of one prediction of one learner on one row; an update is two (seed 000, lines 2266-2302). All of these see
-each row once and may not keep it, so a learner that is trained after others pays for their predictions again.
+Costs are in units of one prediction of one learner on one row; an update is two (Hu 2019, chapter 5, experiments). All of these
+see each row once and may not keep it, so a learner that is trained after others pays for their predictions again.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class BlockBoosting:
     """Learners added some at a time, each block trained by streaming boosting on top of those before it, which are frozen.
 
     With blocks of one learner this is batch gradient boosting on a stream, "GB" of the thesis; larger blocks are its proposal
-    for when the number of learners is not known (lines 2301-2302).
+    for when the number of learners is not known.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class FrankWolfeBoosting:
     ``y^i = project((1 - s_i eta) y^(i-1) + eta h_i)``, where learner i minimises the linear loss ``<g_i, h> / L`` over
     outputs no longer than D, and ``s_i`` between 0 and 1 follows on-line gradient descent, ``s_i += <g_i, y^(i-1)> / (L B
     sqrt(t))``. Partial sums are kept in a ball of radius B, in which no gradient is longer than L. For smooth losses; needs no
-    edge. With ``eta = 1 / N`` it is the form that the thesis discusses (lines 1875-1893).
+    edge. With ``eta = 1 / N`` it is the form that the thesis discusses.
 
     The paper's learners minimise linear losses, banks learn by square loss. The target ``-D g / L`` is the linear loss with
     ``|h|^2 / (2 D)`` added, as follow-the-regularised-leader has it; ``gain`` takes the place of ``D / L``. With it, a learner

@@ -1,4 +1,4 @@
-"""What is proved of streaming gradient boosting, as numbers (seed 000, Theorems 5.5.1 and 5.5.2 and the lemmas under them).
+"""What is proved of streaming gradient boosting, as numbers (Hu 2019, Theorems 5.5.1 and 5.5.2 and the lemmas under them).
 
 ``gamma`` is the least edge of all learners, ``lam`` and ``beta`` the strong convexity and smoothness of the loss, ``G`` its
 longest gradient, ``excess`` the ``R(T)`` of the edge, ``gap`` the regret of the start, average or total as one likes: bounds

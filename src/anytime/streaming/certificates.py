@@ -1,7 +1,7 @@
 """What can be checked on a run as it was: inequalities that have to hold of every stream, every bank and every competitor.
 
 The theorems are about edges that learners are assumed to have. With sums over the run in their place, the same proofs give
-statements without assumptions (seed 000, equations 5.26 and 5.55). They bound the run itself, not rows to come.
+statements without assumptions (Hu 2019, equations 5.26 and 5.55). They bound the run itself, not rows to come.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A loss with kinks on which Algorithm 6 stands still and Algorithm 7 does not (seed 000, section 5.8.4).
+"""A loss with kinks on which Algorithm 6 stands still and Algorithm 7 does not (Hu 2019, section 5.8.4).
 
 ``l(y) = 2 |y_1| + |y_2|`` for every row; learners are constants along one axis. The first axis has the larger gradient, so
 learners that are fitted to gradients never touch the second one. The printed claim, that learners which follow the leader do

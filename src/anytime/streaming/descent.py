@@ -1,4 +1,4 @@
-"""One round of streaming gradient boosting as arithmetic, without learners (seed 000, Algorithms 6, 7 and 8).
+"""One round of streaming gradient boosting as arithmetic, without learners (Hu 2019, Algorithms 6, 7 and 8).
 
 Partial sums go down: ``y^i = project(y^(i-1) - eta_i h_i)``. Learner i is fitted to the gradient of the loss at ``y^(i-1)``
 ("smooth", Algorithm 6), or to this gradient plus what the learners before it left unfitted ("residual", Algorithm 7).
@@ -49,7 +49,7 @@ def gd(sums: Sequence[Array]) -> Array:
 def nesterov(sums: Sequence[Array]) -> Array:
     """Accelerated descent: step i starts from ``y^(i-1) + (i - 1) / (i + 2) (y^(i-1) - y^(i-2))``.
 
-    Seed 000 names it among the open options (section 5.7); none of the guarantees is for it.
+    Hu 2019 names it among the open options (section 5.7); none of the guarantees is for it.
     """
     i = len(sums)
     return sums[-1] if i == 1 else sums[-1] + (i - 1) / (i + 2) * (sums[-1] - sums[-2])

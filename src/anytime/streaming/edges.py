@@ -1,4 +1,4 @@
-"""How much better than nothing each learner is: its edge on the targets that it was given (seed 000, definition 5.4.1).
+"""How much better than nothing each learner is: its edge on the targets that it was given (Hu 2019, definition 5.4.1).
 
 A learner with outputs ``h_t`` on targets ``g_t`` has edge ``gamma`` if ``sum |g - h|^2 <= (1 - gamma) sum |g|^2 + R(T)``.
 Inside boosting this is an assumption about learners 2, 3, ...: the targets of one drift while those before it learn. So it is

@@ -1,6 +1,6 @@
 """Losses of a stream: value, (sub)gradient, and the constants that step sizes and guarantees are made of.
 
-Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy* (seed 000), section 5.8.5. ``rho`` is the
+Hu, *Anytime Prediction and Learning for the Balance between Computation and Accuracy*, 2019, section 5.8.5. ``rho`` is the
 weight of the squared length of scores, which makes a convex loss strongly convex; the printed constants leave it out, the ones
 here do not. Scores have any number of leading axes, (..., b, m): all prefixes of an ensemble are judged at once.
 """

@@ -1,4 +1,4 @@
-"""Learners that see their target: for checking theorems, not for learning (seed 000, definition 5.4.1 and section 5.8.4).
+"""Learners that see their target: for checking theorems, not for learning (Hu 2019, definition 5.4.1 and section 5.8.4).
 
 An oracle is a function of learner number and target, (b, m) to (b, m), as ``descend_one_by_one`` asks for it.
 """

@@ -1,4 +1,4 @@
-"""Convex sets that partial sums are kept in: boxes and balls (seed 000, Algorithm 7, the set Y)."""
+"""Convex sets that partial sums are kept in: boxes and balls (Hu 2019, Algorithm 7, the set Y)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Regret and risk of a stream's model, prefix by prefix, against a competitor.
 
-Regret (seed 000, equation 5.1) is how much more a run has paid than a fixed predictor would have on the same rows. The
+Regret (Hu 2019, equation 5.1) is how much more a run has paid than a fixed predictor would have on the same rows. The
 competitor need not be a sum of weak learners: the thesis takes a deep regression tree fitted in hindsight to all rows.
 """
 
@@ -147,7 +147,7 @@ def deep_tree(
     min_leaf: int = 1,
     random_state: int = 0,
 ) -> Competitor:
-    """A regression tree fitted in hindsight to all rows, its leaves holding what is best for the loss (lines 2223-2228).
+    """A regression tree fitted in hindsight to all rows, its leaves holding what is best for the loss.
 
     Splits are by squares (of class indicators, for classes). Classes' scores are kept within ``radius``, without which a pure
     leaf would run off where ``rho`` is 0.

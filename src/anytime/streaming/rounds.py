@@ -1,6 +1,6 @@
 """Boosting on a stream: all learners of a bank learn at once, in rounds of predict, pay, learn.
 
-Streaming gradient boosting (Hu, seed 000, chapter 5): Algorithm 6 for smooth losses, Algorithm 7 with residual projection for
+Streaming gradient boosting (Hu 2019, chapter 5): Algorithm 6 for smooth losses, Algorithm 7 with residual projection for
 losses with kinks, Algorithm 8 to read the latter. A round of b rows costs ``b N`` predictions and ``b N`` updates, whatever
 came before; memory is that of the learners. Every prefix of learners is a model of its own, and none depends on those behind
 it.

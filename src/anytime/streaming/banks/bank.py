@@ -49,7 +49,7 @@ class Bank(ABC):
     linear_in_parameters : bool
         The mean of its parameters over rounds is the mean of its functions.
     predict_cost, update_cost : float
-        Of one learner on one row, in units of one prediction (lines 2273-2284 of the thesis: 1 and 2).
+        Of one learner on one row, in units of one prediction (in the thesis: 1 and 2).
     """
 
     linear_in_parameters: ClassVar[bool] = False
