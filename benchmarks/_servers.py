@@ -168,3 +168,12 @@ def memory(pid: int) -> int:
     """Kilobytes that a process has in memory, its share of shared pages counted (PSS)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def processor_seconds(server: Any) -> float:
+    """Seconds that the workers of a server have had of the processors."""
+    ticks = 0
+    for pid in server.workers():
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
