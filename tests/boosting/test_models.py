@@ -220,10 +220,43 @@ def test_an_interrupt_leaves_a_model_of_what_is_done(method, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Clock, "tell", tell)
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning, match="interrupted") as said:
         model = at.SpeedBoostRegressor(COSTS, method=method, min_rows=1, random_state=0).fit(X, y)
     assert model.n_stages_ >= 1
+    assert f"the model has {model.n_stages_} " in str(said[0].message)
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "message", "times", "done"),
+    [
+        (at.SpeedBoostRegressor(n_rounds=20, min_rows=1, random_state=0), "model", 6, 5),
+        (at.SpeedBoostRegressor(method="proj", n_stages=60, min_rows=1, random_state=0), "stage", 30, 30),
+        (
+            at.GradientBoostingRegressor(n_stages=60, min_rows=1, validation_fraction=0.3, random_state=0),
+            "round",
+            3,
+            30,
+        ),
+    ],
+    ids=["renew", "proj", "boosting"],
+)
+def test_an_interrupted_model_counts_the_stages_that_it_keeps(model, message, times, done, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 8))
+    y = rng.normal(size=120) + (X[:, 0] > 0)  # more than one column is more than there is to learn
+    told = []
+
+    def tell(self, said):
+        told.append(said.startswith(message))
+        if sum(told) == times:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Clock, "tell", tell)
+    with pytest.warns(UserWarning, match="interrupted") as said:
+        model.fit(X, y)
+    assert f"the model has {model.n_stages_} " in str(said[0].message)
+    assert 1 <= model.n_stages_ < done  # held-out rows like no more of them
 
 
 def test_training_goes_on_where_it_ended_without_changing_earlier_stages():

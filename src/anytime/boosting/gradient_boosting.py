@@ -103,7 +103,7 @@ class _GradientBoosting(BoostedModel):
                     break
         except KeyboardInterrupt:
             warnings.warn(
-                f"interrupted: the model has {len(boosting.rounds)} of {self.n_stages} rounds", stacklevel=3
+                f"interrupted: the model has {boosting.best} of {self.n_stages} rounds", stacklevel=3
             )
         n = boosting.best
         self.plan_ = Plan(

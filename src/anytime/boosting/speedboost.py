@@ -164,13 +164,14 @@ class _SpeedBoost(BoostedModel):
         booster = Booster(grower, self.learning_rate, self.n_rounds, self.patience)
         renewal = Renewal(training, booster, cost_aware=self.cost_aware)
         found: dict[int, Renewed] = {}
+        interrupted = False
         try:
             for place, model in renewal.models(renewal.spaced(renewal.order(), self.spacing)):
                 found[place] = model
         except KeyboardInterrupt:
             if not found:
                 raise
-            warnings.warn(f"interrupted: the model has {len(found)} stages", stacklevel=4)
+            interrupted = True
         models: list[Renewed] = []
         losses = [renewal.before()]
         for _, model in sorted(found.items()):
@@ -179,6 +180,8 @@ class _SpeedBoost(BoostedModel):
             if model.loss <= least + _HARMFUL * abs(least):
                 models.append(model)
                 losses.append(model.loss)
+        if interrupted:
+            warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
         n_trees = np.array([model.trees.n_trees for model in models])
         return Plan(
             blocks=[TreeBlock(model.trees) for model in models],
@@ -212,10 +215,11 @@ class _SpeedBoost(BoostedModel):
         try:
             known.run(self.n_stages, self.patience)
         except KeyboardInterrupt:
-            done = len(known.trainer.steps)
-            if not done:
+            if not known.trainer.steps:
                 raise
-            warnings.warn(f"interrupted: the model has {done} of {self.n_stages} stages", stacklevel=4)
+            warnings.warn(
+                f"interrupted: the model has {known.plan.n_stages} of {self.n_stages} stages", stacklevel=4
+            )
         if self.warm_start:
             self._run = known
         self.steps_ = known.trainer.steps
