@@ -1,7 +1,7 @@
 # Everything a developer or a curious visitor runs. `make` alone lists the targets.
 #
 # One virtual environment, .venv, is made on first use. Two stamps inside it say what is installed there:
-# .demo (the package and its plots) and .dev (everything the checks need). The package is installed in place,
+# .demo (the package, its plots and its server) and .dev (everything the checks need). The package is installed in place,
 # so a change to Python code needs nothing; a change to native code or to the build rules rebuilds it.
 
 PYTHON  ?= python3
@@ -85,8 +85,8 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/.tools
-	@echo "building and installing anytime with its plots (a minute or two the first time)"
-	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[plot]"
+	@echo "building and installing anytime with its plots and its server (a minute or two the first time)"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[plot,serve]"
 	@touch $@
 
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/.tools

@@ -41,6 +41,8 @@ def test_it_prints_where_it_is_and_what_it_serves(tmp_path):
         assert "-H 'Authorization: Bearer TOKEN' -d '{\"row\": [0, 0, 0, 0, 0]}'" in rest
         assert "sesame" not in rest
         requests = [line for line in server.said() if line["message"] == "request"]
+        last = server.said()[-1]
+        assert [last[name] for name in ("message", "requests", "refused", "failed")] == ["stopped", 1, 1, 0]
         assert {line["status"] for line in requests} >= {200, 401}
         assert "sesame" not in server.log.read_text()
 

@@ -83,12 +83,17 @@ def serve(
         if started is not None:
             started(server)
         if settings.workers == 1:
-            return _answer(server, listener, 0, None, early)
-        if not hasattr(os, "fork"):
+            code = _answer(server, listener, 0, None, early)
+        elif hasattr(os, "fork"):
+            code = _Supervisor(server, listener).run()
+        else:
             raise ValueError(
                 "several workers need a system that can fork; use workers=1 and start several servers"
             )
-        return _Supervisor(server, listener).run()
+        counts = server.board.totals().counts
+        fields = {name: counts[name] for name in ("requests", "refused", "failed")}
+        logger.info("stopped", extra={"fields": fields})
+        return code
     finally:
         server.registry.close()
 
