@@ -32,8 +32,13 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
 ) -> None:
     data, file = folder / "patients.csv", tmp_path / "model.anytime"
     said = run("fit", data, "-t", "sick", "--model", "adaptive", *FEW, "-o", file).stdout
-    assert "2 stages; accuracy on the 48 rows kept aside" in said
+    assert "2 stages; mean cost and accuracy on the 48 rows kept aside" in said
+    lines = said.splitlines()
+    last = next(lines[k - 1] for k, line in enumerate(lines) if line.startswith("95% of the gain"))
+    stage, budget, cost, _ = last.split()
     model = at.load(file)
+    assert (stage, float(budget)) == ("2", pytest.approx(model.plan_.expected_costs[-1], rel=1e-4))
+    assert f"everything, {float(cost):.4g} columns" in said  # of the same rows
     assert isinstance(model, at.AdaptiveClassifier)
     assert model.detached_ is None
     assert model.n_trees == 5

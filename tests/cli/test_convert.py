@@ -169,4 +169,62 @@ def test_holdout_and_target_go_together(shop: Path, tmp_path: Path) -> None:
 
 
 def test_file_of_no_known_kind(shop: Path, tmp_path: Path) -> None:
-    assert "is no model file known here" in fails("convert", shop / "odd.csv", "-o", tmp_path / "m")
+    said = fails("convert", shop / "odd.csv", "--trusted", "-o", tmp_path / "m")
+    assert "is no model file known here" in said
+    assert "and, if trusted, pickles" in said
+
+
+def test_an_anytime_model_needs_no_conversion(shop: Path, tmp_path: Path) -> None:
+    run("convert", shop / "xgboost.json", "-o", tmp_path / "m.anytime")
+    said = fails("convert", tmp_path / "m.anytime", "-o", tmp_path / "n.anytime", code=2)
+    assert "is an .anytime model already" in said
+
+
+# ---------------------------------------------------------------------- names with blanks
+
+
+@pytest.fixture(scope="module")
+def blanks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LightGBM file, in which ``mean width`` is ``mean_width``, and its table, which has blanks; codes are words."""
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"mean width": rng.normal(size=200), "blood code": rng.choice(["007", "08"], 200)})
+    y = ((table["mean width"] > 0) ^ (table["blood code"] == "08")).astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=20, verbosity=-1, n_jobs=1, min_child_samples=5)
+    model.fit(table.astype({"blood code": "category"}), y)
+    path = tmp_path_factory.mktemp("blanks")
+    model.booster_.save_model(path / "lightgbm.txt")
+    table.assign(y=y).to_csv(path / "rows.csv", index=False)
+    (path / "prices.yaml").write_text("mean width: 2\nblood code: 3\n")
+    return path
+
+
+def test_blanks_are_as_good_as_the_underscores_that_lightgbm_writes(blanks: Path, tmp_path: Path) -> None:
+    run("convert", blanks / "lightgbm.txt", "-o", tmp_path / "m.anytime")
+    truth = pd.read_csv(blanks / "rows.csv")["y"].tolist()
+    for source, given in ((blanks / "rows.csv", None), ("-", (blanks / "rows.csv").read_text())):
+        said = run("predict", tmp_path / "m.anytime", source, given=given).stdout
+        assert [int(line) for line in said.splitlines()[1:]] == truth
+    assert (
+        "accuracy against cost" in run("curve", tmp_path / "m.anytime", blanks / "rows.csv", "-t", "y").stdout
+    )
+
+
+def test_with_held_out_rows_the_model_knows_their_names_as_in_python(blanks: Path, tmp_path: Path) -> None:
+    held = ["--holdout", blanks / "rows.csv", "-t", "y", "--costs", blanks / "prices.yaml"]
+    run("convert", blanks / "lightgbm.txt", *held, "-o", tmp_path / "m.anytime")
+    model = at.load(tmp_path / "m.anytime")
+    assert model.feature_names_in_.tolist() == ["mean width", "blood code"]
+    assert model.costs_.prices == {"mean width": 2.0, "blood code": 3.0}
+    table = pd.read_csv(blanks / "rows.csv", dtype={"blood code": str})
+    assert model.score(table.drop(columns="y"), table["y"]) == 1
+
+
+def test_a_column_of_its_own_does_not_stand_in_for_one_with_a_blank(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a b", "a_b"])
+    table["y"] = table["a b"] + table["a_b"]
+    table.to_csv(tmp_path / "d.csv", index=False)
+    run("fit", tmp_path / "d.csv", "-t", "y", "--trees", 5, "-o", tmp_path / "m.anytime")
+    table[["a_b"]].to_csv(tmp_path / "one.csv", index=False)
+    assert "lacks the column 'a b'" in fails("predict", tmp_path / "m.anytime", tmp_path / "one.csv")

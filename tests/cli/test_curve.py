@@ -52,7 +52,7 @@ def test_json_holds_every_point(folder: Path, tmp_path: Path, patients: pd.DataF
     expected = at.curve(model, patients.drop(columns="sick"), patients["sick"])
     np.testing.assert_allclose(written["points"]["accuracy"], expected.values)
     np.testing.assert_allclose(written["points"]["cost"], expected.costs)
-    assert written["timeliness"] == pytest.approx(expected.timeliness())
+    assert written["timeliness"] == pytest.approx(expected.timeliness(rule="step"))
     assert written["unit"] == "CAD"
 
 
@@ -67,6 +67,18 @@ def test_each_meter_has_its_unit(folder: Path, meter: str) -> None:
         "curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick", "--meter", meter
     ).stdout
     assert ("cost in s" if meter == "time" else "cost in CAD") in said
+
+
+def test_timeliness_says_up_to_which_budget_and_is_that_of_a_comparison(folder: Path, other: Path) -> None:
+    models, rest = [folder / "sick.anytime", other], [folder / "patients.csv", "-t", "sick"]
+    meaning = "mean share of the possible gain up to 23.1 CAD"
+    alone = run("curve", models[0], *rest).stdout
+    told = next(line for line in alone.splitlines() if line.startswith("timeliness"))
+    assert told.endswith(f"({meaning})")
+    compared = run("compare", *models, *rest).stdout
+    assert compared.splitlines()[-1] == f"timeliness: {meaning}"
+    line = next(line for line in compared.splitlines() if line.startswith("sick "))
+    assert line.split()[2] == told.split()[1]
 
 
 def test_metric_can_be_named(folder: Path) -> None:

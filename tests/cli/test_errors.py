@@ -34,6 +34,7 @@ def write(path: Path, contents: str | bytes) -> Path:
         ("a,y\n1,5\n2,5\n", "the target 'y' has one value only, 5; there is nothing to learn"),
         ("a,y\n1,p\n2,q\n3,r\n", "the target 'y' has 3 classes in 3 rows; is it the right column?"),
         ("a,b,y\n1,,1\n2,,0\n3,,0\n", "column 'b' is empty; remove it"),
+        ("a,b,y\n1,,5\n", "the target 'y' has one value only, 5"),  # and not: column 'b' is empty
         ("a,y\n1,1\ninf,0\n3,0\n", "column 'a' holds an infinite number"),
     ],
 )
@@ -111,6 +112,9 @@ def test_permission_error_of_the_system_is_one_line(folder: Path, monkeypatch: p
 def test_unknown_target_suggests_the_nearest(folder: Path, tmp_path: Path) -> None:
     said = fails("fit", folder / "patients.csv", "-t", "sik", "-o", tmp_path / "m", code=2)
     assert said.endswith("has no column 'sik'; did you mean 'sick'?")
+    data = write(tmp_path / "d.csv", "a,y\n1,2\n")
+    said = fails("fit", data, "-t", "Y", "-o", tmp_path / "m", code=2)
+    assert said.endswith("has no column 'Y'; did you mean 'y'?")
     said = fails("curve", folder / "sick.anytime", folder / "patients.csv", "-t", "zzz", code=2)
     assert said.endswith("has no column 'zzz'; it has age, sex, city, chol, ecg, sick")
 

@@ -167,6 +167,22 @@ def test_without_holdout_nothing_is_judged(folder: Path) -> None:
     assert "held-out loss" in said  # what ordered the stages
 
 
+def test_a_few_rows_are_all_trained_on_and_that_is_said(folder: Path, tmp_path: Path) -> None:
+    command = ["fit", tmp_path / "d.csv", "-t", "age", "--task", "regression", "-o", tmp_path / "m"]
+    told = "fewer than 10 rows: none are kept aside, and nothing is known of new ones"
+    table = pd.read_csv(folder / "numbers.csv")
+    table[:9].to_csv(tmp_path / "d.csv", index=False)
+    assert told in run(*command).stderr
+    assert told not in run(*command, "--holdout", 0).stderr  # as asked for
+    table[:10].to_csv(tmp_path / "d.csv", index=False)
+    assert told not in run(*command).stderr
+
+
+def test_columns_taken_as_words_are_listed(folder: Path) -> None:
+    assert "taken as words: sex, city\n" in fit(folder / "patients.csv", "sick")[1]
+    assert "taken as words" not in fit(folder / "numbers.csv", "age")[1]
+
+
 @pytest.mark.parametrize(
     "name", ["d.parquet", "d.csv.gz", "semicolons.csv.gz", "d.csv.zip", "semicolons.csv", "d.tsv"]
 )

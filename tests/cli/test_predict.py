@@ -43,6 +43,34 @@ def test_no_time_gives_the_constant_answer(folder: Path) -> None:
     assert (found["stage"] == 0).all()
 
 
+def test_rows_that_a_deadline_left_with_the_constant_answer_are_counted(folder: Path, tmp_path: Path) -> None:
+    asked = ["predict", folder / "sick.anytime", folder / "patients.csv", "-o", tmp_path / "o.csv"]
+    told = "for 240 of 240 rows the deadline allowed no stage: they have the model's constant answer; give more time"
+    assert told in run(*asked, "--deadline", 0).stderr
+    assert "allowed no stage" not in run(*asked, "--deadline", 60).stderr
+    no_money = run(*asked, "--deadline", 0, "--budget", 0).stderr
+    assert "allowed no stage" not in no_money  # it is the budget that allows none
+
+
+def test_the_first_call_of_a_process_is_no_part_of_the_deadline(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def noted(model: at.AnytimeClassifier, X: pd.DataFrame, **bounds: float | None) -> object:
+        calls.append((len(X), bounds))
+        return answer(model, X, **bounds)
+
+    answer = at.AnytimeClassifier.answer
+    monkeypatch.setattr(at.AnytimeClassifier, "answer", noted)
+    asked = ["predict", folder / "sick.anytime", folder / "patients.csv", "--budget", 8.1]
+    run(*asked, "--deadline", 0.5)
+    assert calls == [(1, {"budget": 8.1}), (240, {"budget": 8.1, "deadline": 0.5})]
+    calls.clear()
+    run(*asked)
+    assert [n for n, _ in calls] == [240]  # nothing is done twice where no clock runs
+
+
 def test_columns_are_found_by_name_in_any_order(folder: Path, patients: pd.DataFrame, tmp_path: Path) -> None:
     shuffled = patients[["sick", "ecg", "city", "chol", "sex", "age"]].assign(extra=1)
     shuffled.to_csv(tmp_path / "d.csv", index=False)
@@ -75,6 +103,21 @@ def test_writes_a_file_and_says_so(folder: Path, tmp_path: Path, name: str) -> N
     assert len(read(tmp_path / name)) == 240
     assert result.stdout == ""
     assert "240 rows, mean cost" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["out.csv.gz", "out.CSV", "out"])
+def test_csv_may_be_compressed_and_needs_no_ending(folder: Path, tmp_path: Path, name: str) -> None:
+    run("predict", folder / "sick.anytime", folder / "patients.csv", "-o", tmp_path / name)
+    assert len(pd.read_csv(tmp_path / name)) == 240
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.tsv", "out.parquet.gz", "out.json"])
+def test_other_endings_are_refused_before_anything_is_read(tmp_path: Path, name: str) -> None:
+    said = fails("predict", tmp_path / "absent", tmp_path / "absent", "-o", tmp_path / name, code=2)
+    assert said.startswith(
+        f"{tmp_path / name}: no table is written under such an ending; those that are: .csv"
+    )
+    assert said.endswith(".parquet, .pq")
 
 
 def test_model_without_names_takes_columns_in_order(folder: Path, tmp_path: Path) -> None:

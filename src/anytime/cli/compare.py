@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anytime.cli.curve import Meter, judge, save_figure
+from anytime.cli.curve import Meter, judge, meaning_of_timeliness, save_figure
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.tables import note, number, print_table, print_title, share
+from anytime.cli.tables import console, note, number, print_table, print_title, share
 
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve, Comparison
@@ -81,6 +81,7 @@ def print_comparison(result: Comparison, *, log: bool = False) -> None:
         costs = [line["total cost"], line["cost to 90%"], line["cost to 95%"], line["cost to 99%"]]
         rows.append([str(name), *quality, *[number(cost) for cost in costs]])
     print_table(columns, rows)
+    console().print(f"timeliness: {meaning_of_timeliness(result.horizon, result.unit())}", soft_wrap=True)
 
 
 def _check_arguments(paths: Sequence[Path], data: Path) -> None:

@@ -18,6 +18,7 @@ from anytime.cli.io import (
     read_costs,
     read_table,
     refuse_pickle,
+    spellings,
     target_for,
     word_columns,
 )
@@ -135,6 +136,10 @@ def _pruned(
 def _import(path: Path, trusted: bool) -> Imported:
     from anytime.trees.importers import import_file
 
+    if path.suffix.lower() == ".anytime":
+        raise UsageError(
+            f"{path} is an .anytime model already: predict, curve, serve and others take it as it is"
+        )
     if not refuse_pickle(path, trusted):
         return import_file(path)
     try:
@@ -174,10 +179,12 @@ def _held_out(imported: Imported, path: Path, target: str, named: bool) -> tuple
     except UnknownLabel as error:
         hint = "" if named else "; give the labels in the order of training with --classes"
         raise CliError(f"{error}{hint}") from None
-    if imported.feature_names is None:
-        others = [name for name in table.columns if name != target]
-        if len(others) == known.n_features_in_:
-            known.feature_names_in_ = others
+    others = [name for name in table.columns if name != target]
+    if imported.feature_names is not None:
+        here = spellings(imported.feature_names, others)  # the model takes over the names that its user has
+        known.feature_names_in_ = [here.get(name, name) for name in imported.feature_names]
+    elif len(others) == known.n_features_in_:
+        known.feature_names_in_ = others
     return features_for(known, table, path, without=target), y
 
 

@@ -112,8 +112,14 @@ def contents(judged: AnytimeCurve) -> dict[str, Any]:
 def _timeliness(judged: AnytimeCurve) -> float | None:
     from math import isfinite
 
-    value = judged.timeliness(normalise="initial_risk" if judged.perfect is not None else "final_objective")
+    normalise: Any = "initial_risk" if judged.perfect is not None else "final_objective"
+    value = judged.timeliness(normalise=normalise, rule="step")  # as in a comparison
     return value if isfinite(value) else None
+
+
+def meaning_of_timeliness(horizon: float, unit: str | None) -> str:
+    """What the figure says."""
+    return f"mean share of the possible gain up to {amount(horizon, unit)}"
 
 
 def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
@@ -125,7 +131,7 @@ def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
     timeliness = _timeliness(judged)
     out = console()
     if timeliness is not None:
-        out.print(f"timeliness  {timeliness:.4f}  (mean share of the possible gain, over all budgets)")
+        out.print(f"timeliness  {timeliness:.4f}  ({meaning_of_timeliness(judged.total_cost, judged.unit)})")
     for part in _SHARES:
         out.print(f"{part:.0%} of the gain costs  {amount(judged.stopping_cost(part), judged.unit)}")
 

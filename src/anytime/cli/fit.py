@@ -36,6 +36,7 @@ __all__ = ["fit", "is_classification", "read_settings"]
 
 _DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
+_FEWEST = 10  # rows from which some can be kept aside
 _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
 
 
@@ -187,9 +188,9 @@ def fit(
     with step(f"reading {data}"):
         table = read_table(data)
     y = target_of(table, target, data)
+    classify = is_classification(y, task, target, data)
     X = training_features(table.drop(columns=[target]), data)
     _reject_words(X, model, data)
-    classify = is_classification(y, task, target, data)
     if model in _IN_FRONT and not classify:
         raise UsageError(f"--model {model} predicts classes, but the target {target!r} is a number")
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
@@ -207,6 +208,8 @@ def fit(
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)
     _announce(X, answers, classify, grouped)
+    if holdout and not len(test):
+        note(f"fewer than {_FEWEST} rows: none are kept aside, and nothing is known of new ones")
     with step(f"training {type(estimator).__name__}"), few_threads(X.size):
         fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, budget, seed)
     fitted.save(output)
@@ -309,7 +312,7 @@ def split_rows(
     from sklearn.model_selection import train_test_split
 
     rows = np.arange(len(y))
-    if holdout == 0 or len(y) < 10:
+    if holdout == 0 or len(y) < _FEWEST:
         return rows, rows[:0]
     counts = y.value_counts()
     kept = int(np.ceil(holdout * len(y)))
@@ -322,13 +325,18 @@ def split_rows(
 
 
 def _reject_words(X: pd.DataFrame, model: Learner, path: Path) -> None:
-    words = [name for name in X.columns if X[name].dtype == "category"]
+    words = _words(X)
     if words and model not in _TAKES_WORDS:
         takers = ", ".join(_TAKES_WORDS)
         raise UsageError(
             f"{path}: --model {model} needs numbers, but {listing(words)} "
             f"{'holds' if len(words) == 1 else 'hold'} words; use one of {takers}, or encode them"
         )
+
+
+def _words(X: pd.DataFrame) -> list[str]:
+    """Columns that are taken as words."""
+    return [str(name) for name in X.columns if X[name].dtype == "category"]
 
 
 def is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -> bool:
@@ -419,6 +427,8 @@ def _announce(X: pd.DataFrame, y: NDArray[Any], classify: bool, grouped: bool) -
     what = f"classification, {len(np.unique(y))} classes" if classify else "regression"
     trees = ", one group per tree" if grouped else ""
     print_title(f"{counted(len(X), 'row')}, {counted(X.shape[1], 'column')}: {what}{trees}")
+    if words := _words(X):
+        print_text(f"taken as words: {listing(words)}")
 
 
 def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UnknownLabel",
+    "check_table_name",
     "check_writable",
     "features_for",
     "labels_of",
@@ -26,6 +28,7 @@ __all__ = [
     "read_costs",
     "read_table",
     "refuse_pickle",
+    "spellings",
     "target_for",
     "target_of",
     "training_features",
@@ -39,25 +42,26 @@ class UnknownLabel(CliError):  # noqa: N818  # what is wrong, not that something
 
 
 _PARQUET = (".parquet", ".pq")
+_PACKED = (".gz", ".bz2", ".xz", ".zip")  # pandas compresses what it writes under such a name
 _PICKLES = (".pkl", ".pickle", ".joblib")
 
 
 # ---------------------------------------------------------------------- tables
 
 
-def read_table(path: Path, words: Iterable[str] = ()) -> pd.DataFrame:
+def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
     """Read CSV (also with semicolons or tabs, also compressed), Parquet, or CSV from standard input for ``-``.
 
     Parameters
     ----------
     path : Path
-    words : iterable of str, default=()
-        Columns that hold words even where they look like numbers.
+    words : sequence of str, default=()
+        Columns that hold words even where they look like numbers; blanks and ``_`` are not told apart.
     """
     import pandas as pd
 
     if str(path) == "-":
-        table = _read_csv(sys.stdin, "standard input", ",", words)
+        table = _read_csv(None, "standard input", ",", words)
     elif path.suffix.lower() in _PARQUET:
         table = _read_parquet(path)
     else:
@@ -74,11 +78,16 @@ def read_table(path: Path, words: Iterable[str] = ()) -> pd.DataFrame:
     return table
 
 
-def _read_csv(source: Any, name: str, separator: str, words: Iterable[str]) -> pd.DataFrame:
+def _read_csv(path: Path | None, name: str, separator: str, words: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_csv(source, sep=separator, dtype=dict.fromkeys(words, str), low_memory=False)
+        source: Any = io.StringIO(sys.stdin.read()) if path is None else path
+        names = pd.read_csv(source, sep=separator, nrows=0).columns if words else ()
+        types = dict.fromkeys(spellings(words, names).values(), str)
+        if path is None:
+            source.seek(0)
+        return pd.read_csv(source, sep=separator, dtype=types, low_memory=False)
     except pd.errors.EmptyDataError:
         raise CliError(f"{name} is empty") from None
     except UnicodeDecodeError as error:
@@ -140,6 +149,19 @@ def write_table(table: pd.DataFrame, path: Path | None) -> None:
         table.to_csv(path, index=False)
 
 
+def check_table_name(path: Path | None) -> None:
+    """Refuse to write a table under the ending of something else; a name without an ending is as good as ``.csv``."""
+    if path is None:
+        return
+    name = path.with_suffix("") if path.suffix.lower() in _PACKED else path
+    written = ("", ".csv") if name is not path else ("", ".csv", *_PARQUET)
+    if name.suffix.lower() not in written:
+        raise UsageError(
+            f"{path}: no table is written under such an ending; those that are: .csv (with {', '.join(_PACKED)} after it "
+            f"compressed), {', '.join(_PARQUET)}"
+        )
+
+
 def check_writable(*paths: Path | None) -> None:
     """Fail before the work is done, not after: each path's folder has to be there."""
     import os
@@ -167,11 +189,9 @@ def listing(names: Iterable[Any], most: int = 6) -> str:
 
 def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
     """The target column; it has a value in every row."""
-    import difflib
-
     if target not in table.columns:
-        near = difflib.get_close_matches(target, table.columns, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {listing(table.columns)}"
+        near = _nearest(target, table.columns)
+        hint = f"did you mean {near!r}?" if near else f"it has {listing(table.columns)}"
         if all(name[:1] in "-.0123456789" for name in table.columns):
             hint += "; does its first line hold the names?"
         raise UsageError(f"{path} has no column {target!r}; {hint}")
@@ -182,6 +202,15 @@ def target_of(table: pd.DataFrame, target: str, path: Path) -> pd.Series[Any]:
             f"{path}: the target {target!r} is missing in {missing} of {len(y)} rows, first in row {first}"
         )
     return y
+
+
+def _nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of ``names`` that somebody who typed ``name`` may have meant: capitals do not matter."""
+    import difflib
+
+    small = {other.casefold(): other for other in names}
+    near = difflib.get_close_matches(name.casefold(), small, n=1)
+    return small[near[0]] if near else None
 
 
 def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
@@ -217,19 +246,30 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
                 "leave its columns only, in the order of training"
             )
         return rest.apply(lambda column: _numbers(column, str(column.name), path)).to_numpy()
+    import pandas as pd
+
     read = model.plan_.read_columns if hasattr(model, "plan_") else [True] * len(names)
-    missing = [
-        str(name) for name, needed in zip(names, read, strict=True) if needed and name not in table.columns
-    ]
+    here = spellings(names, table.columns)
+    missing = [str(name) for name, needed in zip(names, read, strict=True) if needed and name not in here]
     if missing:
         raise CliError(f"{path} lacks {_columns(missing)} that the model uses")
     words = set(word_columns(model))
-    import pandas as pd
-
-    columns = {
-        n: table[n] if n in words else _numbers(table[n], str(n), path) for n in names if n in table.columns
-    }
+    columns = {n: table[h] if n in words else _numbers(table[h], h, path) for n, h in here.items()}
     return pd.DataFrame(columns, index=table.index)
+
+
+def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Those of the columns ``known`` to a model that a table with ``names`` has, each with its name there.
+
+    As in Python, a blank is as good as the ``_`` that LightGBM writes for it.
+    """
+    from anytime.trees.names import without_blanks
+
+    wanted, names = [str(name) for name in known], list(names)
+    exact = set(wanted).intersection(names)
+    others = {without_blanks(name): name for name in names if name not in exact}
+    here = {name: name if name in exact else others.get(without_blanks(name)) for name in wanted}
+    return {name: spelled for name, spelled in here.items() if spelled is not None}
 
 
 def word_columns(model: Any) -> list[str]:

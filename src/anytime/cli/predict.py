@@ -9,6 +9,7 @@ import typer
 
 from anytime.cli.errors import UsageError
 from anytime.cli.io import (
+    check_table_name,
     check_writable,
     features_for,
     load_model,
@@ -37,7 +38,11 @@ def predict(
     ] = None,
     deadline: Annotated[
         float | None,
-        typer.Option(min=0.0, metavar="SECONDS", help="Time for all rows together, reading not included."),
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="Time for all rows together; loading and reading are not counted.",
+        ),
     ] = None,
     proba: Annotated[bool, typer.Option("--proba", help="Add the probability of each class.")] = False,
     with_cost: Annotated[
@@ -56,6 +61,7 @@ def predict(
 
     Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
     """
+    check_table_name(output)
     check_writable(output)
     loaded = load_model(model, costly, trusted)
     if proba and not hasattr(loaded, "classes_"):
@@ -63,12 +69,30 @@ def predict(
     table = read_table(data, words=word_columns(loaded))
     X = features_for(loaded, table, data)
     with step(f"answering for {len(table)} rows"):
-        answer = loaded.answer(X, budget=budget, deadline=deadline)
+        answer, idle = _answered(loaded, X, budget, deadline)
     write_table(_answers(loaded, answer, proba, with_cost), output)
     if output is not None:
         note(
             f"wrote {output}: {len(table)} rows, mean cost {amount(float(answer.cost.mean()), loaded.costs_.unit)}"
         )
+    if idle:
+        note(
+            f"for {idle} of {len(table)} rows the deadline allowed no stage: they have the model's constant answer; "
+            "give more time"
+        )
+
+
+def _answered(model: Any, X: Any, budget: float | None, deadline: float | None) -> tuple[Answer, int]:
+    """The answers, and for how many rows the deadline allowed no stage.
+
+    What is done once in a process, such as importing, is no part of the deadline: one row is answered before the clock starts.
+    Where that one gets no stage either, it is the budget that allows none.
+    """
+    if deadline is None:
+        return model.answer(X, budget=budget), 0
+    affordable = model.answer(X[:1], budget=budget).stage.any()
+    answer = model.answer(X, budget=budget, deadline=deadline)
+    return answer, int((answer.stage == 0).sum()) if affordable else 0
 
 
 def _answers(model: Any, answer: Answer, proba: bool, with_cost: bool) -> pd.DataFrame:

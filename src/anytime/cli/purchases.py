@@ -67,10 +67,11 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
         What the curve was measured on, in words.
     """
     plan, unit = model.plan_, model.costs_.unit
-    title = counted(plan.n_stages, "stage") + (f"; {judged.metric} on {rows}" if judged is not None else "")
+    title = counted(plan.n_stages, "stage")
     if model.meter == "expected":
-        _print_means(plan, judged, title, f"mean cost ({unit})" if unit else "mean cost")
+        _print_means(plan, judged, title, rows, f" ({unit})" if unit else "")
         return
+    title += f"; {judged.metric} on {rows}" if judged is not None else ""
     bought = purchases(plan)
     columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
@@ -82,26 +83,27 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
 
 
-def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, cost: str) -> None:
-    """One line per stage: rows buy different groups, so that there is no order of purchases."""
+def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str, unit: str) -> None:
+    """One line per stage: rows buy different groups, so that there is no order of purchases.
+
+    A budget buys a stage by what rows paid in training; those of the curve may pay a little more or less.
+    """
     assert plan.expected_costs is not None
-    means = [0.0, *plan.expected_costs.tolist()]
-    columns = ["stage", cost]
+    budgets = [number(cost, 6) for cost in (0.0, *plan.expected_costs.tolist())]
     if judged is not None:
-        columns.append(judged.metric)
-    known = None if judged is not None else held_out(plan)
-    if known is not None:
-        columns.append(known[0])
+        title += f"; mean cost and {judged.metric} on {rows}"
+        columns = {
+            f"budget{unit}": budgets,
+            f"mean cost{unit}": [number(cost, 6) for cost in judged.costs.tolist()],
+            judged.metric: [share(value) for value in judged.values.tolist()],
+        }
+    else:
+        columns = {f"mean cost{unit}": budgets}
+        if (known := held_out(plan)) is not None:
+            columns[known[0]] = [share(value) for value in known[1].tolist()]
     shown = thinned(plan.n_stages + 1, _MOST_ROWS)
-    lines = []
-    for stage in shown:
-        line = [str(stage), number(means[stage], 6)]
-        if judged is not None:
-            line.append(share(float(judged.values[stage])))
-        if known is not None:
-            line.append(share(float(known[1][stage])))
-        lines.append(line)
-    print_table(columns, lines, title=title, left_out=plan.n_stages + 1 - len(shown))
+    lines = [[str(stage), *(column[stage] for column in columns.values())] for stage in shown]
+    print_table(["stage", *columns], lines, title=title, left_out=plan.n_stages + 1 - len(shown))
 
 
 def _line(purchase: Purchase) -> list[str]:

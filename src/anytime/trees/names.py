@@ -9,7 +9,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from anytime.trees.importers import Imported
 
-__all__ = ["check_names", "column_names", "same_names"]
+__all__ = ["check_names", "column_names", "same_names", "without_blanks"]
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -18,9 +18,14 @@ def column_names(X: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
+def without_blanks(name: str) -> str:
+    """A name as LightGBM writes it: with ``_`` for a blank."""
+    return name.replace(" ", "_")
+
+
 def same_names(some: Sequence[str], others: Sequence[str]) -> bool:
     """Whether names are the same in the same order. LightGBM writes ``_`` for a blank, so the two are not told apart."""
-    return [name.replace(" ", "_") for name in some] == [name.replace(" ", "_") for name in others]
+    return list(map(without_blanks, some)) == list(map(without_blanks, others))
 
 
 def check_names(names: Sequence[str], imported: Imported) -> None:

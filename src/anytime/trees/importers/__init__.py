@@ -123,7 +123,8 @@ def import_file(path: str | Path, *, trusted: bool = False) -> Imported:
         raise ValueError(f"{path} is damaged: {error!r}") from error
     raise ValueError(
         f"{path} is no model file known here. Supported: LightGBM's text (Booster.save_model), XGBoost's .json and .ubj "
-        "(save_model; its old binary format has to be saved again with a current XGBoost)"
+        "(save_model; its old binary format has to be saved again with a current XGBoost), and, if trusted, pickles of "
+        "scikit-learn's and these libraries' models (.pkl, .joblib)"
     )
 
 
