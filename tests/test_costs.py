@@ -308,11 +308,7 @@ def test_a_circle_of_requirements_is_named():
 @pytest.mark.parametrize(
     ("n", "names", "words"),
     [
-        (
-            4,
-            ["chol", "fbs", "st", "x"],
-            "4 groups but group 'ecg' names column 'slope', which X does not have",
-        ),
+        (4, ["chol", "fbs", "st", "x"], "group 'ecg' names column 'slope', which X does not have"),
         (4, None, "X has no column names"),
         (5, [*COLUMNS, "age"], "columns age belong to no group"),
     ],
@@ -351,7 +347,13 @@ def test_repeated_column_names_are_refused_where_prices_go_by_name():
 
 def test_a_position_beyond_the_matrix_is_refused():
     with pytest.raises(ValueError, match="group 'x2' names column 2, but X has 2 columns"):
-        FeatureCosts([1, 1, 1]).bind(2)
+        FeatureCosts({2: 1}).bind(2)
+
+
+@pytest.mark.parametrize(("prices", "words"), [([1, 1, 1], "3 prices"), ([1], "1 price")])
+def test_a_list_of_prices_is_as_long_as_there_are_columns(prices, words):
+    with pytest.raises(ValueError, match=f"costs has {words} for 2 columns; give each column one"):
+        FeatureCosts(prices).bind(2, ["a", "b"])
 
 
 def test_a_column_named_and_numbered_in_two_groups_overlaps():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -288,7 +289,12 @@ def test_a_deadline_holds_for_the_whole_batch(cells):
     [
         ({"budget": -1}, "budget must not be negative"),
         ({"budget": float("nan")}, "budget is NaN"),
+        ({"budget": "10"}, "budget must be a number that is not negative, not '10'"),
+        ({"budget": True}, "budget must be a number that is not negative, not True"),
+        ({"budget": [1.0, "2"]}, "budget must be a number that is not negative, not '1.0'"),
         ({"deadline": -0.1}, "deadline must be"),
+        ({"deadline": "10ms"}, "deadline must be a number of seconds that is not negative, not '10ms'"),
+        ({"deadline": True}, "deadline must be a number of seconds that is not negative, not True"),
         ({"budget": [1.0, 2.0]}, "budget has 2 entries, but X has"),
     ],
 )
@@ -296,6 +302,22 @@ def test_wrong_bounds_get_a_precise_error(cells, bounds, words):
     model, X, _ = cells
     with pytest.raises(ValueError, match=words):
         model.predict(X, **bounds)
+
+
+@pytest.mark.parametrize("bound", ["budget", "deadline"])
+@pytest.mark.parametrize("wrong", ["10", True, -1.0, float("nan")])
+def test_one_row_has_the_same_bounds(cells, bound, wrong):
+    model, X, _ = cells
+    with pytest.raises(ValueError, match=f"{bound} must be a number .*that is not negative, not {wrong!r}"):
+        model.predict_one(X[0], **{bound: wrong})
+
+
+def test_numbers_of_all_kinds_are_budgets(cells):
+    model, X, _ = cells
+    wanted = model.predict_proba(X, budget=3.0)
+    several = np.array([3, 3.0] * (len(X) // 2 + 1), dtype=object)[: len(X)]
+    for budget in (3, np.int8(3), np.float32(3), Fraction(3), several):
+        assert_array_equal(model.predict_proba(X, budget=budget), wanted)
 
 
 def test_unfitted_models_say_so():

@@ -424,11 +424,24 @@ def test_a_model_comes_from_any_binary_file(seekable: bool) -> None:
             load(Dribble(RAW["forest"], seekable=False), max_bytes=1000)
 
 
+@pytest.mark.parametrize("contents", [b"", b"a,b\n", b"a,b\n" * 100, RAW["forest"][:-5]])
+def test_what_is_no_model_is_told_in_one_sentence(tmp_path: Path, contents: bytes) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(contents)
+    with pytest.raises(BadFileError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path} is no .anytime model, or was cut off"
+
+
 def test_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing.anytime")
     with pytest.raises(IsADirectoryError):
         load(tmp_path)
+    with pytest.raises(FileNotFoundError, match=f"no such folder to save in: '{tmp_path / 'nowhere'}'"):
+        save(MODELS["forest"], tmp_path / "nowhere" / "model.anytime")
+    with pytest.raises(IsADirectoryError, match=f"is a folder; name a file in it: '{tmp_path}'"):
+        save(MODELS["forest"], tmp_path)
     with pytest.raises(TypeError, match="binary mode"):
         load(io.StringIO("x"))
     with pytest.raises(TypeError, match=r"io\.BytesIO"):

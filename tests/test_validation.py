@@ -13,6 +13,14 @@ Y = np.arange(12) % 2
 TAKES_NUMBERS = [at.GroupPursuitClassifier(), at.AnytimeClassifier(), at.MarginAcquisitionClassifier()]
 TAKES_CATEGORIES = [at.BudgetTreeClassifier(), at.SpeedBoostClassifier()]
 
+REGRESSORS = [
+    at.GroupPursuitRegressor(),
+    at.AnytimeRegressor(),
+    at.BudgetTreeRegressor(),
+    at.SpeedBoostRegressor(),
+    at.StreamingBoostRegressor(),
+]
+
 
 @pytest.mark.parametrize("model", TAKES_NUMBERS, ids=lambda model: type(model).__name__)
 def test_in_a_table(model):
@@ -35,9 +43,54 @@ def test_in_an_array(model):
         model.fit(WRONG[["a", "city"]].to_numpy(dtype=object), Y)
 
 
-def test_words_of_y_are_not_looked_for_in_x():
-    with pytest.raises(ValueError, match="could not convert string to float: 'yes'"):
-        at.GroupPursuitRegressor().fit(FINE[["a", "city"]], ["yes"] * 12)
+@pytest.mark.parametrize("model", REGRESSORS, ids=lambda model: type(model).__name__)
+def test_in_y(model):
+    columns = ["a", "city"] if isinstance(model, at.GroupPursuitRegressor) else ["a", "city", "kind"]
+    for y in (["1", "2", "yes"] * 4, np.array(["1", "2", "yes"] * 4, dtype=object)):
+        said = "y should hold numbers, but row 2 has 'yes'; to predict words take a classifier"
+        with pytest.raises(ValueError, match=said):
+            model.fit(FINE[columns], y)
+
+
+def test_in_one_of_several_targets():
+    y = np.array([[1.0, 2.0]] * 11 + [[1.0, "yes"]], dtype=object)
+    with pytest.raises(ValueError, match="y should hold numbers, but row 11 has 'yes'"):
+        at.GroupPursuitRegressor().fit(FINE[["a", "city"]], y)
+
+
+def test_the_word_that_a_library_names_is_looked_for():
+    """It may have taken the words of other columns."""
+    table = FINE[["kind", "city"]].assign(city=WRONG["city"])
+    with (
+        pytest.raises(ValueError, match=r"column 'city' .* row 2 has 'Rome'; encode it"),
+        naming_words(table, hint="encode it"),
+    ):
+        float("Rome")
+
+
+@pytest.mark.parametrize("model", TAKES_NUMBERS + TAKES_CATEGORIES, ids=lambda model: type(model).__name__)
+def test_a_single_row_is_none_of_a_table(model):
+    model.fit(FINE[["a", "city"]], Y)
+    row = FINE[["a", "city"]].iloc[0]
+    for x in (row, row.to_dict(), row.astype(object)):
+        said = f"X should be a table or a 2-D array, not a {type(x).__name__}; predict_one takes a single row"
+        with pytest.raises(ValueError, match=said):
+            model.predict(x)
+        with pytest.raises(ValueError, match=f"not a {type(x).__name__}$"):
+            model.fit(x, Y)
+    assert model.predict_one(row) == model.predict(FINE[["a", "city"]])[0]
+
+
+@pytest.mark.parametrize("model", TAKES_NUMBERS + TAKES_CATEGORIES, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("columns", [["a", "city"], ["a", "city", "kind"]])
+def test_names_that_stand_twice_and_no_rows(model, columns):
+    model.fit(FINE[["a", "city"]], Y)
+    twice = FINE[columns].rename(columns={"city": "a"})
+    for act in (lambda: model.predict(twice), lambda: model.fit(twice, Y)):
+        with pytest.raises(ValueError, match="X has several columns called 'a'; rename them"):
+            act()
+    with pytest.raises(ValueError, match="X has no rows to learn from"):
+        model.fit(FINE[columns][:0], Y[:0])
 
 
 def test_other_errors_pass():

@@ -167,6 +167,15 @@ class FeatureCosts:
 
     def bind(self, n_columns: int, names: Sequence[str] | None = None) -> BoundCosts:
         """Resolve the columns of the groups against a matrix with ``n_columns`` columns called ``names``."""
+        given = len(self.groups)
+        is_list = self.groups == {
+            f"x{j}": (j,) for j in range(given)
+        }  # one price after the other, without groups
+        if is_list and given != n_columns:
+            prices = "1 price" if given == 1 else f"{given} prices"
+            raise ValueError(
+                f"costs has {prices} for {n_columns} columns; give each column one (it may be 0)"
+            )
         position = {str(name): j for j, name in enumerate(names)} if names is not None else {}
         position |= dict.fromkeys(_repeated(() if names is None else names), -1)
         column_group = np.full(n_columns, -1, dtype=np.int32)
@@ -200,10 +209,7 @@ class FeatureCosts:
             if named:
                 near = get_close_matches(column, position, n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"costs has {len(self.groups)} groups but group {group!r} names column {column!r}, "
-                f"which X does not have{hint}"
-            )
+            raise ValueError(f"group {group!r} names column {column!r}, which X does not have{hint}")
         if not 0 <= column < n_columns:
             raise ValueError(f"group {group!r} names column {column}, but X has {n_columns} columns")
         return column

@@ -24,7 +24,7 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.losses import LINKS
 from anytime.plan import Answer, Array, Plan
-from anytime.validation import validated
+from anytime.validation import check_rows, is_amount, validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -271,7 +271,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         deadline : float, default=None
             Seconds from the call.
         """
-        due = np.inf if deadline is None else time.monotonic() + deadline
+        due = np.inf if deadline is None else self._due(time.monotonic(), deadline)
         row = self.__dict__.get("_one_row")
         if row is None or row.plan is not self.plan_ or row.meter != self.meter:
             row = self._one_row = _OneRow(self)
@@ -372,6 +372,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
+        check_rows(self, X, asked=True)
         X = self._completed(X)
         finite = self._finite if self.__sklearn_tags__().input_tags.allow_nan else True
         checked = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
@@ -390,7 +391,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             budget = self._default_budget()
         if budget is None:
             return UNLIMITED
-        amounts = np.asarray(budget, dtype=np.float64)
+        given = np.asarray(budget)
+        for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
+            if not is_amount(amount):
+                raise ValueError(f"budget must be a number that is not negative, not {amount!r}")
+        amounts = np.asarray(given, dtype=np.float64)
         if (amounts < 0).any():
             raise ValueError(f"budget must not be negative; got {amounts.min():g}")
         if amounts.ndim == 0:
@@ -409,8 +414,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _due(began: float, deadline: float | None) -> float:
         if deadline is None:
             return np.inf
-        if np.isnan(deadline) or deadline < 0:
-            raise ValueError(f"deadline must be a number of seconds that is not negative, not {deadline}")
+        if not is_amount(deadline):
+            raise ValueError(f"deadline must be a number of seconds that is not negative, not {deadline!r}")
         return began + deadline
 
     def _advance(self, run: Run, budget: Budget, due: float, stop: Stop | None) -> None:
@@ -575,8 +580,8 @@ class _OneRow:
     def __call__(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
         if budget is None:
             budget = self.model._default_budget()
-        if budget is not None and not budget >= 0:
-            raise ValueError(f"budget must be a number that is not negative, not {budget}")
+        if budget is not None and not is_amount(budget):
+            raise ValueError(f"budget must be a number that is not negative, not {budget!r}")
         forest = self.forest
         if forest is None and not self.refits:
             return self._general(x, budget, due)

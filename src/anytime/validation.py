@@ -1,62 +1,141 @@
-"""scikit-learn's checks of rows, with one thing more: in which column a word stands where a number is expected."""
+"""scikit-learn's checks of rows and targets, with errors that say which column, which row and which word is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, validate_data
 
-__all__ = ["naming_words", "validated"]
+__all__ = [
+    "check_columns",
+    "check_rows",
+    "is_amount",
+    "is_word",
+    "naming_words",
+    "target_numbers",
+    "validated",
+]
 
 
 def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
     """What ``sklearn.utils.validation.validate_data`` gives."""
-    with naming_words(X):
+    check_rows(model, X, asked=not how.get("reset", True))
+    with naming_words(X, y=y[0] if y else None):
         return validate_data(model, X, *y, **how)
 
 
+def check_columns(model: Any, X: Any, *, reset: bool = True) -> None:
+    """Take note of the columns of a table that is no array of numbers; without ``reset``: they have to be those of training."""
+    check_rows(model, X, asked=not reset)
+    validate_data(model, X, reset=reset, skip_check_array=True)
+
+
+def check_rows(model: Any, X: Any, *, asked: bool) -> None:
+    """Refuse a single row, columns of the same name, and no rows to learn from; ``asked``: for an answer, and not to learn."""
+    shape = getattr(X, "shape", None)
+    if isinstance(X, Mapping) if shape is None else len(shape) == 1 and not isinstance(X, np.ndarray):
+        hint = "; predict_one takes a single row" if asked and hasattr(model, "predict_one") else ""
+        raise ValueError(f"X should be a table or a 2-D array, not a {type(X).__name__}{hint}")
+    if hasattr(X, "columns"):
+        repeated = [name for name, times in Counter(X.columns).items() if times > 1]
+        if repeated:
+            raise ValueError(f"X has several columns called {repeated[0]!r}; rename them")
+    if not asked and shape is not None and shape[:1] == (0,):
+        raise ValueError("X has no rows to learn from")
+
+
+def target_numbers(y: Any) -> NDArray[np.float64]:
+    """(n,) or (n, k) What a regressor learns to predict."""
+    with naming_words(None, y=y):
+        return np.asarray(check_array(y, dtype=np.float64, ensure_2d=False, input_name="y"))
+
+
+def is_amount(value: Any) -> bool:
+    """Whether a value is a number, no text and no truth value, that is not negative."""
+    # float and int first: Real alone takes several times as long to be asked
+    is_number = isinstance(value, (float, int, Real)) and not isinstance(value, bool)
+    return is_number and bool(value >= 0)
+
+
+def is_word(value: Any) -> bool:
+    """Whether a value is text that is no number."""
+    if not isinstance(value, (str, bytes)):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
+
+
 @contextmanager
-def naming_words(X: Any, but: Any = ()) -> Iterator[None]:
+def naming_words(X: Any, but: Any = (), y: Any = None, hint: str | None = None) -> Iterator[None]:
     """Say where the word stands that could not be made a number.
 
     Parameters
     ----------
-    X : (n, d) table or array
+    X : (n, d) table or array, or None
     but : container of int, default=()
         Columns that may hold words.
+    y : (n,) or (n, k), default=None
+        Where the word may stand, if not in ``X``.
+    hint : str, default=None
+        What to do about a word in ``X``. None: make a number of it.
     """
     try:
         yield
     except ValueError as error:
-        found = _first_word(X, but) if "could not convert string to float" in str(error) else None
+        said = str(error)
+        if "could not convert string to float" not in said:
+            raise
+        # a library may have taken some columns of words and stumbled over another: look for the word that it names
+        named = (word for word in _words(X, but) if repr(str(word[2])) in said)
+        found, in_y = next(named, None), next(_words(_as_columns(y)), None)
+        if found is None and in_y is not None:
+            row, _, word = in_y
+            raise ValueError(
+                f"y should hold numbers, but row {row} has {_shown(word)}; to predict words take a classifier"
+            ) from None
+        found = found or next(_words(X, but), None)
         if found is None:
             raise
         row, column, word = found
-        shown = repr(word if len(word) <= 40 else word[:40] + "...")
-        hint = "make numbers of its words first"
-        if not hasattr(X, "columns"):
-            hint += ", or give X as a table, of which many models take categories"
+        if hint is None:
+            hint = "make numbers of its words first"
+            if not hasattr(X, "columns"):
+                hint += ", or give X as a table, of which many models take categories"
         raise ValueError(
-            f"column {column!r} should hold numbers, but row {row} has {shown}; {hint}"
+            f"column {column!r} should hold numbers, but row {row} has {_shown(word)}; {hint}"
         ) from None
 
 
-def _first_word(X: Any, but: Any) -> tuple[int, Any, str] | None:
-    """Row, column and text of the first word in the first column that has any."""
+def _words(X: Any, but: Any = ()) -> Iterator[tuple[int, Any, str]]:
+    """Row, column and text of every word, column by column."""
+    named: Any
     if hasattr(X, "columns"):
         named = [(name, X.iloc[:, j] if hasattr(X, "iloc") else X[name]) for j, name in enumerate(X.columns)]
     else:
-        rows = np.asarray(X, dtype=object)
-        named = list(zip(count(), rows.T)) if rows.ndim == 2 else []
+        cells = np.asarray(X, dtype=object)
+        named = enumerate(cells.T) if cells.ndim == 2 else ()
     for j, (name, values) in enumerate(named):
         for i, value in enumerate(() if j in but else values):
-            if isinstance(value, (str, bytes)):
-                try:
-                    float(value)
-                except ValueError:
-                    return i, name, value if isinstance(value, str) else value.decode("latin-1")
-    return None
+            if is_word(value):
+                yield i, name, value if isinstance(value, str) else value.decode("latin-1")
+
+
+def _as_columns(y: Any) -> Any:
+    """(n, k) A table stays one."""
+    if y is None or hasattr(y, "columns"):
+        return y
+    cells = np.atleast_1d(np.asarray(y, dtype=object))
+    return cells.reshape(len(cells), -1)
+
+
+def _shown(word: str) -> str:
+    return repr(str(word) if len(word) <= 40 else word[:40] + "...")

@@ -251,3 +251,54 @@ def test_without_its_costly_model_it_says_which_budget_is_enough(kind, tmp_path)
         alone.predict(X)
     assert pickle.loads(pickle.dumps(caught.value)).enough == enough
     assert len(alone.predict(X, budget=caught.value.enough)) == len(X)
+
+
+@BOTH
+def test_a_word_among_numbers_makes_categories_in_every_fold(kind):
+    frame, y = table()
+    frame = frame[["a", "b", "kind"]].astype({"a": object})
+    frame.loc[0, "a"] = "n/a"
+    with pytest.warns(UserWarning, match="column 'a' holds numbers and 1 word") as said:
+        model = kind(n_trees=5, random_state=0).fit(frame, y)
+    assert sum("holds numbers" in str(warning.message) for warning in said) == 1
+    assert model.costly_.categories_ == model.categories_
+    assert model.costly_.predict(frame).shape == model.predict(frame).shape
+
+
+@BOTH
+def test_a_costly_model_that_takes_no_words_has_the_column_named(kind):
+    frame, y = table()
+    whole = frame[["a", "kind", "text"]].dropna()
+    encoded = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    for costly, columns in (
+        (GaussianNB(), ["a", "text"]),
+        (make_pipeline(encoded, GaussianNB()), whole.columns),
+    ):
+        said = "column 'text' should hold numbers, but row 0 has '[xy]'; the costly model takes no words"
+        with pytest.raises(ValueError, match=said):
+            kind(costly, n_trees=5).fit(whole[columns], y[whole.index])
+
+
+@BOTH
+def test_words_in_columns_whose_names_are_no_text(kind):
+    frame, y = table()
+    named = frame[["a", "b", "kind"]]
+    bare = named.set_axis(range(3), axis=1)
+    settings = {"n_trees": 5, "random_state": 0, **({} if kind is at.LadderClassifier else {"gamma": 0.001})}
+    model = kind(**settings).fit(bare, y)
+    assert len(set(model.predict(bare))) == 2
+    assert_array_equal(model.predict_proba(bare), kind(**settings).fit(named, y).predict_proba(named))
+    with pytest.raises(ValueError, match=r"names that are no text.*X\.columns = X\.columns\.astype\(str\)"):
+        kind(svm_on_words(), **settings).fit(bare, y)
+
+
+@BOTH
+def test_a_class_of_too_few_rows_is_named(kind):
+    X, _, _ = problem()
+    y = np.array(["a"] * 9 + ["b"])
+    with pytest.raises(
+        ValueError, match="class 'b' has 1 row, too few to train GradientBoostingClassifier by"
+    ):
+        kind(n_trees=5).fit(X[:10], y)
+    with pytest.warns(UserWarning, match="10 rows are too few"):
+        kind(n_trees=5, costly_proba="insample").fit(X[:10], y)

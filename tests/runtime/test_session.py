@@ -279,7 +279,9 @@ def test_confidence_of_a_regressor_is_refused():
         ({"budget": -1.0}, "budget must not be negative"),
         ({"budget": [1.0, 2.0]}, "one budget"),
         ({"deadline": -1.0}, "deadline must be"),
-        ({"max_stages": -1}, "max_stages"),
+        ({"deadline": "10ms"}, "deadline must be a number of seconds that is not negative, not '10ms'"),
+        ({"max_stages": -1}, "max_stages must be a number that is not negative, not -1"),
+        ({"max_stages": "2"}, "max_stages must be a number that is not negative, not '2'"),
         ({"stop": True}, "is_set"),
     ],
 )

@@ -199,7 +199,7 @@ def test_a_list_of_boosted_models_carries_each_base():
         (
             lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), costs=[1.0]),
             ValueError,
-            "belong to no group",
+            "costs has 1 price for 8 columns",
         ),
         (
             lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X, y=y + 7),
@@ -431,7 +431,7 @@ def test_wrong_parameters_are_refused_before_anything_is_trained(wrong):
         def fit(self, X, y):
             raise AssertionError("trained in vain")
 
-    words = "belong to no group" if "costs" in wrong else f"The '{next(iter(wrong))}' parameter"
+    words = "costs has 1 price for 8 columns" if "costs" in wrong else f"The '{next(iter(wrong))}' parameter"
     with pytest.raises(ValueError, match=words):
         at.AnytimeClassifier(Untouched(), **wrong).fit(*BINARY)
     with pytest.raises(ValueError, match=words):
@@ -448,7 +448,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was():
     model = at.AnytimeClassifier(CLASSIFIERS["random forest"], random_state=0).fit(TABLE, y)
     before, answers = vars(model).copy(), model.predict_proba(TABLE)
     for costs, truth, words in [
-        ([1.0], np.array(["no", "yes"])[y], "belong to no group"),
+        ([1.0], np.array(["no", "yes"])[y], "costs has 1 price for 8 columns"),
         (None, np.ones(len(y)), "at least 2 classes"),
         (None, y[:-1], "inconsistent"),
     ]:

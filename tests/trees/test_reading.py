@@ -1,9 +1,12 @@
 """How tables are read for training: which columns are numbers, which are categories, which are refused."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 import anytime as at
 
@@ -43,3 +46,72 @@ def test_what_is_missing_in_them_is_missing(dtype, missing):
 def test_dates_and_times_are_refused(column):
     with pytest.raises(ValueError, match="'v' holds dates or times"):
         fitted(column)
+
+
+# ---------------------------------------------------------------------- words that look odd
+
+
+def told(column):
+    """What is said of a column."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model, _ = fitted(column)
+    assert list(model.categories_) == [0, 1]
+    assert all(warning.filename == __file__ for warning in caught)  # it points at who called fit
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([0], "1 word ('n/a' in row 0): it is taken as categories; make the word a missing value"),
+        (
+            range(7, 150),
+            "143 words (first 'n/a' in row 7): it is taken as categories; make the words missing values",
+        ),
+    ],
+)
+def test_words_among_numbers_are_told(rows, said, text):
+    column = pd.Series(NUMBERS.round(1).astype(str if text else float), dtype=object)
+    column[200] = None
+    column[list(rows)] = "n/a"
+    assert told(column) == [f"column 'v' holds numbers and {said}, or give the column the type 'category'"]
+    assert told(column.astype("category")) == []
+
+
+def test_numbers_among_words_are_not():
+    assert told(pd.Series([1, 2.5, "x", "y", "z"] * 60, dtype=object)) == []
+    assert told(pd.Series([True, False, "maybe"] * 100, dtype=object)) == []
+    assert told(pd.Series(["1", "2"] * 150)) == []
+
+
+def test_ids_are_told():
+    said = "column 'v' has {} different words in 300 rows, as an id has: there is little to learn from it{}; leave it out, or "
+    said += "make numbers or fewer words of it"
+    more = ", and all words but the 254 most frequent count as one"
+    assert told(pd.Series([f"p{i}" for i in range(300)])) == [said.format(300, more)]
+    assert told(pd.Series([f"p{i % 280}" for i in range(300)])) == [said.format(280, more)]
+    assert told(pd.Series([f"p{i % 260}" for i in range(300)])) == []
+    assert told(pd.Series([f"p{i % 100}" if i < 100 else None for i in range(300)])) == [
+        said.format(100, "").replace("300", "100")
+    ]
+    assert told(pd.Series([f"p{i}" if i < 15 else None for i in range(300)])) == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        at.SpeedBoostClassifier(random_state=0),
+        at.GradientBoostingClassifier(n_stages=10),
+        at.BudgetForestClassifier(n_trees=5, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_columns_without_names_of_text_go_by_position(model):
+    table = pd.DataFrame({0: NUMBERS, 1: pd.Series(["a", "b", "c"] * 100)})
+    named = table.rename(columns=str)
+    wanted = clone(model).fit(named, Y).predict_proba(named)
+    model.fit(table, Y)
+    assert not hasattr(model, "feature_names_in_")
+    assert_array_equal(model.predict_proba(table), wanted)

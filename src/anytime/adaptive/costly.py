@@ -313,7 +313,17 @@ def _by_folds(costly: Any, method: str, question: Question) -> Array:
     seeds = [np.random.RandomState(question.random.randint(2**31)) for _ in folds]
 
     def judged(train: NDArray[np.intp], test: NDArray[np.intp], random: np.random.RandomState) -> Array:
-        model = _fit(_seeded(costly, random), question, train)
+        try:
+            model = _fit(_seeded(costly, random), question, train)
+        except ValueError as error:
+            if np.unique(numbers[train]).size > 1:
+                raise
+            lost = np.setdiff1d(numbers, numbers[train])[0]
+            rows = "1 row" if (count := (numbers == lost).sum()) == 1 else f"{count} rows"
+            raise ValueError(
+                f"class {question.classes.tolist()[lost]!r} has {rows}, too few to train {_name(costly)} by folds; give more, "
+                "or costly_proba='insample'"
+            ) from error
         return _values(model, method, take_rows(_as_rows(question.rows), test), question.classes)
 
     done = Parallel(n_jobs=question.n_jobs, prefer="threads")(

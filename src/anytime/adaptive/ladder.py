@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 
 from anytime.adaptive.choosing import Bench, Point, best_point
-from anytime.adaptive.costly import read_costly
 from anytime.adaptive.exits import Answers, crossed_path, judged_loss
 from anytime.adaptive.learning import Task
 from anytime.adaptive.models import AdaptiveClassifier
@@ -239,7 +238,7 @@ class LadderClassifier(AdaptiveClassifier):
         y_val: Any,
     ) -> None:
         question, chances = self._question(X, y, sample_weight, chances)
-        costly = read_costly(question, self.costly_proba, chances)
+        costly = self._asked(question, chances)
         task = self._task(question, costly, X_val, y_val)
         if task.weight is not None:  # so that a training row counts as much as one for validation
             task = replace(task, weight=task.weight / task.weight.mean())

@@ -35,7 +35,8 @@ from anytime.costs import BoundCosts
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock
-from anytime.trees.rows import checked_weights, split_rows, take_rows
+from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
+from anytime.validation import naming_words
 
 __all__ = ["AdaptiveModel", "Task", "Trial"]
 
@@ -113,7 +114,7 @@ class AdaptiveModel(BoostedModel):
         y_val: Any,
     ) -> None:
         question, chances = self._question(X, y, sample_weight, chances)
-        costly = read_costly(question, self.costly_proba, chances)
+        costly = self._asked(question, chances)
         task = self._task(question, costly, X_val, y_val)
         chosen = self._choose(task)
         trial, point = chosen.trial, chosen.trial.point
@@ -329,6 +330,12 @@ class AdaptiveModel(BoostedModel):
 
     # ------------------------------------------------------------------ reading the data
 
+    def _asked(self, question: Question, chances: ArrayLike | None) -> Costly:
+        """The costly model, with what it says of the rows."""
+        hint = "the costly model takes no words: give it in a pipeline that encodes them, or make numbers of them first"
+        with naming_words(question.rows, hint=hint):
+            return read_costly(question, self.costly_proba, chances)
+
     def _question(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, chances: ArrayLike | None
     ) -> tuple[Question, ArrayLike | None]:
@@ -363,11 +370,17 @@ class AdaptiveModel(BoostedModel):
             if not hasattr(costly, "predict") and not callable(costly) and costly is not None:
                 costly = np.asarray(costly)[present]
         self._targets(labels)  # notes the classes
+        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         if costly is None:
             costly = GradientBoostingClassifier(
                 categorical_features=self.categorical_features, n_jobs=self.n_jobs
             )
-        names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
+            rows = self._typed(rows)
+        elif names is None and has_categories(rows) and (hasattr(costly, "predict") or callable(costly)):
+            raise ValueError(
+                "X has columns of words, but names that are no text, by which the costly model could not be asked again; "
+                "write X.columns = X.columns.astype(str)"
+            )
         question = Question(
             costly=costly,
             X=rows,
@@ -383,6 +396,15 @@ class AdaptiveModel(BoostedModel):
             n_jobs=self.n_jobs,
         )
         return question, chances
+
+    def _typed(self, rows: Any) -> Any:
+        """A table whose categories are known from its types: those of some rows alone could be others, or numbers."""
+        if not has_categories(rows):
+            return rows
+        import pandas as pd
+
+        kinds = {rows.columns[j]: pd.CategoricalDtype(words) for j, words in self.columns_.categories.items()}
+        return rows.astype(kinds)
 
     def _read_positions(self, names: list[str] | None) -> NDArray[np.int32] | None:
         """Where the columns stand that the costly model takes."""

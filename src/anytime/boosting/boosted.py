@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.boosting.learners import Table
 from anytime.boosting.objective import Objective
@@ -23,6 +23,7 @@ from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
+from anytime.validation import target_numbers
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -203,7 +204,7 @@ class BoostedModel(ColumnModel):
                     raise ValueError(f"y is missing in {len(absent)} rows, first in row {absent[0]}")
             check_classification_targets(y)
             return np.asarray(y)
-        targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = target_numbers(y)
         several = isinstance(self, RegressorFace) and targets.ndim == 2 and targets.shape[1] > 1
         return np.asarray(targets if several else column_or_1d(targets, warn=True))
 

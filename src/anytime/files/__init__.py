@@ -18,6 +18,7 @@ Older files load: each schema version has a function that brings its manifest to
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -35,7 +36,7 @@ from numpy.typing import NDArray
 from anytime.estimator import AnytimeModel
 from anytime.files.container import Archive, Packed, pack_arrays, write_archive
 from anytime.files.estimators import describe_model, read_model, write_model
-from anytime.files.reading import BadFileError, Fields, bad, parse_json, shown
+from anytime.files.reading import FILE, BadFileError, Fields, bad, parse_json, shown
 
 __all__ = ["BadFileError", "describe", "load", "save"]
 
@@ -81,6 +82,10 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     Numbers of NumPy among the parameters come back as Python's.
     """
     target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to save in", str(target.parent))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder; name a file in it", str(target))
     packed = _pack(model)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -274,7 +279,9 @@ def _blamed_on(name: str) -> Iterator[None]:
     except OSError:  # io.UnsupportedOperation is a ValueError too
         raise
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise BadFileError(f"{name}: {error}") from error
+        said = str(error)
+        whole = said.startswith(f"{FILE} ")  # then its name is the subject of the sentence
+        raise BadFileError(name + said.removeprefix(FILE) if whole else f"{name}: {said}") from error
 
 
 def _seekable(file: BinaryIO, max_bytes: int) -> BinaryIO:
@@ -284,6 +291,6 @@ def _seekable(file: BinaryIO, max_bytes: int) -> BinaryIO:
     buffer = io.BytesIO()
     while chunk := file.read(_CHUNK):
         if buffer.tell() + len(chunk) > max_bytes:
-            bad("the file", f"has more than max_bytes={max_bytes} bytes")
+            bad(FILE, f"has more than max_bytes={max_bytes} bytes")
         buffer.write(chunk)
     return buffer

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.files.reading import bad, shown
+from anytime.files.reading import FILE, bad, shown
 
 __all__ = ["MANIFEST", "Archive", "Packed", "allowance", "pack_arrays", "write_archive"]
 
@@ -35,6 +35,7 @@ _MOST_SIZE = 0xFFFFFFFF
 _DEFLATE_MOST = 1032  # no deflated stream unpacks to more than this many times its size
 _CHUNK = 1 << 20
 _LONGEST_HEADER = 256
+_NO_MODEL = "is no .anytime model, or was cut off"
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _CENTRAL = struct.Struct("<4s6H3I5H2I")
@@ -191,7 +192,7 @@ class Archive:
         file.seek(0, 2)
         self.size = file.tell()
         if self.size > max_bytes:
-            bad("the file", f"has {self.size} bytes, more than max_bytes={max_bytes}")
+            bad(FILE, f"has {self.size} bytes, more than max_bytes={max_bytes}")
         self._members = self._read_directory()
         self.unpacked = sum(member.size for member in self._members.values())
         self._refuse_bombs(max_bytes)
@@ -231,11 +232,11 @@ class Archive:
 
     def _read_directory(self) -> dict[str, _Member]:
         if self.size < _END.size:
-            bad("the file", f"has {self.size} bytes and is no .anytime file")
+            bad(FILE, _NO_MODEL)
         end = self._bytes(self.size - _END.size, _END.size)
         count, size, offset = struct.unpack_from("<H2I", end, 10)
         if end != _end_record(count, size, offset) or offset + size + _END.size != self.size:
-            bad("the file", "does not end as an .anytime file does; it was cut off, or is none")
+            bad(FILE, _NO_MODEL)
         if not count or size < count * _CENTRAL.size:
             bad("the directory", f"cannot list {count} members in {size} bytes")
         directory = self._bytes(offset, size)
@@ -269,10 +270,10 @@ class Archive:
         if manifest.method != _STORED or manifest.size > MOST_MANIFEST:
             bad(MANIFEST, f"must not be compressed, nor have more than {MOST_MANIFEST} bytes")
         if self.unpacked > max_bytes:
-            bad("the file", f"unpacks to {self.unpacked} bytes, more than max_bytes={max_bytes}")
+            bad(FILE, f"unpacks to {self.unpacked} bytes, more than max_bytes={max_bytes}")
         if self.unpacked > allowance(self.size):
             bad(
-                "the file",
+                FILE,
                 f"has {self.size} bytes and claims to hold {self.unpacked}: no model is that regular",
             )
 
@@ -287,7 +288,7 @@ class Archive:
         while size:
             chunk = self._file.read(min(size, _CHUNK))
             if not chunk:
-                bad("the file", "ends in the middle")
+                bad(FILE, "ends in the middle")
             size -= len(chunk)
             yield chunk
 

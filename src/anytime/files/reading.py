@@ -13,7 +13,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ArrayShelf", "BadFileError", "Fields", "bad", "parse_json"]
+__all__ = ["FILE", "ArrayShelf", "BadFileError", "Fields", "bad", "parse_json"]
+
+FILE = "the file"  # as a place: the whole of it
 
 _LONGEST_INTEGER = 20  # characters of -2**63 and of 2**64 - 1
 _LONGEST_FLOAT = 40  # repr of a float needs 24; longer ones are slow to read
@@ -30,7 +32,7 @@ class BadFileError(ValueError):
 
 def bad(where: str, what: str) -> NoReturn:
     """Complain about a place of a file."""
-    raise BadFileError(f"{where}: {what}")
+    raise BadFileError(f"{where} {what}" if where == FILE else f"{where}: {what}")
 
 
 def parse_json(raw: bytes | bytearray, where: str) -> Any:

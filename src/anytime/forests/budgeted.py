@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length
 
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run
@@ -32,6 +32,7 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
+from anytime.validation import check_columns
 
 __all__ = ["BudgetModel", "Task", "not_negative", "positive_integer"]
 
@@ -458,7 +459,7 @@ class BudgetModel(ColumnModel):
         return Bench(X, target, weight, costs, self._link, self.vote)
 
     def _read_validation(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
-        validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+        check_columns(self, X, reset=False)
         numbers = self._matrix(X)
         target = self._targets(y, known=True)
         check_consistent_length(numbers, target)

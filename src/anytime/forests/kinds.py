@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.forests.budgeted import BudgetModel, Task, not_negative, positive_integer
@@ -22,6 +22,7 @@ from anytime.forests.levels import max_cost
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
+from anytime.validation import target_numbers
 
 __all__ = ["Classes", "Numbers", "SingleTree"]
 
@@ -129,7 +130,7 @@ class Numbers(RegressorFace, BudgetModel):
     _link = "identity"
 
     def _targets(self, y: Any, known: bool = False) -> NDArray[Any]:
-        numbers = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        numbers = target_numbers(y)
         return np.asarray(column_or_1d(numbers, warn=True))
 
     def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from anytime.blocks import LinearBlock
 from anytime.estimator import ClassifierFace, RegressorFace
@@ -15,6 +15,7 @@ from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Plan
+from anytime.validation import target_numbers
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -110,7 +111,7 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
     def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
         if labels:
             raise TypeError(f"unexpected argument {next(iter(labels))!r}")
-        given = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        given = target_numbers(y)
         targets = np.asarray(given if given.ndim == 2 else column_or_1d(given, warn=True)[:, None])
         with np.errstate(over="ignore"):
             refuse_overflow((targets**2).sum(axis=0), "target")

@@ -11,6 +11,7 @@ from anytime.costs import UNLIMITED
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS
+from anytime.validation import is_amount
 
 __all__ = ["Bounds"]
 
@@ -56,8 +57,8 @@ class Bounds:
         plan = model.plan_
         if budget is not None and np.ndim(budget):
             raise ValueError("a session has one example and takes one budget, not an array")
-        if max_stages is not None and max_stages < 0:
-            raise ValueError(f"max_stages must not be negative; got {max_stages}")
+        if max_stages is not None and not is_amount(max_stages):
+            raise ValueError(f"max_stages must be a number that is not negative, not {max_stages!r}")
         _check_confidence(model, confidence)
         _check_stop(stop)
         due = model._due(now, deadline)
@@ -90,8 +91,8 @@ def _check_confidence(model: AnytimeModel, confidence: float | None) -> None:
         raise ValueError(
             f"confidence stops classifiers; a {type(model).__name__} predicts numbers and has none"
         )
-    if not 0.0 < confidence <= 1.0:
-        raise ValueError(f"confidence must be a probability in (0, 1], not {confidence}")
+    if not is_amount(confidence) or not 0.0 < confidence <= 1.0:
+        raise ValueError(f"confidence must be a probability in (0, 1], not {confidence!r}")
 
 
 def _check_stop(stop: Any) -> None:

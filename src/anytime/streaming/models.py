@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.streaming.estimator import StreamingBoost
+from anytime.validation import target_numbers
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -230,7 +231,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     def _checked_targets(self, y: Any) -> NDArray[Any]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        targets = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        targets = target_numbers(y)
         return np.asarray(column_or_1d(targets, warn=True))
 
     def _quick_targets(self, y: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from anytime.plan import Array
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
@@ -17,7 +17,7 @@ from anytime.trees.importers.columns import Columns
 from anytime.trees.names import column_names
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
-from anytime.validation import validated
+from anytime.validation import check_columns, check_rows, validated
 
 __all__ = ["StreamReader"]
 
@@ -57,9 +57,10 @@ class StreamReader(ColumnModel):
         """(n, d) codes of further rows; ``grow``: categories that are new are taken up."""
         if self._is_ready(X):
             return self._array_codes(X, grow)
+        check_rows(self, X, asked=not grow)
         X = self._under_known_names(X)
         if has_categories(X):
-            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            check_columns(self, X, reset=False)
             return self._table_codes(X, grow)
         X = validated(
             self,

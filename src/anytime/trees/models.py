@@ -19,11 +19,9 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    check_array,
     check_consistent_length,
     column_or_1d,
     has_fit_parameter,
-    validate_data,
 )
 
 from anytime.costs import BoundCosts
@@ -36,7 +34,7 @@ from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import naming_words, validated
+from anytime.validation import check_columns, naming_words, target_numbers, validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -213,7 +211,7 @@ class ImportedModel(ColumnModel):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         if has_categories(X):
-            validate_data(self, X, skip_check_array=True)
+            check_columns(self, X)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
         else:
@@ -228,7 +226,7 @@ class ImportedModel(ColumnModel):
                 y_numeric=self._numeric,
             )
             X = X if hasattr(X, "iloc") else checked  # the estimator keeps the names of a table
-        return X, y
+        return X, target_numbers(y) if self._numeric else y
 
     _numeric = False
 
@@ -397,7 +395,7 @@ class AnytimeRegressor(RegressorFace, ImportedModel):
 
     def _target(self, y: Any) -> NDArray[Any]:
         n_outputs = self.plan_.n_outputs
-        target = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        target = target_numbers(y)
         if n_outputs == 1:
             return np.asarray(column_or_1d(target, warn=True))
         if target.ndim != 2 or target.shape[1] != n_outputs:

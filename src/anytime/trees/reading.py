@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel
@@ -14,7 +17,7 @@ from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
 from anytime.trees.names import column_names, same_names
 from anytime.trees.rows import has_categories
-from anytime.validation import naming_words, validated
+from anytime.validation import check_columns, check_rows, is_word, naming_words, validated
 
 __all__ = ["ColumnModel"]
 
@@ -48,12 +51,13 @@ class ColumnModel(AnytimeModel):
 
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self, "plan_")
+        check_rows(self, X, asked=True)
         X = self._completed(self._under_known_names(X))
         if self.columns_.are_plain and not has_categories(X):
             X = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
             checked = np.asarray(X)
         else:
-            validate_data(self, X, reset=False, skip_check_array=True)  # names and number of columns
+            check_columns(self, X, reset=False)
             checked = self._matrix(X)
         self.columns_.check_finite(checked)
         return checked
@@ -61,10 +65,9 @@ class ColumnModel(AnytimeModel):
     def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
         """Numbers as trees compare them; sets what is known of the columns."""
         if has_categories(X):
-            validate_data(self, X, skip_check_array=True)
+            check_columns(self, X)
             check_consistent_length(X, y)
-            names = list(self.feature_names_in_)
-            self.columns_ = Columns(len(names), categories=_categories_of(X))
+            self.columns_ = Columns(self.n_features_in_, categories=_categories_of(X))
             numbers = self.columns_.encode(X)
         else:
             numbers, y = validated(
@@ -138,8 +141,41 @@ def _categories_of(table: Any) -> dict[int, list[Any]]:
             )
         elif not _is_numeric(values):
             present = values[values.notna()] if hasattr(values, "notna") else values
-            found[column] = sorted(set(np.asarray(present).tolist()), key=lambda v: (str(type(v)), v))
+            counts = Counter(np.asarray(present).tolist())
+            found[column] = sorted(counts, key=lambda v: (str(type(v)), v))
+            _warn_of_odd_words(name, values, counts)
     return found
+
+
+def _warn_of_odd_words(name: Any, values: Any, counts: Counter[Any]) -> None:
+    """Say where a column was perhaps not meant to hold categories; ``counts``: how often it has which value."""
+    rows = counts.total()
+    words = {value for value in counts if is_word(value)}
+    n_words, n_numbers = (sum(counts[v] for v in group) for group in (words, filter(_is_number, counts)))
+    if 0 < n_words < n_numbers:
+        row, word = next((i, value) for i, value in enumerate(values) if value in words)
+        if n_words == 1:
+            found, advice = f"1 word ({word!r} in row {row})", "make the word a missing value"
+        else:
+            found, advice = f"{n_words} words (first {word!r} in row {row})", "make the words missing values"
+        message = f"column {name!r} holds numbers and {found}: it is taken as categories; {advice}, or give the column "
+        message += "the type 'category'"
+    elif len(counts) > max(_LEAST_IDS, 0.9 * rows):
+        message = f"column {name!r} has {len(counts)} different words in {rows} rows, as an id has: there is little to learn "
+        message += "from it"
+        if len(counts) > _TOLD_APART:
+            message += f", and all words but the {_TOLD_APART} most frequent count as one"
+        message += "; leave it out, or make numbers or fewer words of it"
+    else:
+        return
+    warnings.warn(message, stacklevel=7)  # whoever called fit
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or text that is one."""
+    if isinstance(value, (str, bytes)):
+        return not is_word(value)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _is_time(dtype: Any) -> bool:
@@ -158,4 +194,6 @@ def _is_numeric(values: Any) -> bool:
     return getattr(dtype, "kind", "") == "O" and infer_dtype(values, skipna=True) in _NUMBERS
 
 
+_TOLD_APART = 254  # categories with a bin of their own
+_LEAST_IDS = 20  # of fewer rows nobody can tell
 _NUMBERS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean")

@@ -179,7 +179,7 @@ def test_a_spoiled_file_is_refused(pruned, spoil, tmp_path, monkeypatch):
         ({"n_stages": 0}, "n_stages"),
         ({"computation": -0.1}, "computation"),
         ({"out_of_bag": 1.5}, "out_of_bag"),
-        ({"costs": [1.0, 2.0]}, "group"),
+        ({"costs": [1.0, 2.0]}, "2 prices for 13 columns"),
         ({"X_train": np.zeros((1, 13))}, "X_train and y_train together"),
         ({"sample_weight": [1.0]}, "inconsistent"),
     ],
