@@ -183,6 +183,32 @@ def test_columns_taken_as_words_are_listed(folder: Path) -> None:
     assert "taken as words" not in fit(folder / "numbers.csv", "age")[1]
 
 
+@pytest.mark.parametrize("learner", ["speedboost", "hist"])
+def test_a_word_among_numbers_is_mentioned_once(tmp_path: Path, folder: Path, learner: str) -> None:
+    table = pd.read_csv(folder / "patients.csv").astype({"age": str})
+    table.loc[3, "age"] = "old"
+    table.to_csv(tmp_path / "d.csv", index=False)
+    command = [
+        "fit",
+        tmp_path / "d.csv",
+        "-t",
+        "sick",
+        "--model",
+        learner,
+        "--trees",
+        5,
+        "-o",
+        tmp_path / "m",
+    ]
+    result = run(*command)
+    notes = [line for line in result.stderr.splitlines() if "'age'" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith(
+        f"anytime: note: {tmp_path / 'd.csv'}: column 'age' holds numbers and 1 word ('old' in row 3)"
+    )
+    assert "taken as words: age, sex, city\n" in result.stdout
+
+
 @pytest.mark.parametrize(
     "name", ["d.parquet", "d.csv.gz", "semicolons.csv.gz", "d.csv.zip", "semicolons.csv", "d.tsv"]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
         table = _read_csv(path, str(path), _separator(path), words)
     table.columns = pd.Index([str(name) for name in table.columns])
     if table.columns.size and table.columns[0] == "Unnamed: 0":  # what pandas calls a column without a name
-        print(f"anytime: note: {path}: the first column has no name; taken for row numbers", file=sys.stderr)
+        _note(f"{path}: the first column has no name; taken for row numbers")
         table = table.iloc[:, 1:]
     if not len(table):
         raise CliError(f"{path} has no rows")
@@ -76,6 +77,10 @@ def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
         twice = table.columns[table.columns.duplicated()][0]
         raise CliError(f"{path} has two columns called {twice!r}")
     return table
+
+
+def _note(text: str) -> None:
+    print(f"anytime: note: {text}", file=sys.stderr)
 
 
 def _read_csv(path: Path | None, name: str, separator: str, words: Sequence[str]) -> pd.DataFrame:
@@ -227,12 +232,25 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             out[name] = _numbers(column, name, path)
         elif _holds_words(column):
+            _mention_odd_words(column, name, path)
             out[name] = column.astype("category")
         else:
             raise CliError(
                 f"{path}: column {name!r} is of type {column.dtype}; turn it into numbers or words first"
             )
     return pd.DataFrame(out, index=table.index)
+
+
+def _mention_odd_words(column: pd.Series[Any], name: str, path: Path) -> None:
+    """Say where words are perhaps not meant; the library does so for columns that are not categories yet."""
+    import pandas as pd
+
+    from anytime.trees.reading import odd_words
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return
+    if (message := odd_words(name, column, Counter(column.dropna()))) is not None:
+        _note(f"{path}: {message}")
 
 
 def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | None = None) -> Any:

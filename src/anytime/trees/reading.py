@@ -19,7 +19,7 @@ from anytime.trees.names import column_names, same_names
 from anytime.trees.rows import has_categories
 from anytime.validation import check_columns, check_rows, is_word, naming_words, validated
 
-__all__ = ["ColumnModel"]
+__all__ = ["ColumnModel", "odd_words"]
 
 
 class ColumnModel(AnytimeModel):
@@ -143,12 +143,13 @@ def _categories_of(table: Any) -> dict[int, list[Any]]:
             present = values[values.notna()] if hasattr(values, "notna") else values
             counts = Counter(np.asarray(present).tolist())
             found[column] = sorted(counts, key=lambda v: (str(type(v)), v))
-            _warn_of_odd_words(name, values, counts)
+            if (message := odd_words(name, values, counts)) is not None:
+                warnings.warn(message, stacklevel=6)  # whoever called fit
     return found
 
 
-def _warn_of_odd_words(name: Any, values: Any, counts: Counter[Any]) -> None:
-    """Say where a column was perhaps not meant to hold categories; ``counts``: how often it has which value."""
+def odd_words(name: Any, values: Any, counts: Counter[Any]) -> str | None:
+    """What to say of a column that was perhaps not meant to hold categories; ``counts``: how often it has which value."""
     rows = counts.total()
     words = {value for value in counts if is_word(value)}
     n_words, n_numbers = (sum(counts[v] for v in group) for group in (words, filter(_is_number, counts)))
@@ -167,8 +168,8 @@ def _warn_of_odd_words(name: Any, values: Any, counts: Counter[Any]) -> None:
             message += f", and all words but the {_TOLD_APART} most frequent count as one"
         message += "; leave it out, or make numbers or fewer words of it"
     else:
-        return
-    warnings.warn(message, stacklevel=7)  # whoever called fit
+        return None
+    return message
 
 
 def _is_number(value: Any) -> bool:
