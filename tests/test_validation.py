@@ -10,15 +10,21 @@ from anytime.validation import naming_words
 FINE = pd.DataFrame({"a": np.arange(12.0), "city": np.arange(12.0) % 3, "kind": ["x", "y"] * 6})
 WRONG = FINE.assign(city=["1", "2.5", "Rome", *["3"] * 9])  # text that is a number is one
 Y = np.arange(12) % 2
-TAKES_NUMBERS = [at.GroupPursuitClassifier(), at.AnytimeClassifier(), at.MarginAcquisitionClassifier()]
-TAKES_CATEGORIES = [at.BudgetTreeClassifier(), at.SpeedBoostClassifier()]
+TAKES_NUMBERS = [
+    at.GroupPursuitClassifier(),
+    *(
+        at.AnytimeClassifier(random_state=seed) for seed in range(6)
+    ),  # the word is among the rows kept aside, or not
+    at.MarginAcquisitionClassifier(random_state=0),
+]
+TAKES_CATEGORIES = [at.BudgetTreeClassifier(random_state=0), at.SpeedBoostClassifier(random_state=0)]
 
 REGRESSORS = [
     at.GroupPursuitRegressor(),
-    at.AnytimeRegressor(),
-    at.BudgetTreeRegressor(),
-    at.SpeedBoostRegressor(),
-    at.StreamingBoostRegressor(),
+    at.AnytimeRegressor(random_state=0),
+    at.BudgetTreeRegressor(random_state=0),
+    at.SpeedBoostRegressor(random_state=0),
+    at.StreamingBoostRegressor(random_state=0),
 ]
 
 
@@ -91,6 +97,13 @@ def test_names_that_stand_twice_and_no_rows(model, columns):
             act()
     with pytest.raises(ValueError, match="X has no rows to learn from"):
         model.fit(FINE[columns][:0], Y[:0])
+
+
+def test_rows_of_a_table_are_called_as_it_calls_them():
+    """So that a word in some of the user's rows, such as those to learn from, is found in all of them."""
+    some = WRONG[["a", "city"]].set_axis([f"r{i}" for i in range(12)]).iloc[1:]
+    with pytest.raises(ValueError, match="but row r2 has 'Rome'"), naming_words(some):
+        float("Rome")
 
 
 def test_other_errors_pass():

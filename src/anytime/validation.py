@@ -115,9 +115,10 @@ def naming_words(X: Any, but: Any = (), y: Any = None, hint: str | None = None) 
         ) from None
 
 
-def _words(X: Any, but: Any = ()) -> Iterator[tuple[int, Any, str]]:
-    """Row, column and text of every word, column by column."""
+def _words(X: Any, but: Any = ()) -> Iterator[tuple[Any, Any, str]]:
+    """Row, column and text of every word, column by column; rows of a table as it calls them itself."""
     named: Any
+    labels = X.index if hasattr(X, "columns") and hasattr(X, "index") else None
     if hasattr(X, "columns"):
         named = [(name, X.iloc[:, j] if hasattr(X, "iloc") else X[name]) for j, name in enumerate(X.columns)]
     else:
@@ -126,7 +127,8 @@ def _words(X: Any, but: Any = ()) -> Iterator[tuple[int, Any, str]]:
     for j, (name, values) in enumerate(named):
         for i, value in enumerate(() if j in but else values):
             if is_word(value):
-                yield i, name, value if isinstance(value, str) else value.decode("latin-1")
+                row = i if labels is None else labels[i]  # some of the user's rows are still called the same
+                yield row, name, value if isinstance(value, str) else value.decode("latin-1")
 
 
 def _as_columns(y: Any) -> Any:
