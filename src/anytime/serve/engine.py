@@ -369,11 +369,8 @@ class Engine:
             self.scheduler.at_once(ticket.queue, cohort, ticket.until)
             piece.part = cohort.read(piece)
             served = self._served(ticket, self._reason(ticket))
-        finally:
-            piece.cohort, ticket.pieces = (
-                None,
-                [],
-            )  # they hold each other: none is left for the garbage collector
+        finally:  # they hold each other: none is left for the garbage collector
+            piece.cohort, ticket.pieces = None, []
         self._tell("answered", served, self.queue)
         return served
 

@@ -45,9 +45,8 @@ class SharedForests:
             with contextlib.suppress(OSError):
                 _remove_what_was_left(base)
                 folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))  # only its owner can read it
-                self._lock = os.open(
-                    folder, os.O_RDONLY | os.O_DIRECTORY
-                )  # as long as one process has it open
+                # held as long as one process has it open
+                self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self.folder = folder
                 return
@@ -85,9 +84,8 @@ class SharedForests:
         if not path.exists():
             handle, own = tempfile.mkstemp(prefix=".", dir=path.parent)
             try:
-                with os.fdopen(
-                    handle, "wb"
-                ) as file:  # not through a map, which ends the process where a disk is full
+                # not through a map, which ends the process where a disk is full
+                with os.fdopen(handle, "wb") as file:
                     for forest in forests:
                         piece = np.empty(forest.frozen_size, dtype=np.uint8)
                         forest.freeze(piece)
