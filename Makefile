@@ -64,7 +64,7 @@ docs: $(VENV)/.dev ## the documentation, in docs/_build/index.html
 clean: ## remove what was built and cached; .venv stays
 	rm -rf build dist demo docs/_build docs/api/generated
 	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
-	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src research tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The environment -----------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ $(BIN)/python:
 # finds the first one's objects. The list is that of pyproject.toml, and the tools it takes for granted.
 $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	@echo "installing build tools"
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "cmake>=3.25", "ninja", sep="\n")' > $@.txt
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "cmake>=3.25", "ninja", "hatchling", "editables", sep="\n")' > $@.txt
 	@$(BIN)/python -m pip install -q -r $@.txt
 	@touch $@
 
@@ -92,6 +92,7 @@ $(VENV)/.demo: $(BUILT_FROM) | $(VENV)/.tools
 $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/.tools
 	@echo "building and installing anytime for development (a few minutes the first time)"
 	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev]"
+	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps -e research
 	@touch $@
 
 # $(1): name of the build folder, $(2): sanitizers ON or OFF
