@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from anytime.serve.load import arrival_times, bodies_of, fire, report
+from anytime_research.serve.load import arrival_times, bodies_of, fire, report
 
 
 @dataclass(frozen=True)

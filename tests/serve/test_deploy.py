@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from anytime.cli.app import app
-from anytime.serve.load import _arguments
+from anytime_research.serve.load import _arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT, IMAGE, GUIDE = ROOT / "deploy/anytime.service", ROOT / "deploy/Dockerfile", ROOT / "docs/serving.md"
@@ -66,7 +66,7 @@ def test_guide_names_options_that_there_are(command: str) -> None:
 
 
 def test_guide_names_options_of_the_load_generator() -> None:
-    lines = re.findall(r"python -m anytime\.serve\.load (.*)", GUIDE.read_text())
+    lines = re.findall(r"python -m anytime_research\.serve\.load (.*)", GUIDE.read_text())
     assert lines
     for line in lines:
         _arguments().parse_args(line.split())

@@ -1,4 +1,4 @@
-"""Sends requests by the clock over kept connections, and notes what becomes of each: the engine of ``serve.load``.
+"""Sends requests by the clock over kept connections, and notes what becomes of each: the engine of ``load``.
 
 One thread, one selector, raw HTTP/1.1: the event loops of ``asyncio`` and ``uvloop`` look at their clocks once a millisecond,
 which is as long as what is measured here.
@@ -72,6 +72,19 @@ class Log:
         kinds = Counter(kind for kind in self.fault if kind)
         kinds.update(str(code) for code in self.status[(self.status != 0) & ~self.answered])
         return dict(kinds)
+
+    @property
+    def first_error(self) -> str | None:
+        """What happened to the first request that failed, with the server's own words if it had any; None: all went well."""
+        failed = np.flatnonzero(~self.answered)
+        if not failed.size:
+            return None
+        first = int(failed[0])
+        if not self.status[first]:
+            return f"request {first}: {self.fault[first]}"
+        said = self.replies[first].decode("utf-8", "replace").strip()
+        shown = said if len(said) <= 300 else said[:300] + "..."
+        return f"request {first}: HTTP {self.status[first]}" + (f": {shown}" if shown else "")
 
 
 def fire(

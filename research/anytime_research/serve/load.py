@@ -1,6 +1,6 @@
 """An open-loop load generator: requests leave at their own times, however the server is doing.
 
-    python -m anytime.serve.load http://127.0.0.1:8000/predict --rate 500 --seconds 10 --data rows.csv --target label --slo-ms 10
+    python -m anytime_research.serve.load http://127.0.0.1:8000 --rate 500 --seconds 10 --data rows.csv --target label --slo-ms 10
 
 Users do not wait for each other, so requests are sent by a clock and never because an answer came back; latency is counted from
 the moment a request was due to leave. A server that stalls is so charged with every request of the stall (no coordinated
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.serve.sending import Log, fire
+from anytime_research.serve.sending import Log, fire
 
 __all__ = ["Log", "arrival_times", "bodies_of", "fire", "report"]
 
@@ -108,6 +108,7 @@ def report(log: Log, *, slo: float | None = None, labels: ArrayLike | None = Non
         "sent": int(latency.size),
         "answered": int(good.sum()),
         "errors": log.errors,
+        **({"first_error": log.first_error} if log.errors else {}),
         "offered_rps": round(latency.size / span, 1) if (span := float(log.arrivals[-1])) else None,
         "rps": round(float(good.sum()) / log.seconds, 1),
         **cuts,
@@ -163,7 +164,7 @@ def _same(said: Any, truth: Any) -> bool:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m anytime.serve.load", description=(__doc__ or "").split("\n\n")[0]
+        prog="python -m anytime_research.serve.load", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument(
         "url", help="http://host:port, or with a path: /predict (default), /v2/models/NAME/infer"

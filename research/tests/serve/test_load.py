@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anytime.serve.load import arrival_times, bodies_of, fire, main, report
-from anytime.serve.sending import _parsed
+from anytime_research.serve.load import arrival_times, bodies_of, fire, main, report
+from anytime_research.serve.sending import _parsed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -85,6 +85,7 @@ def test_all_requests_are_sent_and_answered() -> None:
         log = fire(url, arrival_times(400, 0.5, fixed=True), [b"a", b"bb", b"ccc"])
     assert log.answered.all()
     assert log.errors == {}
+    assert log.first_error is None
     assert sorted(seen) == sorted([b"a", b"bb", b"ccc"][i % 3] for i in range(200))
     assert log.replies == [b"{}"] * 200
     assert 0.4 < log.seconds < 2
@@ -110,7 +111,7 @@ def test_latency_counts_from_the_arrival_so_that_a_stall_is_not_hidden() -> None
 def test_errors_are_counted_by_kind() -> None:
     def said(body: bytes, number: int) -> bytes:
         if body == b"bad":
-            return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+            return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 11\r\n\r\nno such row"
         if body == b"die":
             return b""
         return OK
@@ -121,6 +122,7 @@ def test_errors_are_counted_by_kind() -> None:
     assert np.isinf(log.latency[2])
     told = report(log, slo=1.0)
     assert told["answered"] == 20
+    assert told["first_error"] == log.first_error == "request 1: HTTP 400: no such row"
     assert told["within_slo"] == 0.5  # a failed request is not within
     assert told["p99_ms"] is None  # nor does it vanish from percentiles
 
@@ -130,6 +132,7 @@ def test_a_server_that_is_not_there_refuses() -> None:
         pass
     log = fire(url, np.arange(5) / 100, [b"x"], patience=0.5)
     assert log.errors == {"refused": 5}
+    assert log.first_error == "request 0: refused"
 
 
 def test_requests_without_an_answer_are_given_up() -> None:
