@@ -181,7 +181,8 @@ class Renewal:
             (place[learned][place[learned] >= 0], place[judged][place[judged] >= 0])
             for learned, judged in full.splits
         ]
-        few = Objective(objective.loss, objective.y[kept], objective.weight[kept])
+        # As the weights were given: the ridge is a number of rows of weight 1, whatever their number.
+        few = Objective(objective.loss, objective.y[kept], objective.weight[kept] * objective.total)
         return Judge(table, few, training.base, splits)
 
     def _some_rows(self) -> Rows:
