@@ -77,8 +77,8 @@ def greedy_miser(problem: Problem) -> list[NDArray[Any]]:
     return best_of(problem, pairs)
 
 
-def adaboost_mm(problem: Problem) -> list[NDArray[Any]] | None:
-    """Votes of trees of several sizes, chosen by their edge whatever they cost."""
+def cost_blind_votes(problem: Problem) -> list[NDArray[Any]] | None:
+    """Votes of trees of several sizes, chosen by their edge whatever they cost, as AdaBoost and AdaBoost.MM do."""
     if not problem.n_classes:
         return None
     from anytime.boosting import TreeLearner
@@ -98,7 +98,7 @@ ENTRIES: dict[str, Entry] = {
     OURS: speedboost,
     "SpeedBoost, adding": speedboost_adding,
     "Greedy Miser": greedy_miser,
-    "AdaBoost.MM": adaboost_mm,
+    "cost-blind votes": cost_blind_votes,
     BLIND: cost_blind,
     CEGB: with_penalties,
     PER_BUDGET: one_per_budget,
