@@ -615,6 +615,7 @@ def costly_gate(parts: cases.Parts) -> None:
         ("gated", costly_gate, "a gate is in the file itself"),
     ],
 )  # fmt: skip
+@pytest.mark.realtime
 def test_a_file_that_says_something_impossible_is_refused(name: str, change: Any, message: str) -> None:
     refused(spoiled(name, change), message)
 

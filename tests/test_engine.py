@@ -256,6 +256,7 @@ def slow_plan(seconds_per_row: float) -> Plan:
     )
 
 
+@pytest.mark.realtime
 def test_a_deadline_leaves_every_row_with_a_whole_prefix():
     X = np.random.default_rng(0).normal(size=(300, 4))
     run = Run(slow_plan(2e-4), X)

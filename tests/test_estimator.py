@@ -275,6 +275,7 @@ def test_stages_begin_with_the_free_answer_and_end_with_the_full_one(cells):
     assert_array_equal(trace[-1].probabilities, model.predict_proba(X[:5]))
 
 
+@pytest.mark.realtime
 def test_a_deadline_holds_for_the_whole_batch(cells):
     model, X, _ = cells
     big = np.tile(X, (2000, 1))

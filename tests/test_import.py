@@ -20,6 +20,7 @@ def python(code: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
+@pytest.mark.realtime
 def test_import_takes_at_most_300_ms() -> None:
     code = "import time; t = time.perf_counter(); import anytime; print(time.perf_counter() - t)"
     seconds = [float(python(code)) for _ in range(5)]

@@ -364,6 +364,7 @@ def test_no_change_to_what_a_file_says_does_harm(name: str) -> None:
     assert outcomes["loaded"] > 5
 
 
+@pytest.mark.realtime
 def test_many_stages_in_a_small_file_are_refused_quickly_and_in_little_memory() -> None:
     def change(parts: cases.Parts) -> None:
         ends = parts.arrays[PATH + "ends"]

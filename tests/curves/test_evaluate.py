@@ -276,6 +276,7 @@ def test_wider_groups_give_wider_bands(classifier):
     assert (np.diff(grouped.band, axis=0)[0, 1:] > 2 * np.diff(rows.band, axis=0)[0, 1:]).all()
 
 
+@pytest.mark.realtime
 def test_500_stages_of_5000_rows_with_bands_take_seconds():
     rng = np.random.default_rng(0)
     n, stages = 5000, 500

@@ -89,6 +89,7 @@ def test_upright_undoes_a_shift(digits):
     assert change["upright"] < change["pixels"] / 3
 
 
+@pytest.mark.realtime
 def test_prices_differ_by_orders_of_magnitude(digits):
     def fastest(function):
         times = []

@@ -159,6 +159,7 @@ def sleeper(seconds: float, log: list[str] | None = None):
     return extract
 
 
+@pytest.mark.realtime
 def test_extractor_that_overruns_does_not_delay_the_answer():
     plan = linear_plan(2)
     log: list[str] = []
@@ -171,6 +172,7 @@ def test_extractor_that_overruns_does_not_delay_the_answer():
     assert (answer.stage, log) == (2, ["called"])
 
 
+@pytest.mark.realtime
 def test_python_code_that_never_sleeps_does_not_delay_the_answer():
     stop_at = time.monotonic() + 0.6
 
@@ -186,6 +188,7 @@ def test_python_code_that_never_sleeps_does_not_delay_the_answer():
     assert time.monotonic() - began < 0.4
 
 
+@pytest.mark.realtime
 def test_timeout_in_real_time():
     plan = linear_plan(2)
     features = features_of(plan, g0=Extractor(sleeper(1.0), timeout=0.02))
@@ -195,6 +198,7 @@ def test_timeout_in_real_time():
     assert answer.failures == {"g0": "timed out after 0.02 s"}
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("make", [threading.Event, StopFlag])
 def test_stop_flag_interrupts_a_slow_extractor(make):
     stop = make()
@@ -211,6 +215,7 @@ def test_stop_flag_interrupts_a_slow_extractor(make):
     assert (answer.stage, session.reason) == (1, "stop")
 
 
+@pytest.mark.realtime
 def test_asynchronous_extractors():
     async def fetch(row):
         await asyncio.sleep(0.001)

@@ -4,6 +4,7 @@ import threading
 import time
 
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 
@@ -60,6 +61,7 @@ def test_reader_sees_only_complete_prefixes_of_slow_stages():
     assert len(set(stages)) > 5
 
 
+@pytest.mark.realtime
 def test_reader_never_waits_for_a_stage_in_progress():
     started, finish = threading.Event(), threading.Event()
 

@@ -138,6 +138,7 @@ def test_many_raw_examples_do_not_hold_up_the_loop(model):
     assert served.partial.any()
 
 
+@pytest.mark.realtime
 def test_an_extractor_that_hangs_does_not_make_the_answer_late(model, caplog):
     release = threading.Event()
     began = time.monotonic()
@@ -184,6 +185,7 @@ def test_no_more_calls_run_at_once_than_the_limit_says(model):
     assert most > 2  # without a limit more do
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("is_async", [False, True])
 def test_calls_of_an_extractor_that_hangs_do_not_pile_up(model, monkeypatch, is_async):
     monkeypatch.setattr(extraction, "_CALLS", 3)

@@ -213,6 +213,7 @@ def test_sentences_say_what_is_wrong(talking, body, sentence):
         ("n" * 5000, [1, 6], [1], f"input '{'n' * 56}...: 1 values do not fill shape [1, 6]"),
     ],
 )
+@pytest.mark.realtime
 def test_odd_shapes_are_refused_quickly_and_shortly(talking, name, shape, data, sentence):
     body = {"inputs": [{"name": name, "shape": shape, "datatype": "FP64", "data": data}]}
     began = time.perf_counter()

@@ -237,6 +237,7 @@ def test_importers_load_no_library_before_a_model_of_it_is_there(room):
     assert not {"lightgbm", "xgboost"} & set(loaded)
 
 
+@pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [lgb.LGBMClassifier, xgb.XGBClassifier])
 def test_five_hundred_trees_of_63_leaves_are_imported_within_a_second(make):

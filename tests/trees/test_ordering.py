@@ -289,6 +289,7 @@ def test_arguments_that_do_not_fit_are_named(change, words):
         order_stages(**{**simple([1.0, 2.0], np.eye(2), [1, 1]), **change})
 
 
+@pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize(("K", "loss", "seconds"), [(1, LOGISTIC, 3), (10, SOFTMAX, 10)])
 @pytest.mark.parametrize("G", [30, 500])
