@@ -7,7 +7,8 @@ of Grubb's *Anytime Prediction* (2014, section 6.5.3) with requirements added.
 
 Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact
 and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is
-first. Prices between two ticks (2/3) are rounded down, as budgets are: a budget equal to a price buys it.
+first. A price of up to 12 digits is counted exactly, or the list is refused. A longer one (2/3, a measured
+time) keeps at least 9 digits and is rounded down, as budgets are: a budget equal to a price buys it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,9 @@ __all__ = ["BoundCosts", "FeatureCosts", "Ledger"]
 Column = str | int
 
 UNLIMITED = np.iinfo(np.int64).max  # a budget in ticks that buys everything
-_MOST_TICKS = 10**13  # prices sum to at most this: ample room below 2**62 for the cost of evaluating stages
+_ROOMY_TICKS = 10**13  # a total that leaves ample room below 2**62 for the cost of evaluating stages
+_MOST_TICKS = 2**53  # whole numbers up to this, and powers of ten up to 10**22, are exact as floats
+_MOST_ZEROS = 22
 _POSITION = re.compile("0|[1-9][0-9]{0,17}")  # what a table reads as the position of a column, not as a name
 
 
@@ -97,7 +101,7 @@ class FeatureCosts:
         _reject_overlaps(self.groups)
         _reject_cycles(self.requires)
         self._names = tuple(self.groups)
-        decimals = _decimals(self.prices.values())
+        decimals = _decimals(self.prices)
         self._per_unit = 10.0 ** max(decimals, 0)  # ticks in a unit
         self._units = 10.0 ** max(-decimals, 0)  # units in a tick; one of the two is 1
 
@@ -136,7 +140,7 @@ class FeatureCosts:
     # ------------------------------------------------------------------ ticks
 
     def ticks(self, amount: float) -> int:
-        """The most ticks that do not exceed ``amount``; a positive amount is at least one tick."""
+        """The most ticks that do not exceed ``amount``; a positive amount, such as an evaluation cost, is at least one tick."""
         ticks = self._most_ticks(float(amount))
         return max(ticks, 1) if amount > 0 else ticks
 
@@ -528,17 +532,32 @@ def _reject_cycles(requires: Mapping[str, tuple[str, ...]]) -> None:
                 pending.append(iter(requires.get(needed, ())))
 
 
-def _decimals(prices: Iterable[float]) -> int:
-    """Decimals of a tick: fine enough for the prices, coarse enough for evaluation costs far above them."""
-    prices = [price for price in prices if price > 0]
-    total = sum(prices)
-    if not math.isfinite(total):
-        raise ValueError("the prices add up to more than 1.8e308; count them in a larger unit")
-    if not prices:
+def _decimals(prices: Mapping[str, float]) -> int:
+    """Decimals of a tick: enough for every price, and where possible coarse enough for evaluation costs far above them."""
+    exact = {name: Decimal(repr(price)).normalize() for name, price in prices.items() if price > 0}
+    if not exact:
         return 12
-    # Above 15 only to keep six digits of the least price; a float holds powers of ten exactly up to 22.
-    finest = min(max(15, 6 - math.floor(math.log10(min(prices)))), 22)
-    return int(np.clip(np.floor(np.log10(_MOST_TICKS / total)), -292, finest))
+    total = sum(exact.values(), Decimal(0))
+    most = (_MOST_TICKS / total).adjusted()  # the finest tick at which the total can be counted
+    if most < -_MOST_ZEROS:
+        raise ValueError(f"the prices add up to {total:.3g}; count them in a larger unit")
+    needed = {name: -int(price.as_tuple().exponent) for name, price in exact.items()}
+    length = {name: len(price.as_tuple().digits) for name, price in exact.items()}
+    if max(length.values()) > 15 or max(needed.values()) > min(most, _MOST_ZEROS):
+        # some are computed numbers, whose last digits mean little
+        needed = {name: n if length[name] <= 12 else 8 - exact[name].adjusted() for name, n in needed.items()}
+    finest = max(needed, key=lambda name: needed[name])
+    if needed[finest] > _MOST_ZEROS:
+        raise ValueError(
+            f"the price {prices[finest]!r} of {finest!r} is too small to be counted; count prices in a smaller unit"
+        )
+    if needed[finest] > most:
+        largest = max(exact, key=lambda name: exact[name])
+        raise ValueError(
+            f"the prices {prices[finest]!r} of {finest!r} and {prices[largest]!r} of {largest!r} are too far apart to be "
+            "counted exactly in one list; round the smaller one, or make it 0"
+        )
+    return max(needed[finest], min((_ROOMY_TICKS / total).adjusted(), 15))
 
 
 def _mapping(data: Any, what: str) -> Mapping[str, Any]:

@@ -19,8 +19,8 @@ __all__ = ["feature_costs", "plans", "tree_arrays"]
 
 _PRICES = st.one_of(
     st.just(0.0),
-    st.sampled_from([0.1, 0.2, 0.3, 1.0, 2.1, 5.17, 100.9]),
-    st.floats(1e-6, 1e4, allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.1, 0.2, 0.3, 2 / 3, 1.0, 2.1, 5.17, 100.9]),
+    st.floats(1e-6, 1e4).map(lambda price: round(price, 6)),
 )
 
 
