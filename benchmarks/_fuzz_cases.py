@@ -218,7 +218,7 @@ def sample_models() -> dict[str, Any]:
         LinearTerms(0.2, rng.normal(size=COLUMNS)), costs=costs, confidence=0.9, n_neighbours=3
     ).fit(rows, labels)
     stepped = MarginAcquisitionClassifier(steps, acquisition="random", random_state=1).fit(rows, labels)
-    small = {"n_learners": 2, "random_state": 0, "costs": costs}
+    small = {"n_estimators": 2, "random_state": 0, "costs": costs}
     trees = StreamingBoostClassifier(learner=HoeffdingTree(stagger=1), drift="adwin", **small)
     nets = StreamingBoostRegressor(
         learner=SmallNet(hidden=2), loss="absolute", categorical_features=[2], **small

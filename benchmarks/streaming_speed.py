@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 from anytime import StreamingBoostClassifier, load
 from anytime.streaming.banks import (
     HoeffdingTree,
-    Learner,
     NativeBank,
     OnlineLinear,
     OnlineRidge,
     RoundRules,
     SmallNet,
+    StreamLearner,
 )
 from common import RESULTS, median, write
 
@@ -55,7 +55,7 @@ def stream(n: int) -> tuple[Array, NDArray[np.int64]]:
 # ---------------------------------------------------------------------- who takes part
 
 
-def native(X: Array, y: NDArray[np.int64], batch: int, learner: Learner | None = None) -> Turn:
+def native(X: Array, y: NDArray[np.int64], batch: int, learner: StreamLearner | None = None) -> Turn:
     """Rounds of a bank, without anything around them."""
     bank = (learner or HoeffdingTree()).make(N_LEARNERS, N_COLUMNS, 1, 0)
     assert isinstance(bank, NativeBank)
@@ -83,7 +83,7 @@ def native(X: Array, y: NDArray[np.int64], batch: int, learner: Learner | None =
 
 def public(X: Array, y: NDArray[np.int64], batch: int) -> Turn:
     """``predict`` and ``partial_fit`` of the estimator, so many rows at a time."""
-    model = StreamingBoostClassifier(n_learners=N_LEARNERS, batch_size=batch, random_state=0)
+    model = StreamingBoostClassifier(n_estimators=N_LEARNERS, batch_size=batch, random_state=0)
     model.partial_fit(X[:1], y[:1], classes=[0, 1])
 
     def turn(first: int, last: int) -> NDArray[Any]:
@@ -99,7 +99,7 @@ def public(X: Array, y: NDArray[np.int64], batch: int) -> Turn:
 
 def learning(X: Array, y: NDArray[np.int64], batch: int) -> Turn:
     """``predict_then_fit``: every row is answered before it is learned, so many rows at a time."""
-    model = StreamingBoostClassifier(n_learners=N_LEARNERS, batch_size=batch, random_state=0)
+    model = StreamingBoostClassifier(n_estimators=N_LEARNERS, batch_size=batch, random_state=0)
     model.partial_fit(X[:1], y[:1], classes=[0, 1])
 
     def turn(first: int, last: int) -> NDArray[Any]:
@@ -151,7 +151,7 @@ def peers(X: Array, y: NDArray[np.int64]) -> dict[str, Turn]:
 
         from anytime.streaming.river import RiverClassifier
 
-        found["learn_one and predict_one"] = one_by_one(X, y, RiverClassifier(n_learners=N_LEARNERS))
+        found["learn_one and predict_one"] = one_by_one(X, y, RiverClassifier(n_estimators=N_LEARNERS))
         ada = ensemble.AdaBoostClassifier(tree.HoeffdingTreeClassifier(), n_models=10, seed=0)
         found["river AdaBoost-10"] = one_by_one(X, y, ada)
     if find_spec("capymoa"):
@@ -210,7 +210,7 @@ def speed(n_rows: int, n_turns: int) -> dict[str, Any]:
 def kinds(n_rows: int, n_turns: int) -> dict[str, Any]:
     """Native rounds of other learners."""
     X, y = stream(n_rows * (n_turns + 1))
-    learners: dict[str, Learner] = {
+    learners: dict[str, StreamLearner] = {
         "half of the columns per tree": HoeffdingTree(max_features=0.5),
         "ridge": OnlineRidge(),
         "linear": OnlineLinear(step=0.1),
@@ -240,7 +240,7 @@ def long_tables(n_long: int, first: int) -> Iterator[tuple[Array, NDArray[np.int
 
 def memory(n_long: int) -> dict[str, Any]:
     """Megabytes after every tenth of a long stream; and whether a checkpoint half-way leads to the same file, bit for bit."""
-    model = StreamingBoostClassifier(n_learners=N_LEARNERS, random_state=0)
+    model = StreamingBoostClassifier(n_estimators=N_LEARNERS, random_state=0)
     megabytes = [round(resident(), 1)]
     began = time.process_time()
     with tempfile.TemporaryDirectory() as folder:

@@ -39,18 +39,18 @@ from numpy.typing import NDArray
 
 import anytime as at
 from _forest_curves import kept, spread
-from anytime.streaming.banks import FtrlTree, Learner, SmallConvNet, SmallNet
-from anytime.streaming.baselines import BlockBoosting, break_even_rows, one_learner, streaming_units
-from anytime.streaming.counterexample import Uneven, axis_run, leaders_run
-from anytime.streaming.descent import averaged
+from anytime.streaming.banks import FtrlTree, SmallConvNet, SmallNet, StreamLearner
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import StreamLoss, loss_named
+from anytime.streaming.partial_sums import averaged
 from anytime.streaming.projections import Box
-from anytime.streaming.regret import RegretTracker, deep_tree
-from anytime.streaming.rounds import Boosting
+from anytime_research.streaming.baselines import BlockBoosting, break_even_rows, one_learner, streaming_units
+from anytime_research.streaming.counterexample import Uneven, axis_run, leaders_run
+from anytime_research.streaming.regret import StreamRegret, deep_tree
 from common import RESULTS, write
 
 Array = NDArray[np.float64]
-Model = Boosting | BlockBoosting
+Model = BoostedBank | BlockBoosting
 
 ROUND = 32  # rows
 DEVELOPMENT = 100  # draws from here on are for choosing
@@ -69,9 +69,9 @@ PRINTED = {
 class Task:
     """A set, its learners, and how long streaming boosting goes on."""
 
-    learner: Learner
+    learner: StreamLearner
     loss: str
-    n_learners: int
+    n_estimators: int
     passes: int
     share: float = 0.2  # of the inverse smoothness: the step of boosting
     repeats: int = 3
@@ -179,20 +179,24 @@ def one_draw(name: str, seed: int, data: str) -> dict[str, Any]:
     task, rows = TASKS[name], drawn(name, seed, data)
     loss = loss_named(task.loss)
     n_rows, d, m = task.passes * len(rows.X), rows.X.shape[1], rows.classes if rows.classes > 2 else 1
-    units = streaming_units(n_rows, task.n_learners)
+    units = streaming_units(n_rows, task.n_estimators)
     off = rows.mean / rows.scale
 
     def one_after_another(rows_each: int | None) -> BlockBoosting:
-        settings: dict[str, Any] = {"n_learners": task.n_learners, "rows": rows_each, "random_state": seed}
+        settings: dict[str, Any] = {
+            "n_estimators": task.n_estimators,
+            "rows": rows_each,
+            "random_state": seed,
+        }
         return BlockBoosting(task.learner, loss, d, m, **settings, step=_step(task, loss))
 
-    def single(fair: bool) -> Boosting:
+    def single(fair: bool) -> BoostedBank:
         return one_learner(task.learner, loss, d, m, fair=fair, random_state=seed)
 
     methods: dict[str, Callable[[], dict[str, Any]]] = {
         "SGB": lambda: curve(_streaming(task, loss, d, m, seed), rows, seed, units),
         "GB": lambda: curve(
-            one_after_another(int(break_even_rows(n_rows, task.n_learners))), rows, seed, units
+            one_after_another(int(break_even_rows(n_rows, task.n_estimators))), rows, seed, units
         ),
         "Base, fair": lambda: curve(single(True), rows, seed, units),
     }
@@ -204,8 +208,8 @@ def one_draw(name: str, seed: int, data: str) -> dict[str, Any]:
     return {"Base as printed": found["Base, fair"], **found}
 
 
-def _streaming(task: Task, loss: StreamLoss, d: int, m: int, seed: int, n: int | None = None) -> Boosting:
-    return Boosting(task.learner.make(n or task.n_learners, d, m, seed), loss, step=_step(task, loss))
+def _streaming(task: Task, loss: StreamLoss, d: int, m: int, seed: int, n: int | None = None) -> BoostedBank:
+    return BoostedBank(task.learner.make(n or task.n_estimators, d, m, seed), loss, step=_step(task, loss))
 
 
 def _step(task: Task, loss: StreamLoss) -> float:
@@ -215,7 +219,7 @@ def _step(task: Task, loss: StreamLoss) -> float:
 def numbers(name: str, seed: int, data: str) -> dict[int, float]:
     """Streaming boosting with other numbers of learners, at the units of the table (panel f of Figure 5.2)."""
     task, rows = TASKS[name], drawn(name, seed, data)
-    units = streaming_units(task.passes * len(rows.X), task.n_learners)
+    units = streaming_units(task.passes * len(rows.X), task.n_estimators)
     loss, d = loss_named(task.loss), rows.X.shape[1]
     models = {n: _streaming(task, loss, d, 1, seed, n) for n in NUMBERS}
     return {n: curve(model, rows, seed, units)["test_loss"][-1] for n, model in models.items()}
@@ -227,7 +231,7 @@ def table(name: str, draws: list[dict[str, Any]]) -> dict[str, Any]:
     methods = [method for method in draws[0] if method != "units"]
     found: dict[str, Any] = {
         "learner": repr(TASKS[name].learner),
-        "n_learners": TASKS[name].n_learners,
+        "n_estimators": TASKS[name].n_estimators,
         "units": units,
         "draws": len(draws),
         "points": (POINTS * units).round().tolist(),
@@ -255,14 +259,14 @@ def regrets(name: str, loss_name: str, depth: int, data: str) -> dict[str, Any]:
     bank = FtrlTree(max_depth=depth, buffer=len(rows.X)).make(REGRET_LEARNERS, rows.X.shape[1], 1, 0)
     if smooth is None:
         box = Box(-WIDEST, WIDEST)
-        model = Boosting(
+        model = BoostedBank(
             bank, loss, algorithm="residual", projection=box, max_step=KINKED_STEP, gate="shrink"
         )
     else:
-        model = Boosting(bank, loss, step=0.2 / smooth)
+        model = BoostedBank(bank, loss, step=0.2 / smooth)
     order = next(rows.stream(0, len(rows.X)))
     X, y = rows.X[order], rows.y[order]
-    tracker = RegretTracker(loss, deep_tree(X, y, loss, radius=WIDEST), growth=2.0)
+    tracker = StreamRegret(loss, deep_tree(X, y, loss, radius=WIDEST), growth=2.0)
 
     def told(went: Any, truth: Any, weight: Any) -> None:
         answers = averaged(went.sums, model.averaging)
@@ -350,7 +354,7 @@ def drifts(seeds: int) -> dict[str, Any]:
             errors, alarms = [], []
             for seed in range(seeds):
                 X, y = moving(kind, seed)
-                model = at.StreamingBoostRegressor(n_learners=50, random_state=seed, **settings)
+                model = at.StreamingBoostRegressor(n_estimators=50, random_state=seed, **settings)
                 wrong = (model.predict_then_fit(X, y) - y) ** 2
                 errors.append([wrong[rows].mean() ** 0.5 for rows in parts.values()])
                 alarms.append(model.n_alarms_)

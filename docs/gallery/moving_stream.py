@@ -33,9 +33,9 @@ tests = [rows(2000, before), rows(2000, after)]
 
 trees = HoeffdingTree(max_features=2)
 models = {
-    "takes it as it comes": at.StreamingBoostRegressor(PRICES, learner=trees, random_state=0),
+    "takes it as it comes": at.StreamingBoostRegressor(costs=PRICES, learner=trees, random_state=0),
     "watches for change": at.StreamingBoostRegressor(
-        PRICES, learner=trees, drift=Drift("adwin", action="restart"), random_state=0
+        costs=PRICES, learner=trees, drift=Drift("adwin", action="restart"), random_state=0
     ),
 }
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")

@@ -13,7 +13,7 @@ import pytest
 import anytime as at
 from tests.cli.running import fails, hear_ctrl_c, process, run
 
-FEW = ("--learner", "ridge", "--learners", 3)
+FEW = ("--learner", "ridge", "--n-estimators", 3)
 
 
 @pytest.fixture
@@ -114,19 +114,22 @@ def test_classes_prices_and_settings(trips: Path) -> None:
         *(
             "--learner",
             "stump",
-            "--learners",
+            "--n-estimators",
             4,
             "--set",
             "learning_rate=0.5",
             "--set",
-            "gate=skip",
+            "algorithm={kind: StreamAlgorithm, gate: skip}",
+            "--set",
+            "class_weight={'yes': 2.0}",
             "--drift",
             "adwin",
         ),
     )
     model = at.load(trips / "m.anytime")
     assert model.classes_.tolist() == ["no", "yes"]
-    assert (model.learning_rate, model.gate, model.drift, model.learner) == (0.5, "skip", "adwin", "stump")
+    assert (model.learning_rate, model.drift, model.learner) == (0.5, "adwin", "stump")
+    assert (model.algorithm.gate, model.class_weight) == ("skip", {"yes": 2.0})
     assert model.costs_.total == 3.0
     assert "4 stages" in run("inspect", trips / "m.anytime").stdout
     run(
@@ -144,7 +147,7 @@ def test_classes_prices_and_settings(trips: Path) -> None:
 
 
 def test_learners_have_settings_of_their_own(trips: Path) -> None:
-    save = ("--save", trips / "m.anytime", "--learners", 3)
+    save = ("--save", trips / "m.anytime", "--n-estimators", 3)
     run(
         "stream",
         trips / "trips.csv",

@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 import anytime as at
 from anytime.boosting.learners import KernelLearner, TreeLearner
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
-from anytime.streaming import SmallConvNet
+from anytime.streaming import SmallConvNet, StreamAlgorithm
 
 Fitted = tuple[Any, np.ndarray]
 
@@ -99,7 +99,7 @@ def _ranker() -> Fitted:
 
 def _stream(learner: Any, missing: float = 0.0, **settings: Any) -> Fitted:
     X, y, _ = _cells(missing)
-    model = at.StreamingBoostClassifier(n_learners=5, learner=learner, random_state=0, **settings)
+    model = at.StreamingBoostClassifier(n_estimators=5, learner=learner, random_state=0, **settings)
     return model.partial_fit(X, y, classes=[0, 1]), X
 
 
@@ -137,7 +137,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "cascade": lambda: _fitted(at.CascadeClassifier(_costs(), random_state=0)),
     "stream_of_nets": lambda: _stream("small_net"),
     "stream_of_images": lambda: _stream(SmallConvNet(shape=(5, 6), channels=2, size=3), missing=0.1),
-    "stream_averaged": lambda: _stream("stump", averaging="all", combiner="nesterov"),
+    "stream_averaged": lambda: _stream("stump", algorithm=StreamAlgorithm(averaging="all")),
     "linear_tree": lambda: _fitted(SubmodularTreeClassifier(costs=_costs(), node_budget=25), missing=0.1),
 }  # fmt: skip
 IN_C = (

@@ -9,18 +9,18 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from anytime.blocks import Block, LinearBlock
-from anytime.streaming.banks.bank import Bank, Learner
+from anytime.streaming.banks.bank import Bank, StreamLearner
 
 
 @dataclass(frozen=True)
-class PlainRidge(Learner):
+class PlainRidge(StreamLearner):
     """Recursive least squares with an intercept."""
 
     penalty: float = 1.0
     kind = "plain ridge"
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> RidgeBank:
-        return RidgeBank(self, n_learners, n_features, n_outputs, random_state)
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> RidgeBank:
+        return RidgeBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class RidgeBank(Bank):
@@ -29,8 +29,8 @@ class RidgeBank(Bank):
     def __init__(self, learner: PlainRidge, *sizes: int) -> None:
         super().__init__(learner, *sizes)
         d = self.n_features + 1
-        self.inverse = np.stack([np.eye(d) / learner.penalty] * self.n_learners)
-        self.weights = np.zeros((self.n_learners, d, self.n_outputs))
+        self.inverse = np.stack([np.eye(d) / learner.penalty] * self.n_estimators)
+        self.weights = np.zeros((self.n_estimators, d, self.n_outputs))
 
     def predict(self, X):
         return np.einsum("bj,njm->nbm", _with_one(X), self.weights)
@@ -48,7 +48,7 @@ class RidgeBank(Bank):
         fresh = self.learner.make(n, self.n_features, self.n_outputs, self.random_state)
         self.inverse = np.concatenate([self.inverse, fresh.inverse])
         self.weights = np.concatenate([self.weights, fresh.weights])
-        self.n_learners += n
+        self.n_estimators += n
 
     def restart(self, learners):
         fresh = self.learner.make(1, self.n_features, self.n_outputs, self.random_state)
@@ -59,7 +59,7 @@ class RidgeBank(Bank):
         return LinearBlock(columns, list(self.weights[:, 1:].copy()), intercepts=self.weights[:, 0].copy())
 
     def state(self) -> Any:
-        sizes = [self.n_learners, self.n_features, self.n_outputs, self.random_state]
+        sizes = [self.n_estimators, self.n_features, self.n_outputs, self.random_state]
         return {"penalty": self.learner.penalty, "sizes": sizes}, {
             "inverse": self.inverse,
             "weights": self.weights,
@@ -73,14 +73,14 @@ class RidgeBank(Bank):
 
 
 @dataclass(frozen=True)
-class PlainTree(Learner):
+class PlainTree(StreamLearner):
     """Trees refitted to all rows so far whenever these have grown by a fifth: follow the leader, regularised by depth."""
 
     depth: int = 2
     kind = "plain tree"
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> TreeBank:
-        return TreeBank(self, n_learners, n_features, n_outputs, random_state)
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> TreeBank:
+        return TreeBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class TreeBank(Bank):
@@ -92,7 +92,7 @@ class TreeBank(Bank):
 
     def predict(self, X):
         if not self.trees:
-            return np.zeros((self.n_learners, len(X), self.n_outputs))
+            return np.zeros((self.n_estimators, len(X), self.n_outputs))
         return np.stack([tree.predict(X).reshape(len(X), -1) for tree in self.trees])
 
     def _update(self, X, targets, weight):

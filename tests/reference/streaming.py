@@ -223,7 +223,7 @@ class Tree:
             self.early.append((x, q, w))
             return
         if leaf.counts is None:
-            if leaf.depth >= self.s.max_depth or self.leaves >= self.s.max_leaves:
+            if leaf.depth >= self.s.max_depth or self.leaves >= self.s.max_leaf_nodes:
                 return
             if not self._take(leaf):
                 self.wanted = True
@@ -259,7 +259,7 @@ class Tree:
         return [leaf] if leaf.split is None else [*self._all(leaf.split[3]), *self._all(leaf.split[4])]
 
     def _take(self, leaf):
-        shape = (len(self.columns), self.s.n_bins + 1, 1 + self.m)
+        shape = (len(self.columns), self.s.max_bins + 1, 1 + self.m)
         held = sum(other.counts is not None for other in self._all(self.root))
         size = math.prod(shape)
         if held >= max(2, 2**15 // size, min(8, 2**17 // size)):
@@ -330,7 +330,7 @@ class Tree:
         leaf.split = (column, bins.cuts[column][b], missing_left, *children)
         leaf.counts = None
         self.leaves += 1
-        if self.leaves >= self.s.max_leaves:
+        if self.leaves >= self.s.max_leaf_nodes:
             for other in self._all(self.root):
                 other.counts = None
 
@@ -348,7 +348,7 @@ class Trees:
 
     def __init__(self, columns, d, m, settings):
         self.settings, self.m = settings, m
-        self.bins = Bins(d, settings.n_bins)
+        self.bins = Bins(d, settings.max_bins)
         self.trees = [Tree(own, m, settings, settings.stagger * i) for i, own in enumerate(columns)]
 
     def predict(self, X):

@@ -9,7 +9,7 @@ from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, Sm
 from tests.reference.streaming import ConvNet, Net, Ridge, Trees
 
 
-def stream(n, d, m, n_learners, *, missing=0.0, seed=0):
+def stream(n, d, m, n_estimators, *, missing=0.0, seed=0):
     """Rows of which a column moves half-way, and other targets for every learner."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
@@ -18,10 +18,10 @@ def stream(n, d, m, n_learners, *, missing=0.0, seed=0):
     X[rng.random(X.shape) < missing] = np.nan
     known = np.nan_to_num(X)
     base = np.stack([np.sin(2 * known[:, 0]) + known[:, 1] * (k + 1) for k in range(m)], axis=1)
-    noise = 0.1 * rng.normal(size=(n_learners, n, m))
+    noise = 0.1 * rng.normal(size=(n_estimators, n, m))
     return (
         X,
-        np.stack([base * (i + 1) - i for i in range(n_learners)]) + noise,
+        np.stack([base * (i + 1) - i for i in range(n_estimators)]) + noise,
         rng.choice([0.0, 0.5, 1.0, 2.0], n),
     )
 
@@ -34,10 +34,10 @@ def in_rounds(X, q, weight, size):
 
 TREES = {
     "default": (HoeffdingTree(stagger=30), 1, 0.0, False, 1),
-    "full": (HoeffdingTree(max_leaves=4, stagger=0), 1, 0.0, False, 1),
+    "full": (HoeffdingTree(max_leaf_nodes=4, stagger=0), 1, 0.0, False, 1),
     "shallow": (HoeffdingTree(max_depth=2, fade=0.0), 1, 0.2, False, 1),
     "several": (
-        HoeffdingTree(max_leaves=8, n_bins=8, max_features=2, memory=100, grace=20, confidence=0.5),
+        HoeffdingTree(max_leaf_nodes=8, max_bins=8, max_features=2, memory=100, grace=20, confidence=0.5),
         2,
         0.1,
         True,
@@ -61,7 +61,7 @@ def test_trees_are_bit_for_bit_those_written_out(learner, m, missing, weighted, 
 
 def test_leaves_take_turns_where_there_is_no_room_for_all():
     """Half a megabyte of counts: 3 columns of 255 bins with 170 outputs leave room for two leaves only."""
-    learner = HoeffdingTree(n_bins=255, grace=10, stagger=0, confidence=0.5)
+    learner = HoeffdingTree(max_bins=255, grace=10, stagger=0, confidence=0.5)
     X, q, _ = stream(400, 3, 170, 1)
     bank = learner.make(1, 3, 170)
     plain = Trees([bank.columns(0)], 3, 170, learner)
@@ -108,7 +108,7 @@ def test_what_trees_keep_does_not_grow_with_the_stream():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 5))
     q = np.stack([np.sin(3 * X[:, :1]) + X[:, 1:2] * X[:, 2:3]] * 4)
-    bank = HoeffdingTree(max_leaves=16).make(4, 5, 1)
+    bank = HoeffdingTree(max_leaf_nodes=16).make(4, 5, 1)
     sizes = []
     for _ in range(6):
         bank.update(X, q)

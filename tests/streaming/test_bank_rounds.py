@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from anytime.streaming.banks import HoeffdingTree, OnlineRidge, RoundRules, SmallNet
-from anytime.streaming.descent import averaged, descend
-from anytime.streaming.edges import EdgeMonitor
 from anytime.streaming.losses import loss_named
+from anytime.streaming.monitors import EdgeMonitor
+from anytime.streaming.partial_sums import averaged, descend
 from anytime.streaming.projections import Ball, Box
 
-LEARNER = HoeffdingTree(grace=20, stagger=5, max_leaves=8)
+LEARNER = HoeffdingTree(grace=20, stagger=5, max_leaf_nodes=8)
 
 
 def stream(n, classes):
@@ -26,8 +26,8 @@ def stream(n, classes):
 def in_numpy(
     bank, X, y, *, loss, rho, steps, start, algorithm, averaging, projection, gate, warm_up, size, weight, m
 ):
-    """What ``Boosting`` does, round by round."""
-    monitor = EdgeMonitor(bank.n_learners)
+    """What ``BoostedBank`` does, round by round."""
+    monitor = EdgeMonitor(bank.n_estimators)
     model = type(loss_named(loss))(rho)
     answers = []
     for at in range(0, len(X), size):
@@ -46,7 +46,7 @@ def in_numpy(
 def in_native(
     bank, X, y, *, loss, rho, steps, start, algorithm, averaging, projection, gate, warm_up, size, weight, m
 ):
-    monitor = EdgeMonitor(bank.n_learners)
+    monitor = EdgeMonitor(bank.n_estimators)
     box = isinstance(projection, Box)
     rules = RoundRules(
         loss=loss,
@@ -167,8 +167,8 @@ def test_answers_are_what_the_next_round_would_say(case):
 
 def run(bank, X, y, cuts=(), size=1, gate="skip"):
     """The same stream in pieces."""
-    monitor = EdgeMonitor(bank.n_learners)
-    start, steps = np.zeros(bank.n_outputs), np.full(bank.n_learners, 0.3)
+    monitor = EdgeMonitor(bank.n_estimators)
+    start, steps = np.zeros(bank.n_outputs), np.full(bank.n_estimators, 0.3)
     rules = RoundRules(loss="squared", rho=0.0, start=start, steps=steps, gate=gate)
     answers = []
     for part in np.split(np.arange(len(X)), list(cuts)):

@@ -17,14 +17,14 @@ from anytime.streaming.banks import (
     bank_from_state,
     learner_named,
 )
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import loss_named
-from anytime.streaming.rounds import Boosting
 from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
 KINDS = {
-    "hoeffding_tree": HoeffdingTree(grace=20, stagger=10, max_leaves=8),
+    "hoeffding_tree": HoeffdingTree(grace=20, stagger=10, max_leaf_nodes=8),
     "stump": Stump(grace=20, stagger=0),
     "ridge": OnlineRidge(),
     "sgd": OnlineLinear(method="sgd"),
@@ -44,19 +44,19 @@ def rows(n=300, d=4, seed=0):
     return X
 
 
-def targets_of(X, n_learners, m):
+def targets_of(X, n_estimators, m):
     """Other targets for every learner."""
     base = np.nan_to_num(X)
     return np.stack(
         [
             np.stack([np.sin(base[:, 0] * (i + 1)) + base[:, k % 4] for k in range(m)], 1)
-            for i in range(n_learners)
+            for i in range(n_estimators)
         ]
     )
 
 
 def teach(bank, X, batch=1, weight=None):
-    q = targets_of(X, bank.n_learners, bank.n_outputs)
+    q = targets_of(X, bank.n_estimators, bank.n_outputs)
     for at in range(0, len(X), batch):
         part = slice(at, at + batch)
         bank.update(X[part], np.ascontiguousarray(q[:, part]), None if weight is None else weight[part])
@@ -80,7 +80,7 @@ def test_appended_learners_leave_the_others_alone_and_learn(learner):
     for bank in (alone, grown):
         teach(bank, X[:150])
     grown.append(2)
-    assert grown.n_learners == 4
+    assert grown.n_estimators == 4
     assert not grown.predict(X)[2:].any()  # they have seen nothing
     teach(alone, X[150:])
     teach(grown, X[150:])
@@ -287,7 +287,7 @@ def test_learners_have_names_and_can_be_cloned():
     ("make", "message"),
     [
         (lambda: HoeffdingTree(max_depth=0), "max_depth is 0"),
-        (lambda: HoeffdingTree(n_bins=256), "from 2 to 255"),
+        (lambda: HoeffdingTree(max_bins=256), "from 2 to 255"),
         (lambda: HoeffdingTree(max_features=1.5), "at most 1.0"),
         (lambda: HoeffdingTree(max_features="log"), "'sqrt'"),
         (lambda: HoeffdingTree(fade=-1), "fade is -1"),
@@ -299,7 +299,7 @@ def test_learners_have_names_and_can_be_cloned():
         (lambda: SmallNet(activation="tanh"), "'leaky_relu'"),
         (lambda: SmallNet(hidden=0), "at least 1"),
         (lambda: FtrlTree(growth=1.0), "more than 1"),
-        (lambda: OnlineRidge().make(0, 3, 1), "n_learners is 0"),
+        (lambda: OnlineRidge().make(0, 3, 1), "n_estimators is 0"),
         (lambda: OnlineRidge().make(1, 3, 1, -1), "random_state is -1"),
     ],
 )
@@ -361,7 +361,7 @@ def test_own_learners_learn_row_by_row(m):
 def test_own_learners_may_be_those_of_scikit_learn():
     X = np.nan_to_num(rows(1000))
     bank = OwnLearner(lambda: SGDRegressor(random_state=0)).make(3, 4, 1)
-    model = Boosting(bank, loss_named("squared"))
+    model = BoostedBank(bank, loss_named("squared"))
     model.learn(X, X[:, 0] - X[:, 1], batch_size=10)
     assert ((model.predict(X)[:, 0] - X[:, 0] + X[:, 1]) ** 2).mean() < 0.05
     bank.append(1)

@@ -19,6 +19,7 @@ from anytime.streaming import (
     HoeffdingTree,
     SmallConvNet,
     SmallNet,
+    StreamAlgorithm,
     StreamingBoostClassifier,
     StreamingBoostRegressor,
 )
@@ -29,7 +30,7 @@ def test_ten_thousand_rows_at_once_are_six_a_checkpoint_and_four(tmp_path):
     """Resume from a checkpoint gives bit-identical results."""
     X, y = numbers(10_000, d=8)
     X[::11, 2] = np.nan
-    whole, parted = (StreamingBoostRegressor(n_learners=20, random_state=0) for _ in range(2))
+    whole, parted = (StreamingBoostRegressor(n_estimators=20, random_state=0) for _ in range(2))
     said = whole.predict_then_fit(X, y)
     before = parted.predict_then_fit(X[:6000], y[:6000])
     parted.save(tmp_path / "checkpoint.anytime")
@@ -45,25 +46,31 @@ def test_ten_thousand_rows_at_once_are_six_a_checkpoint_and_four(tmp_path):
 
 
 SETTINGS = [
-    {"loss": "hinge", "projection": Ball(3.0)},
-    {"averaging": "all", "projection": Box(-2.0, 2.0), "combiner": "nesterov", "learning_rate": 0.2},
-    {"drift": Drift("windows", size=50), "gate": "shrink", "batch_size": 7},
-    {"learner": HoeffdingTree(grace=20, max_features=2, memory=100), "record": False, "warm_up": 3},
-    {"learner": SmallNet(hidden=3, activation="leaky_relu"), "record": True},
-    {"learner": SmallConvNet(shape=(1, 5), channels=2, size=3), "average": "tail"},
-    {"learner": "ridge", "average": "params"},
+    {"loss": "hinge", "algorithm": StreamAlgorithm(projection=Ball(3.0))},
+    {"algorithm": StreamAlgorithm(averaging="all", projection=Box(-2.0, 2.0)), "learning_rate": 0.2},
+    {"drift": Drift("windows", size=50), "batch_size": 7, "class_weight": "balanced"},
+    {
+        "learner": HoeffdingTree(grace=20, max_features=2, memory=100),
+        "algorithm": StreamAlgorithm(warm_up=3),
+        "class_weight": {"low": 2.0},
+    },
+    {"learner": SmallNet(hidden=3, activation="leaky_relu")},
+    {
+        "learner": SmallConvNet(shape=(1, 5), channels=2, size=3),
+        "algorithm": StreamAlgorithm(hypotheses="tail"),
+    },
+    {"learner": "ridge", "algorithm": StreamAlgorithm(hypotheses="params")},
     {"learner": "ridge", "drift": Drift("windows", action="restart", size=30, delta=0.5)},
-    {"learner": "hoeffding_tree", "average": "reservoir"},
+    {"learner": "hoeffding_tree", "algorithm": StreamAlgorithm(hypotheses="reservoir")},
 ]
 
 
 @pytest.mark.parametrize("settings", SETTINGS + [{"learner": learner} for learner in LEARNERS])
 def test_every_kind_of_model_goes_on_bit_for_bit(settings, tmp_path):
     X, y = labels(420)
-    model = StreamingBoostClassifier(n_learners=4, random_state=0, **settings)
+    model = StreamingBoostClassifier(n_estimators=4, random_state=0, **settings)
     model.partial_fit(X[:210], y[:210], classes=["low", "middle"])
-    if not model.record:
-        model.append(2)
+    model.append(2)
     model.partial_fit(X[210:280], y[210:280])
     model.save(tmp_path / "m.anytime")
     loaded = at.load(tmp_path / "m.anytime")
@@ -77,7 +84,7 @@ def test_every_kind_of_model_goes_on_bit_for_bit(settings, tmp_path):
 
 def test_words_dictionaries_and_open_labels_are_kept(tmp_path):
     X, y = table(120)
-    model = StreamingBoostClassifier(n_learners=4, random_state=0)
+    model = StreamingBoostClassifier(n_estimators=4, random_state=0)
     rows = X.to_dict("records")
     for row, target in zip(rows[:80], y, strict=False):
         model.learn_one({**row, "b": None if np.isnan(row["b"]) else row["b"]}, bool(target > 1))
@@ -93,7 +100,7 @@ def test_words_dictionaries_and_open_labels_are_kept(tmp_path):
 
 def test_a_plan_alone_answers_and_does_not_learn(tmp_path):
     X, y = table(600)
-    model = StreamingBoostRegressor(random_state=0, n_learners=30).fit(X, y)
+    model = StreamingBoostRegressor(random_state=0, n_estimators=30).fit(X, y)
     model.save(tmp_path / "all.anytime")
     model.save(tmp_path / "plan.anytime", learning=False)
     assert (tmp_path / "plan.anytime").stat().st_size < 0.5 * (tmp_path / "all.anytime").stat().st_size
@@ -112,7 +119,7 @@ def test_a_plan_alone_answers_and_does_not_learn(tmp_path):
 def test_a_file_says_what_it_holds(tmp_path):
     X, y = numbers(60)
     for learner, kind in (("ridge", "stream"), ("hoeffding_tree", "trees")):
-        StreamingBoostRegressor(n_learners=4, learner=learner).fit(X, y).save(tmp_path / "m.anytime")
+        StreamingBoostRegressor(n_estimators=4, learner=learner).fit(X, y).save(tmp_path / "m.anytime")
         described = describe(tmp_path / "m.anytime")
         assert described["n_stages"] == 4
         assert described["blocks"] == [{"kind": kind, "n_stages": 4}]
@@ -132,7 +139,7 @@ def test_a_file_says_what_it_holds(tmp_path):
 )
 def test_a_changed_manifest_is_refused(change, tmp_path):
     X, y = numbers(60)
-    StreamingBoostRegressor(n_learners=3, learner="ridge", random_state=0).fit(X, y).save(
+    StreamingBoostRegressor(n_estimators=3, learner="ridge", random_state=0).fit(X, y).save(
         tmp_path / "m.anytime"
     )
     from anytime.files import _sealed, pack_arrays, write_archive

@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import SGDRegressor
 
 from anytime.streaming.banks import FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, OwnLearner, SmallNet
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.drift import Adwin, Drift, TwoWindows, Watch
 from anytime.streaming.losses import Squared
-from anytime.streaming.rounds import Boosting
 from tests.reference.plain_banks import PlainRidge
 
 
@@ -145,7 +145,7 @@ def _turning_loss(drift, seeds=2):
     losses, alarms = [], []
     for seed in range(seeds):
         X, y = _turning_stream(seed)
-        model = Boosting(PlainRidge().make(6, 5, 1), Squared(), step=0.5, drift=drift)
+        model = BoostedBank(PlainRidge().make(6, 5, 1), Squared(), step=0.5, drift=drift)
         losses.append(Squared().value(model.learn(X, y), y)[600:].mean())
         alarms.append(model.n_alarms)
     return np.mean(losses), alarms
@@ -163,7 +163,7 @@ def test_change_is_met_sooner_than_by_learning_on():
 
 def test_faded_learners_come_back_and_prefixes_stay_valid():
     X, y = _turning_stream(0, at=300)
-    model = Boosting(PlainRidge().make(6, 5, 1), Squared(), step=0.5, drift=Drift())
+    model = BoostedBank(PlainRidge().make(6, 5, 1), Squared(), step=0.5, drift=Drift())
     shut = 0
     for at in range(len(X)):
         model.round(X[at : at + 1], y[at : at + 1])
@@ -175,7 +175,7 @@ def test_faded_learners_come_back_and_prefixes_stay_valid():
                 np.testing.assert_array_equal(sums[i + 1], sums[i])
     assert shut > 0
     assert model.gates.tolist() == [1.0] * 6  # back, once they fit the new target
-    assert model.bank.n_learners == 6
+    assert model.bank.n_estimators == 6
 
 
 def test_restarted_trees_follow_other_columns():
@@ -187,7 +187,7 @@ def test_restarted_trees_follow_other_columns():
     paid = {}
     for action in ("fade", "restart"):
         drift = Drift(action=action)
-        model = Boosting(HoeffdingTree().make(20, 5, 1, 0), Squared(), step=0.3, drift=drift)
+        model = BoostedBank(HoeffdingTree().make(20, 5, 1, 0), Squared(), step=0.3, drift=drift)
         paid[action] = Squared().value(model.learn(X, y), y)[-1000:].mean()
         assert model.n_alarms >= 1
     assert paid["restart"] < 0.8 * paid["fade"]
@@ -201,7 +201,7 @@ def test_restarted_learners_begin_a_few_at_a_time():
         began.append(int(learners.sum())),
         restart(learners),
     )
-    Boosting(bank, Squared(), step=0.5, drift=Drift(action="restart")).learn(X, y)
+    BoostedBank(bank, Squared(), step=0.5, drift=Drift(action="restart")).learn(X, y)
     assert 0 < max(began) <= 2
 
 
@@ -218,7 +218,7 @@ def test_restarted_learners_begin_a_few_at_a_time():
 )
 def test_every_kind_of_learner_can_begin_anew(learner):
     X, y = _turning_stream(0)
-    model = Boosting(learner.make(6, 5, 1), Squared(), step=0.5, drift=Drift(action="restart", delta=0.05))
+    model = BoostedBank(learner.make(6, 5, 1), Squared(), step=0.5, drift=Drift(action="restart", delta=0.05))
     began = []
     restart = model.bank.restart
     model.bank.restart = lambda learners: (began.append(learners.copy()), restart(learners))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from anytime.streaming.banks import HoeffdingTree, OnlineLinear, OnlineRidge, SmallNet
+from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
-from anytime.streaming.rounds import Ball, Boosting, Box
 
 LEARNERS = [OnlineRidge(), OnlineLinear(), SmallNet(hidden=3), HoeffdingTree(max_depth=2, grace=20)]
 SETTINGS = [
@@ -36,9 +36,10 @@ def _rows(loss, m, n=500, seed=0):
     return X, score if m > 1 else score[:, 0]
 
 
-def _pair(learner, loss, m, settings, n_learners=5):
+def _pair(learner, loss, m, settings, n_estimators=5):
     native, plain = (
-        Boosting(learner.make(n_learners, 4, m, 3), loss, follow_prefixes=True, **settings) for _ in range(2)
+        BoostedBank(learner.make(n_estimators, 4, m, 3), loss, follow_prefixes=True, **settings)
+        for _ in range(2)
     )
     plain.on_round = lambda *_: None  # Python has to be called, so that NumPy does the rounds
     assert native._native_bank is not None
@@ -98,7 +99,7 @@ def test_native_rounds_do_not_depend_on_chunks(learner):
     """Single rows, bit for bit, edges and losses of prefixes included."""
     drift = Drift(delta=0.1)
     whole, parts = (
-        Boosting(learner.make(4, 4, 1, 0), Squared(), gate="skip", follow_prefixes=True, drift=drift)
+        BoostedBank(learner.make(4, 4, 1, 0), Squared(), gate="skip", follow_prefixes=True, drift=drift)
         for _ in range(2)
     )
     X, y = _rows(Squared(), 1, 400)
@@ -114,7 +115,7 @@ def test_native_rounds_do_not_depend_on_chunks(learner):
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.kind)
 def test_native_prefixes_are_the_short_runs(learner):
     """A-P8 of native rounds; and appending leaves those before as they are."""
-    long, short, grown = (Boosting(learner.make(n, 4, 1, 7), Squared(), gate="skip") for n in (6, 2, 2))
+    long, short, grown = (BoostedBank(learner.make(n, 4, 1, 7), Squared(), gate="skip") for n in (6, 2, 2))
     X, y = _rows(Squared(), 1, 400)
     for at in range(0, 400, 50):
         for model in (long, short, grown):
@@ -123,4 +124,4 @@ def test_native_prefixes_are_the_short_runs(learner):
             grown.append(4)
     np.testing.assert_array_equal(long.predict_rounds(X)[:3], short.predict_rounds(X))
     np.testing.assert_array_equal(grown.predict_rounds(X)[:3], short.predict_rounds(X))
-    assert grown.n_learners == 6
+    assert grown.n_estimators == 6

@@ -11,9 +11,9 @@ from numpy.testing import assert_array_equal
 import anytime as at
 from anytime.streaming import Drift, StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.streaming.banks import OnlineRidge
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import Squared
 from anytime.streaming.rehearsal import Rehearsal
-from anytime.streaming.rounds import Boosting
 from tests.streaming.streams import labels, numbers
 
 
@@ -58,8 +58,8 @@ def test_after_an_alarm_nothing_of_before_is_drawn_and_the_stream_is_young_again
 @settings(max_examples=25, deadline=None)
 def test_chunks_of_rows_do_not_matter(chunks):
     X, y = labels(sum(chunks), 3)
-    whole = StreamingBoostClassifier(n_learners=4, random_state=0)
-    parts = StreamingBoostClassifier(n_learners=4, random_state=0)
+    whole = StreamingBoostClassifier(n_estimators=4, random_state=0)
+    parts = StreamingBoostClassifier(n_estimators=4, random_state=0)
     classes = ["low", "middle", "top"]
     whole.partial_fit(X, y, classes=classes)
     start = 0
@@ -72,7 +72,7 @@ def test_chunks_of_rows_do_not_matter(chunks):
 def test_a_checkpoint_keeps_what_is_rehearsed(tmp_path):
     X, y = numbers(400)
     weight = np.linspace(0.5, 2.0, 400)
-    model = StreamingBoostRegressor(n_learners=5, rehearse=30, random_state=1)
+    model = StreamingBoostRegressor(n_estimators=5, rehearse=30, random_state=1)
     model.partial_fit(X[:137], y[:137], sample_weight=weight[:137]).save(tmp_path / "model.anytime")
     resumed = at.load(tmp_path / "model.anytime")
     for each in (model, resumed):
@@ -92,17 +92,16 @@ def test_learners_know_more_of_few_rows():
 def test_other_learners_do_not_rehearse_unless_told():
     X, y = numbers(200)
     plain, none, some = (
-        StreamingBoostRegressor(n_learners=3, learner="ridge", random_state=0, **more).partial_fit(X, y)
+        StreamingBoostRegressor(n_estimators=3, learner="ridge", random_state=0, **more).partial_fit(X, y)
         for more in ({}, {"rehearse": 0}, {"rehearse": 100})
     )
     assert_array_equal(plain.predict(X), none.predict(X))
     assert (plain.predict(X) != some.predict(X)).any()
 
 
-@pytest.mark.parametrize("combiner", ["gd", "nesterov"])
-def test_nothing_is_measured_on_rows_that_were_learned_before(combiner):
+def test_nothing_is_measured_on_rows_that_were_learned_before():
     X, y = numbers(60, d=3)
-    model = Boosting(OnlineRidge().make(4, 3, 1), Squared(), combiner=combiner, follow_prefixes=True)
+    model = BoostedBank(OnlineRidge().make(4, 3, 1), Squared(), follow_prefixes=True)
     model.learn(X, y)
     before = model.monitor.sums.copy(), model.monitor.recent.copy(), model.prefix_losses.table.copy()
     answers, rows = model.predict(X), model.monitor.rows.copy()
@@ -119,7 +118,7 @@ def test_nothing_is_measured_on_rows_that_were_learned_before(combiner):
 def test_an_alarm_empties_what_is_kept():
     X, y = numbers(1_600)
     y[800:] = -5.0 * y[800:]
-    model = StreamingBoostRegressor(n_learners=5, drift=Drift("adwin"), random_state=0).partial_fit(X, y)
+    model = StreamingBoostRegressor(n_estimators=5, drift=Drift("adwin"), random_state=0).partial_fit(X, y)
     assert model.n_alarms_ > 0
     assert model._learning.rehearsal.n_alarms == model.n_alarms_
 

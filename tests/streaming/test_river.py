@@ -20,8 +20,8 @@ def small_checks(model):
 @pytest.mark.parametrize(
     ("model", "check"),
     [
-        *small_checks(RiverRegressor(n_learners=2)),
-        *small_checks(RiverClassifier(n_learners=2, learner="linear")),
+        *small_checks(RiverRegressor(n_estimators=2)),
+        *small_checks(RiverClassifier(n_estimators=2, learner="linear")),
     ],
 )
 def test_river_takes_it_for_one_of_its_own(model, check):
@@ -29,11 +29,11 @@ def test_river_takes_it_for_one_of_its_own(model, check):
 
 
 def test_check_estimator_of_river_passes_with_trees():
-    checks.check_estimator(RiverClassifier(n_learners=2))
+    checks.check_estimator(RiverClassifier(n_estimators=2))
 
 
 def test_a_pipeline_learns_a_stream_of_numbers():
-    model = preprocessing.StandardScaler() | RiverRegressor(n_learners=30)
+    model = preprocessing.StandardScaler() | RiverRegressor(n_estimators=30)
     mine = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
     mean = evaluate.progressive_val_score(
         datasets.TrumpApproval(), dummy.StatisticRegressor(stats.Mean()), metrics.MAE()
@@ -42,13 +42,15 @@ def test_a_pipeline_learns_a_stream_of_numbers():
 
 
 def test_a_pipeline_learns_a_stream_of_classes():
-    scaled = compose.Pipeline(preprocessing.StandardScaler(), RiverClassifier(n_learners=8, learner="ridge"))
+    scaled = compose.Pipeline(
+        preprocessing.StandardScaler(), RiverClassifier(n_estimators=8, learner="ridge")
+    )
     assert evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.Accuracy()).get() > 0.85
 
 
 def test_words_and_weights_are_taken_and_the_model_within_is_any_other():
     rng = np.random.default_rng(0)
-    model = RiverClassifier(n_learners=8, gate="shrink")
+    model = RiverClassifier(n_estimators=8)
     for _ in range(400):
         colour = str(rng.choice(["red", "blue"]))
         model.learn_one({"colour": colour, "noise": rng.normal()}, colour == "red", w=2.0)
@@ -58,7 +60,7 @@ def test_words_and_weights_are_taken_and_the_model_within_is_any_other():
 
 
 def test_a_label_is_the_likeliest():
-    model, said = RiverClassifier(n_learners=5), []
+    model, said = RiverClassifier(n_estimators=5), []
     assert model.predict_one({"a": 1.0}) is None
     for x, y in datasets.Phishing().take(300):
         model.learn_one(x, y)
@@ -71,8 +73,8 @@ def test_a_label_is_the_likeliest():
 
 @pytest.mark.parametrize("kind", [RiverClassifier, RiverRegressor])
 def test_a_seed_may_have_either_name_and_a_model_is_none(kind):
-    model = kind(n_learners=2, random_state=7)
-    assert model.clone().model.get_params() == kind(7, n_learners=2).model.get_params()
+    model = kind(n_estimators=2, random_state=7)
+    assert model.clone().model.get_params() == kind(7, n_estimators=2).model.get_params()
     with pytest.raises(TypeError, match="give one of them"):
         kind(seed=1, random_state=7)
     with pytest.raises(TypeError, match="makes its own model"):

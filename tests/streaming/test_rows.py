@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from anytime import load
-from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
+from anytime.streaming import StreamAlgorithm, StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.streaming.scaling import RunningScale
 from tests.streaming.streams import labels, numbers, table
 
-SMALL = {"n_learners": 5, "random_state": 0}
+SMALL = {"n_estimators": 5, "random_state": 0}
 
 
 # ---------------------------------------------------------------------- scales
@@ -62,7 +62,7 @@ def test_a_regressor_does_not_mind_the_units_of_its_target():
 
 def test_the_answer_of_no_learners_is_the_mean_of_the_first_rows():
     X, y = numbers(400)
-    model = StreamingBoostRegressor(scale_rows=150, **SMALL).fit(X, y)
+    model = StreamingBoostRegressor(algorithm=StreamAlgorithm(scale_rows=150), **SMALL).fit(X, y)
     assert_allclose(model.predict(X, budget=0)[0], y[:150].mean())
 
 
@@ -117,10 +117,10 @@ def test_categories_are_taken_up_in_the_order_in_which_they_come_up_to_a_limit()
 @pytest.mark.parametrize("learner", ["hoeffding_tree", "ridge"])
 def test_words_are_learned_from_and_chunks_leave_no_trace(learner):
     X, y = table(800)
-    model = StreamingBoostRegressor(learner=learner, n_learners=15, random_state=0)
+    model = StreamingBoostRegressor(learner=learner, n_estimators=15, random_state=0)
     said = model.predict_then_fit(X, y)
     assert np.abs(said[500:] - y[500:]).mean() < 0.5 * np.abs(y - y.mean()).mean()
-    other = StreamingBoostRegressor(learner=learner, n_learners=15, random_state=0)
+    other = StreamingBoostRegressor(learner=learner, n_estimators=15, random_state=0)
     for a in range(0, 800, 90):
         other.partial_fit(X[a : a + 90], y[a : a + 90])
     assert_array_equal(other.predict(X), model.predict(X))
@@ -208,7 +208,7 @@ def test_a_feature_that_is_new_among_the_first_rows_gets_a_column_and_nothing_is
 
 def test_a_feature_that_is_new_later_is_ignored_with_a_warning():
     X, y = numbers(520)
-    model = StreamingBoostRegressor(learner="ridge", n_learners=2)
+    model = StreamingBoostRegressor(learner="ridge", n_estimators=2)
     for row, target in zip(records(X), y, strict=True):
         model.learn_one(row, target)
     with pytest.warns(UserWarning, match="'z' is new after the columns were settled"):

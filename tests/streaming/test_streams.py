@@ -19,7 +19,7 @@ from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor,
 from anytime.streaming.interrupts import unbroken
 from tests.streaming.streams import table
 
-RIDGE = {"learner": "ridge", "n_learners": 3, "random_state": 0}
+RIDGE = {"learner": "ridge", "n_estimators": 3, "random_state": 0}
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_lenient_stream_goes_on(chunk_rows, tmp_path):
     nan = np.nan
     np.testing.assert_array_equal(table["a"], [1, 2, nan, 4, nan, 7, nan])
     np.testing.assert_array_equal(table["y"], [2, 3, 4, nan, 8, nan, 10])
-    model = StreamingBoostRegressor(n_learners=2)
+    model = StreamingBoostRegressor(n_estimators=2)
     *_, last = learn_stream(model, tables, "y", strict=False, save=tmp_path / "m.anytime")
     assert (last.rows, last.left_out, model.rows_seen_) == (7, 2, 5)
     assert at.load(tmp_path / "m.anytime").position_ == 7
@@ -144,7 +144,7 @@ def test_a_lenient_stream_goes_on(chunk_rows, tmp_path):
 
 def test_a_stream_without_any_target_has_nothing_to_save(tmp_path):
     tables = [pd.DataFrame({"a": [1.0, 2.0], "y": [np.nan, np.nan]})]
-    model = StreamingBoostRegressor(n_learners=2)
+    model = StreamingBoostRegressor(n_estimators=2)
     *_, last = learn_stream(model, tables, "y", strict=False, save=tmp_path / "m.anytime")
     assert (last.rows, last.left_out, last.saved) == (2, 2, False)
     assert not (tmp_path / "m.anytime").exists()

@@ -19,7 +19,7 @@ from anytime.cli.tables import console, note, number, share
 if TYPE_CHECKING:
     import pandas as pd
 
-    from anytime.streaming import Progress
+    from anytime.streaming import StreamProgress
 
 __all__ = ["stream"]
 
@@ -76,7 +76,7 @@ def stream(
     learner: Annotated[
         LearnerName, typer.Option(metavar="NAME", help=f"What is boosted: {', '.join(LearnerName)}.")
     ] = LearnerName.hoeffding_tree,
-    learners: Annotated[int, typer.Option(min=1, metavar="N", help="How many.")] = 100,
+    n_estimators: Annotated[int, typer.Option(min=1, metavar="N", help="How many learners.")] = 100,
     drift: Annotated[
         DriftName | None,
         typer.Option(
@@ -136,7 +136,7 @@ def stream(
         model = _new_model(first, target, data, task, classes)
         parameters = {
             "learner": str(learner),
-            "n_learners": learners,
+            "n_estimators": n_estimators,
             "drift": None if drift is None else str(drift),
             "costs": read_costs(costs),
             "random_state": seed,
@@ -236,11 +236,11 @@ def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes
 
 def _objects(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings with learners and the like in the place of what describes them: {kind: HoeffdingTree, max_features: 2}."""
-    from anytime.streaming.settings import read_setting
+    from anytime.streaming.object_parameters import read_setting
 
     out = dict(settings)
     for name, value in settings.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name != "class_weight":
             try:
                 out[name] = read_setting(value)
             except (LookupError, TypeError, ValueError) as error:
@@ -269,7 +269,7 @@ class _Teller:
         self.live = sys.stderr.isatty()
         self.told, self.skipped = time.monotonic(), skipped
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: StreamProgress) -> None:
         if self.skipped:
             note(f"went on after {self.skipped} rows")
             self.skipped = 0
@@ -301,7 +301,7 @@ def _summarise(model: Any, save: Path, left_out: int) -> None:
     )
     if left_out:
         out.print(f"left out: {left_out} rows without a target")
-    out.print(f"best prefix of late: {model.best_prefix_} of {model.n_learners_} learners")
+    out.print(f"best prefix of late: {model.best_prefix_} of {model.n_estimators_} learners")
     if model.drift is not None:
         out.print(f"changes met: {model.n_alarms_}")
     out.print(f"wrote {save}", soft_wrap=True)

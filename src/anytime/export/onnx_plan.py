@@ -296,7 +296,7 @@ class _Stream:
             away = graph.add("Sub", X, graph.constant(block.centres))
             self.rows = graph.or_zero(graph.add("Div", away, graph.constant(block.scales)))
         start = graph.add("Add", zero_per_row(graph, X), graph.constant(block.start[None]))
-        self.sum = self.before = start
+        self.sum = start
         self.total = "" if block.averaging == "post" else start
         self.answers: list[str] = []
 
@@ -315,11 +315,7 @@ class _Stream:
         said = self.speak(self.rows, block.learners, s)
         if said is None:
             return None
-        point = self.sum
-        if block.accelerated:
-            ahead = graph.add("Mul", graph.add("Sub", self.sum, self.before), graph.constant(s / (s + 3.0)))
-            point, self.before = graph.add("Add", self.sum, ahead), self.sum
-        moved = graph.add("Add", point, graph.add("Mul", said, graph.constant(block.steps[s])))
+        moved = graph.add("Add", self.sum, graph.add("Mul", said, graph.constant(block.steps[s])))
         self.sum = self._projected(moved)
         if block.averaging == "last":
             return self.sum

@@ -45,8 +45,8 @@ ESTIMATORS = {
     "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
     "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",
-    "StreamingBoostClassifier": "anytime.streaming.models:StreamingBoostClassifier",
-    "StreamingBoostRegressor": "anytime.streaming.models:StreamingBoostRegressor",
+    "StreamingBoostClassifier": "anytime.streaming.streaming_boost:StreamingBoostClassifier",
+    "StreamingBoostRegressor": "anytime.streaming.streaming_boost:StreamingBoostRegressor",
 }
 
 _OUTSIDE = (

@@ -355,7 +355,6 @@ def _read_stream(
         "factor": fields.number("factor"),
         "radius": fields.number("radius", 0) if fields.has("radius") else None,
         "averaging": fields.text("averaging", AVERAGINGS),
-        "accelerated": fields.flag("accelerated"),
     }
     if "centres" in own and own["centres"].size != costs.column_group.size:
         bad(f"array '{prefix}.centres'", f"has {own['centres'].size} columns, not {costs.column_group.size}")

@@ -1,5 +1,6 @@
 """Boosting on data streams: models that learn from rows as they come and can be read at any moment."""
 
+from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import (
     FtrlTree,
     HoeffdingTree,
@@ -11,9 +12,9 @@ from anytime.streaming.banks import (
     Stump,
 )
 from anytime.streaming.drift import Drift
-from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.streaming.projections import Ball, Box
-from anytime.streaming.streams import Progress, learn_stream, read_stream
+from anytime.streaming.streaming_boost import StreamingBoostClassifier, StreamingBoostRegressor
+from anytime.streaming.streams import StreamProgress, learn_stream, read_stream
 
 __all__ = [
     "Ball",
@@ -24,9 +25,10 @@ __all__ = [
     "OnlineLinear",
     "OnlineRidge",
     "OwnLearner",
-    "Progress",
     "SmallConvNet",
     "SmallNet",
+    "StreamAlgorithm",
+    "StreamProgress",
     "StreamingBoostClassifier",
     "StreamingBoostRegressor",
     "Stump",

@@ -13,23 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime.plan import Plan
 from anytime.streaming.categories import CategoryNumbers
-from anytime.streaming.learning import Learning
-from anytime.streaming.one_by_one import Reading
+from anytime.streaming.object_parameters import read_setting, write_setting
+from anytime.streaming.one_by_one import PlanSnapshot
 from anytime.streaming.reports import StreamReports
-from anytime.streaming.settings import read_setting, write_setting
+from anytime.streaming.stream_state import StreamState
 
 __all__ = ["Checkpoints"]
 
-_SETTINGS = ("learner", "loss", "projection", "drift")  # parameters that may be objects of this room
+_SETTINGS = ("learner", "loss", "algorithm", "drift")  # parameters that may be objects of this room
 
 
 class Checkpoints(StreamReports):
     """A model that can be put down and taken up. Not used by itself."""
 
-    def _plan_of(self, learning: Learning) -> Plan:
+    def _plan_of(self, learning: StreamState) -> Plan:
         raise NotImplementedError
 
-    def _moment(self, learning: Learning) -> tuple[Any, ...]:
+    def _moment(self, learning: StreamState) -> tuple[Any, ...]:
         """All that a plan depends on."""
         raise NotImplementedError
 
@@ -85,13 +85,13 @@ class Checkpoints(StreamReports):
             return
         learning = self._restored(state["learning"], plan)
         self._learning, self._numbers = learning, learning.categories
-        reading = self._reading = Reading(plan)
+        reading = self._reading = PlanSnapshot(plan)
         reading.moment = self._moment(learning)
 
-    def _restored(self, state: Mapping[str, Any], plan: Plan) -> Learning:
+    def _restored(self, state: Mapping[str, Any], plan: Plan) -> StreamState:
         """What a file says was learned, tried out on a copy: a stranger may have written what cannot go on."""
         try:
-            learning, trial = Learning.from_state(state), Learning.from_state(state)
+            learning, trial = StreamState.from_state(state), StreamState.from_state(state)
             bank = learning.boosting.bank
             if (bank.n_features, bank.n_outputs) != (self.n_features_in_, plan.n_outputs):
                 raise ValueError("the learners are not those of the plan")
@@ -119,7 +119,7 @@ class Checkpoints(StreamReports):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if isinstance(self.__dict__.get("_learning"), dict):
-            self._learning = Learning.from_state(self.__dict__["_learning"])
+            self._learning = StreamState.from_state(self.__dict__["_learning"])
             self._numbers = self._learning.categories
 
 

@@ -7,7 +7,7 @@ last one.
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,22 +16,23 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length
 
-from anytime.boosting.boosted import JOBS, positive_integer
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
+from anytime.parameters import shared
 from anytime.plan import Array, Plan
-from anytime.streaming.banks import Learner, learner_named
+from anytime.streaming.algorithm import StreamAlgorithm
+from anytime.streaming.banks import Bank, StreamLearner, learner_named
 from anytime.streaming.banks.native import NativeBank
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.categories import CategoryNumbers
 from anytime.streaming.checkpoints import Checkpoints
+from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.drift import Drift
-from anytime.streaming.learning import Learning
 from anytime.streaming.losses import StreamLoss, loss_named
-from anytime.streaming.one_by_one import Reading
-from anytime.streaming.projections import Ball, Box, Projection
+from anytime.streaming.one_by_one import PlanSnapshot
 from anytime.streaming.rehearsal import Rehearsal
-from anytime.streaming.rounds import Boosting
 from anytime.streaming.scaling import RunningScale
+from anytime.streaming.stream_state import StreamState
 from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights
 
@@ -43,14 +44,6 @@ __all__ = ["StreamingBoost"]
 _TREES = ("hoeffding_tree", "stump", "ftrl_tree")  # read columns as they are
 _GROWING = ("hoeffding_tree", "stump")  # rehearse by default
 _REHEARSED = 500  # rows kept for that
-_WIDEST_MARGIN, _WIDEST_TARGET = (
-    10.0,
-    5.0,
-)  # where partial sums are kept: log-odds, and deviations of the target
-# Of the inverse smoothness: of 0.1, 0.2 and 0.5, the best or near it on most streams that were tried. For several classes the
-# bound on the smoothness is far from tight, and longer steps do better.
-_SHARE, _SHARE_OF_SEVERAL = 0.2, 0.5
-_LONGEST_STEP = 1.0  # of the residual algorithm, whose theorem begins with 1 / lambda
 Method = Literal["predict", "predict_proba", "decision_function"]
 
 
@@ -58,65 +51,37 @@ class StreamingBoost(Checkpoints):
     """What classifier and regressor share."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "costs": "no_validation",  # FeatureCosts reads and checks them
-        "n_learners": [positive_integer],
-        "learner": [str, Learner],
+        **shared("costs", "n_estimators", "categorical_features", "evaluation_cost", "time_budget"),
+        **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
+        "learner": [str, StreamLearner],
         "loss": [str, StreamLoss],
-        "rho": [Interval(Real, 0, None, closed="left")],
-        "algorithm": [StrOptions({"auto", "smooth", "residual"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither"), None],
-        "max_step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
-        "projection": [Box, Ball, StrOptions({"auto"}), None],
-        "averaging": [StrOptions({"auto", "last", "theory", "post", "all"})],
-        "average": [StrOptions({"last", "params", "reservoir", "tail"})],
-        "gate": [StrOptions({"skip", "shrink"}), None],
-        "warm_up": [Interval(Real, 0, None, closed="left")],
-        "combiner": [StrOptions({"gd", "nesterov"})],
-        "batch_size": [positive_integer],
-        "n_passes": [positive_integer],
+        "learning_rate": [*shared("learning_rate")["learning_rate"], None],
+        "algorithm": [StrOptions({"auto", "smooth", "residual"}), StreamAlgorithm],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "rehearse": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "drift": [StrOptions({"adwin", "windows"}), Drift, None],
         "standardise": [StrOptions({"auto"}), "boolean"],
-        "scale_rows": [positive_integer],
         "prefix": [StrOptions({"all", "best"})],
-        "record": ["boolean"],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-        "learner_cost": [Interval(Real, 0, None, closed="left")],
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
-        "meter": [StrOptions({"model", "realised"})],
-        "random_state": ["random_state"],
-        "n_jobs": JOBS,
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
-        n_learners: int = 100,
-        learner: str | Learner = "hoeffding_tree",
+        costs: Any = None,
+        n_estimators: int = 100,
+        learner: str | StreamLearner = "hoeffding_tree",
         loss: str | StreamLoss = "auto",
-        rho: float = 1e-3,
-        algorithm: str = "auto",
         learning_rate: float | None = None,
-        max_step: float | str | None = "auto",
-        projection: Projection | str | None = "auto",
-        averaging: str = "auto",
-        average: str = "last",
-        gate: str | None = "shrink",
-        warm_up: int = 0,
-        combiner: str = "gd",
+        algorithm: str | StreamAlgorithm = "auto",
         batch_size: int = 1,
         n_passes: int = 1,
         rehearse: int | str = "auto",
         drift: str | Drift | None = None,
         standardise: bool | str = "auto",
-        scale_rows: int = 100,
         prefix: str = "all",
-        record: bool = False,
         categorical_features: Any = "from_dtype",
-        learner_cost: float = 0.0,
+        evaluation_cost: float = 0.0,
         time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
@@ -125,29 +90,19 @@ class StreamingBoost(Checkpoints):
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
-        self.n_learners = n_learners
+        self.n_estimators = n_estimators
         self.learner = learner
         self.loss = loss
-        self.rho = rho
-        self.algorithm = algorithm
         self.learning_rate = learning_rate
-        self.max_step = max_step
-        self.projection = projection
-        self.averaging = averaging
-        self.average = average
-        self.gate = gate
-        self.warm_up = warm_up
-        self.combiner = combiner
+        self.algorithm = algorithm
         self.batch_size = batch_size
         self.n_passes = n_passes
         self.rehearse = rehearse
         self.drift = drift
         self.standardise = standardise
-        self.scale_rows = scale_rows
         self.prefix = prefix
-        self.record = record
         self.categorical_features = categorical_features
-        self.learner_cost = learner_cost
+        self.evaluation_cost = evaluation_cost
         self.time_budget = time_budget
         self.budget = budget
         self.meter = meter
@@ -177,7 +132,7 @@ class StreamingBoost(Checkpoints):
         return self
 
     def _pass_over(
-        self, learning: Learning, codes: Array, targets: NDArray[Any], weight: Array | None
+        self, learning: StreamState, codes: Array, targets: NDArray[Any], weight: Array | None
     ) -> None:
         """Learn from rows ``n_passes`` times, as far as time and patience go."""
         clock, told = Clock(self.time_budget, int(self.verbose)), 0
@@ -273,8 +228,6 @@ class StreamingBoost(Checkpoints):
         assert self._learning is not None
         if n < 1:
             raise ValueError(f"n must be at least 1, not {n}")
-        if self._learning.record is not None:
-            raise ValueError("certificates are of one set of learners: with record=True none can be appended")
         self._learning.boosting.append(int(n))
         return self
 
@@ -322,23 +275,23 @@ class StreamingBoost(Checkpoints):
         learner = learner_named(self.learner)
         state = self.random_state
         seed = state if isinstance(state, int) else check_random_state(state).randint(np.iinfo(np.int32).max)
-        bank = learner.make(self.n_learners, self.n_features_in_, n_outputs, int(seed))
+        bank = learner.make(self.n_estimators, self.n_features_in_, n_outputs, int(seed))
         if isinstance(bank, NativeBank):
             bank.n_threads = self._threads()
-        if self.average != "last":
-            bank.track(self.average)  # type: ignore[arg-type]  # the constraints have checked it
+        if self._rules.hypotheses != "last":
+            bank.track(self._rules.hypotheses)
         by_itself = self.standardise if isinstance(self.standardise, bool) else learner.kind not in _TREES
         self._numbers = CategoryNumbers(sorted(self.columns_.categories), by_target=n_outputs == 1)
-        self._learning = Learning(
+        self._learning = StreamState(
             self._boosting(bank, loss),
             self._numbers,
             RunningScale(self.n_features_in_) if by_itself else None,
-            None if loss.classifies else RunningScale(1, frozen_after=self.scale_rows),
+            None if loss.classifies else RunningScale(1, frozen_after=self._rules.scale_rows),
             self.batch_size,
-            record=self.record,
+            class_weights=self._class_weights(),
             rehearsal=self._rehearsal(learner.kind, int(seed)),
         )
-        self._reading = Reading()
+        self._reading = PlanSnapshot()
 
     def _rehearsal(self, kind: str, seed: int) -> Rehearsal | None:
         """Rows to learn from again; by default where learners grow."""
@@ -346,37 +299,15 @@ class StreamingBoost(Checkpoints):
         n_kept = by_itself if isinstance(self.rehearse, str) else self.rehearse
         return Rehearsal(n_kept, self.n_features_in_, seed) if n_kept else None
 
-    def _boosting(self, bank: Any, loss: StreamLoss) -> Boosting:
-        smooth = self.algorithm == "smooth" or (self.algorithm == "auto" and loss.smoothness() is not None)
-        widest = _WIDEST_MARGIN if loss.classifies else _WIDEST_TARGET
-        projection = self.projection
-        if isinstance(projection, str):
-            projection = None if smooth else Box(-widest, widest)
-        max_step = self.max_step
-        if isinstance(max_step, str):
-            max_step = None if smooth else _LONGEST_STEP
+    def _boosting(self, bank: Bank, loss: StreamLoss) -> BoostedBank:
         drift = Drift(detector=self.drift) if isinstance(self.drift, str) else self.drift  # type: ignore[arg-type]
-        return Boosting(
-            bank,
-            loss,
-            algorithm="smooth" if smooth else "residual",
-            step=self._step(loss, bank.n_outputs) if smooth else self.learning_rate,
-            max_step=max_step,
-            projection=projection,
-            averaging=None if self.averaging == "auto" else self.averaging,  # type: ignore[arg-type]
-            gate=self.gate,  # type: ignore[arg-type]
-            warm_up=int(self.warm_up),
-            combiner=self.combiner,
-            drift=drift,
-            follow_prefixes=True,
-        )
+        rules = self._rules.for_loss(loss, bank.n_outputs, self.learning_rate)
+        return BoostedBank(bank, loss, drift=drift, follow_prefixes=True, **rules)
 
-    def _step(self, loss: StreamLoss, n_outputs: int) -> float | None:
-        """The step of the smooth algorithm: as given, or a share of what would be the longest safe one."""
-        beta = loss.smoothness()
-        if self.learning_rate is not None or beta is None:
-            return self.learning_rate
-        return (_SHARE if n_outputs == 1 else _SHARE_OF_SEVERAL) / beta
+    @property
+    def _rules(self) -> StreamAlgorithm:
+        given = self.algorithm
+        return StreamAlgorithm(given) if isinstance(given, str) else given  # type: ignore[arg-type]  # constraints check it
 
     def _loss(self) -> StreamLoss:
         named = self.loss
@@ -384,7 +315,7 @@ class StreamingBoost(Checkpoints):
             named = "squared"
             if isinstance(self, ClassifierFace):
                 named = "logistic" if len(self.classes_) <= 2 else "softmax"
-        loss = loss_named(named, self.rho) if isinstance(named, str) else named
+        loss = loss_named(named, self._rules.rho) if isinstance(named, str) else named
         kind = "classifier" if isinstance(self, ClassifierFace) else "regressor"
         if loss.classifies != (kind == "classifier"):
             raise ValueError(f"the loss {loss.name!r} is not one for a {kind}")
@@ -398,6 +329,10 @@ class StreamingBoost(Checkpoints):
     def _quick_targets(self, y: NDArray[Any]) -> NDArray[Any]:
         """The same for an array of the right shape, without scikit-learn's checks."""
         raise NotImplementedError
+
+    def _class_weights(self) -> ClassWeights | None:
+        """How much rows count by their class; None: all alike."""
+        return None
 
     def _take_classes(self, y: NDArray[Any], classes: ArrayLike | None) -> None:
         raise NotImplementedError
@@ -429,21 +364,27 @@ class StreamingBoost(Checkpoints):
         """A plan that stays: of a truncated model, or of a file."""
         if self._learning is not None:
             self._numbers = self._numbers.copy()
-        self._learning, self._open, self._reading = None, None, Reading(plan)
+        self._learning, self._open, self._reading = None, None, PlanSnapshot(plan)
         self._bound = plan.costs
 
-    def _plan_of(self, learning: Learning) -> Plan:
+    def _plan_of(self, learning: StreamState) -> Plan:
         return learning.plan(
             self._bound,
             learning.boosting.loss.link,
-            average=self.average,  # type: ignore[arg-type]  # the constraints have checked it
-            learner_cost=float(self.learner_cost),
+            hypotheses=self._rules.hypotheses,
+            evaluation_cost=float(self.evaluation_cost),
             best=self.prefix == "best",
         )
 
-    def _moment(self, learning: Learning) -> tuple[Any, ...]:
+    def _moment(self, learning: StreamState) -> tuple[Any, ...]:
         boosting = learning.boosting
-        return boosting.n_rows, boosting.n_learners, self.average, self.learner_cost, self.prefix
+        return (
+            boosting.n_rows,
+            boosting.n_estimators,
+            self._rules.hypotheses,
+            self.evaluation_cost,
+            self.prefix,
+        )
 
     @property
     def _is_stale(self) -> bool:

@@ -71,23 +71,12 @@ class StreamLoss(ABC):
         return None
 
     @abstractmethod
-    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``G``: no gradient is longer where scores (and targets that are scores) are no longer than ``radius``."""
-
-    def value_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``B``: no loss is larger there."""
-        return self._plain_bound(radius, n_outputs) + self.rho * radius**2
-
-    @abstractmethod
     def _plain(self, Y: Array, y: Target) -> Array:
         """(..., b) Losses without the penalty."""
 
     @abstractmethod
     def _slope(self, Y: Array, y: Target) -> Array:
         """(..., b, m) Gradients without the penalty's."""
-
-    @abstractmethod
-    def _plain_bound(self, radius: float, n_outputs: int) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -106,19 +95,12 @@ class Squared(StreamLoss):
         """``1 + 2 rho``."""
         return 1.0 + 2.0 * self.rho
 
-    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``2 radius (1 + rho)``: score and target lie opposite each other."""
-        return 2.0 * radius * (1.0 + self.rho)
-
     def _plain(self, Y: Array, y: Target) -> Array:
         off = Y - _columns(Y, y)
         return np.asarray(0.5 * _squared_lengths(off))
 
     def _slope(self, Y: Array, y: Target) -> Array:
         return np.asarray(Y - _columns(Y, y))
-
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        return 2.0 * radius**2
 
 
 @dataclass(frozen=True)
@@ -137,18 +119,11 @@ class Logistic(StreamLoss):
         """``1/4 + 2 rho``."""
         return 0.25 + 2.0 * self.rho
 
-    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``1 + 2 rho radius``."""
-        return 1.0 + 2.0 * self.rho * radius
-
     def _plain(self, Y: Array, y: Target) -> Array:
         return np.asarray(np.logaddexp(0.0, -_signs(y) * Y)[..., 0])
 
     def _slope(self, Y: Array, y: Target) -> Array:
         return np.asarray(expit(Y) - (_signs(y) > 0))
-
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        return float(np.logaddexp(0.0, radius))
 
 
 @dataclass(frozen=True)
@@ -159,10 +134,6 @@ class Hinge(StreamLoss):
     link: ClassVar[str] = "logistic"
     classifies: ClassVar[bool] = True
 
-    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``1 + 2 rho radius``."""
-        return 1.0 + 2.0 * self.rho * radius
-
     def _plain(self, Y: Array, y: Target) -> Array:
         return np.asarray(np.maximum(0.0, 1.0 - _signs(y) * Y)[..., 0])
 
@@ -170,28 +141,18 @@ class Hinge(StreamLoss):
         sign = _signs(y)
         return np.where(sign * Y < 1.0, -sign, 0.0)
 
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        return 1.0 + radius
-
 
 @dataclass(frozen=True)
 class Absolute(StreamLoss):
-    """``|y - z|_1 + rho |y|^2``: sums of absolute deviations. No subgradient is longer than ``sqrt(m) + 2 rho radius``."""
+    """``|y - z|_1 + rho |y|^2``: sums of absolute deviations."""
 
     name: ClassVar[str] = "absolute"
-
-    def gradient_bound(self, radius: float, n_outputs: int = 1) -> float:
-        """``sqrt(m) + 2 rho radius``."""
-        return float(np.sqrt(n_outputs)) + 2.0 * self.rho * radius
 
     def _plain(self, Y: Array, y: Target) -> Array:
         return np.asarray(np.abs(Y - _columns(Y, y)).sum(axis=-1))
 
     def _slope(self, Y: Array, y: Target) -> Array:
         return np.asarray(np.sign(Y - _columns(Y, y)))
-
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        return 2.0 * radius * float(np.sqrt(n_outputs))
 
 
 @dataclass(frozen=True)
@@ -209,10 +170,6 @@ class Softmax(StreamLoss):
         """``1/2 + 2 rho``."""
         return 0.5 + 2.0 * self.rho
 
-    def gradient_bound(self, radius: float, n_outputs: int = 2) -> float:
-        """``sqrt(2) + 2 rho radius``."""
-        return float(np.sqrt(2.0)) + 2.0 * self.rho * radius
-
     def _plain(self, Y: Array, y: Target) -> Array:
         truth = np.take_along_axis(Y, _at_truth(Y, y), axis=-1)[..., 0]
         return np.asarray(logsumexp(Y, axis=-1) - truth)
@@ -221,12 +178,6 @@ class Softmax(StreamLoss):
         chances, truth = np.asarray(softmax(Y, axis=-1)), _at_truth(Y, y)
         np.put_along_axis(chances, truth, np.take_along_axis(chances, truth, axis=-1) - 1.0, axis=-1)
         return chances
-
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        # scores r/sqrt(2) and -r/sqrt(2) are as far apart as they can be
-        return float(
-            np.logaddexp(np.log(max(n_outputs - 1, 1)), -np.sqrt(2.0) * radius) + np.sqrt(2.0) * radius
-        )
 
 
 STREAM_LOSSES: dict[str, type[StreamLoss]] = {

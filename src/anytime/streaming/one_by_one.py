@@ -16,12 +16,13 @@ from anytime.engine import Run
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
-from anytime.streaming.learning import Learning
+from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.open_rows import OpenRows, ordered
 from anytime.streaming.reading import StreamReader
+from anytime.streaming.stream_state import StreamState
 from anytime.trees.importers.columns import Columns
 
-__all__ = ["OneByOne", "Reading"]
+__all__ = ["OneByOne", "PlanSnapshot"]
 
 _FEW = 256  # rows that learners answer sooner than a plan is made
 _LEARNED = frozenset(
@@ -32,7 +33,7 @@ _LEARNED = frozenset(
 )
 
 
-class Reading:
+class PlanSnapshot:
     """The last plan that was made, and the moment it is of; its own object, because reading changes no model.
 
     Parameters
@@ -48,14 +49,12 @@ class Reading:
 class OneByOne(StreamReader):
     """A model that may be met by a single row at any time. Not used by itself."""
 
-    _learning: Learning | None = None
-    _open: OpenRows | None = (
-        None  # where rows came one by one before anyone said what features or classes there are
-    )
-    _reading: Reading | None = None
+    _learning: StreamState | None = None
+    # where rows came one by one before anyone said what features or classes there are
+    _open: OpenRows | None = None
+    _reading: PlanSnapshot | None = None
     _bound: BoundCosts
     _number: dict[Any, int]  # of each label
-    average: str
     prefix: str
     position_: int = 0  # rows of the present stream that were read: where a checkpoint goes on
     source_: dict[str, Any] | None = None  # by what that stream is known again
@@ -247,8 +246,12 @@ class OneByOne(StreamReader):
         """Whether the learners themselves answer: they are what a plan would be, and there is none of this moment."""
         if self._learning is None:
             return self._open is not None
-        plain = self.average == "last" and self.prefix == "all" and self._default_budget() is None
+        plain = self._rules.hypotheses == "last" and self.prefix == "all" and self._default_budget() is None
         return plain and self._is_stale
+
+    @property
+    def _rules(self) -> StreamAlgorithm:
+        raise NotImplementedError
 
     @property
     def _is_stale(self) -> bool:

@@ -56,8 +56,6 @@ class StreamBlock(Block):
         Largest norm of a partial sum.
     averaging : {"last", "theory", "post", "all"}, default="last"
         Of ``y_0, ..., y_i`` the last, the mean without the last, without the first, or of all.
-    accelerated : bool, default=False
-        Step i starts from ``y_{i-1} + (i - 1) / (i + 2) (y_{i-1} - y_{i-2})``.
     """
 
     kind = "stream"
@@ -75,7 +73,6 @@ class StreamBlock(Block):
         box: ArrayLike | None = None,
         radius: float | None = None,
         averaging: str = "last",
-        accelerated: bool = False,
     ) -> None:
         self.learners = learners
         self.n_stages, self.width = learners.n_stages, learners.width
@@ -87,7 +84,7 @@ class StreamBlock(Block):
         self.scales = None if scales is None else np.ascontiguousarray(scales, dtype=np.float64)
         self.box = None if box is None else np.ascontiguousarray(box, dtype=np.float64)
         self.radius = None if radius is None else float(radius)
-        self.averaging, self.accelerated = averaging, bool(accelerated)
+        self.averaging = averaging
         self._check()
 
     def _check(self) -> None:
@@ -127,16 +124,13 @@ class StreamBlock(Block):
         memory: Memory = {"sum": started, "spoken": np.zeros(n_rows, dtype=np.int64)}
         if self.averaging != "last":
             memory["total"] = np.zeros_like(started) if self.averaging == "post" else started.copy()
-        if self.accelerated:
-            memory["before"] = started.copy()
         return memory
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         rows = self._standardised(X)
         current, answer = memory["sum"], memory["sum"]
         for s in range(first, stage + 1):
-            point = self._point(memory)
-            moved = self._projected(point + self.steps[s] * self.learners.outputs(s, rows))
+            moved = self._projected(current + self.steps[s] * self.learners.outputs(s, rows))
             memory["spoken"] += 1
             answer = self._averaged(moved, memory)
             current[:] = moved
@@ -146,16 +140,6 @@ class StreamBlock(Block):
         if self.centres is None or self.scales is None:
             return X
         return standardised(X, self.centres, self.scales)
-
-    def _point(self, memory: Memory) -> Array:
-        """Where the next step starts."""
-        current = memory["sum"]
-        if not self.accelerated:
-            return current
-        spoken = memory["spoken"][:, None]
-        point = current + spoken / (spoken + 3.0) * (current - memory["before"])
-        memory["before"][:] = current
-        return np.asarray(point)
 
     def _projected(self, y: Array) -> Array:
         if self.box is not None:
@@ -193,7 +177,6 @@ class StreamBlock(Block):
             "box": self.box,
             "radius": self.radius,
             "averaging": self.averaging,
-            "accelerated": self.accelerated,
         }
 
     def state(self) -> State:
@@ -205,7 +188,6 @@ class StreamBlock(Block):
             "factor": self.factor,
             "radius": self.radius,
             "averaging": self.averaging,
-            "accelerated": self.accelerated,
         }
         return description, arrays
 
@@ -223,6 +205,5 @@ class StreamBlock(Block):
             factor=description["factor"],
             radius=description["radius"],
             averaging=description["averaging"],
-            accelerated=description["accelerated"],
             **optional,
         )

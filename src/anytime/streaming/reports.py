@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from anytime.plan import Array
-from anytime.streaming.certificates import Certificate, Record
-from anytime.streaming.edges import Kind
-from anytime.streaming.learning import Learning
+from anytime.streaming.monitors import EdgeKind
 from anytime.streaming.one_by_one import OneByOne
+from anytime.streaming.stream_state import StreamState
 
 __all__ = ["StreamReports"]
 
@@ -22,16 +21,16 @@ class StreamReports(OneByOne):
         return self._learnt.n_rows
 
     @property
-    def n_learners_(self) -> int:
+    def n_estimators_(self) -> int:
         """Learners, those appended included."""
-        return self._learnt.boosting.n_learners
+        return self._learnt.boosting.n_estimators
 
     @property
     def edges_(self) -> Array:
         """(N,) measured edge of every learner: 1 less the share of its targets that it left unfitted."""
         return self.edges()
 
-    def edges(self, kind: Kind = "running") -> Array:
+    def edges(self, kind: EdgeKind = "running") -> Array:
         """(N,) measured edges: since the start ("running"), with old rows fading ("discounted"), or "windowed"."""
         return self._learnt.boosting.monitor.edge(kind)
 
@@ -58,22 +57,7 @@ class StreamReports(OneByOne):
         return self._learnt.boosting.n_alarms
 
     @property
-    def record_(self) -> Record | None:
-        """Sums over the run, of which certificates and ``record_.regret(paid)`` are made; None without ``record=True``."""
-        return self._learnt.record
-
-    def certificate(self, competitor_paid: float = 0.0) -> Certificate:
-        """What the theory says of the run as it was, against a competitor; needs ``record=True``.
-
-        Parameters
-        ----------
-        competitor_paid : float, default=0.0
-            Sum of losses of the competitor on the rows learned from, as learners saw them: a regressor's target standardised.
-        """
-        return self._learnt.certificate(competitor_paid)
-
-    @property
-    def _learnt(self) -> Learning:
+    def _learnt(self) -> StreamState:
         if self._learning is None:
             raise AttributeError(
                 f"this {type(self).__name__} holds a plan and no learners, or is not fitted yet"

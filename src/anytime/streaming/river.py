@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from anytime.streaming.models import StreamingBoostClassifier, StreamingBoostRegressor
+from anytime.streaming.streaming_boost import StreamingBoostClassifier, StreamingBoostRegressor
 
 __all__ = ["RiverClassifier", "RiverRegressor"]
 
@@ -21,7 +21,7 @@ def _seed(model: str, seed: Any, parameters: dict[str, Any]) -> Any:
     """The seed under river's name for it, or under scikit-learn's, which is taken out of ``parameters``."""
     if hasattr(seed, "get_params"):
         raise TypeError(
-            f"{model} makes its own model: give it parameters, as in {model}(n_learners=20), not a {type(seed).__name__}"
+            f"{model} makes its own model: give it parameters, as in {model}(n_estimators=20), not a {type(seed).__name__}"
         )
     if "random_state" not in parameters:
         return seed
@@ -52,7 +52,7 @@ class RiverRegressor(base.Regressor):
     --------
     >>> from river import datasets, evaluate, metrics, preprocessing
     >>> from anytime.streaming.river import RiverRegressor
-    >>> model = preprocessing.StandardScaler() | RiverRegressor(n_learners=30)
+    >>> model = preprocessing.StandardScaler() | RiverRegressor(n_estimators=30)
     >>> score = evaluate.progressive_val_score(datasets.TrumpApproval().take(200), model, metrics.MAE())
     """
 
@@ -70,7 +70,7 @@ class RiverRegressor(base.Regressor):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"n_learners": 5}
+        yield {"n_estimators": 5}
 
 
 class RiverClassifier(base.Classifier):
@@ -117,4 +117,4 @@ class RiverClassifier(base.Classifier):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"n_learners": 5}
+        yield {"n_estimators": 5}

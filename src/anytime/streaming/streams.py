@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anytime.streaming.estimator import StreamingBoost
 
-__all__ = ["Progress", "labels_of", "learn_stream", "n_rows_of", "read_stream", "source_of"]
+__all__ = ["StreamProgress", "labels_of", "learn_stream", "n_rows_of", "read_stream", "source_of"]
 
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
@@ -324,7 +324,7 @@ def _typed(
 
 
 @dataclass(frozen=True)
-class Progress:
+class StreamProgress:
     """Where a stream is.
 
     Attributes
@@ -358,7 +358,7 @@ def learn_stream(
     every: int | None = None,
     strict: bool = True,
     source: dict[str, Any] | None = None,
-) -> Iterator[Progress]:
+) -> Iterator[StreamProgress]:
     r"""Learn from tables, one after the other, telling of progress about twice a second and at every checkpoint.
 
     Whatever ends the stream, its end, Ctrl-C, a row that cannot be read, or the caller who stops listening: what was learned
@@ -383,7 +383,7 @@ def learn_stream(
 
     Yields
     ------
-    Progress
+    StreamProgress
         The last one also where a model that goes on finds no further rows.
 
     Examples
@@ -392,7 +392,7 @@ def learn_stream(
     >>> import anytime as at
     >>> from anytime.streaming import learn_stream, read_stream
     >>> text = io.StringIO("a,y\n" + "\n".join(f"{i % 7},{i % 7 > 3}" for i in range(200)))
-    >>> model = at.StreamingBoostClassifier(n_learners=5)
+    >>> model = at.StreamingBoostClassifier(n_estimators=5)
     >>> *_, last = learn_stream(model, read_stream(text), "y")
     >>> last.rows
     200
@@ -400,10 +400,10 @@ def learn_stream(
     began = told = time.perf_counter()
     start, waiting, left_out = model.position_, 0, 0
 
-    def progress(saved: bool) -> Progress:
+    def progress(saved: bool) -> StreamProgress:
         pace = (model.position_ - start) / max(time.perf_counter() - began, 1e-9)
         error = model.progressive_error_ if model._has_begun else float("nan")
-        return Progress(model.position_, pace, error, saved, left_out)
+        return StreamProgress(model.position_, pace, error, saved, left_out)
 
     try:
         for table in tables:

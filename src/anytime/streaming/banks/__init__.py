@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anytime.streaming.banks.bank import Average, Bank, Learner
+from anytime.streaming.banks.bank import Average, Bank, StreamLearner
 from anytime.streaming.banks.images import ConvBank, SmallConvNet
 from anytime.streaming.banks.linear import LinearBank, OnlineLinear, OnlineRidge, RandomFeatureBank, RidgeBank
 from anytime.streaming.banks.native import NativeBank, RoundRules
@@ -21,7 +21,6 @@ __all__ = [
     "Bank",
     "FtrlTree",
     "HoeffdingTree",
-    "Learner",
     "NativeBank",
     "NetBlock",
     "OnlineLinear",
@@ -30,12 +29,13 @@ __all__ = [
     "RoundRules",
     "SmallConvNet",
     "SmallNet",
+    "StreamLearner",
     "Stump",
     "bank_from_state",
     "learner_named",
 ]
 
-_NAMED: dict[str, type[Learner]] = {
+_NAMED: dict[str, type[StreamLearner]] = {
     learner.kind: learner
     for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet, FtrlTree)
 }
@@ -51,13 +51,13 @@ _BANKS: dict[str, type[Bank]] = {
 }
 
 
-def learner_named(learner: str | Learner) -> Learner:
+def learner_named(learner: str | StreamLearner) -> StreamLearner:
     """The learner itself, or the one of that name with its defaults.
 
     >>> learner_named("ridge")
-    OnlineRidge(penalty=1.0)
+    OnlineRidge(l2_regularization=1.0)
     """
-    if isinstance(learner, Learner):
+    if isinstance(learner, StreamLearner):
         return learner
     if learner not in _NAMED:
         raise ValueError(

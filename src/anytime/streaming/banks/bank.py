@@ -20,16 +20,16 @@ from anytime.streaming.banks.averaging import Snapshots
 Array = NDArray[np.float64]
 Average = Literal["last", "params", "reservoir", "tail"]
 
-__all__ = ["Average", "Bank", "Learner"]
+__all__ = ["Average", "Bank", "StreamLearner"]
 
 
-class Learner(ABC):
+class StreamLearner(ABC):
     """What kind of learner a bank is made of, and its settings: an immutable value."""
 
     kind: ClassVar[str]  # its name, as a parameter and in files
 
     @abstractmethod
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners; learner ``i`` depends on ``random_state`` and ``i`` alone."""
 
 
@@ -40,8 +40,8 @@ class Bank(ABC):
 
     Parameters
     ----------
-    learner : Learner
-    n_learners, n_features, n_outputs : int
+    learner : StreamLearner
+    n_estimators, n_features, n_outputs : int
     random_state : int
 
     Attributes
@@ -58,9 +58,13 @@ class Bank(ABC):
     averages: ClassVar[tuple[Average, ...]] = ("last", "reservoir", "tail")  # what ``averaged`` can offer
 
     def __init__(
-        self, learner: Learner, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: StreamLearner, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        for name, value in (("n_learners", n_learners), ("n_features", n_features), ("n_outputs", n_outputs)):
+        for name, value in (
+            ("n_estimators", n_estimators),
+            ("n_features", n_features),
+            ("n_outputs", n_outputs),
+        ):
             if value < 1:
                 raise ValueError(f"{name} is {value}; a bank needs at least 1")
         if random_state < 0:
@@ -68,7 +72,7 @@ class Bank(ABC):
                 f"random_state is {random_state}; a bank takes a whole number that is not negative"
             )
         self.learner = learner
-        self.n_learners = n_learners
+        self.n_estimators = n_estimators
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.random_state = random_state

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.streaming.banks.bank import Bank, Learner
+from anytime.streaming.banks.bank import Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
@@ -17,7 +17,7 @@ __all__ = ["ConvBank", "SmallConvNet", "places_of"]
 
 
 @dataclass(frozen=True)
-class SmallConvNet(Learner):
+class SmallConvNet(StreamLearner):
     """One convolution and a linear output, with an Adam step per round on the mean over its rows (H, section 5.7, on MNIST).
 
     Columns are the pixels of an image, row by row. The image is framed by zeros so that there is an output for every
@@ -57,9 +57,9 @@ class SmallConvNet(Learner):
         if not self.step > 0:
             raise ValueError(f"step is {self.step}; it must be positive")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of nets with random windows."""
-        return ConvBank(self, n_learners, n_features, n_outputs, random_state)
+        return ConvBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class ConvBank(NetBank):
@@ -68,9 +68,9 @@ class ConvBank(NetBank):
     learners = (SmallConvNet,)
 
     def __init__(
-        self, learner: SmallConvNet, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: SmallConvNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        NativeBank.__init__(self, learner, n_learners, n_features, n_outputs, random_state)
+        NativeBank.__init__(self, learner, n_estimators, n_features, n_outputs, random_state)
         side = isqrt(n_features)
         height, width = learner.shape or (side, side)
         if height * width != n_features:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anytime import _native
 from anytime.blocks import Block, LinearBlock
-from anytime.streaming.banks.bank import Array, Bank, Learner
+from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
@@ -19,30 +19,30 @@ __all__ = ["LinearBank", "OnlineLinear", "OnlineRidge", "RandomFeatureBank", "Ri
 
 
 @dataclass(frozen=True)
-class OnlineRidge(Learner):
+class OnlineRidge(StreamLearner):
     """Ridge regression by recursive least squares, which is follow the regularised leader for square loss.
 
     Parameters
     ----------
-    penalty : float, default=1.0
+    l2_regularization : float, default=1.0
         Of the squared norm of the coefficients, the intercept's included.
     """
 
     kind: ClassVar[str] = "ridge"
 
-    penalty: float = 1.0
+    l2_regularization: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.penalty > 0:
-            raise ValueError(f"penalty is {self.penalty}; it must be positive")
+        if not self.l2_regularization > 0:
+            raise ValueError(f"l2_regularization is {self.l2_regularization}; it must be positive")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners, all zero."""
-        return RidgeBank(self, n_learners, n_features, n_outputs, random_state)
+        return RidgeBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 @dataclass(frozen=True)
-class OnlineLinear(Learner):
+class OnlineLinear(StreamLearner):
     """Linear functions, learned by gradient steps on the square loss.
 
     Parameters
@@ -71,10 +71,10 @@ class OnlineLinear(Learner):
         if self.n_components < 1:
             raise ValueError(f"n_components is {self.n_components}; it must be at least 1")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners, all zero."""
         bank = LinearBank if self.features == "raw" else RandomFeatureBank
-        return bank(self, n_learners, n_features, n_outputs, random_state)
+        return bank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class _LinearFunctions(NativeBank):
@@ -84,7 +84,7 @@ class _LinearFunctions(NativeBank):
     averages = ("last", "params", "reservoir", "tail")
 
     def _block(self, parameters: Array) -> LinearBlock:
-        tables = parameters.reshape(self.n_learners, self.n_outputs, self.n_features + 1)
+        tables = parameters.reshape(self.n_estimators, self.n_outputs, self.n_features + 1)
         return LinearBlock(
             np.arange(self.n_features),
             [table.T[:-1] for table in tables],
@@ -116,17 +116,20 @@ class RidgeBank(_LinearFunctions):
     learners = (OnlineRidge,)
 
     def __init__(
-        self, learner: OnlineRidge, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: OnlineRidge, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
         self.native = _native.StreamRidge(
-            n_learners=n_learners, n_features=n_features, n_outputs=n_outputs, penalty=learner.penalty
+            n_learners=n_estimators,
+            n_features=n_features,
+            n_outputs=n_outputs,
+            penalty=learner.l2_regularization,
         )
 
     def append(self, n: int) -> None:
         """Add ``n`` functions that are zero and have seen nothing."""
         self.native.append(n)
-        self.n_learners += n
+        self.n_estimators += n
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
         """Let the marked functions begin anew; they then share an inverse with none of those that go on."""
@@ -143,9 +146,9 @@ class LinearBank(_LinearFunctions):
     learners = (OnlineLinear,)
 
     def __init__(
-        self, learner: OnlineLinear, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
         self.native = _native.StreamNets(
             n_features=n_features,
             n_outputs=n_outputs,
@@ -154,16 +157,16 @@ class LinearBank(_LinearFunctions):
             method=learner.method,
             step=learner.step,
         )
-        self.native.append(np.zeros((n_learners, self.native.size)))
+        self.native.append(np.zeros((n_estimators, self.native.size)))
 
     def append(self, n: int) -> None:
         """Add ``n`` functions that are zero."""
         self.native.append(np.zeros((n, self.native.size)))
-        self.n_learners += n
+        self.n_estimators += n
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
         """Let the marked functions be zero again."""
-        self.native.restart(learners, np.zeros((self.n_learners, self.native.size)))
+        self.native.restart(learners, np.zeros((self.n_estimators, self.native.size)))
 
     def block(self) -> LinearBlock:
         """The functions as they are now."""
@@ -177,7 +180,7 @@ class RandomFeatureBank(NetBank):
     linear_in_parameters = True
 
     def __init__(
-        self, learner: OnlineLinear, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        NativeBank.__init__(self, learner, n_learners, n_features, n_outputs, random_state)
+        NativeBank.__init__(self, learner, n_estimators, n_features, n_outputs, random_state)
         self._make("cosine", learner.n_components, learner.method, learner.step)

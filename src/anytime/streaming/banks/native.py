@@ -19,7 +19,7 @@ __all__ = ["NativeBank", "RoundRules"]
 
 @dataclass(frozen=True, eq=False)
 class RoundRules:
-    """How a native round goes from outputs to targets; see ``anytime.streaming.rounds.Boosting``.
+    """How a native round goes from outputs to targets; see ``anytime.streaming.boosted_bank.BoostedBank``.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class NativeBank(Bank):
         description: dict[str, Any] = {
             "kind": self.learner.kind,
             "learner": asdict(self.learner),  # type: ignore[call-overload]
-            "n_learners": self.n_learners,
+            "n_estimators": self.n_estimators,
             "n_features": self.n_features,
             "n_outputs": self.n_outputs,
             "random_state": self.random_state,
@@ -197,7 +197,9 @@ class NativeBank(Bank):
         """Read what ``state`` gave."""
         kinds = {learner.kind: learner for learner in cls.learners}
         learner = kinds[description["kind"]](**description["learner"])
-        sizes = (int(description[name]) for name in ("n_learners", "n_features", "n_outputs", "random_state"))
+        sizes = (
+            int(description[name]) for name in ("n_estimators", "n_features", "n_outputs", "random_state")
+        )
         bank = cls(learner, *sizes)
         bank.native.load({name: array for name, array in arrays.items() if "." not in name})
         if "snapshots" in description:

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from anytime import _native
 from anytime.blocks import Block, State
-from anytime.streaming.banks.bank import Array, Bank, Learner
+from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 
 Activation = Literal["sigmoid", "leaky_relu", "cosine"]
@@ -23,7 +23,7 @@ _ROWS_OF_IMAGES = 64  # that are read at a time: a window of 25 columns makes 25
 
 
 @dataclass(frozen=True)
-class SmallNet(Learner):
+class SmallNet(StreamLearner):
     """Networks of one hidden layer and a linear output, with an Adam step per round on the mean over its rows.
 
     Hidden weights begin uniform on ``+-1 / sqrt(d)``, the output's at zero: a net that has seen nothing says nothing.
@@ -49,9 +49,9 @@ class SmallNet(Learner):
         if not self.step > 0:
             raise ValueError(f"step is {self.step}; it must be positive")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of nets with random hidden weights."""
-        return NetBank(self, n_learners, n_features, n_outputs, random_state)
+        return NetBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class NetBank(NativeBank):
@@ -61,9 +61,9 @@ class NetBank(NativeBank):
     averages = ("last", "params", "reservoir", "tail")
 
     def __init__(
-        self, learner: SmallNet, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: SmallNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
         self._make(learner.activation, learner.hidden, "adam", learner.step)
 
     def _make(
@@ -85,16 +85,16 @@ class NetBank(NativeBank):
             step=step,
             places=places,
         )
-        self.native.append(self._first(0, self.n_learners))
+        self.native.append(self._first(0, self.n_estimators))
 
     def append(self, n: int) -> None:
         """Add ``n`` nets that say nothing yet."""
-        self.native.append(self._first(self.n_learners, n))
-        self.n_learners += n
+        self.native.append(self._first(self.n_estimators, n))
+        self.n_estimators += n
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
         """Let the marked nets say nothing again, with the hidden weights that they began with."""
-        self.native.restart(learners, self._first(0, self.n_learners))
+        self.native.restart(learners, self._first(0, self.n_estimators))
 
     @property
     def _window(self) -> int:
@@ -120,11 +120,11 @@ class NetBank(NativeBank):
         return self._block(self.native.state()["parameters"])
 
     def _block(self, parameters: Array) -> NetBlock:
-        table = parameters.reshape(self.n_learners, -1)
+        table = parameters.reshape(self.n_estimators, -1)
         n_hidden = self.hidden * (self._window + 1)
         return NetBlock(
-            table[:, :n_hidden].reshape(self.n_learners, self.hidden, self._window + 1),
-            table[:, n_hidden:].reshape(self.n_learners, self.n_outputs, -1),
+            table[:, :n_hidden].reshape(self.n_estimators, self.hidden, self._window + 1),
+            table[:, n_hidden:].reshape(self.n_estimators, self.n_outputs, -1),
             self.activation,
             self.places,
         )

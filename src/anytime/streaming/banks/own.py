@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, State
-from anytime.streaming.banks.bank import Array, Bank, Learner
+from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 
 __all__ = ["OwnBank", "OwnBlock", "OwnLearner"]
 
@@ -21,7 +21,7 @@ _UNSAVED = (
 
 
 @dataclass(frozen=True)
-class OwnLearner(Learner):
+class OwnLearner(StreamLearner):
     """Learners made by a function of one's own.
 
     Parameters
@@ -45,9 +45,9 @@ class OwnLearner(Learner):
         if not callable(self.factory):
             raise TypeError(f"factory is {self.factory!r}; it must be a function that makes a learner")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of learners that the factory makes."""
-        return OwnBank(self, n_learners, n_features, n_outputs, random_state)
+        return OwnBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class OwnBank(Bank):
@@ -57,11 +57,11 @@ class OwnBank(Bank):
     averages = ("last",)
 
     def __init__(
-        self, learner: OwnLearner, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: OwnLearner, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
-        self.objects = [self._made() for _ in range(n_learners)]
-        self._begun = [False] * n_learners
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
+        self.objects = [self._made() for _ in range(n_estimators)]
+        self._begun = [False] * n_estimators
 
     def _made(self) -> Any:
         made = self.learner.factory()
@@ -72,7 +72,7 @@ class OwnBank(Bank):
     def predict(self, X: Array) -> Array:
         """(N, b, m) what every learner says of the rows."""
         block = self.block()
-        return np.stack([block.outputs(i, X) for i in range(self.n_learners)])
+        return np.stack([block.outputs(i, X) for i in range(self.n_estimators)])
 
     def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
         used = slice(None) if weight is None else weight > 0
@@ -93,7 +93,7 @@ class OwnBank(Bank):
         """Add ``n`` learners."""
         self.objects += [self._made() for _ in range(n)]
         self._begun += [False] * n
-        self.n_learners += n
+        self.n_estimators += n
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
         """Put new learners in the places of the marked ones."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from anytime._native import Forest
 from anytime.blocks import Block, State
 from anytime.streaming.banks.averaging import Snapshots
-from anytime.streaming.banks.bank import Array, Bank, Learner
+from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 from anytime.streaming.banks.trees import mean_of_trees, single_tree
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.binning import BinnedData
@@ -24,7 +24,7 @@ __all__ = ["FtrlTree", "RefitBank"]
 
 
 @dataclass(frozen=True)
-class FtrlTree(Learner):
+class FtrlTree(StreamLearner):
     """Regression trees of bounded depth, refitted to the rows seen so far; the depth is the regulariser.
 
     At a refit ``h = argmin sum_s |q_s - h(x_s)|^2`` over trees of ``max_depth``, approximately: trees are grown greedily.
@@ -37,7 +37,7 @@ class FtrlTree(Learner):
         Rows kept, a uniform sample of all once there are more.
     growth : float, default=1.2
         A refit follows when the rows seen have grown by this factor.
-    min_rows : int, default=5
+    min_samples_leaf : int, default=5
         The fewest rows of a leaf.
     stagger : int, default=20
         Rows by which a tree begins later than the one before it. 0: all begin at once, with nearly the same targets.
@@ -48,11 +48,11 @@ class FtrlTree(Learner):
     max_depth: int = 3
     buffer: int = 5000
     growth: float = 1.2
-    min_rows: int = 5
+    min_samples_leaf: int = 5
     stagger: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("max_depth", "buffer", "min_rows"):
+        for name in ("max_depth", "buffer", "min_samples_leaf"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.stagger < 0:
@@ -60,9 +60,9 @@ class FtrlTree(Learner):
         if not self.growth > 1:
             raise ValueError(f"growth is {self.growth}; it must be more than 1")
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of empty trees."""
-        return RefitBank(self, n_learners, n_features, n_outputs, random_state)
+        return RefitBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 class RefitBank(Bank):
@@ -71,25 +71,25 @@ class RefitBank(Bank):
     learner: FtrlTree
 
     def __init__(
-        self, learner: FtrlTree, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: FtrlTree, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
         self._rng = np.random.default_rng(random_state)
         self._rows = np.empty((0, n_features))
         self._weights = np.empty(0)
         self._arrived = np.empty(0, np.int64)  # when a kept row was seen
-        self._targets = np.empty((n_learners, 0, n_outputs))
+        self._targets = np.empty((n_estimators, 0, n_outputs))
         self._seen = 0
-        self._born = learner.stagger * np.arange(n_learners)  # rows seen before a learner began
+        self._born = learner.stagger * np.arange(n_estimators)  # rows seen before a learner began
         self._next = self._born + 1  # rows seen when it is grown again
-        self._trees = [self._stump()] * n_learners
+        self._trees = [self._stump()] * n_estimators
         self._forest: Forest | None = None
 
     def predict(self, X: Array) -> Array:
         """(N, b, m) what every tree says of the rows."""
         if self._forest is None:
             self._forest = self.block().forest
-        return self._forest.stage_outputs(X, np.arange(self.n_learners))
+        return self._forest.stage_outputs(X, np.arange(self.n_estimators))
 
     def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
         for row in range(len(X)):
@@ -110,7 +110,7 @@ class RefitBank(Bank):
             self._rows = np.resize(self._rows, (room, self.n_features))
             self._weights = np.resize(self._weights, room)
             self._arrived = np.resize(self._arrived, room)
-            wider = np.zeros((self.n_learners, room, self.n_outputs))
+            wider = np.zeros((self.n_estimators, room, self.n_outputs))
             wider[:, : self._targets.shape[1]] = self._targets
             self._targets = wider
         self._rows[at], self._weights[at], self._arrived[at] = x, weight, self._seen
@@ -120,7 +120,10 @@ class RefitBank(Bank):
         kept = min(self._seen, self.learner.buffer)
         data = BinnedData.fit(self._rows[:kept])
         grower = TreeGrower(
-            max_leaves=None, max_depth=self.learner.max_depth, min_rows=self.learner.min_rows, min_weight=0.0
+            max_leaves=None,
+            max_depth=self.learner.max_depth,
+            min_rows=self.learner.min_samples_leaf,
+            min_weight=0.0,
         )
         weights = self._weights[:kept]
         for i in np.flatnonzero(self._next <= self._seen):
@@ -135,11 +138,11 @@ class RefitBank(Bank):
     def append(self, n: int) -> None:
         """Add ``n`` trees, which learn from the rows that come from now on."""
         self._targets = np.concatenate([self._targets, np.zeros((n, *self._targets.shape[1:]))])
-        first = self._seen or self.learner.stagger * self.n_learners
+        first = self._seen or self.learner.stagger * self.n_estimators
         self._born = np.concatenate([self._born, first + self.learner.stagger * np.arange(n)])
         self._next = np.concatenate([self._next, self._born[-n:] + 1])
         self._trees = [*self._trees, *[self._stump()] * n]
-        self.n_learners += n
+        self.n_estimators += n
         self._forest = None
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
@@ -223,7 +226,7 @@ class RefitBank(Bank):
         trees["float32_input"] = bool(description["float32_input"])
         trees |= {name[5:]: part for name, part in arrays.items() if name.startswith("tree.")}
         joined = TreeArrays(**trees)
-        bank._trees = [single_tree(joined, i) for i in range(bank.n_learners)]
+        bank._trees = [single_tree(joined, i) for i in range(bank.n_estimators)]
         if "snapshots" in description:
             bank.snapshots = Snapshots.from_state(description["snapshots"], arrays, TreeBlock.from_state)
         return bank

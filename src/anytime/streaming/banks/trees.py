@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from anytime import _native
 from anytime.blocks import Block
-from anytime.streaming.banks.bank import Bank, Learner
+from anytime.streaming.banks.bank import Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
@@ -28,7 +28,7 @@ _FEWEST = 5  # columns of a tree by default, where there are so many
 
 
 @dataclass(frozen=True)
-class HoeffdingTree(Learner):
+class HoeffdingTree(StreamLearner):
     """Regression trees that grow on a stream.
 
     Trees wake up one after the other, ``stagger`` rows apart, and say 0 before: by then the trees before have learned something,
@@ -37,7 +37,7 @@ class HoeffdingTree(Learner):
     Parameters
     ----------
     max_depth : int, default=10
-    max_leaves : int, default=128
+    max_leaf_nodes : int, default=128
     grace : int, default=25
         Rows of a leaf between two looks for a split.
     confidence : float, default=0.5
@@ -45,7 +45,7 @@ class HoeffdingTree(Learner):
         where there is nothing to be gained. In a boosted model a split too many does little harm.
     tie : float, default=0.1
         Split also when the bound is below this: the two best columns are about equally good.
-    n_bins : int, default=32
+    max_bins : int, default=32
         Bins per column, shared by all trees; a missing value has one more.
     max_features : int, float, "sqrt", "auto" or None, default="auto"
         Columns of a tree, drawn at random: a number, a share of them, their square root; "auto": half of them, and at least 5;
@@ -61,17 +61,17 @@ class HoeffdingTree(Learner):
     Notes
     -----
     A split also has to gain more than chance would let the best of all cuts gain. Memory is bounded: the counts of a tree have
-    128 kilobytes (512 where leaves are large), of which leaves take turns; a tree with ``max_leaves`` keeps nothing but means.
+    128 kilobytes (512 where leaves are large), of which leaves take turns; a full tree keeps nothing but means.
     """
 
     kind: ClassVar[str] = "hoeffding_tree"
 
     max_depth: int = 10
-    max_leaves: int = 128
+    max_leaf_nodes: int = 128
     grace: int = 25
     confidence: float = 0.5
     tie: float = 0.1
-    n_bins: int = 32
+    max_bins: int = 32
     max_features: int | float | Literal["sqrt", "auto"] | None = "auto"
     stagger: int = 10
     fade: float = 1.5
@@ -80,9 +80,9 @@ class HoeffdingTree(Learner):
     def __post_init__(self) -> None:
         for name, least, most in (
             ("max_depth", 1, 30),
-            ("max_leaves", 2, 32767),
+            ("max_leaf_nodes", 2, 32767),
             ("grace", 1, None),
-            ("n_bins", 2, 255),
+            ("max_bins", 2, 255),
             ("stagger", 0, None),
         ):
             value = getattr(self, name)
@@ -98,9 +98,9 @@ class HoeffdingTree(Learner):
             raise ValueError(f"memory is {self.memory}; it must be at least 1 row, or None")
         width_of(self.max_features, 1)
 
-    def make(self, n_learners: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
+    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh trees."""
-        return HoeffdingBank(self, n_learners, n_features, n_outputs, random_state)
+        return HoeffdingBank(self, n_estimators, n_features, n_outputs, random_state)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Stump(HoeffdingTree):
     kind: ClassVar[str] = "stump"
 
     max_depth: int = 1
-    max_leaves: int = 2
+    max_leaf_nodes: int = 2
 
 
 class HoeffdingBank(NativeBank):
@@ -120,19 +120,19 @@ class HoeffdingBank(NativeBank):
     learners = (HoeffdingTree, Stump)
 
     def __init__(
-        self, learner: HoeffdingTree, n_learners: int, n_features: int, n_outputs: int, random_state: int
+        self, learner: HoeffdingTree, n_estimators: int, n_features: int, n_outputs: int, random_state: int
     ) -> None:
-        super().__init__(learner, n_learners, n_features, n_outputs, random_state)
+        super().__init__(learner, n_estimators, n_features, n_outputs, random_state)
         self.native = _native.StreamTrees(
-            n_learners=n_learners,
+            n_learners=n_estimators,
             n_features=n_features,
             n_outputs=n_outputs,
             max_depth=learner.max_depth,
-            max_leaves=learner.max_leaves,
+            max_leaves=learner.max_leaf_nodes,
             grace=learner.grace,
             confidence=learner.confidence,
             tie=learner.tie,
-            n_bins=learner.n_bins,
+            n_bins=learner.max_bins,
             width=width_of(learner.max_features, n_features),
             memory=float(learner.memory or 0),
             fade=learner.fade,
@@ -143,7 +143,7 @@ class HoeffdingBank(NativeBank):
     def append(self, n: int) -> None:
         """Add ``n`` trees without splits."""
         self.native.append(n)
-        self.n_learners += n
+        self.n_estimators += n
 
     def restart(self, learners: NDArray[np.bool_]) -> None:
         """Let the marked trees begin anew, at once."""
@@ -163,7 +163,7 @@ class HoeffdingBank(NativeBank):
         return TreeBlock(
             TreeArrays(
                 tree_start=state["node_start"],
-                stage_start=np.arange(self.n_learners + 1, dtype=np.int64),
+                stage_start=np.arange(self.n_estimators + 1, dtype=np.int64),
                 feature=np.where(split, state["column"], LEAF).astype(np.int32),
                 threshold=state["threshold"],
                 left=left,
@@ -175,7 +175,7 @@ class HoeffdingBank(NativeBank):
                 category_start=np.zeros(1, np.int64),
                 categories=np.zeros(0, np.int32),
                 value=np.ascontiguousarray(values),
-                tree_output=np.zeros(self.n_learners, np.int32),
+                tree_output=np.zeros(self.n_estimators, np.int32),
                 n_outputs=self.n_outputs,
                 n_features=self.n_features,
             )

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.streaming.descent import Descent
 from anytime.streaming.losses import StreamLoss, Target
+from anytime.streaming.partial_sums import RoundTrace
 
 Array = NDArray[np.float64]
 
-__all__ = ["Certificate", "Record", "descent_certificate", "edge_certificate", "residual_certificate"]
+__all__ = ["Record", "RunCertificate", "descent_certificate", "edge_certificate", "residual_certificate"]
 
 
 class Record:
-    """Sums over a run, in constant memory; its ``add`` is what ``Boosting(..., on_round=...)`` calls.
+    """Sums over a run, in constant memory; its ``add`` is what ``BoostedBank(..., on_round=...)`` calls.
 
     Outputs are taken as they entered the partial sums, gates included.
 
@@ -42,7 +42,7 @@ class Record:
         self.n_rows = 0
         self.paid = self.along = self.given = self.asked = self.missed = self.left = np.zeros(())
 
-    def add(self, went: Descent, y: Target, weight: Array | None = None) -> None:
+    def add(self, went: RoundTrace, y: Target, weight: Array | None = None) -> None:
         """Count a round."""
         if self.n_rows and len(went.sums) != self.paid.size:
             raise ValueError(
@@ -73,7 +73,7 @@ class Record:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class RunCertificate:
     """``left <= right``, for every learner or for the run.
 
     Attributes
@@ -95,19 +95,19 @@ class Certificate:
 
 def descent_certificate(
     record: Record, steps: Array, beta: float, competitor_paid: float = 0.0
-) -> Certificate:
+) -> RunCertificate:
     """A-P4: ``Reg_i <= Reg_(i-1) - eta sum <g, h> + beta eta^2 / 2 sum |h|^2`` for every i.
 
     For every smooth loss and all learners, whatever they do; of runs by gradient descent without a projection.
     """
     regret = record.regret(competitor_paid)
     right = regret[:-1] - steps * record.along + 0.5 * beta * steps**2 * record.given
-    return Certificate(regret[1:], right, np.ones(right.size, dtype=np.bool_))
+    return RunCertificate(regret[1:], right, np.ones(right.size, dtype=np.bool_))
 
 
 def edge_certificate(
     record: Record, steps: Array, lam: float, beta: float, competitor_paid: float, *, sharp: bool = True
-) -> Certificate:
+) -> RunCertificate:
     """By which factor each learner shrank the regret at least, by its measured edge.
 
     ``sharp`` (A-P7): ``1 - eta gamma_i lam``, where ``eta <= 1 / beta`` and the edge is not negative. Otherwise (A-P6, equation
@@ -121,12 +121,12 @@ def edge_certificate(
     else:
         applies = 0.5 * edges >= beta * steps * (2.0 - edges)
         factor = 1.0 - (steps * edges * lam - beta * steps**2 * lam * (4.0 - 2.0 * edges))
-    return Certificate(regret[1:], regret[:-1] * factor, applies)
+    return RunCertificate(regret[1:], regret[:-1] * factor, applies)
 
 
 def residual_certificate(
     record: Record, steps: Array, competitor_paid: float, lam: float | None = None
-) -> Certificate:
+) -> RunCertificate:
     """A-P12, equation 5.55: summed regrets of ``y^0 .. y^(N-1)`` against what outputs and remainders allow.
 
     ``sum_i eta_i / 2 A_i + eta_N / 2 D_N + sum_i eta_i sqrt(A_i D_i)``, with ``A = sum |h|^2`` and ``D = sum |q - h|^2``. Of
@@ -140,4 +140,4 @@ def residual_certificate(
     growth = np.diff(1.0 / steps, prepend=0.0)
     applies = bool((growth <= lam * (1.0 + 1e-9)).all())
     regret = record.regret(competitor_paid)[:-1].sum()
-    return Certificate(np.array([regret]), np.array([right]), np.array([applies]))
+    return RunCertificate(np.array([regret]), np.array([right]), np.array([applies]))

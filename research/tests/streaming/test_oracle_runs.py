@@ -6,11 +6,19 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from anytime.streaming.bounds import output_bound, residual_bound, residual_root, smooth_base, smooth_step
-from anytime.streaming.descent import averaged, descend_one_by_one
 from anytime.streaming.losses import Absolute, StreamLoss
-from anytime.streaming.oracles import EdgeOracle, axis_oracle
+from anytime.streaming.partial_sums import averaged
 from anytime.streaming.projections import Ball, Box
+from anytime_research.streaming.bounds import (
+    output_bound,
+    residual_bound,
+    residual_root,
+    smooth_base,
+    smooth_step,
+)
+from anytime_research.streaming.descent import descend_one_by_one
+from anytime_research.streaming.loss_bounds import gradient_bound
+from anytime_research.streaming.oracles import EdgeOracle, axis_oracle
 
 
 @dataclass(frozen=True)
@@ -27,28 +35,22 @@ class Quadratic(StreamLoss):
     def smoothness(self):
         return max(self.curvature)
 
-    def gradient_bound(self, radius, n_outputs=3):
-        return 2 * max(self.curvature) * radius
-
     def _plain(self, Y, y):
         return 0.5 * ((Y - y) ** 2 * np.array(self.curvature)).sum(axis=-1)
 
     def _slope(self, Y, y):
         return (Y - y) * np.array(self.curvature)
 
-    def _plain_bound(self, radius, n_outputs):
-        return 2 * max(self.curvature) * radius**2
-
 
 LOSS, LAM, BETA = Quadratic(), 1.0, 7.5
 
 
-def _smooth_run(gamma, n_learners, step, n_rows=40, seed=0):
+def _smooth_run(gamma, n_estimators, step, n_rows=40, seed=0):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n_rows, 3))
     oracle = EdgeOracle(gamma, seed)
     start = np.zeros((n_rows, 3))
-    went = descend_one_by_one(oracle, n_learners, z, LOSS, np.full(n_learners, step), start)
+    went = descend_one_by_one(oracle, n_estimators, z, LOSS, np.full(n_estimators, step), start)
     return went, LOSS.value(went.sums, z).sum(axis=1)  # the competitor is the minimiser, which pays nothing
 
 
@@ -102,12 +104,12 @@ def test_gradients_are_long_where_the_loss_is_large_a_p3():
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.3, 0.7, 1.0])
-@pytest.mark.parametrize("n_learners", [1, 5, 30, 100])
-def test_theorem_5_5_1_holds_exactly_a_p5(gamma, n_learners):
+@pytest.mark.parametrize("n_estimators", [1, 5, 30, 100])
+def test_theorem_5_5_1_holds_exactly_a_p5(gamma, n_estimators):
     """A-P5: Reg_N / Reg_0 <= (1 - gamma^2 lambda / (beta (16 - 8 gamma)))^N, any T."""
-    _, regret = _smooth_run(gamma, n_learners, float(smooth_step(gamma, BETA)))
+    _, regret = _smooth_run(gamma, n_estimators, float(smooth_step(gamma, BETA)))
     base = smooth_base(gamma, LAM, BETA)
-    assert (regret / regret[0] <= base ** np.arange(n_learners + 1) * (1 + 1e-12)).all()
+    assert (regret / regret[0] <= base ** np.arange(n_estimators + 1) * (1 + 1e-12)).all()
 
 
 @pytest.mark.parametrize("gamma", [0.05, 0.3, 0.7, 1.0])
@@ -133,14 +135,14 @@ RHO = 0.25
 KINKED = Absolute(RHO)
 
 
-def _residual_run(oracle, n_learners, n_rows=20, projection=None, seed=0):
+def _residual_run(oracle, n_estimators, n_rows=20, projection=None, seed=0):
     """Absolute deviations from targets in two dimensions, in a ball of radius 2, with steps 1 / (lambda i)."""
     rng = np.random.default_rng(seed)
     z = rng.uniform(-1, 1, size=(n_rows, 2))
-    steps = 1 / (2 * RHO * np.arange(1, n_learners + 1))
+    steps = 1 / (2 * RHO * np.arange(1, n_estimators + 1))
     went = descend_one_by_one(
         oracle,
-        n_learners,
+        n_estimators,
         z,
         KINKED,
         steps,
@@ -159,7 +161,7 @@ def test_theorem_5_5_2_holds_exactly_a_p13(gamma, projection):
     """A-P13: average regret of the mean of y^0 .. y^(N-1), for N in 1, 2, 10, 100, 1000."""
     went, z, least = _residual_run(EdgeOracle(gamma, 4), 1000, projection=projection)
     paid = KINKED.value(averaged(went.sums, "theory"), z).mean(axis=1)
-    G = KINKED.gradient_bound(projection.radius(2), 2)
+    G = gradient_bound(KINKED, projection.radius(2), 2)
     for n in (1, 2, 10, 100, 1000):
         assert paid[n] - least <= residual_bound(n, gamma, G, 2 * RHO)
 
@@ -168,14 +170,14 @@ def test_theorem_5_5_2_holds_of_axis_oracles_a_p13():
     went, z, least = _residual_run(axis_oracle, 1000, projection=Ball(2.0))
     paid = KINKED.value(averaged(went.sums, "theory"), z).mean(axis=1)
     n = np.array([1, 2, 10, 100, 1000])
-    assert (paid[n] - least <= residual_bound(n, 0.5, KINKED.gradient_bound(2.0, 2), 2 * RHO)).all()
+    assert (paid[n] - least <= residual_bound(n, 0.5, gradient_bound(KINKED, 2.0, 2), 2 * RHO)).all()
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
 def test_remainders_stay_bounded_a_p14(gamma):
     """A-P14: the mean of |r_i|^2 is at most c^2 G^2 for every i, and outputs (1 + 2 c)^2 G^2."""
     went, _, _ = _residual_run(EdgeOracle(gamma, 5), 300, projection=Ball(2.0))
-    G, c = KINKED.gradient_bound(2.0, 2), residual_root(gamma)
+    G, c = gradient_bound(KINKED, 2.0, 2), residual_root(gamma)
     left = ((went.targets - went.outputs) ** 2).sum(axis=2).mean(axis=1)
     assert (left <= (c * G) ** 2 + 1e-12).all()
     assert ((went.outputs**2).sum(axis=2).mean(axis=1) <= ((1 + 2 * c) * G) ** 2 + 1e-12).all()

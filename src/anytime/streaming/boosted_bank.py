@@ -16,29 +16,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime.streaming.banks.bank import Bank
 from anytime.streaming.banks.native import NativeBank, RoundRules
-from anytime.streaming.descent import (
-    COMBINERS,
-    Algorithm,
+from anytime.streaming.drift import Drift, Watch
+from anytime.streaming.losses import STREAM_LOSSES, StreamLoss, Target
+from anytime.streaming.monitors import EdgeMonitor, Gate, PrefixLosses
+from anytime.streaming.partial_sums import (
+    AlgorithmName,
     Averaging,
-    Combiner,
-    Descent,
+    RoundTrace,
     averaged,
     descend,
     partial_sums,
 )
-from anytime.streaming.drift import Drift, Watch
-from anytime.streaming.edges import EdgeMonitor, Gate
-from anytime.streaming.losses import STREAM_LOSSES, StreamLoss, Target
 from anytime.streaming.projections import Ball, Box, Projection
-from anytime.streaming.regret import PrefixLosses
 
 Array = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
-__all__ = ["Ball", "Boosting", "Box", "Projection"]
+__all__ = ["Ball", "BoostedBank", "Box", "Projection"]
 
 
-class Boosting:
+class BoostedBank:
     """A bank of learners, boosted on a stream.
 
     Parameters
@@ -62,8 +59,6 @@ class Boosting:
         What to do with learners that do not fit their targets at present: see ``EdgeMonitor.gates``.
     warm_up : int, default=0
         Learner i counts only after ``warm_up * i`` rows.
-    combiner : {"gd", "nesterov"} or callable, default="gd"
-        From the partial sums so far to the point at which the next step starts.
     discount, window : float, default=0.999, and int, default=200
         Of the monitor.
     drift : Drift, default=None
@@ -71,7 +66,7 @@ class Boosting:
     follow_prefixes : bool, default=False
         Keep the discounted loss of every prefix, for ``best_prefix``.
     on_round : callable, default=None
-        Called with the ``Descent`` of every round, y, and the rows' weights or None, before learners are updated.
+        Called with the ``RoundTrace`` of every round, y, and the rows' weights or None, before learners are updated.
 
     Attributes
     ----------
@@ -90,7 +85,7 @@ class Boosting:
     >>> from anytime.streaming.losses import Squared
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(300, 2))
-    >>> model = Boosting(OnlineRidge().make(10, 2, 1), Squared())
+    >>> model = BoostedBank(OnlineRidge().make(10, 2, 1), Squared())
     >>> before = model.learn(X, X @ [1.0, -2.0])
     >>> model.predict(np.array([[1.0, 1.0]])).round(1).tolist()
     [[-1.0]]
@@ -101,7 +96,7 @@ class Boosting:
         bank: Bank,
         loss: StreamLoss,
         *,
-        algorithm: Algorithm = "smooth",
+        algorithm: AlgorithmName = "smooth",
         step: float | Callable[[Array], Array] | None = None,
         max_step: float | None = None,
         start: ArrayLike = 0.0,
@@ -109,39 +104,33 @@ class Boosting:
         averaging: Averaging | None = None,
         gate: Gate | None = None,
         warm_up: int = 0,
-        combiner: str | Combiner = "gd",
         discount: float = 0.999,
         window: int = 200,
         drift: Drift | None = None,
         follow_prefixes: bool = False,
-        on_round: Callable[[Descent, Target, Array | None], None] | None = None,
+        on_round: Callable[[RoundTrace, Target, Array | None], None] | None = None,
     ) -> None:
         if algorithm not in ("smooth", "residual"):
             raise ValueError(f"there is no algorithm {algorithm!r}; there are 'smooth' and 'residual'")
-        if isinstance(combiner, str) and combiner not in COMBINERS:
-            raise ValueError(
-                f"there is no combiner {combiner!r}; there are {', '.join(COMBINERS)}, or your own"
-            )
         self.bank, self.loss, self.algorithm = bank, loss, algorithm
         self.step, self.max_step, self.projection = step, max_step, projection
         self.averaging: Averaging = averaging or ("last" if algorithm == "smooth" else "post")
         self.gate, self.warm_up = gate, warm_up
         self.discount, self.window, self.follow_prefixes = discount, window, follow_prefixes
-        self.combiner = combiner
         self.on_round = on_round
         self.start = np.broadcast_to(np.asarray(start, dtype=np.float64), (bank.n_outputs,)).copy()
         if projection is not None and not projection.contains(self.start):
             raise ValueError(
                 f"the start {self.start.tolist()} lies outside {projection}; partial sums are kept in it"
             )
-        self.monitor = EdgeMonitor(bank.n_learners, discount=discount, window=window)
+        self.monitor = EdgeMonitor(bank.n_estimators, discount=discount, window=window)
         self.monitor.gates(gate)  # refuses a gate that does not exist
         averaged(np.zeros(2), self.averaging)
         self._steps_of(1)
-        self.prefix_losses = PrefixLosses(bank.n_learners, discount=discount) if follow_prefixes else None
+        self.prefix_losses = PrefixLosses(bank.n_estimators, discount=discount) if follow_prefixes else None
         self.drift = drift
         self._watch = None if drift is None else Watch(drift)
-        self._faded = np.zeros(bank.n_learners, dtype=np.bool_)
+        self._faded = np.zeros(bank.n_estimators, dtype=np.bool_)
         self._rules: RoundRules | None = None
         known = STREAM_LOSSES.get(loss.name) is type(loss)
         self._native = bank if known and isinstance(bank, NativeBank) else None
@@ -150,9 +139,9 @@ class Boosting:
     # ------------------------------------------------------------------ reading
 
     @property
-    def n_learners(self) -> int:
+    def n_estimators(self) -> int:
         """Number of learners."""
-        return self.bank.n_learners
+        return self.bank.n_estimators
 
     @property
     def n_alarms(self) -> int:
@@ -162,7 +151,7 @@ class Boosting:
     @property
     def steps(self) -> Array:
         """(N,) The steps ``eta_i``."""
-        return self._steps_of(self.n_learners)
+        return self._steps_of(self.n_estimators)
 
     @property
     def gates(self) -> Array:
@@ -184,7 +173,7 @@ class Boosting:
         """
         answers = averaged(self.predict_rounds(X), self.averaging)
         copies = [] if self.bank.snapshots is None else self.bank.snapshots.blocks()
-        counts = np.ones((self.n_learners + 1, 1, 1))
+        counts = np.ones((self.n_estimators + 1, 1, 1))
         for block in copies:
             outputs = np.stack([block.outputs(i, X) for i in range(block.n_stages)])
             n = len(outputs)
@@ -203,20 +192,8 @@ class Boosting:
     def best_prefix(self) -> int:
         """How many learners make the prefix of least discounted loss at present; needs ``follow_prefixes``."""
         if self.prefix_losses is None:
-            raise ValueError("losses of prefixes were not kept: say Boosting(..., follow_prefixes=True)")
+            raise ValueError("losses of prefixes were not kept: say BoostedBank(..., follow_prefixes=True)")
         return self.prefix_losses.best()
-
-    def prefix_weights(self) -> Array:
-        """(N, N) Row k - 1 times all outputs, plus the start, is the answer of the first k learners as they are now.
-
-        Only without a projection, which is not linear.
-        """
-        if self.projection is not None:
-            raise ValueError("with a projection answers are not linear in the outputs of learners")
-        n = self.n_learners
-        units = (np.eye(n) * self.gates)[:, None, :]
-        sums, _ = partial_sums(np.zeros((1, n)), units, self.steps, None, self._combiner)
-        return np.ascontiguousarray(averaged(sums, self.averaging)[1:, 0, :])
 
     # ------------------------------------------------------------------ learning
 
@@ -254,7 +231,7 @@ class Boosting:
             for at in range(0, len(X), batch_size):
                 rows = slice(at, at + batch_size)
                 self._plain_round(X[rows], y[rows], None if weight is None else weight[rows], measured=False)
-        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
+        self.units += len(X) * self.n_estimators * (self.bank.predict_cost + self.bank.update_cost)
 
     def append(self, n: int) -> None:
         """Further learners; those before them, and every prefix of them, stay as they are."""
@@ -269,8 +246,8 @@ class Boosting:
 
     def state(self) -> State:
         """Everything but the bank, whose own ``state`` goes with it, so that learning goes on bit for bit."""
-        if callable(self.step) or callable(self.combiner):
-            raise TypeError("a step or combiner that is a Python function cannot be saved")
+        if callable(self.step):
+            raise TypeError("a step that is a Python function cannot be saved")
         description: dict[str, Any] = {
             "loss": [self.loss.name, self.loss.rho],
             "settings": {name: getattr(self, name) for name in _SAVED},
@@ -290,7 +267,9 @@ class Boosting:
         return description, arrays
 
     @classmethod
-    def from_state(cls, bank: Bank, description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Boosting:
+    def from_state(
+        cls, bank: Bank, description: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> BoostedBank:
         """What ``state`` was taken of, with its bank as it was then."""
         name, rho = description["loss"]
         shape = description["projection"]
@@ -328,7 +307,7 @@ class Boosting:
         else:
             answers = self._plain_round(X, y, weight, start)
         self.n_rows += len(X)
-        self.units += len(X) * self.n_learners * (self.bank.predict_cost + self.bank.update_cost)
+        self.units += len(X) * self.n_estimators * (self.bank.predict_cost + self.bank.update_cost)
         self._meet_change(answers, y)
         return answers
 
@@ -352,7 +331,6 @@ class Boosting:
             np.tile(self.start, (len(X), 1)) if start is None else start,
             algorithm=self.algorithm,
             projection=self.projection,
-            combiner=self._combiner,
         )
         answers = averaged(went.sums, self.averaging)
         if measured:
@@ -367,7 +345,7 @@ class Boosting:
     @property
     def _native_bank(self) -> NativeBank | None:
         """The bank, where nothing in a round needs Python."""
-        return self._native if self.on_round is None and self.combiner == "gd" else None
+        return self._native if self.on_round is None else None
 
     def _piece(self, batch_size: int) -> int:
         """Rows, in whole rounds, until something has to be looked at between two rounds."""
@@ -454,10 +432,6 @@ class Boosting:
 
     # ------------------------------------------------------------------ parts
 
-    @property
-    def _combiner(self) -> Combiner:
-        return COMBINERS[self.combiner] if isinstance(self.combiner, str) else self.combiner
-
     def _steps_of(self, n: int) -> Array:
         numbers = np.arange(1, n + 1, dtype=np.float64)
         if callable(self.step):
@@ -482,7 +456,7 @@ class Boosting:
     def _sums(self, outputs: Array) -> Array:
         start = np.tile(self.start, (outputs.shape[1], 1))
         steps = self.steps[: len(outputs)]
-        return partial_sums(start, outputs, steps, self.projection, self._combiner)[0]
+        return partial_sums(start, outputs, steps, self.projection)
 
 
 _PROJECTIONS: dict[str, type[Projection]] = {"Box": Box, "Ball": Ball}
@@ -493,7 +467,6 @@ _SAVED = (
     "averaging",
     "gate",
     "warm_up",
-    "combiner",
     "discount",
     "window",
     "follow_prefixes",

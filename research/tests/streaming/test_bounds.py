@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from anytime.streaming.bounds import (
+from anytime_research.streaming.bounds import (
     excess_of_edge,
     output_bound,
     product_bound,

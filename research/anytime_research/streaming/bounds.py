@@ -71,17 +71,17 @@ def smooth_base(gamma: ArrayLike, lam: float, beta: float, *, form: Form = "tigh
 
 
 def smooth_bound(
-    gap: float, n_learners: ArrayLike, gamma: float, lam: float, beta: float, *, form: Form = "tight"
+    gap: float, n_estimators: ArrayLike, gamma: float, lam: float, beta: float, *, form: Form = "tight"
 ) -> Array:
     """Theorem 5.5.1 for endless streams: regret after N learners is at most ``base^N gap`` (equations 5.8 and 5.9)."""
     return np.asarray(
-        smooth_base(gamma, lam, beta, form=form) ** np.asarray(n_learners, dtype=np.float64) * gap
+        smooth_base(gamma, lam, beta, form=form) ** np.asarray(n_estimators, dtype=np.float64) * gap
     )
 
 
 def smooth_bound_finite(
     gap: float,
-    n_learners: ArrayLike,
+    n_estimators: ArrayLike,
     gamma: float,
     lam: float,
     beta: float,
@@ -109,7 +109,7 @@ def smooth_bound_finite(
         shrinks, share = eta * gamma * lam, 0.5 * eta
     else:
         raise ValueError(f"form is {form!r}; it is 'tight' or 'sharp'")
-    N = np.asarray(n_learners, dtype=np.float64)
+    N = np.asarray(n_estimators, dtype=np.float64)
     if shrinks <= 0:
         return np.full(N.shape, math.inf)
     return np.asarray((1.0 - shrinks) ** N * gap + share * excess / shrinks)
@@ -170,7 +170,7 @@ def residual_root(
     raise ValueError(f"form is {form!r}; it is 'root' or 'printed'")
 
 
-def residual_bound(n_learners: ArrayLike, gamma: float, G: float, lam: float) -> Array:
+def residual_bound(n_estimators: ArrayLike, gamma: float, G: float, lam: float) -> Array:
     """Theorem 5.5.2 for endless streams: ``4 c^2 G^2 / (lam N) (1 + ln N + 1 / (8 N))``, ``c = 2 / gamma - 1`` (equation 5.10).
 
     On the average regret of the mean of ``y^0 .. y^(N-1)``, with steps ``1 / (lam i)``.
@@ -181,12 +181,12 @@ def residual_bound(n_learners: ArrayLike, gamma: float, G: float, lam: float) ->
     2.0183
     """
     _check_curvature(lam)
-    N, c = np.asarray(n_learners, dtype=np.float64), residual_root(gamma, form="printed")
+    N, c = np.asarray(n_estimators, dtype=np.float64), residual_root(gamma, form="printed")
     return np.asarray(4.0 * (c * G) ** 2 / (lam * N) * (1.0 + np.log(N) + 1.0 / (8.0 * N)))
 
 
 def residual_bound_finite(
-    n_learners: ArrayLike, gamma: float, G: float, lam: float, *, ratio: float = 0.0
+    n_estimators: ArrayLike, gamma: float, G: float, lam: float, *, ratio: float = 0.0
 ) -> Array:
     """The same for T rounds, with the root c of ``ratio = R(T) / (T G^2)``.
 
@@ -194,7 +194,7 @@ def residual_bound_finite(
     inequality that holds for no edge (5.34); the triangle inequality takes its place.
     """
     _check_curvature(lam)
-    N, c = np.asarray(n_learners, dtype=np.float64), residual_root(gamma, ratio)
+    N, c = np.asarray(n_estimators, dtype=np.float64), residual_root(gamma, ratio)
     given = 1.0 + 2.0 * c  # outputs have mean square at most (given G)^2
     first = (0.5 * given**2 + given * c) * G**2 * (1.0 + np.log(N)) / (lam * N)
     return np.asarray(first + (c * G) ** 2 / (2.0 * lam * N**2))

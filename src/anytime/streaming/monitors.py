@@ -1,4 +1,4 @@
-"""How much better than nothing each learner is: its edge on the targets that it was given (Hu 2019, definition 5.4.1).
+"""What is measured on a stream: the edge of each learner on its targets, and the recent loss of every prefix of learners.
 
 A learner with outputs ``h_t`` on targets ``g_t`` has edge ``gamma`` if ``sum |g - h|^2 <= (1 - gamma) sum |g|^2 + R(T)``.
 Inside boosting this is an assumption about learners 2, 3, ...: the targets of one drift while those before it learn. So it is
@@ -8,16 +8,16 @@ a run.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Kind = Literal["running", "discounted", "windowed"]
+EdgeKind = Literal["running", "discounted", "windowed"]
 Gate = Literal["skip", "shrink"]
 
-__all__ = ["EdgeEstimate", "EdgeMonitor", "Gate", "Kind", "estimate_edge"]
+__all__ = ["EdgeKind", "EdgeMonitor", "Gate", "PrefixLosses"]
 
 
 class EdgeMonitor:
@@ -28,7 +28,7 @@ class EdgeMonitor:
 
     Parameters
     ----------
-    n_learners : int
+    n_estimators : int
     discount : float, default=0.999
         By which a row counts less with every row that follows, for "discounted".
     window : int, default=200
@@ -52,20 +52,20 @@ class EdgeMonitor:
     """
 
     def __init__(
-        self, n_learners: int, *, discount: float = 0.999, window: int = 200, panes: int = 10
+        self, n_estimators: int, *, discount: float = 0.999, window: int = 200, panes: int = 10
     ) -> None:
         if not 0 < discount <= 1:
             raise ValueError(f"discount is above 0 and at most 1; got {discount}")
         if not 1 <= panes <= window:
             raise ValueError(f"a window of {window} rows cannot be kept in {panes} panes")
         self.discount, self.window, self.panes = discount, window, panes
-        self.sums, self.recent = np.zeros((4, n_learners)), np.zeros((4, n_learners))
-        self.rows = np.zeros(n_learners, dtype=np.int64)
-        self._past = np.zeros((panes, 4, n_learners))  # sums when the last panes began, in a ring
+        self.sums, self.recent = np.zeros((4, n_estimators)), np.zeros((4, n_estimators))
+        self.rows = np.zeros(n_estimators, dtype=np.int64)
+        self._past = np.zeros((panes, 4, n_estimators))  # sums when the last panes began, in a ring
         self._begun, self._in_pane = 0, 0  # number of the current pane, rows in it
 
     @property
-    def n_learners(self) -> int:
+    def n_estimators(self) -> int:
         """Number of learners."""
         return self.rows.size
 
@@ -95,7 +95,7 @@ class EdgeMonitor:
             self._begun, self._in_pane = self._begun + 1, 0
             self._past[self._begun % self.panes] = self.sums
 
-    def read(self, kind: Kind = "running") -> Array:
+    def read(self, kind: EdgeKind = "running") -> Array:
         """(4, N) The sums E, S, P, Q of that kind."""
         if kind == "running":
             return self.sums
@@ -105,12 +105,12 @@ class EdgeMonitor:
             return np.asarray(self.sums - self._past[(self._begun + 1) % self.panes])
         raise ValueError(f"there is no {kind!r} edge; there are 'running', 'discounted' and 'windowed'")
 
-    def edge(self, kind: Kind = "running") -> Array:
+    def edge(self, kind: EdgeKind = "running") -> Array:
         """(N,) ``1 - E / S``: at most 1, negative for a learner that does harm, 0 where there were no targets."""
         missed, asked, _, _ = self.read(kind)
         return np.asarray(1.0 - np.divide(missed, asked, out=np.ones_like(asked), where=asked > 0))
 
-    def best_multiple(self, kind: Kind = "running") -> Array:
+    def best_multiple(self, kind: EdgeKind = "running") -> Array:
         """(N,) ``P / Q``: the multiple of its outputs with which each learner would have come nearest to its targets."""
         _, _, product, given = self.read(kind)
         return np.asarray(np.divide(product, given, out=np.zeros_like(given), where=given > 0))
@@ -124,13 +124,13 @@ class EdgeMonitor:
         """
         if gate not in (None, "skip", "shrink"):
             raise ValueError(f"there is no gate {gate!r}; there are None, 'skip' and 'shrink'")
-        weights = np.ones(self.n_learners)
+        weights = np.ones(self.n_estimators)
         if gate == "skip":
             weights = (self.recent[0] < self.recent[1]).astype(np.float64)
         elif gate == "shrink":
             weights = np.clip(self.best_multiple("discounted"), 0.0, 1.0)
         if warm_up:
-            weights[self.rows < warm_up * np.arange(1, self.n_learners + 1)] = 0.0
+            weights[self.rows < warm_up * np.arange(1, self.n_estimators + 1)] = 0.0
         return weights
 
     def append(self, n: int) -> None:
@@ -183,52 +183,59 @@ class EdgeMonitor:
         return monitor
 
 
-# ---------------------------------------------------------------------- before any stream
-
-
-class EdgeEstimate(NamedTuple):
-    """Edges that a class of hypotheses has on fixed targets.
-
-    Attributes
-    ----------
-    single : float
-        ``eps^2``, of the best multiple of one hypothesis: the squared cosine between it and the targets.
-    span : float
-        Of the best sum of multiples: R^2 about zero of least squares.
-    best : int
-        Which hypothesis ``single`` is of.
-    """
-
-    single: float
-    span: float
-    best: int
-
-
-def estimate_edge(outputs: ArrayLike, targets: ArrayLike) -> EdgeEstimate:
-    """The edge that proposition 5.4.3 promises for fixed targets, from outputs of k hypotheses on a sample.
-
-    Positive unless all hypotheses are orthogonal to the targets, and then no sum of them can help. Targets that are zero are
-    fitted by doing nothing: edge 1.
+class PrefixLosses:
+    """Discounted mean loss of every prefix, in constant memory.
 
     Parameters
     ----------
-    outputs : (k, n) or (k, n, m)
-    targets : (n,) or (n, m)
+    n_estimators : int
+    discount : float, default=0.999
 
-    Examples
-    --------
-    >>> estimate_edge([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [3.0, 4.0, 0.0])
-    EdgeEstimate(single=0.64, span=1.0, best=1)
+    Attributes
+    ----------
+    table : (2, N + 1) float
+        Discounted losses and the weight behind them; a prefix with learners that came later has seen fewer rows.
     """
-    table = np.asarray(outputs, dtype=np.float64)
-    H, g = table.reshape(len(table), -1), np.asarray(targets, dtype=np.float64).ravel()
-    if H.shape[1] != g.size:
-        raise ValueError(f"outputs are on {H.shape[1]} values and targets are {g.size}")
-    length = float(g @ g)
-    if length == 0:
-        return EdgeEstimate(1.0, 1.0, 0)
-    sizes = np.einsum("kn,kn->k", H, H)
-    cosines = np.divide((H @ g) ** 2, sizes * length, out=np.zeros_like(sizes), where=sizes > 0)
-    fitted = H.T @ np.linalg.lstsq(H.T, g, rcond=None)[0]
-    span = 1.0 - float((g - fitted) @ (g - fitted)) / length
-    return EdgeEstimate(float(cosines.max()), span, int(cosines.argmax()))
+
+    def __init__(self, n_estimators: int, *, discount: float = 0.999) -> None:
+        self.discount = discount
+        self.table = np.zeros((2, n_estimators + 1))  # sums and weights, as native rounds follow them
+
+    @property
+    def sums(self) -> Array:
+        """(N + 1,) Discounted losses."""
+        return np.asarray(self.table[0])
+
+    @property
+    def weights(self) -> Array:
+        """(N + 1,) The weight behind them."""
+        return np.asarray(self.table[1])
+
+    def add(self, losses: Array, weight: Array | None = None) -> None:
+        """Losses (N + 1, b) of the rows of one round."""
+        self.table *= self.discount ** losses.shape[1]
+        self.table[0] += losses.sum(axis=1) if weight is None else losses @ weight
+        self.table[1] += losses.shape[1] if weight is None else weight.sum()
+
+    def means(self) -> Array:
+        """(N + 1,) Discounted mean losses; infinite where nothing was seen."""
+        return np.divide(self.sums, self.weights, out=np.full_like(self.sums, np.inf), where=self.weights > 0)
+
+    def best(self) -> int:
+        """The prefix of least loss; the shortest of several, and 0 before any row."""
+        return int(np.argmin(self.means()))
+
+    def append(self, n: int) -> None:
+        """Further learners."""
+        self.table = np.pad(self.table, ((0, 0), (0, n)))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Everything, as numbers and arrays."""
+        return {"discount": self.discount}, {"sums": self.sums.copy(), "weights": self.weights.copy()}
+
+    @classmethod
+    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, Array]) -> PrefixLosses:
+        """What ``state`` was taken of."""
+        losses = cls(arrays["sums"].size - 1, discount=numbers["discount"])
+        losses.table[:] = arrays["sums"], arrays["weights"]
+        return losses

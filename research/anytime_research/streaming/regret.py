@@ -7,7 +7,6 @@ competitor need not be a sum of weak learners: the thesis takes a deep regressio
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,68 +18,10 @@ from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
 Array = NDArray[np.float64]
 Competitor = Callable[[Array], Array]
 
-__all__ = ["Competitor", "PrefixLosses", "RegretTracker", "best_constant", "deep_tree", "risk"]
+__all__ = ["Competitor", "StreamRegret", "best_constant", "deep_tree", "risk"]
 
 
-class PrefixLosses:
-    """Discounted mean loss of every prefix, in constant memory.
-
-    Parameters
-    ----------
-    n_learners : int
-    discount : float, default=0.999
-
-    Attributes
-    ----------
-    table : (2, N + 1) float
-        Discounted losses and the weight behind them; a prefix with learners that came later has seen fewer rows.
-    """
-
-    def __init__(self, n_learners: int, *, discount: float = 0.999) -> None:
-        self.discount = discount
-        self.table = np.zeros((2, n_learners + 1))  # sums and weights, as native rounds follow them
-
-    @property
-    def sums(self) -> Array:
-        """(N + 1,) Discounted losses."""
-        return np.asarray(self.table[0])
-
-    @property
-    def weights(self) -> Array:
-        """(N + 1,) The weight behind them."""
-        return np.asarray(self.table[1])
-
-    def add(self, losses: Array, weight: Array | None = None) -> None:
-        """Losses (N + 1, b) of the rows of one round."""
-        self.table *= self.discount ** losses.shape[1]
-        self.table[0] += losses.sum(axis=1) if weight is None else losses @ weight
-        self.table[1] += losses.shape[1] if weight is None else weight.sum()
-
-    def means(self) -> Array:
-        """(N + 1,) Discounted mean losses; infinite where nothing was seen."""
-        return np.divide(self.sums, self.weights, out=np.full_like(self.sums, np.inf), where=self.weights > 0)
-
-    def best(self) -> int:
-        """The prefix of least loss; the shortest of several, and 0 before any row."""
-        return int(np.argmin(self.means()))
-
-    def append(self, n: int) -> None:
-        """Further learners."""
-        self.table = np.pad(self.table, ((0, 0), (0, n)))
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Everything, as numbers and arrays."""
-        return {"discount": self.discount}, {"sums": self.sums.copy(), "weights": self.weights.copy()}
-
-    @classmethod
-    def from_state(cls, numbers: dict[str, Any], arrays: dict[str, Array]) -> PrefixLosses:
-        """What ``state`` was taken of."""
-        losses = cls(arrays["sums"].size - 1, discount=numbers["discount"])
-        losses.table[:] = arrays["sums"], arrays["weights"]
-        return losses
-
-
-class RegretTracker:
+class StreamRegret:
     """What every prefix has paid more than a competitor, on the rows seen so far.
 
     Parameters

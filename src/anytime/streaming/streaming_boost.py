@@ -5,7 +5,8 @@ Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balanc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +15,14 @@ from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
+from anytime.parameters import shared
 from anytime.plan import Array
+from anytime.streaming.algorithm import StreamAlgorithm
+from anytime.streaming.banks import StreamLearner
+from anytime.streaming.class_weights import ClassWeights
+from anytime.streaming.drift import Drift
 from anytime.streaming.estimator import StreamingBoost
+from anytime.streaming.losses import StreamLoss
 from anytime.validation import target_numbers
 
 if TYPE_CHECKING:
@@ -34,39 +41,27 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column. Learners that may read few columns (``max_features``) make prefixes cheap.
-    n_learners : int, default=100
-        More can be added later with ``append``.
-    learner : str or Learner, default="hoeffding_tree"
+    n_estimators : int, default=100
+        Number of trees or learners in the ensemble. More can be added later with ``append``.
+    learner : str or StreamLearner, default="hoeffding_tree"
         "hoeffding_tree", "stump", "ftrl_tree", "ridge", "linear", "small_net", or an object of :mod:`anytime.streaming` with
         settings, such as ``HoeffdingTree(max_features="sqrt")``.
     loss : {"auto", "logistic", "hinge", "softmax"} or StreamLoss, default="auto"
         "auto": logistic for two classes, softmax for more.
-    rho : float, default=0.001
-        Weight of the squared length of scores in the loss, which makes it strongly convex. Squared loss needs none.
-    algorithm : {"auto", "smooth", "residual"}, default="auto"
-        Learners are fitted to gradients ("smooth", Algorithm 6), or to gradients and what those before left unfitted ("residual",
-        Algorithm 7, for losses with kinks). "auto": by the loss.
     learning_rate : float, default=None
-        The step. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several classes, and ``1 / (lambda i)`` for
-        "residual".
-    max_step : float, "auto" or None, default="auto"
-        No step is longer. "auto": none for "smooth", and 1 for "residual", whose theorem holds with None only.
-    projection : Box, Ball, "auto" or None, default="auto"
-        Where partial sums are kept. "auto": none for "smooth"; for "residual" log-odds up to 10, or 5 deviations of a target.
-    averaging : {"auto", "last", "theory", "post", "all"}, default="auto"
-        Of which partial sums the answer is the mean. "auto": "last" for "smooth", "post" (all but the first) for "residual".
-    average : {"last", "params", "reservoir", "tail"}, default="last"
-        Which of its past a learner is read with: as it is, or averaged over the stream where it can be.
-    gate : {"skip", "shrink"} or None, default="shrink"
-        Shrink learners to the multiple that would have fitted their targets best of late, or leave out those that do harm. The
-        theorems are for None; with it, early learners may throw the sum far off before they have learned.
-    warm_up : int, default=0
-        Learner ``i`` counts after ``warm_up * i`` rows only.
-    combiner : {"gd", "nesterov"}, default="gd"
+        Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
+        classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
+    algorithm : {"auto", "smooth", "residual"} or StreamAlgorithm, default="auto"
+        How learners are fitted and partial sums become answers; :class:`anytime.streaming.StreamAlgorithm` has the details.
+        "auto": "smooth" unless the loss has kinks.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. On a stream, how often
+        they have occurred up to and including the row, counts beginning with one row of each class. Labels that a dict does not
+        name weigh 1. The error before learning counts all rows alike.
     batch_size : int, default=1
         Rows of a round: all are answered before any is learned.
     n_passes : int, default=1
-        Of ``fit`` over its rows.
+        How often ``fit`` goes over its rows.
     rehearse : int or "auto", default="auto"
         Keep so many of the last rows and learn from them again, each four times while the stream is young and ever less later.
         Nothing is measured on rows learned from again. 0: every row is learned from once. "auto": 500 for Hoeffding trees and
@@ -75,26 +70,25 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         Watch for changes of the distribution, and take out learners that do harm after one.
     standardise : bool or "auto", default="auto"
         Standardise columns by their running means and deviations. "auto": for learners that are no trees.
-    scale_rows : int, default=100
-        A regressor's target is standardised by these first rows.
     prefix : {"all", "best"}, default="all"
-        Whether plans end with the last learner or with the best prefix of late.
-    record : bool, default=False
-        Keep what ``certificate`` needs. Slower.
+        Whether plans end with the last learner or with the prefix of least recent loss.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns of categories. In a table, those that are not numbers are; in an array, name those, which hold whole numbers from
-        0 on. Categories are read as the mean target of earlier rows that had them.
-    learner_cost : float, default=0.0
-        Cost of evaluating a learner, features apart.
+        Columns that hold categories. "from_dtype": those of a table that are no numbers. Those of an array hold whole numbers
+        from 0 on. Categories are read as the mean target of earlier rows that had them.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``.
     time_budget : float, default=None
-        Seconds that ``fit`` may take: the model has learned from the rows that were passed by then.
-    budget, meter
-        As in :class:`AnytimeClassifier`.
+        Seconds that ``fit`` may take. None: no limit. The model has learned from the rows that were passed by then.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
     n_jobs : int, default=None
-        Threads. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: ``fit`` tells of every tenth of its rows. Ctrl-C ends it with what was learned so far.
+        Whether progress is printed. 1: at every tenth of the rows of ``fit``, which Ctrl-C ends with what was learned so far.
 
     Attributes
     ----------
@@ -104,7 +98,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     rows_seen_ : int
     progressive_error_ : float
         Share of wrong classes among all predictions made before learning.
-    edges_, prefix_losses_, best_prefix_, n_learners_, n_alarms_
+    edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
         Of every learner, of every prefix, and counts.
     n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AnytimeClassifier`.
@@ -119,13 +113,80 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = at.StreamingBoostClassifier(costs=costs, n_learners=20, random_state=0)
+    >>> model = at.StreamingBoostClassifier(costs=costs, n_estimators=20, random_state=0)
     >>> said = model.predict_then_fit(X, y, classes=[0, 1])  # one pass: each row is answered, then learned
     >>> bool((said == y).mean() > 0.8), model.rows_seen_
     (True, 569)
     """
 
     classes_: NDArray[Any]
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **StreamingBoost._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        n_estimators: int = 100,
+        learner: str | StreamLearner = "hoeffding_tree",
+        loss: str | StreamLoss = "auto",
+        learning_rate: float | None = None,
+        algorithm: str | StreamAlgorithm = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
+        batch_size: int = 1,
+        n_passes: int = 1,
+        rehearse: int | str = "auto",
+        drift: str | Drift | None = None,
+        standardise: bool | str = "auto",
+        prefix: str = "all",
+        categorical_features: Any = "from_dtype",
+        evaluation_cost: float = 0.0,
+        time_budget: float | None = None,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            costs=costs,
+            n_estimators=n_estimators,
+            learner=learner,
+            loss=loss,
+            learning_rate=learning_rate,
+            algorithm=algorithm,
+            batch_size=batch_size,
+            n_passes=n_passes,
+            rehearse=rehearse,
+            drift=drift,
+            standardise=standardise,
+            prefix=prefix,
+            categorical_features=categorical_features,
+            evaluation_cost=evaluation_cost,
+            time_budget=time_budget,
+            budget=budget,
+            meter=meter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def _class_weights(self) -> ClassWeights | None:
+        given = self.class_weight
+        if given is None or isinstance(given, str):
+            return None if given is None else ClassWeights(len(self.classes_))
+        labels = self.classes_.tolist()
+        unknown = [label for label in given if label not in labels]
+        if unknown and self._open is None:  # rows that come one by one may bring further labels
+            raise ValueError(f"class_weight names {unknown[0]!r}, which is not among classes {labels}")
+        weights = [float(given.get(label, 1.0)) for label in labels]
+        for label, weight in zip(labels, weights, strict=True):
+            if not 0 < weight < np.inf:
+                raise ValueError(f"class_weight of {label!r} is {weight}; it must be positive and finite")
+        return ClassWeights(len(labels), weights)
 
     def _checked_targets(self, y: Any) -> NDArray[Any]:
         y = column_or_1d(y, warn=True)
@@ -195,22 +256,40 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
 
     Parameters
     ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column. Learners that may read few columns (``max_features``) make prefixes cheap.
+    n_estimators : int, default=100
+        Number of trees or learners in the ensemble. More can be added later with ``append``.
     loss : {"auto", "squared", "absolute"} or StreamLoss, default="auto"
-        "auto": squared.
-    scale_rows : int, default=100
-        The target is standardised by mean and deviation of these first rows; the answer of no learners is their mean.
-    costs, n_learners, learner, rho, algorithm, learning_rate, max_step, projection, averaging, average, gate, warm_up, combiner
-        As in :class:`StreamingBoostClassifier`.
-    batch_size, n_passes, rehearse, drift, standardise, prefix, record, categorical_features, learner_cost, time_budget
-        As in :class:`StreamingBoostClassifier`.
-    budget, meter, random_state, n_jobs, verbose
+        "auto": squared. The target is standardised by its first 100 rows; the answer of no learners is their mean.
+    learning_rate : float, default=None
+        Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
+        classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        Columns that hold categories. "from_dtype": those of a table that are no numbers. Those of an array hold whole numbers
+        from 0 on. Categories are read as the mean target of earlier rows that had them.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. The model has learned from the rows that were passed by then.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed. 1: at every tenth of the rows of ``fit``, which Ctrl-C ends with what was learned so far.
+    learner, algorithm, batch_size, n_passes, rehearse, drift, standardise, prefix
         As in :class:`StreamingBoostClassifier`.
 
     Attributes
     ----------
     progressive_error_ : float
         Root mean square error of all predictions made before learning.
-    plan_, rows_seen_, edges_, prefix_losses_, best_prefix_, n_learners_, n_alarms_
+    plan_, rows_seen_, edges_, prefix_losses_, best_prefix_, n_estimators_, n_alarms_
         As in :class:`StreamingBoostClassifier`.
     n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AnytimeRegressor`.
@@ -221,7 +300,7 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(2000, 3))
     >>> y = X[:, 0] - 2 * X[:, 1]
-    >>> model = at.StreamingBoostRegressor(n_learners=10, learner="ridge", learning_rate=0.5)
+    >>> model = at.StreamingBoostRegressor(n_estimators=10, learner="ridge", learning_rate=0.5)
     >>> model = model.partial_fit(X[:1000], y[:1000])
     >>> before = model.predict_then_fit(X[1000:], y[1000:])  # each row is answered, then learned
     >>> bool(np.abs(before - y[1000:]).mean() < 0.05 * y.std())

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.streaming.banks.bank import Bank, Learner
+from anytime.streaming.banks.bank import Bank, StreamLearner
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import StreamLoss, Target
 from anytime.streaming.projections import Ball
-from anytime.streaming.rounds import Boosting
+from anytime_research.streaming.loss_bounds import gradient_bound
 
 Array = NDArray[np.float64]
 
@@ -33,9 +34,11 @@ __all__ = [
 # ---------------------------------------------------------------------- units
 
 
-def streaming_units(n_rows: float, n_learners: float, *, predict: float = 1.0, update: float = 2.0) -> float:
+def streaming_units(
+    n_rows: float, n_estimators: float, *, predict: float = 1.0, update: float = 2.0
+) -> float:
     """Of streaming boosting: every learner predicts and learns every row, ``3 T N``."""
-    return n_rows * n_learners * (predict + update)
+    return n_rows * n_estimators * (predict + update)
 
 
 def block_units(n_rows: ArrayLike, size: int = 1, *, predict: float = 1.0, update: float = 2.0) -> float:
@@ -53,19 +56,19 @@ def block_units(n_rows: ArrayLike, size: int = 1, *, predict: float = 1.0, updat
     return float(rows @ (frozen * predict + size * (predict + update)))
 
 
-def break_even_rows(n_rows: float, n_learners: float, *, exact: bool = True) -> float:
+def break_even_rows(n_rows: float, n_estimators: float, *, exact: bool = True) -> float:
     """Rows per learner at which learners one after another cost what streaming boosting does on ``n_rows``.
 
     ``6 T / (N + 5)``; the thesis' approximation is ``6 T / N``.
     """
-    return 6.0 * n_rows / (n_learners + 5 if exact else n_learners)
+    return 6.0 * n_rows / (n_estimators + 5 if exact else n_estimators)
 
 
 # ---------------------------------------------------------------------- one learner
 
 
 def one_learner(
-    learner: Learner,
+    learner: StreamLearner,
     loss: StreamLoss,
     n_features: int,
     n_outputs: int = 1,
@@ -73,7 +76,7 @@ def one_learner(
     fair: bool = True,
     start: ArrayLike = 0.0,
     random_state: int = 0,
-) -> Boosting:
+) -> BoostedBank:
     """Base: a single weak learner.
 
     ``fair``: it takes a whole step, ``1 / smoothness`` (1 for a loss without), from a ``start`` that should be the mean.
@@ -81,7 +84,7 @@ def one_learner(
     """
     whole = 1.0 / (loss.smoothness() or 1.0)
     bank = learner.make(1, n_features, n_outputs, random_state)
-    return Boosting(bank, loss, step=whole if fair else 0.5 * whole, start=start if fair else 0.0)
+    return BoostedBank(bank, loss, step=whole if fair else 0.5 * whole, start=start if fair else 0.0)
 
 
 # ---------------------------------------------------------------------- one after another
@@ -132,10 +135,10 @@ class BlockBoosting:
 
     Parameters
     ----------
-    learner : Learner
+    learner : StreamLearner
     loss : StreamLoss
     n_features, n_outputs : int
-    n_learners : int
+    n_estimators : int
         At which no more are added; the last block is frozen when it has converged too.
     block : int, default=1
     rows : int, default=None
@@ -144,11 +147,11 @@ class BlockBoosting:
     start : (m,) float, default=0
     random_state : int, default=0
     **settings
-        Of every block's ``Boosting``.
+        Of every block's ``BoostedBank``.
 
     Attributes
     ----------
-    blocks : list of Boosting
+    blocks : list of BoostedBank
     rows_of_block : list of int
         ``T_B`` of each block.
     units : float
@@ -156,12 +159,12 @@ class BlockBoosting:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: StreamLearner,
         loss: StreamLoss,
         n_features: int,
         n_outputs: int = 1,
         *,
-        n_learners: int,
+        n_estimators: int,
         block: int = 1,
         rows: int | None = None,
         plateau: Plateau | None = None,
@@ -170,16 +173,16 @@ class BlockBoosting:
         **settings: Any,
     ) -> None:
         self.learner, self.loss = learner, loss
-        self.n_features, self.n_outputs, self.n_learners, self.block = (
+        self.n_features, self.n_outputs, self.n_estimators, self.block = (
             n_features,
             n_outputs,
-            n_learners,
+            n_estimators,
             block,
         )
         self.rows, self.plateau = rows, plateau or Plateau()
         self.start = np.broadcast_to(np.asarray(start, dtype=np.float64), (n_outputs,)).copy()
         self.random_state, self.settings = random_state, settings
-        self.blocks: list[Boosting] = []
+        self.blocks: list[BoostedBank] = []
         self.rows_of_block: list[int] = []
         self.units, self.done = 0.0, False
         self._begin_block()
@@ -191,13 +194,13 @@ class BlockBoosting:
     def round(self, X: Array, y: Target) -> Array:
         """Predict, pay, and let the last block learn; (b, m) the answers before learning."""
         if self.done:
-            self.units += len(X) * sum(block.n_learners for block in self.blocks)
+            self.units += len(X) * sum(block.n_estimators for block in self.blocks)
             return self.predict(X)
         start, current = self._after(X, len(self.blocks) - 1), self.blocks[-1]
         squares = current.monitor.sums[0].sum()
         answers = current.round(X, y, start=start)
-        self.units += len(X) * sum(block.n_learners * block.bank.predict_cost for block in self.blocks)
-        self.units += len(X) * current.n_learners * current.bank.update_cost
+        self.units += len(X) * sum(block.n_estimators * block.bank.predict_cost for block in self.blocks)
+        self.units += len(X) * current.n_estimators * current.bank.update_cost
         self.rows_of_block[-1] += len(X)
         converged = self._convergence.add(float(current.monitor.sums[0].sum() - squares), len(X))
         if converged if self.rows is None else self.rows_of_block[-1] >= self.rows:
@@ -216,13 +219,13 @@ class BlockBoosting:
         return answer
 
     def _begin_block(self) -> None:
-        there = sum(block.n_learners for block in self.blocks)
-        self.done = there >= self.n_learners
+        there = sum(block.n_estimators for block in self.blocks)
+        self.done = there >= self.n_estimators
         if self.done:
             return
-        size = min(self.block, self.n_learners - there)
+        size = min(self.block, self.n_estimators - there)
         bank = self.learner.make(size, self.n_features, self.n_outputs, self.random_state + len(self.blocks))
-        self.blocks.append(Boosting(bank, self.loss, **self.settings))
+        self.blocks.append(BoostedBank(bank, self.loss, **self.settings))
         self.rows_of_block.append(0)
         self._convergence = _Convergence(self.plateau)
 
@@ -273,13 +276,13 @@ class FrankWolfeBoosting:
         radius: float | None = None,
         gain: float | None = None,
     ) -> None:
-        n = bank.n_learners
+        n = bank.n_estimators
         self.bank, self.loss = bank, loss
         self.step = max(np.log(n), 1.0) / n if step is None else step
         if not 1.0 / n <= self.step <= 1.0:
             raise ValueError(f"step is between 1 / N = {1.0 / n:g} and 1; got {self.step}")
         self.outputs, self.ball = Ball(size), Ball(self.step * n * size if radius is None else radius)
-        self.longest = loss.gradient_bound(self.ball.size, bank.n_outputs)
+        self.longest = gradient_bound(loss, self.ball.size, bank.n_outputs)
         self.gain = size / self.longest if gain is None else gain
         self.shrinkage = np.zeros(n)
         self.n_rounds, self.units = 0, 0.0
@@ -306,7 +309,7 @@ class FrankWolfeBoosting:
         self.shrinkage = np.clip(self.shrinkage + rate * along, 0.0, 1.0)
         self.bank.update(X, -self.gain * gradients)
         self.units += streaming_units(
-            len(X), self.bank.n_learners, predict=self.bank.predict_cost, update=self.bank.update_cost
+            len(X), self.bank.n_estimators, predict=self.bank.predict_cost, update=self.bank.update_cost
         )
         return np.asarray(sums[-1])
 

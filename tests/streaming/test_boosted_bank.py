@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from anytime.streaming.descent import averaged, descend, descend_one_by_one, gd, nesterov
+from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
 from anytime.streaming.drift import Drift
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
-from anytime.streaming.rounds import Ball, Boosting, Box
+from anytime.streaming.partial_sums import averaged, descend
 from tests.reference.plain_banks import PlainRidge
 
 KINDS = {
@@ -18,7 +18,6 @@ KINDS = {
     "residual": {"loss": Hinge(0.1), "algorithm": "residual", "projection": Box(-3.0, 3.0)},
     "ball": {"loss": Absolute(0.1), "algorithm": "residual", "projection": Ball(2.0), "averaging": "theory"},
     "free": {"loss": Absolute(0.5), "algorithm": "residual", "max_step": 0.5, "averaging": "all"},
-    "nesterov": {"loss": Squared(), "algorithm": "smooth", "step": 0.2, "combiner": "nesterov"},
     "drifting": {"loss": Squared(), "drift": Drift(detector="windows", size=20, grace=10, delta=0.3)},
 }
 
@@ -32,11 +31,11 @@ def _rows(loss, n=60, d=3, seed=0):
     return X, (score > 0).astype(int) if loss.classifies else score
 
 
-def _boosting(n_learners, kind, seed=0, **changes):
+def _boosting(n_estimators, kind, seed=0, **changes):
     settings = {**KINDS[kind], **changes}
     loss = settings.pop("loss")
     m = 3 if isinstance(loss, Softmax) else 1
-    return Boosting(PlainRidge().make(n_learners, 3, m, seed), loss, **settings)
+    return BoostedBank(PlainRidge().make(n_estimators, 3, m, seed), loss, **settings)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -52,34 +51,6 @@ def test_prefixes_of_a_long_run_are_the_short_runs_a_p8_a_p18(kind):
     np.testing.assert_array_equal(long.monitor.sums[:, :3], short.monitor.sums)
     np.testing.assert_array_equal(long.predict_rounds(X)[:4], short.predict_rounds(X))
     np.testing.assert_array_equal(long.answers(X)[:4], short.answers(X))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch", [1, 4])
-def test_one_by_one_is_all_at_once_a_p9(kind, batch):
-    """A-P9: the printed loop over learners and the vectorised round give the same learners and answers."""
-    model = _boosting(5, kind, drift=None)
-    other = _boosting(5, kind, drift=None)
-    X, y = _rows(model.loss, n=40)
-    for at in range(0, len(X), batch):
-        rows, truth = X[at : at + batch], y[at : at + batch]
-        outputs = other.bank.predict(rows) * other.gates[:, None, None]
-        went = descend_one_by_one(
-            lambda i, target, outputs=outputs: outputs[i],
-            5,
-            truth,
-            other.loss,
-            other.steps,
-            np.zeros((len(rows), outputs.shape[2])),
-            algorithm=other.algorithm,
-            projection=other.projection,
-            combiner={"gd": gd, "nesterov": nesterov}[other.combiner],
-        )
-        other.monitor.add(went.targets, other.bank.predict(rows))
-        other.bank.update(rows, went.targets)
-        answer = averaged(went.sums, other.averaging)[-1]
-        np.testing.assert_allclose(model.round(rows, truth), answer, atol=1e-12)
-    np.testing.assert_allclose(model.bank.weights, other.bank.weights, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +94,7 @@ def test_state_goes_on_bit_for_bit(kind):
     model.learn(X[:33], y[:33])
     description, arrays = model.state()
     bank = type(model.bank).from_state(*model.bank.state())
-    copy = Boosting.from_state(bank, json.loads(json.dumps(description)), arrays)
+    copy = BoostedBank.from_state(bank, json.loads(json.dumps(description)), arrays)
     np.testing.assert_array_equal(model.learn(X[33:], y[33:]), copy.learn(X[33:], y[33:]))
     np.testing.assert_array_equal(model.predict_rounds(X), copy.predict_rounds(X))
     assert (copy.n_rows, copy.units, copy.n_alarms) == (model.n_rows, model.units, model.n_alarms)
@@ -162,17 +133,6 @@ def test_averaging_rules():
         np.testing.assert_array_equal(averaged(sums, rule)[0], sums[0])
     sums[0] = 0.0  # then the printed formula, N + 1 terms over N, is "post"
     np.testing.assert_allclose(averaged(sums, "post")[-1], sums.sum(axis=0) / 4)
-
-
-@pytest.mark.parametrize("kind", ["smooth", "logistic", "shrunk", "free", "nesterov"])
-def test_answers_are_their_weights_times_outputs(kind):
-    model = _boosting(5, kind, start=0.3)
-    X, y = _rows(model.loss)
-    model.learn(X, y)
-    linear = 0.3 + np.einsum("kj,jbm->kbm", model.prefix_weights(), model.bank.predict(X))
-    np.testing.assert_allclose(model.answers(X)[1:], linear, atol=1e-12)
-    with pytest.raises(ValueError, match="not linear"):
-        _boosting(5, "ball").prefix_weights()
 
 
 def test_algorithm_8_averages_over_snapshots():
@@ -223,28 +183,16 @@ def test_steps():
     np.testing.assert_allclose(_boosting(3, "residual").steps, 1 / (0.2 * np.array([1, 2, 3])))
     np.testing.assert_allclose(_boosting(3, "free").steps, [0.5, 0.5, 1 / 3])
     np.testing.assert_allclose(_boosting(3, "smooth", step=lambda i: 1 / i**2).steps, [1, 1 / 4, 1 / 9])
-    assert Boosting(PlainRidge().make(1, 3, 1), Hinge(1e-3), algorithm="residual").steps[0] == pytest.approx(
-        500
-    )
+    assert BoostedBank(PlainRidge().make(1, 3, 1), Hinge(1e-3), algorithm="residual").steps[
+        0
+    ] == pytest.approx(500)
     with pytest.raises(ValueError, match="give rho above 0, or step"):
-        Boosting(PlainRidge().make(1, 3, 1), Hinge(0.0), algorithm="residual")
+        BoostedBank(PlainRidge().make(1, 3, 1), Hinge(0.0), algorithm="residual")
 
 
-def test_own_combiner():
-    """A pluggable combiner: steps that start from the mean of the last two sums."""
-
-    def smoothed(sums):
-        return sums[-1] if len(sums) == 1 else (sums[-1] + sums[-2]) / 2
-
-    model = _boosting(3, "smooth", combiner=smoothed)
-    X, y = _rows(model.loss)
-    model.learn(X, y)
-    H, sums = model.bank.predict(X), model.predict_rounds(X)
-    np.testing.assert_allclose(sums[2], (sums[1] + sums[0]) / 2 - 0.4 * H[1])
+def test_a_step_that_is_a_function_cannot_be_saved():
     with pytest.raises(TypeError, match="cannot be saved"):
-        model.state()
-    with pytest.raises(ValueError, match="there are gd, nesterov"):
-        _boosting(3, "smooth", combiner="adam")
+        _boosting(3, "smooth", step=lambda i: 1 / i).state()
 
 
 def test_weights_of_rows():
@@ -265,7 +213,7 @@ def test_gating_and_best_prefix_mend_whole_steps_on_short_streams():
     loss = Squared()
 
     def run(**settings):
-        model = Boosting(PlainRidge(0.01).make(20, 8, 1), loss, step=1.0, follow_prefixes=True, **settings)
+        model = BoostedBank(PlainRidge(0.01).make(20, 8, 1), loss, step=1.0, follow_prefixes=True, **settings)
         return model, loss.value(model.learn(X, y), y).mean()
 
     plain, paid = run()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from anytime.streaming.banks import SmallNet
-from anytime.streaming.baselines import (
+from anytime.streaming.boosted_bank import BoostedBank
+from anytime.streaming.losses import Absolute, Squared
+from anytime_research.streaming.baselines import (
     BlockBoosting,
     FrankWolfeBoosting,
     Plateau,
@@ -13,8 +15,7 @@ from anytime.streaming.baselines import (
     one_learner,
     streaming_units,
 )
-from anytime.streaming.losses import Absolute, Squared
-from anytime.streaming.rounds import Boosting
+from anytime_research.streaming.loss_bounds import gradient_bound
 from tests.reference.plain_banks import PlainRidge
 
 
@@ -44,14 +45,14 @@ def test_break_even_is_where_both_cost_the_same(n):
 
 def test_units_are_counted_as_they_are_spent():
     X, y = _stream(300)
-    model = BlockBoosting(PlainRidge(), Squared(), 6, n_learners=4, rows=60, step=0.5)
+    model = BlockBoosting(PlainRidge(), Squared(), 6, n_estimators=4, rows=60, step=0.5)
     model.learn(X[:240], y[:240], batch_size=4)
     assert model.rows_of_block == [60] * 4
     assert model.units == block_units([60] * 4)
     assert model.done
-    blocks = BlockBoosting(PlainRidge(), Squared(), 6, n_learners=5, block=2, rows=60, step=0.5)
+    blocks = BlockBoosting(PlainRidge(), Squared(), 6, n_estimators=5, block=2, rows=60, step=0.5)
     blocks.learn(X[:120], y[:120], batch_size=4)
-    assert [part.n_learners for part in blocks.blocks] == [2, 2, 1]
+    assert [part.n_estimators for part in blocks.blocks] == [2, 2, 1]
     assert blocks.units == block_units([60, 60], 2)
     frozen = model.predict(X)
     model.learn(X[240:], y[240:], batch_size=4)
@@ -61,7 +62,7 @@ def test_units_are_counted_as_they_are_spent():
 
 def test_earlier_blocks_are_frozen_and_later_ones_descend_from_them():
     X, y = _stream(300)
-    model = BlockBoosting(PlainRidge(), Squared(), 6, n_learners=2, rows=100, step=0.5, start=0.7)
+    model = BlockBoosting(PlainRidge(), Squared(), 6, n_estimators=2, rows=100, step=0.5, start=0.7)
     model.learn(X[:100], y[:100], batch_size=4)
     first = model.blocks[0].bank.weights.copy()
     model.learn(X[100:200], y[100:200], batch_size=4)
@@ -72,8 +73,8 @@ def test_earlier_blocks_are_frozen_and_later_ones_descend_from_them():
 
 def test_one_block_of_all_is_streaming_boosting():
     X, y = _stream(120)
-    whole = BlockBoosting(PlainRidge(), Squared(), 6, n_learners=4, block=4, rows=1000, step=0.5)
-    model = Boosting(PlainRidge().make(4, 6, 1), Squared(), step=0.5)
+    whole = BlockBoosting(PlainRidge(), Squared(), 6, n_estimators=4, block=4, rows=1000, step=0.5)
+    model = BoostedBank(PlainRidge().make(4, 6, 1), Squared(), step=0.5)
     np.testing.assert_array_equal(whole.learn(X, y, batch_size=2), model.learn(X, y, batch_size=2))
 
 
@@ -81,7 +82,7 @@ def test_plateau_waits_for_convergence():
     """A.8: relative improvement below 1e-3 over 1000 samples, patience 3; T_B is recorded for each learner."""
     X, y = _stream(2000)
     model = BlockBoosting(
-        PlainRidge(), Squared(), 6, n_learners=3, step=1.0, plateau=Plateau(every=100, patience=3)
+        PlainRidge(), Squared(), 6, n_estimators=3, step=1.0, plateau=Plateau(every=100, patience=3)
     )
     model.learn(X, y, batch_size=10)
     assert len(model.rows_of_block) >= 2
@@ -99,8 +100,8 @@ def test_streaming_beats_batch_at_equal_data_and_one_learner_by_far():
         X = rng.uniform(-2, 2, size=(16_000, 6))
         y = np.tanh(X @ W + b) @ a + 0.05 * rng.normal(size=16_000)
         base = one_learner(learner, loss, 6, start=y[:100].mean())
-        batch = BlockBoosting(learner, loss, 6, n_learners=n, rows=15_000 // n, step=0.5)
-        streaming = Boosting(learner.make(n, 6, 1), loss, step=0.5)
+        batch = BlockBoosting(learner, loss, 6, n_estimators=n, rows=15_000 // n, step=0.5)
+        streaming = BoostedBank(learner.make(n, 6, 1), loss, step=0.5)
         for model in (base, batch, streaming):
             model.learn(X[:15_000], y[:15_000], batch_size=4)
             paid.append(loss.value(model.predict(X[15_000:]), y[15_000:]).mean())
@@ -130,7 +131,7 @@ def test_frank_wolfe_is_the_printed_recursion():
     model = FrankWolfeBoosting(PlainRidge().make(N, 6, 1), loss, step=eta, size=D)
     bank, sigma = PlainRidge().make(N, 6, 1), np.zeros(N)
     B = eta * N * D
-    L = loss.gradient_bound(B)
+    L = gradient_bound(loss, B)
     for t in range(1, 51):
         x, z = X[t - 1 : t], y[t - 1]
         prediction, sums, targets = 0.0, [], np.zeros((N, 1, 1))
@@ -168,7 +169,7 @@ def test_frank_wolfe_shrinks_sums_that_went_too_far():
 
     class Ones(type(PlainRidge().make(1, 1, 1))):
         def predict(self, X):
-            return np.ones((self.n_learners, len(X), self.n_outputs))
+            return np.ones((self.n_estimators, len(X), self.n_outputs))
 
     X, y = np.zeros((2000, 1)), np.full(2000, 0.5)
     model = FrankWolfeBoosting(Ones(PlainRidge(), 8, 1, 1, 0), Squared(), step=0.25)

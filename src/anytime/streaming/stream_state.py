@@ -16,34 +16,28 @@ from anytime.blocks import Block
 from anytime.costs import BoundCosts
 from anytime.plan import Array, Plan
 from anytime.streaming.banks import Average, bank_from_state
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.categories import CategoryNumbers
-from anytime.streaming.certificates import (
-    Certificate,
-    Record,
-    descent_certificate,
-    residual_certificate,
-)
+from anytime.streaming.class_weights import ClassWeights
 from anytime.streaming.interrupts import unbroken
 from anytime.streaming.plans import StreamBlock, scaled_trees
 from anytime.streaming.projections import Ball, Box
 from anytime.streaming.rehearsal import Rehearsal
-from anytime.streaming.rounds import Boosting
 from anytime.streaming.scaling import RunningScale
 from anytime.trees.block import TreeBlock
 
-__all__ = ["Learning"]
+__all__ = ["StreamState"]
 
-_RECORDED = ("n_rows", "paid", "along", "given", "asked", "missed", "left")
 _LARGE = "hexadecimal"
 _PIECE = 1024  # rows at a time: what a round needs of memory does not grow with the chunk
 
 
-class Learning:
+class StreamState:
     """A boosted bank on rows and targets as a user has them.
 
     Parameters
     ----------
-    boosting : Boosting
+    boosting : BoostedBank
     categories : CategoryNumbers
     columns : RunningScale or None
         None: learners read columns as they are.
@@ -51,10 +45,10 @@ class Learning:
         None: the target is a class.
     batch_size : int
         Rows of a round.
-    record : bool, default=False
-        Keep the sums that certificates are made of.
     rehearsal : Rehearsal, default=None
         Rows to learn from again; None: every row is learned from once.
+    class_weights : ClassWeights, default=None
+        How much rows count by their class; None: all alike.
 
     Attributes
     ----------
@@ -64,23 +58,20 @@ class Learning:
 
     def __init__(
         self,
-        boosting: Boosting,
+        boosting: BoostedBank,
         categories: CategoryNumbers,
         columns: RunningScale | None,
         target: RunningScale | None,
         batch_size: int,
         *,
-        record: bool = False,
         rehearsal: Rehearsal | None = None,
+        class_weights: ClassWeights | None = None,
     ) -> None:
-        self.boosting, self.categories, self.rehearsal = boosting, categories, rehearsal
-        self.record = Record(boosting.loss) if record else None
-        boosting.on_round = None if self.record is None else self.record.add
+        self.boosting, self.categories = boosting, categories
+        self.rehearsal, self.class_weights = rehearsal, class_weights
         self.columns, self.target, self.batch_size = columns, target, batch_size
-        self._judged = [
-            0.0,
-            0.0,
-        ]  # weight of the rows predicted before learning, and what was wrong with them
+        # weight of the rows predicted before learning, and what was wrong with them
+        self._judged = [0.0, 0.0]
 
     @property
     def n_rows(self) -> int:
@@ -108,7 +99,8 @@ class Learning:
         return [slice(at, at + size) for at in range(0, n, size)]
 
     def _learn_piece(self, X: Array, y: NDArray[Any], weight: Array | None) -> Array:
-        scores = self._learn_and_rehearse(X, y, weight)
+        counting = weight if self.class_weights is None else self.class_weights.apply(y, weight)
+        scores = self._learn_and_rehearse(X, y, counting)
         self._judge(scores, y, weight)
         return scores
 
@@ -199,7 +191,7 @@ class Learning:
         return answers if self.target is None else self.target.mean + self.target.scale * answers
 
     def plan(
-        self, costs: BoundCosts, link: str, *, average: Average, learner_cost: float, best: bool
+        self, costs: BoundCosts, link: str, *, hypotheses: Average, evaluation_cost: float, best: bool
     ) -> Plan:
         """A frozen copy: one stage per learner.
 
@@ -207,16 +199,16 @@ class Learning:
         ----------
         costs : BoundCosts
         link : str
-        average : {"last", "params", "reservoir", "tail"}
-            Which hypotheses of the learners.
-        learner_cost : float
+        hypotheses : {"last", "params", "reservoir", "tail"}
+            Which of its past a learner answers with.
+        evaluation_cost : float
             Of evaluating one.
         best : bool
             End with the best prefix.
         """
         boosting = self.boosting
         offset, factor = (0.0, 1.0) if self.target is None else (self.target.mean[0], self.target.scale[0])
-        learners = boosting.bank.averaged(average)
+        learners = boosting.bank.averaged(hypotheses)
         n = learners.n_stages
         block, replaces = self._block(learners, float(offset), float(factor))
         plan = Plan(
@@ -225,7 +217,7 @@ class Learning:
             base=offset + factor * boosting.start,
             link=link,
             replaces=np.ones(n, dtype=bool) if replaces else None,
-            evaluation_costs=np.full(n, learner_cost) if learner_cost else None,
+            evaluation_costs=np.full(n, evaluation_cost) if evaluation_cost else None,
             quality=self.quality(),
         )
         if not best or boosting.prefix_losses is None or not self.n_rows:
@@ -244,7 +236,7 @@ class Learning:
         """The stages, and whether they replace the answer."""
         boosting, projection = self.boosting, self.boosting.projection
         moves = -boosting.steps * boosting.gates
-        a_sum = boosting.averaging == "last" and projection is None and boosting.combiner == "gd"
+        a_sum = boosting.averaging == "last" and projection is None
         if a_sum and self.columns is None and isinstance(learners, TreeBlock):
             return scaled_trees(learners, factor * moves), False
         box = None
@@ -262,18 +254,8 @@ class Learning:
             box=box,
             radius=projection.size if isinstance(projection, Ball) else None,
             averaging=boosting.averaging,
-            accelerated=boosting.combiner == "nesterov",
         )
         return block, True
-
-    def certificate(self, competitor_paid: float) -> Certificate:
-        """What holds of the run so far: by gradients for smooth losses, by residuals for others."""
-        if self.record is None:
-            raise ValueError("nothing was recorded: say record=True before learning")
-        beta = self.boosting.loss.smoothness()
-        if self.boosting.algorithm == "smooth" and beta is not None:
-            return descent_certificate(self.record, self.boosting.steps, beta, competitor_paid)
-        return residual_certificate(self.record, self.boosting.steps, competitor_paid)
 
     # ------------------------------------------------------------------ files
 
@@ -290,7 +272,7 @@ class Learning:
             "batch_size": self.batch_size,
             "judged": list(self._judged),
             "rehearsal": None if self.rehearsal is None else self.rehearsal.state(),
-            "record": None if self.record is None else {n: vars(self.record)[n] for n in _RECORDED},
+            "class_weights": None if self.class_weights is None else self.class_weights.state(),
         }
 
     @classmethod
@@ -298,7 +280,7 @@ class Learning:
         """Read what ``state`` gave."""
         description, arrays = state["bank"]
         bank = bank_from_state(_large(description), arrays)
-        boosting = Boosting.from_state(bank, *state["boosting"])
+        boosting = BoostedBank.from_state(bank, *state["boosting"])
         columns, target, rehearsal = state["columns"], state["target"], state["rehearsal"]
         n_classes = max(bank.n_outputs, 2) if target is None else None
         learning = cls(
@@ -307,18 +289,18 @@ class Learning:
             None if columns is None else RunningScale.from_state(columns, bank.n_features),
             None if target is None else RunningScale.from_state(target, 1),
             int(state["batch_size"]),
-            record=state["record"] is not None,
             rehearsal=None
             if rehearsal is None
             else Rehearsal.from_state(rehearsal, bank.n_features, n_classes),
+            class_weights=None
+            if state["class_weights"] is None
+            else ClassWeights.from_state(state["class_weights"], max(bank.n_outputs, 2)),
         )
         if learning.batch_size < 1:
             raise ValueError("a round has at least one row")
         learning._judged = [float(each) for each in state["judged"]]
         if len(learning._judged) != 2:
             raise ValueError("expected the weight of the rows judged, and what was wrong with them")
-        if learning.record is not None:
-            vars(learning.record).update({name: state["record"][name] for name in _RECORDED})
         return learning
 
 

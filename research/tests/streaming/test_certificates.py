@@ -5,11 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.streaming.certificates import Record, descent_certificate, edge_certificate, residual_certificate
-from anytime.streaming.descent import Descent, descend, descend_one_by_one
+from anytime.streaming.boosted_bank import Ball, BoostedBank, Box
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared
-from anytime.streaming.regret import best_constant
-from anytime.streaming.rounds import Ball, Boosting, Box
+from anytime.streaming.partial_sums import RoundTrace, descend
+from anytime_research.streaming.certificates import (
+    Record,
+    descent_certificate,
+    edge_certificate,
+    residual_certificate,
+)
+from anytime_research.streaming.descent import descend_one_by_one
+from anytime_research.streaming.regret import best_constant
 from tests.reference.plain_banks import PlainRidge
 
 
@@ -64,7 +70,7 @@ def _boosted(loss, m, step, gate=None, n=200, seed=0):
         else (score > 0).astype(int)
     )
     record = Record(loss)
-    model = Boosting(PlainRidge().make(8, 3, m), loss, step=step, gate=gate, on_round=record.add)
+    model = BoostedBank(PlainRidge().make(8, 3, m), loss, step=step, gate=gate, on_round=record.add)
     model.learn(X, y)
     constant = best_constant(loss, y, m, 5.0)
     return model, record, loss.value(np.tile(constant, (n, 1)), y).sum()
@@ -139,7 +145,7 @@ def test_residual_certificate_of_a_boosted_stream_a_p12(loss, projection):
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] + 0.3 * rng.normal(size=200) > 0).astype(int)
     record = Record(loss)
-    model = Boosting(
+    model = BoostedBank(
         PlainRidge().make(10, 3, 1), loss, algorithm="residual", projection=projection, on_round=record.add
     )
     model.learn(X, y)
@@ -168,7 +174,7 @@ def test_residual_certificate_is_of_algorithm_7():
             sums.append(sums[-1] - steps[i] * h)
         g, q, h = (np.stack(parts) for parts in zip(*went, strict=True))
         record = Record(loss)
-        record.add(Descent(np.stack(sums), g, q, h), y)
+        record.add(RoundTrace(np.stack(sums), g, q, h), y)
         return residual_certificate(record, steps, float(loss.value(y, y).sum()))
 
     assert run("residual").holds()

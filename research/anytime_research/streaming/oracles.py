@@ -65,13 +65,13 @@ class AxisLeaders:
 
     Parameters
     ----------
-    n_learners, n_outputs : int
+    n_estimators, n_outputs : int
     limit : float, default=2
     """
 
-    def __init__(self, n_learners: int, n_outputs: int, *, limit: float = 2.0) -> None:
+    def __init__(self, n_estimators: int, n_outputs: int, *, limit: float = 2.0) -> None:
         self.limit = limit
-        self._sums = np.zeros((n_learners, n_outputs))
+        self._sums = np.zeros((n_estimators, n_outputs))
         self._seen = 0
 
     @property

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
+from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import (
     FtrlTree,
     HoeffdingTree,
@@ -24,7 +25,7 @@ __all__ = ["read_setting", "write_setting"]
 _OBJECTS: tuple[type[Any], ...] = (
     *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
     *STREAM_LOSSES.values(),
-    *(Ball, Box, Drift),
+    *(Ball, Box, Drift, StreamAlgorithm),
 )
 _KINDS = {kind.__name__: kind for kind in _OBJECTS}
 
@@ -32,12 +33,17 @@ _KINDS = {kind.__name__: kind for kind in _OBJECTS}
 def write_setting(value: Any) -> dict[str, Any] | None:
     """The settings of an object of this room; None for anything else, which a file keeps as it keeps all parameters."""
     name = type(value).__name__
-    return {"kind": name, **asdict(value)} if _KINDS.get(name) is type(value) else None
+    if _KINDS.get(name) is not type(value):
+        return None
+    settings = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {"kind": name} | {key: write_setting(inner) or inner for key, inner in settings.items()}
 
 
 def read_setting(written: Mapping[str, Any]) -> Any:
     """The object whose settings these are; it checks them itself."""
-    settings = dict(written)
+    settings = {
+        key: read_setting(inner) if isinstance(inner, dict) else inner for key, inner in written.items()
+    }
     kind = settings.pop("kind", None)
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r}; there are {', '.join(_KINDS)}")

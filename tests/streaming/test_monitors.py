@@ -1,15 +1,15 @@
-"""Edges measured on a run (growth_and_streaming A.2)."""
+"""Edges and losses of prefixes measured on a run (growth_and_streaming A.2)."""
 
 import numpy as np
 import pytest
 
-from anytime.streaming.edges import EdgeMonitor, estimate_edge
+from anytime.streaming.monitors import EdgeMonitor, PrefixLosses
 
 
-def _rounds(n_learners=3, n=500, m=2, seed=0):
+def _rounds(n_estimators=3, n=500, m=2, seed=0):
     rng = np.random.default_rng(seed)
-    targets = rng.normal(size=(n_learners, n, m))
-    quality = np.linspace(0.8, -0.2, n_learners)[:, None, None]
+    targets = rng.normal(size=(n_estimators, n, m))
+    quality = np.linspace(0.8, -0.2, n_estimators)[:, None, None]
     return targets, quality * targets + 0.3 * rng.normal(size=targets.shape)
 
 
@@ -96,7 +96,7 @@ def test_state_goes_on_bit_for_bit():
 
 
 def test_sums_of_a_learner_do_not_depend_on_those_behind_it():
-    targets, outputs = _rounds(n_learners=7, m=3)
+    targets, outputs = _rounds(n_estimators=7, m=3)
     short, long = EdgeMonitor(2), EdgeMonitor(7)
     _feed(short, targets[:2], outputs[:2], batch=16)
     _feed(long, targets, outputs, batch=16)
@@ -121,7 +121,7 @@ def test_gates():
 
 
 def test_appended_learners_begin_with_nothing():
-    targets, outputs = _rounds(n_learners=5)
+    targets, outputs = _rounds(n_estimators=5)
     monitor = EdgeMonitor(2)
     _feed(monitor, targets[:2, :100], outputs[:2, :100])
     monitor.append(3)
@@ -130,24 +130,13 @@ def test_appended_learners_begin_with_nothing():
     np.testing.assert_allclose(monitor.edge()[2:], _edge(targets[2:, 100:], outputs[2:, 100:]))
 
 
-def test_estimated_edges():
-    """A.2.1: eps^2 of the best single hypothesis; R^2 about zero for a class closed under addition."""
-    rng = np.random.default_rng(0)
-    H = np.linalg.qr(rng.normal(size=(100, 5)))[0].T
-    a = np.array([3.0, -1.0, 0.5, 0.0, 0.0])
-    noise = rng.normal(size=100)
-    noise -= H.T @ (H @ noise)
-    g = a @ H + noise
-    found = estimate_edge(H, g)
-    assert found.single == pytest.approx(a[0] ** 2 / (g @ g))
-    assert found.span == pytest.approx((a @ a) / (g @ g))
-    assert found.best == 0
-    # the constructive hypothesis eps |f| h reaches exactly this edge
-    eps = np.sqrt(found.single)
-    h = eps * np.linalg.norm(g) * H[0]
-    assert ((g - h) ** 2).sum() == pytest.approx((1 - eps**2) * (g @ g))
-
-
-def test_no_edge_where_the_class_is_orthogonal_and_a_whole_one_where_nothing_is_asked():
-    assert estimate_edge([[1.0, 0.0]], [0.0, 2.0])[:2] == (0.0, 0.0)
-    assert estimate_edge([[1.0, 0.0]], [0.0, 0.0])[:2] == (1.0, 1.0)
+def test_prefix_losses_fade():
+    losses = PrefixLosses(1, discount=0.5)
+    assert losses.best() == 0
+    losses.add(np.array([[1.0], [3.0]]))
+    losses.add(np.array([[1.0], [0.0]]))
+    np.testing.assert_allclose(losses.means(), [1.0, 1.5 / 1.5])
+    losses.append(1)
+    losses.add(np.array([[1.0], [0.5], [0.9]]))
+    assert losses.best() == 1
+    assert losses.means()[2] == 0.9

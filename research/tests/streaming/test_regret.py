@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import Absolute, Hinge, Logistic, Softmax, Squared, loss_named
-from anytime.streaming.regret import PrefixLosses, RegretTracker, best_constant, deep_tree, risk
-from anytime.streaming.rounds import Boosting
+from anytime_research.streaming.regret import StreamRegret, best_constant, deep_tree, risk
 from tests.reference.plain_banks import PlainTree
 
 
@@ -16,12 +16,14 @@ def _stream(seed, n=600):
     return X, np.tanh(X @ rng.normal(size=(4, 5))) @ rng.normal(size=5) + 0.1 * rng.normal(size=n)
 
 
-def _regret_run(depth, name, seed, n_learners=8):
+def _regret_run(depth, name, seed, n_estimators=8):
     X, y = _stream(seed)
     loss = loss_named(name)
     y = (y > 0).astype(int) if loss.classifies else y
-    tracker = RegretTracker(loss, deep_tree(X, y, loss))
-    model = Boosting(PlainTree(depth).make(n_learners, 4, 1), loss, step=0.2 if name == "squared" else 0.5)
+    tracker = StreamRegret(loss, deep_tree(X, y, loss))
+    model = BoostedBank(
+        PlainTree(depth).make(n_estimators, 4, 1), loss, step=0.2 if name == "squared" else 0.5
+    )
     model.on_round = lambda went, truth, _: tracker.add(went.sums, X[model.n_rows : model.n_rows + 20], truth)
     model.learn(X, y, batch_size=20)
     return tracker
@@ -58,7 +60,7 @@ def test_regret_is_the_difference_of_what_was_paid():
     rng = np.random.default_rng(0)
     loss, answers, y = Squared(), rng.normal(size=(3, 20, 1)), rng.normal(size=20)
     X = rng.normal(size=(20, 2))
-    tracker = RegretTracker(loss, lambda rows: rows[:, :1], growth=2.0)
+    tracker = StreamRegret(loss, lambda rows: rows[:, :1], growth=2.0)
     for at in range(0, 20, 4):
         tracker.add(answers[:, at : at + 4], X[at : at + 4], y[at : at + 4])
     expected = [(loss.value(a, y) - loss.value(X[:, :1], y)).sum() for a in answers]
@@ -121,15 +123,3 @@ def test_deep_tree_in_hindsight_is_hard_to_beat():
         constant = loss.value(np.tile(best_constant(loss, y, m, 10.0), (len(X), 1)), y).mean()
         assert deep < 0.25 * constant
         assert deep < shallow < constant
-
-
-def test_prefix_losses_fade():
-    losses = PrefixLosses(1, discount=0.5)
-    assert losses.best() == 0
-    losses.add(np.array([[1.0], [3.0]]))
-    losses.add(np.array([[1.0], [0.0]]))
-    np.testing.assert_allclose(losses.means(), [1.0, 1.5 / 1.5])
-    losses.append(1)
-    losses.add(np.array([[1.0], [0.5], [0.9]]))
-    assert losses.best() == 1
-    assert losses.means()[2] == 0.9

@@ -14,10 +14,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.streaming.descent import Algorithm, averaged, descend, descend_one_by_one
 from anytime.streaming.losses import StreamLoss, Target
-from anytime.streaming.oracles import AxisLeaders, axis_oracle
+from anytime.streaming.partial_sums import AlgorithmName, averaged, descend
 from anytime.streaming.projections import Ball
+from anytime_research.streaming.descent import descend_one_by_one
+from anytime_research.streaming.oracles import AxisLeaders, axis_oracle
 
 Array = NDArray[np.float64]
 
@@ -41,8 +42,8 @@ class Uneven(StreamLoss):
 
     name: ClassVar[str] = "uneven"
 
-    def gradient_bound(self, radius: float, n_outputs: int = 2) -> float:
-        """``sqrt(5) + 2 rho radius``."""
+    def gradient_bound(self, radius: float) -> float:
+        """``sqrt(5) + 2 rho radius``: no gradient is longer where scores are no longer than ``radius``."""
         return float(np.sqrt(5.0)) + 2.0 * self.rho * radius
 
     def _plain(self, Y: Array, y: Target) -> Array:
@@ -50,9 +51,6 @@ class Uneven(StreamLoss):
 
     def _slope(self, Y: Array, y: Target) -> Array:
         return np.asarray(np.where(Y == 0, self.at_zero, np.sign(Y)) * [2.0, 1.0])
-
-    def _plain_bound(self, radius: float, n_outputs: int) -> float:
-        return float(np.sqrt(5.0)) * radius
 
 
 class LeadersRun(NamedTuple):
@@ -73,25 +71,25 @@ class LeadersRun(NamedTuple):
 
 
 def leaders_run(
-    n_learners: int, step: float, *, start: tuple[float, float] = (1.0, 1.0), n_rounds: int = 400
+    n_estimators: int, step: float, *, start: tuple[float, float] = (1.0, 1.0), n_rounds: int = 400
 ) -> LeadersRun:
     """Algorithm 6 with learners that follow the leader. Form A-P19a: a step below ``start[0] / (2 N)``."""
-    loss, leaders = Uneven(at_zero=0.0), AxisLeaders(n_learners, 2)
+    loss, leaders = Uneven(at_zero=0.0), AxisLeaders(n_estimators, 2)
     row, nothing = np.zeros((1, 0)), np.zeros(1)
     answers, second = np.empty((n_rounds, 2)), 0
     for t in range(n_rounds):
         outputs = leaders.predict(row)
-        went = descend(outputs, nothing, loss, np.full(n_learners, step), np.array([start]))
+        went = descend(outputs, nothing, loss, np.full(n_estimators, step), np.array([start]))
         answers[t] = went.sums[-1, 0]
         second += int((outputs[:, 0, 1] != 0).sum())
         leaders.update(row, went.targets)
-    return LeadersRun(answers, loss.value(answers, nothing), second / (n_learners * n_rounds))
+    return LeadersRun(answers, loss.value(answers, nothing), second / (n_estimators * n_rounds))
 
 
 def axis_run(
-    n_learners: int,
+    n_estimators: int,
     *,
-    algorithm: Algorithm,
+    algorithm: AlgorithmName,
     lam: float = 0.5,
     step: float | None = None,
     start: tuple[float, float] = (1.0, 1.0),
@@ -104,11 +102,11 @@ def axis_run(
     answers with its last sum.
     """
     loss, residual = Uneven(lam / 2.0), algorithm == "residual"
-    numbers = np.arange(1, n_learners + 1, dtype=np.float64)
-    steps = 1.0 / (lam * numbers) if step is None else np.full(n_learners, step)
+    numbers = np.arange(1, n_estimators + 1, dtype=np.float64)
+    steps = 1.0 / (lam * numbers) if step is None else np.full(n_estimators, step)
     went = descend_one_by_one(
         axis_oracle,
-        n_learners,
+        n_estimators,
         np.zeros(1),
         loss,
         steps,
