@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 import anytime as at
 from anytime.adaptive.baseline import l1_exits
-from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Bench
 from anytime.adaptive.linear import LinearPairLearner
@@ -26,13 +26,16 @@ def synthetic_1() -> dict[str, Any]:
     """The power of adaptation: ten turns from random starts, 60 % may be sent to a support vector machine."""
     X, y, _ = at.datasets.make_ambiguous_centre()
     values = cross_val_predict(SVC(), X, y, cv=5, method="decision_function")
-    chances = 1 / (1 + np.exp(-2 * values))
-    scores = scores_of_chances(np.column_stack([1 - chances, chances]))
+    probabilities = 1 / (1 + np.exp(-2 * values))
+    scores = scores_of_probabilities(np.column_stack([1 - probabilities, probabilities]))
     costly_loss, right = np.logaddexp(0, np.where(y == 1, -1, 1) * scores[:, 0]), (values > 0) == y
     costs = at.FeatureCosts([0, 0]).bind(2)
     learners = {
         "linear": (LinearPairLearner(X, y, costs), 12),
-        "boosted": (BoostedPairLearner(Table(X), y, costs, n_trees=5, max_depth=2, learning_rate=1.0), 2),
+        "boosted": (
+            BoostedPairLearner(Table(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0),
+            2,
+        ),
     }
     found: dict[str, Any] = {"costly": {"accuracy": round(float(right.mean()), 4)}}
     for name, (learner, n_starts) in learners.items():
@@ -57,7 +60,7 @@ def synthetic_2() -> dict[str, float]:
     X, y, prices = at.datasets.make_misleading_feature()
     costs = prices.bind(2)
     learner = LinearPairLearner(
-        X, y, costs, gamma=0.05, standardise=False, ridge=0.0, max_steps=20_000, tol=1e-9
+        X, y, costs, cost_penalty=0.05, standardise=False, ridge=0.0, max_steps=20_000, tol=1e-9
     )
     start = learner.at(1.0, 0.0)
     pair = alternate(learner, np.full(len(y), CERTAIN), 0.6, start=start, max_iter=50, tol=0.0).learned

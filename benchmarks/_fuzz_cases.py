@@ -196,7 +196,13 @@ def sample_models() -> dict[str, Any]:
     adaptive = fitted(
         AdaptiveClassifier, _sent_on(bound), ["no", "yes"], costs=costs, costly=DummyClassifier(), budget=20.0
     )
-    adaptive.gamma_, adaptive.costly_fraction_, adaptive.threshold_, adaptive.sent_, adaptive.doubt_ = (
+    (
+        adaptive.cost_penalty_,
+        adaptive.costly_fraction_,
+        adaptive.threshold_,
+        adaptive.sent_,
+        adaptive.doubt_,
+    ) = (
         0.1,
         0.3,
         0.2,

@@ -51,9 +51,9 @@ from common import write
 Array = NDArray[np.float64]
 
 TOLERANCE, BAR = 0.01, 0.3
-GAMMAS = (0.05, 0.2, 0.8)  # of ADAPT-GBRT: entropy of the classes per price of everything
+PENALTIES_TRIED = (0.05, 0.2, 0.8)  # of ADAPT-GBRT: entropy of the classes per price of everything
 FRACTIONS = (0.1, 0.4)
-LEARNING = {"n_trees": 100, "learning_rate": 0.1, "max_depth": 4, "max_iter": 3}
+LEARNING = {"n_estimators": 100, "learning_rate": 0.1, "max_depth": 4, "max_iter": 3}
 PENALTIES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1)  # of the cascade's cheap model, as Greedy Miser's
 MARGINS = 24  # thresholds of the cascade
 MOST_FOR_SVM = 15_000  # training rows
@@ -104,10 +104,10 @@ def ladder(split: Split, costly: Any) -> tuple[Point, Point]:
 
 
 def adapt_gbrt(split: Split, costly: Any) -> Sweep:
-    """Every gamma and every fraction."""
+    """Every cost_penalty and every fraction."""
     share = np.bincount(split.train[1]) / len(split.train[1])
     unit = -float(share @ np.log(share)) / split.costs.total
-    settings = [{"gamma": unit * g, "costly_fraction": p} for g in GAMMAS for p in FRACTIONS]
+    settings = [{"cost_penalty": unit * g, "costly_fraction": p} for g in PENALTIES_TRIED for p in FRACTIONS]
     model = AdaptiveClassifier(costly, costs=split.costs, n_folds=3, random_state=0, **LEARNING)
     return sweep(model, settings, *split.train, *split.valid, *split.test)
 
@@ -247,7 +247,7 @@ def told(point: Point) -> dict[str, float]:
 
 
 def seconds_of_a_fit() -> dict[str, float]:
-    """One fit with default settings at 50,000 rows and 50 columns, the costly model's chances given."""
+    """One fit with default settings at 50,000 rows and 50 columns, the costly model's probabilities given."""
     X, y = make_classification(
         50_000, 50, n_informative=20, n_clusters_per_class=8, flip_y=0.02, random_state=0
     )

@@ -20,7 +20,7 @@ from anytime.adaptive import LadderClassifier, oracle_curve, sweep
 X, y, costs = at.datasets.load("digits")
 y = y % 2
 BUDGET, budgets = 32, np.arange(6, 46, 2)
-settings = [{"gamma": gamma, "costly_fraction": 0.3} for gamma in (0.001, 0.003, 0.008)]
+settings = [{"cost_penalty": cost_penalty, "costly_fraction": 0.3} for cost_penalty in (0.001, 0.003, 0.008)]
 svms, gated, chosen, oracles, validated, ladders = [], [], [], [], [], []
 for seed in range(3):
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=seed)
@@ -30,16 +30,18 @@ for seed in range(3):
 
     # Several settings, judged at many thresholds on validation rows; test rows say what each choice is worth.
     costly = SVC(C=10, gamma=0.001)
-    model = at.AdaptiveClassifier(costly, costs=costs, n_trees=40, random_state=0)
+    model = at.AdaptiveClassifier(costly, costs=costs, n_estimators=40, random_state=0)
     found = sweep(model, settings, X_fit, y_fit, X_val, y_val, X_test, y_test)
     best = [found.best(budget) for budget in budgets]
     chosen.append([(test.cost, test.accuracy) for _, _, test in best])
     validated.append([valid.accuracy for _, valid, _ in best])
 
     # A model for use, around a machine that is fitted already. What that says of training rows comes from folds.
-    gamma = found.best(BUDGET)[0]["gamma"]
+    cost_penalty = found.best(BUDGET)[0]["cost_penalty"]
     svm = costly.fit(X_train, y_train)
-    model = at.AdaptiveClassifier(svm, costs=costs, budget=BUDGET, gamma=gamma, n_trees=40, random_state=0)
+    model = at.AdaptiveClassifier(
+        svm, costs=costs, budget=BUDGET, cost_penalty=cost_penalty, n_estimators=40, random_state=0
+    )
     model.fit(X_train, y_train)
     paid, sent = model.cost(X_test), model.sent(X_test)
     svms.append(svm.score(X_test, y_test))
@@ -54,7 +56,7 @@ for seed in range(3):
     # Several cheap models on ever more zones: a row leaves at the first that is sure.
     ladders.append([])
     for budget in (16, BUDGET):
-        ladder = LadderClassifier(svm, costs=costs, budget=budget, n_trees=40, random_state=0)
+        ladder = LadderClassifier(svm, costs=costs, budget=budget, n_estimators=40, random_state=0)
         ladder.fit(X_train, y_train)
         reached = ladder.sent(X_test).mean()
         ladders[-1].append((ladder.cost(X_test).mean(), ladder.score(X_test, y_test), reached))

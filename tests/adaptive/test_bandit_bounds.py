@@ -45,8 +45,8 @@ def test_the_three_terms_of_the_bound_are_equal_at_the_rates(n_experts, horizon,
     log_experts = math.log(n_experts)
     horizon = max(horizon, math.ceil(n_explorers * log_experts / cost**2))
     rates = exp3g_rates(log_experts, horizon, cost, n_explorers=n_explorers)
-    eta, gamma = float(rates.learning), float(rates.exploration)
-    terms = [log_experts / eta, eta * n_explorers * horizon / gamma, cost * gamma * horizon]
+    eta, cost_penalty = float(rates.learning), float(rates.exploration)
+    terms = [log_experts / eta, eta * n_explorers * horizon / cost_penalty, cost * cost_penalty * horizon]
     np.testing.assert_allclose(terms, np.mean(terms), rtol=1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # T is long enough
@@ -161,10 +161,10 @@ def test_outside_its_range_a_request_is_not_best():
 def test_samples_follow_their_distribution():
     world = LabelDistribution([ASK, 0, 1], cost=0.3, gap=0.1)
     points, labels = world.sample(60_000, random_state=0)
-    for point, chance in enumerate([0.4, 0.2, 0.8]):
+    for point, probability in enumerate([0.4, 0.2, 0.8]):
         mine = labels[points == point]
         assert abs(mine.size - 20_000) < 5 * math.sqrt(60_000 * 2 / 9)
-        assert abs(mine.mean() - chance) < 5 * math.sqrt(chance * (1 - chance) / mine.size)
+        assert abs(mine.mean() - probability) < 5 * math.sqrt(probability * (1 - probability) / mine.size)
 
 
 def _thresholds():

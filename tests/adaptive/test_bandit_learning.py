@@ -21,7 +21,7 @@ from anytime.adaptive.online import (
 from anytime.adaptive.online.pace import Pace
 
 
-class Chances:
+class Probabilities:
     """In place of a generator: numbers that are given."""
 
     def __init__(self, values):
@@ -38,21 +38,21 @@ def random_graph(rng, n_experts):
     return FeedbackGraph(shows)
 
 
-def plain_exp3g(losses, graphs, chance, rates):
+def plain_exp3g(losses, graphs, probability, rates):
     """Algorithm 6 as printed, with the draw by explorers first."""
     totals, played = np.zeros(losses.shape[1]), []
-    for loss, graph, u, eta, gamma in zip(
-        losses, graphs, chance, rates.learning, rates.exploration, strict=True
+    for loss, graph, u, eta, cost_penalty in zip(
+        losses, graphs, probability, rates.learning, rates.exploration, strict=True
     ):
         q = np.exp(-eta * (totals - totals.min()))
         q /= q.sum()
         spread = np.zeros(q.size)
         spread[graph.explorers] = 1 / graph.explorers.size
-        p = (1 - gamma) * q + gamma * spread
-        if u < gamma:
-            drawn = graph.explorers[int(u / gamma * graph.explorers.size)]
+        p = (1 - cost_penalty) * q + cost_penalty * spread
+        if u < cost_penalty:
+            drawn = graph.explorers[int(u / cost_penalty * graph.explorers.size)]
         else:
-            drawn = int(np.searchsorted(np.cumsum(q), (u - gamma) / (1 - gamma), side="right"))
+            drawn = int(np.searchsorted(np.cumsum(q), (u - cost_penalty) / (1 - cost_penalty), side="right"))
         for i in np.flatnonzero(graph.shows[drawn]):
             totals[i] += loss[i] / sum(p[j] for j in range(q.size) if graph.shows[j, i])
         played.append(drawn)
@@ -99,12 +99,12 @@ def test_figure_6_1_has_one_explorer_and_is_weakly_observable():
 def test_native_rounds_are_those_of_the_printed_algorithm(horizon):
     rng = np.random.default_rng(1)
     graphs = [random_graph(rng, 5) for _ in range(300)]
-    losses, chance = rng.random((300, 5)), rng.random(300)
+    losses, probability = rng.random((300, 5)), rng.random(300)
     learner = Exp3G(graphs[0], horizon=horizon)
-    learner.random = Chances(chance)
+    learner.random = Probabilities(probability)
     rates = learner.pace.rates(1, 300)
     played = learner.run(losses, graphs)
-    expected, totals = plain_exp3g(losses, graphs, chance, rates)
+    expected, totals = plain_exp3g(losses, graphs, probability, rates)
     np.testing.assert_array_equal(played, expected)
     np.testing.assert_allclose(learner.totals, totals, rtol=1e-10)
 
@@ -141,12 +141,12 @@ def test_requests_one_at_a_time_are_the_same_as_many(horizon, charge_requests):
 
 def test_the_learner_of_requests_is_exp3g_on_its_graph():
     rng = np.random.default_rng(6)
-    asks, losses, chance = _asks(rng, 500, 5), rng.random((500, 5)), rng.random(500)
+    asks, losses, probability = _asks(rng, 500, 5), rng.random((500, 5)), rng.random(500)
     losses[asks] = 0.4
     learner = RequestLearner(5, cost=0.4, horizon=500)
-    learner.random = Chances(chance)
+    learner.random = Probabilities(probability)
     graphs = [FeedbackGraph.requests(row) for row in asks]
-    expected, totals = plain_exp3g(losses, graphs, chance, learner.pace.rates(1, 500))
+    expected, totals = plain_exp3g(losses, graphs, probability, learner.pace.rates(1, 500))
     np.testing.assert_array_equal(learner.run(asks, losses).played, expected)
     np.testing.assert_allclose(learner.totals, totals, rtol=1e-10)
 
@@ -168,15 +168,15 @@ def _skewed(learner, n_experts):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_estimates_of_exp3g_are_unbiased(seed):
-    """The draw averaged over a fine grid of chances: E lhat = l, and E lhat^2 = l^2 / P."""
+    """The draw averaged over a fine grid of probabilities: E lhat = l, and E lhat^2 = l^2 / P."""
     rng = np.random.default_rng(seed)
     graph, losses = random_graph(rng, 5), rng.random((1, 5))
     grid = (np.arange(10_000) + 0.5) / 10_000
     start = _skewed(Exp3G(graph, horizon=100), 5)
-    before, seeing = start.totals.copy(), graph.seeing(start.chances())
+    before, seeing = start.totals.copy(), graph.seeing(start.probabilities())
     estimates = np.empty((grid.size, 5))
-    for row, chance in enumerate(grid):
-        start.totals, start.random = before.copy(), Chances([chance])
+    for row, probability in enumerate(grid):
+        start.totals, start.random = before.copy(), Probabilities([probability])
         start.run(losses)
         estimates[row] = start.totals - before
     np.testing.assert_allclose(estimates.mean(axis=0), losses[0], atol=2e-3)
@@ -193,10 +193,10 @@ def test_estimates_of_requests_are_unbiased(charge_requests):
     before = learner.totals.copy()
     learner.learn(decisions, np.tile(losses, (n, 1)))
     means = (learner.totals - before) / n
-    chance = decisions.chance[0]
-    error = losses * np.sqrt((1 / chance - 1) / n)
+    probability = decisions.probability[0]
+    error = losses * np.sqrt((1 / probability - 1) / n)
     assert (np.abs(means - losses) <= 5 * error + 1e-12).all()
-    assert np.abs(means * chance - losses).max() > 50 * error.max()  # the negative control
+    assert np.abs(means * probability - losses).max() > 50 * error.max()  # the negative control
 
 
 def test_every_round_is_seen_with_at_least_the_exploration_rate():
@@ -204,9 +204,9 @@ def test_every_round_is_seen_with_at_least_the_exploration_rate():
     asks, losses = _asks(rng, 5000, 8), rng.random((5000, 8))
     learner = RequestLearner(8, cost=1.0, horizon=5000, random_state=0)
     decisions = learner.run(asks, losses)
-    gamma = learner.pace.rates(1, 1).exploration[0]
-    assert decisions.chance.min() >= gamma - 1e-15
-    assert (decisions.chance <= 1).all()
+    cost_penalty = learner.pace.rates(1, 1).exploration[0]
+    assert decisions.probability.min() >= cost_penalty - 1e-15
+    assert (decisions.probability <= 1).all()
 
 
 def test_silent_rounds_change_no_weight_and_read_no_loss():
@@ -347,7 +347,7 @@ def test_regret_is_below_the_bound_on_100_seeds_without_a_horizon(horizon):
 
 
 def test_regret_is_below_the_bound_when_the_best_expert_changes_100_seeds():
-    """Not only chance: the expert that is best in the first half is worst in the second."""
+    """Not only probability: the expert that is best in the first half is worst in the second."""
     n = 2000
     losses = np.full((n, 8), 0.5)
     losses[: n // 2, 0], losses[n // 2 :, 0] = 0.0, 1.0

@@ -11,18 +11,18 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock, DetachedModelError
-from anytime.adaptive.blocks import TableReader, scores_of_chances
+from anytime.adaptive.blocks import TableReader, scores_of_probabilities
 from anytime.losses import LINKS
 from tests.adaptive.test_models import SMALL, problem
 
 
 @pytest.mark.parametrize(("n_classes", "link"), [(2, "logistic"), (3, "softmax")])
 def test_scores_give_the_chances_back(n_classes, link):
-    chances = np.random.default_rng(0).dirichlet(np.ones(n_classes), 50)
-    assert_allclose(LINKS[link].transform(scores_of_chances(chances)), chances)
+    probabilities = np.random.default_rng(0).dirichlet(np.ones(n_classes), 50)
+    assert_allclose(LINKS[link].transform(scores_of_probabilities(probabilities)), probabilities)
     certain = np.eye(n_classes)[[0, 1]]
-    assert np.isfinite(scores_of_chances(certain)).all()
-    assert_allclose(LINKS[link].transform(scores_of_chances(certain)), certain, atol=1e-11)
+    assert np.isfinite(scores_of_probabilities(certain)).all()
+    assert_allclose(LINKS[link].transform(scores_of_probabilities(certain)), certain, atol=1e-11)
 
 
 def chances_of(X):
@@ -68,7 +68,7 @@ def test_a_state_that_does_not_fit_is_refused(change, message):
 
 def test_a_model_that_gives_something_else_is_told_so():
     with pytest.raises(
-        ValueError, match=r"gave an array of shape \(3,\), but needs chances of shape \(3, 3\)"
+        ValueError, match=r"gave an array of shape \(3,\), but needs probabilities of shape \(3, 3\)"
     ):
         CostlyBlock("flat", [0], lambda X: X[:, 0], 3).outputs(0, np.zeros((3, 1)))
 
@@ -87,7 +87,7 @@ def test_a_composite_with_a_forest_is_saved_whole(tmp_path, gate):
     X, y, costs = problem()
     forest = RandomForestClassifier(20, max_depth=8, random_state=0).fit(X, y)
     model = AdaptiveClassifier(
-        forest, costs=costs, gamma=0.02, costly_proba="insample", gate=gate, **SMALL
+        forest, costs=costs, cost_penalty=0.02, proba_source="insample", gate=gate, **SMALL
     ).fit(X, y)
     assert 0 < model.sent(X).mean() < 1
     assert (model.doubt_ == 0) == (gate == "learned")
@@ -96,7 +96,11 @@ def test_a_composite_with_a_forest_is_saved_whole(tmp_path, gate):
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert_array_equal(loaded.cost(X), model.cost(X))
     assert_array_equal(loaded.gate_score(X), model.gate_score(X))
-    assert (loaded.gamma_, loaded.threshold_, loaded.sent_) == (model.gamma_, model.threshold_, model.sent_)
+    assert (loaded.cost_penalty_, loaded.threshold_, loaded.sent_) == (
+        model.cost_penalty_,
+        model.threshold_,
+        model.sent_,
+    )
     assert loaded.expected_cost_ == model.expected_cost_
 
 
@@ -106,16 +110,22 @@ def test_ctrl_c_leaves_a_model(monkeypatch):
     X, y, costs = problem()
     honest, turns = BoostedPairLearner.learn, []
 
-    def impatient(self, chances, before):
+    def impatient(self, probabilities, before):
         turns.append(1)
         if len(turns) == 3:
             raise KeyboardInterrupt
-        return honest(self, chances, before)
+        return honest(self, probabilities, before)
 
     monkeypatch.setattr(BoostedPairLearner, "learn", impatient)
     with pytest.warns(UserWarning, match="interrupted: 1 of 1 settings"):
         model = AdaptiveClassifier(
-            KNeighborsClassifier(), costs=costs, gamma=0.02, n_trees=5, max_iter=6, tol=0.0, random_state=0
+            KNeighborsClassifier(),
+            costs=costs,
+            cost_penalty=0.02,
+            n_estimators=5,
+            max_iter=6,
+            tol=0.0,
+            random_state=0,
         ).fit(X, y)
     assert model.n_iter_ == 2
     model.predict(X)

@@ -44,14 +44,21 @@ def losses_of_costly(y, seed=0, right=0.95):
 def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_classes, n_folds):
     """Section 6, special case (line 1250): P_full = 0."""
     X, y, costs = problem(n_classes)
-    gamma = 0.01
+    cost_penalty = 0.01
     learner = BoostedPairLearner(
-        Table(X), y, costs.bind(8), gamma=gamma, n_trees=15, max_depth=4, min_rows=10, n_folds=n_folds
+        Table(X),
+        y,
+        costs.bind(8),
+        cost_penalty=cost_penalty,
+        n_estimators=15,
+        max_depth=4,
+        min_samples_leaf=10,
+        n_folds=n_folds,
     )
     done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2)
     cheap, gate = done.learned.trees
     miser = at.GradientBoostingClassifier(
-        costs, n_stages=15, max_leaves=None, max_depth=4, min_rows=10, penalty=gamma * len(y)
+        costs, n_stages=15, max_leaves=None, max_depth=4, min_rows=10, penalty=cost_penalty * len(y)
     ).fit(X, y)
     mine, theirs = (
         TreeBlock(cheap.trees()).forest.arrays(),
@@ -67,7 +74,9 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
 
 def test_with_somebody_sent_on_it_is_not():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.01, n_trees=15, min_rows=10)
+    learner = BoostedPairLearner(
+        Table(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=15, min_samples_leaf=10
+    )
     hard = losses_of_costly(y)
     none, some = (alternate(learner, hard, p, max_iter=2) for p in (0.0, 0.4))
     assert some.learned.trees[1].rounds
@@ -89,7 +98,9 @@ def test_the_trees_of_gate_and_cheap_model_follow_the_residuals():
 
 def test_what_one_of_the_two_buys_is_free_for_both():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.02, n_trees=20, min_rows=10)
+    learner = BoostedPairLearner(
+        Table(X), y, costs.bind(8), cost_penalty=0.02, n_estimators=20, min_samples_leaf=10
+    )
     done = alternate(learner, losses_of_costly(y), 0.4, max_iter=3)
     cheap, gate = done.learned.trees
     assert cheap.bought is gate.bought
@@ -107,7 +118,7 @@ def test_requirements_are_bought_with_a_feature():
         prices={"draw": 1.0, **dict.fromkeys(names, 1.0)},
         requires={name: ["draw"] for name in names},
     )
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.01, n_trees=5)
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=5)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     assert pair.bought[0]
     assert pair.penalty == pytest.approx(0.01 * pair.bought.sum())
@@ -116,7 +127,7 @@ def test_requirements_are_bought_with_a_feature():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_blocks_give_the_scores_of_training(n_classes):
     X, y, costs = problem(n_classes)
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.002, n_trees=10)
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.002, n_estimators=10)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     gate, cheap = pair.blocks()
     assert_allclose(gate.outputs(0, X)[:, 0], pair.gate, atol=1e-9)
@@ -126,7 +137,7 @@ def test_blocks_give_the_scores_of_training(n_classes):
 
 def test_a_prohibitive_price_leaves_constants():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=10.0, n_trees=5)
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=10.0, n_estimators=5)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     assert not pair.bought.any()
     gate, cheap = pair.blocks()
@@ -136,7 +147,7 @@ def test_a_prohibitive_price_leaves_constants():
 
 def test_the_best_of_all_turns_is_kept():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=10)
+    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=10)
     done = alternate(learner, losses_of_costly(y), 0.3, max_iter=6, tol=0.0)
     assert done.terms.total == min(done.trace[1:])
     assert len(done.trace) == 7
@@ -144,7 +155,9 @@ def test_the_best_of_all_turns_is_kept():
 
 def test_continuing_keeps_what_was_bought_and_adds_trees():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=6, policy="continue")
+    learner = BoostedPairLearner(
+        Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, policy="continue"
+    )
     first = learner.learn(np.full(len(y), 0.3), learner.start(None))
     second = learner.learn(np.full(len(y), 0.3), first)
     assert (second.bought >= first.bought).all()
@@ -156,7 +169,8 @@ def test_continuing_keeps_what_was_bought_and_adds_trees():
 def test_threads_do_not_change_the_trees():
     X, y, costs = problem()
     one, two = (
-        BoostedPairLearner(Table(X), y, costs.bind(8), gamma=0.005, n_trees=6, n_threads=k) for k in (1, 2)
+        BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, n_threads=k)
+        for k in (1, 2)
     )
     q = np.random.default_rng(0).random(len(y))
     assert_array_equal(one.learn(q, one.start(None)).gate, two.learn(q, two.start(None)).gate)
@@ -165,7 +179,7 @@ def test_threads_do_not_change_the_trees():
 def test_trees_are_those_of_algorithm_5():
     """(5.1), (5.2): in turns a penalised CART on the residuals of each, with what is bought shared in between."""
     random = np.random.default_rng(0)
-    n, prices, gamma = 80, [1.0, 2.0, 4.0], 0.004
+    n, prices, cost_penalty = 80, [1.0, 2.0, 4.0], 0.004
     X = random.integers(0, 6, (n, 3)).astype(float)
     y = (X[:, 0] + X[:, 1] + random.normal(size=n) > 5).astype(np.intp)
     q = np.clip(0.5 - 0.15 * (X[:, 2] - 2.5) + 0.1 * random.normal(size=n), 0.05, 0.95)
@@ -174,10 +188,10 @@ def test_trees_are_those_of_algorithm_5():
         table,
         y,
         at.FeatureCosts(prices).bind(3),
-        gamma=gamma,
-        n_trees=3,
+        cost_penalty=cost_penalty,
+        n_estimators=3,
         max_depth=2,
-        min_rows=1,
+        min_samples_leaf=1,
         learning_rate=0.5,
         leaf="mean",
     )
@@ -199,7 +213,7 @@ def test_trees_are_those_of_algorithm_5():
             rules = reference.Rules(
                 max_leaves=None,
                 max_depth=2,
-                penalty=gamma * n,
+                penalty=cost_penalty * n,
                 prices=prices,
                 requires=[[], [], []],
                 column_group=[0, 1, 2],
@@ -213,9 +227,10 @@ def test_trees_are_those_of_algorithm_5():
 
 def test_routing_by_folds_knows_that_a_cheap_model_errs_on_new_rows():
     X, y, costs = problem(n=300)
-    q, settings = np.full(300, 0.3), {"n_trees": 40, "min_rows": 1, "learning_rate": 0.3}
+    q, settings = np.full(300, 0.3), {"n_estimators": 40, "min_samples_leaf": 1, "learning_rate": 0.3}
     vain, honest = (
-        BoostedPairLearner(Table(X), y, costs.bind(8), gamma=1e-4, n_folds=k, **settings) for k in (None, 3)
+        BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=1e-4, n_folds=k, **settings)
+        for k in (None, 3)
     )
     own, new = vain.learn(q, vain.start(None)), honest.learn(q, honest.start(None))
     assert_array_equal(own.trees[0].scores, new.trees[0].scores)  # the same trees, judged otherwise

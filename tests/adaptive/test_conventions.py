@@ -12,8 +12,8 @@ from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.testing import check_anytime_estimator
 from tests.adaptive.test_models import problem
 
-SMALL = {"n_trees": 5, "max_iter": 1, "min_rows": 5, "n_folds": 2, "random_state": 0}
-FEW = {"n_trees": 5, "n_exits": 3, "min_rows": 5, "n_folds": 2, "random_state": 0}
+SMALL = {"n_estimators": 5, "max_iter": 1, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}
+FEW = {"n_estimators": 5, "max_stages": 3, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}
 CONFIGURATIONS = [
     AdaptiveClassifier(GaussianNB(), **SMALL),
     AdaptiveClassifier(GaussianNB(), cheap="linear", n_init=1, **SMALL),
@@ -39,13 +39,17 @@ def test_scikit_learn_conventions(estimator, check):
         *CONFIGURATIONS,
         LadderClassifier(**FEW),
         LadderClassifier(SVC(), budget=4.0, meter="realised", **FEW),
-        LadderClassifier(SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], costly_cost=0.3, **FEW),
+        LadderClassifier(
+            SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], evaluation_cost=0.3, **FEW
+        ),
         AdaptiveClassifier(**SMALL),
-        AdaptiveClassifier(SVC(), budget=4.0, gamma=0.01, **SMALL),
-        AdaptiveClassifier(SVC(), budget=4.0, gamma=0.01, meter="realised", answer_first=False, **SMALL),
+        AdaptiveClassifier(SVC(), budget=4.0, cost_penalty=0.01, **SMALL),
+        AdaptiveClassifier(
+            SVC(), budget=4.0, cost_penalty=0.01, meter="realised", answer_first=False, **SMALL
+        ),
         AdaptiveClassifier(SVC(), cheap="lstsq", gate="margin", n_init=1, meter="model", **SMALL),
         AdaptiveClassifier(
-            SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], costly_cost=0.3, **SMALL
+            SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], evaluation_cost=0.3, **SMALL
         ),
     ],
 )

@@ -26,21 +26,21 @@ from tests.adaptive.test_models import SMALL, problem
 def test_chances_given_instead_of_a_model_are_enough_to_learn_and_attach_gives_the_model():
     X, y, costs = problem()
     costly = KNeighborsClassifier().fit(X, y)
-    model = AdaptiveClassifier(costly.predict_proba(X), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(costly.predict_proba(X), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     sent = model.sent(X)
     assert 0 < sent.mean() < 1
     model.predict(X[~sent])
-    with pytest.raises(DetachedModelError, match="'given chances' is not attached"):
+    with pytest.raises(DetachedModelError, match="'given probabilities' is not attached"):
         model.predict(X)
     model.attach(costly)
-    frozen = AdaptiveClassifier(FrozenEstimator(costly), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    frozen = AdaptiveClassifier(FrozenEstimator(costly), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     assert_array_equal(model.predict_proba(X), frozen.predict_proba(X))
 
 
 def test_another_model_cannot_be_attached_in_its_place():
     X, y, costs = problem()
     costly = KNeighborsClassifier().fit(X, y)
-    model = AdaptiveClassifier(costly, costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(costly, costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     before = model.predict_proba(X)
     with pytest.raises(ValueError, match="is not the costly model 'KNeighborsClassifier'"):
         model.attach(LogisticRegression().fit(X, y))
@@ -51,7 +51,7 @@ def test_another_model_cannot_be_attached_in_its_place():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_models_without_chances_are_calibrated(costly, n_classes):
     X, y, costs = problem(n_classes)
-    model = AdaptiveClassifier(costly, costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(costly, costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     sent = model.sent(X)
     agreement = np.mean(model.predict(X)[sent] == model.costly_.predict(X)[sent])
     assert agreement > 0.9
@@ -63,7 +63,7 @@ def test_a_model_that_only_votes():
         predict_proba = property()
 
     X, y, costs = problem()
-    model = AdaptiveClassifier(Voter(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(Voter(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     sent = model.sent(X)
     assert_array_equal(model.predict(X)[sent], model.costly_.predict(X)[sent])
 
@@ -72,19 +72,23 @@ def test_a_model_that_only_votes():
 def test_a_forest_goes_into_the_plan_and_rows_pay_for_their_paths(n_classes):
     X, y, costs = problem(n_classes)
     forest = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y)
-    model = AdaptiveClassifier(forest, costs=costs, gamma=0.02, costly_proba="insample", **SMALL).fit(X, y)
+    model = AdaptiveClassifier(forest, costs=costs, cost_penalty=0.02, proba_source="insample", **SMALL).fit(
+        X, y
+    )
     assert isinstance(model.plan_.blocks[1], TreeBlock)
     sent = model.sent(X)
     assert_array_equal(model.predict(X)[sent], forest.predict(X)[sent])
     assert len(set(model.cost(X)[sent])) > 2
-    whole = AdaptiveClassifier(forest.predict_proba, costs=costs, gamma=0.02, **SMALL).fit(X, y)
+    whole = AdaptiveClassifier(forest.predict_proba, costs=costs, cost_penalty=0.02, **SMALL).fit(X, y)
     assert set(whole.cost(X)[whole.sent(X)]) == {15.0}
 
 
 def test_boosted_trees_go_into_the_plan_exactly():
     X, y, costs = problem()
     boosted = at.GradientBoostingClassifier(n_stages=20).fit(X, y)
-    model = AdaptiveClassifier(boosted, costs=costs, gamma=0.02, costly_proba="insample", **SMALL).fit(X, y)
+    model = AdaptiveClassifier(boosted, costs=costs, cost_penalty=0.02, proba_source="insample", **SMALL).fit(
+        X, y
+    )
     assert isinstance(model.plan_.blocks[1], TreeBlock)
     sent = model.sent(X)
     assert_allclose(model.predict_proba(X)[sent], boosted.predict_proba(X)[sent], atol=1e-9)
@@ -93,7 +97,7 @@ def test_boosted_trees_go_into_the_plan_exactly():
 def test_out_of_bag_chances_are_used_where_a_forest_has_them():
     X, y, costs = problem()
     forest = RandomForestClassifier(60, oob_score=True, random_state=0).fit(X, y)
-    model = AdaptiveClassifier(forest, costs=costs, gamma=0.02, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(forest, costs=costs, cost_penalty=0.02, **SMALL).fit(X, y)
     sent = model.sent(X)
     honest = model.honest_proba_[sent].argmax(axis=1)
     assert_array_equal(honest, forest.oob_decision_function_[sent].argmax(axis=1))
@@ -106,23 +110,25 @@ def test_chances_from_folds_are_humbler_than_those_of_training_rows():
     X, y, costs = problem()
     nearest = KNeighborsClassifier(1)
     honest, vain = (
-        AdaptiveClassifier(nearest, costs=costs, gamma=0.02, costly_proba=source, **SMALL).fit(X, y)
+        AdaptiveClassifier(nearest, costs=costs, cost_penalty=0.02, proba_source=source, **SMALL).fit(X, y)
         for source in ("crossval", "insample")
     )
     assert vain.terms_.losses < honest.terms_.losses
-    with pytest.raises(ValueError, match="no out-of-bag chances"):
-        AdaptiveClassifier(nearest, costly_proba="oob", **SMALL).fit(X, y)
+    with pytest.raises(ValueError, match="no out-of-bag probabilities"):
+        AdaptiveClassifier(nearest, proba_source="oob", **SMALL).fit(X, y)
 
 
 @pytest.mark.parametrize("fitted", [True, False])
 def test_given_chances_are_learned_from_though_the_model_has_none_itself(fitted):
     X, y, costs = problem()
-    svm, chances = SVC(), np.where(y[:, None] == [0, 1], 0.9, 0.1)
+    svm, probabilities = SVC(), np.where(y[:, None] == [0, 1], 0.9, 0.1)
     svm = svm.fit(X, y) if fitted else svm
-    model = AdaptiveClassifier(svm, costs=costs, gamma=0.01, **SMALL).fit(X, y, costly_chances=chances)
+    model = AdaptiveClassifier(svm, costs=costs, cost_penalty=0.01, **SMALL).fit(
+        X, y, costly_proba=probabilities
+    )
     sent = model.sent(X)
     assert 0 < sent.mean() < 1
-    assert_allclose(model.honest_proba_[sent], chances[sent])
+    assert_allclose(model.honest_proba_[sent], probabilities[sent])
     assert model.plan_.blocks[-1].method == "decision_function"
     decision = model.costly_.decision_function(X)[sent]
     asked = model.predict_proba(X)[sent, 1]
@@ -134,17 +140,19 @@ def test_tables_with_names_and_categories_reach_the_costly_model_as_they_are():
     table = pd.DataFrame(X, columns=list("abcdefgh"))
     table["kind"] = pd.Categorical(np.where(X[:, 0] > 0, "high", "low"))
     costly = at.GradientBoostingClassifier(n_stages=10)
-    model = AdaptiveClassifier(costly, gamma=0.01, **SMALL).fit(table, y)
+    model = AdaptiveClassifier(costly, cost_penalty=0.01, **SMALL).fit(table, y)
     sent = model.sent(table)
     assert_allclose(model.predict_proba(table)[sent], model.costly_.predict_proba(table)[sent], atol=1e-9)
-    named = AdaptiveClassifier(GaussianNB(), costly_columns=["a", "b"], gamma=0.01, **SMALL).fit(table, y)
+    named = AdaptiveClassifier(GaussianNB(), costly_columns=["a", "b"], cost_penalty=0.01, **SMALL).fit(
+        table, y
+    )
     assert list(named.costly_.feature_names_in_) == ["a", "b"]
     named.predict(table)
 
 
 def test_a_clone_of_an_unfitted_costly_model_learns_the_same():
     X, y, costs = problem()
-    model = AdaptiveClassifier(RandomForestClassifier(20), costs=costs, gamma=0.02, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(RandomForestClassifier(20), costs=costs, cost_penalty=0.02, **SMALL).fit(X, y)
     again = clone(model).fit(X, y)
     assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     assert not hasattr(model.costly, "estimators_")  # the parameter is as it was
@@ -156,10 +164,14 @@ def test_labels_may_be_text_and_rows_may_weigh_nothing():
     labels = np.array(["red", "green", "blue"])[y]
     weight = np.ones(len(y))
     weight[::7] = 0
-    chances = GaussianNB().fit(X, labels).predict_proba(X)
-    model = AdaptiveClassifier(chances, costs=costs, gamma=0.02, **SMALL).fit(X, labels, sample_weight=weight)
+    probabilities = GaussianNB().fit(X, labels).predict_proba(X)
+    model = AdaptiveClassifier(probabilities, costs=costs, cost_penalty=0.02, **SMALL).fit(
+        X, labels, sample_weight=weight
+    )
     kept = weight > 0
-    bare = AdaptiveClassifier(chances[kept], costs=costs, gamma=0.02, **SMALL).fit(X[kept], labels[kept])
+    bare = AdaptiveClassifier(probabilities[kept], costs=costs, cost_penalty=0.02, **SMALL).fit(
+        X[kept], labels[kept]
+    )
     assert_allclose(model.gate_score(X), bare.gate_score(X), atol=1e-9)
 
 
@@ -184,7 +196,7 @@ def test_a_second_gate_that_keeps_nobody_adds_its_own_features_to_the_bill_and_n
     """Section 10, testable."""
     X, y, costs = problem(n=1000)
     forest = RandomForestClassifier(5, max_depth=5, random_state=0)  # whose paths leave columns unread
-    inner = AdaptiveClassifier(forest, costs=costs, gamma=0.05, answer_first=False, **SMALL).fit(X, y)
+    inner = AdaptiveClassifier(forest, costs=costs, cost_penalty=0.05, answer_first=False, **SMALL).fit(X, y)
     assert inner.n_stages_ == 2
     gate, cheap = LinearBlock([4, 6], np.ones((2, 1))), LinearBlock([7], np.ones((1, 1)))
     known = Chain.of(inner.plan_)
@@ -205,8 +217,8 @@ def test_a_second_gate_that_keeps_nobody_adds_its_own_features_to_the_bill_and_n
 
 def test_a_chain_pays_for_a_union():
     X, y, costs = problem(n=1000)
-    inner = AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
-    outer = AdaptiveClassifier(inner, costs=costs, gamma=0.05, costly_fraction=0.6, **SMALL).fit(X, y)
+    inner = AdaptiveClassifier(KNeighborsClassifier(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
+    outer = AdaptiveClassifier(inner, costs=costs, cost_penalty=0.05, costly_fraction=0.6, **SMALL).fit(X, y)
     assert outer.n_stages_ == 3
     assert outer.cost(X).max() <= 15
     sent = outer.sent(X)

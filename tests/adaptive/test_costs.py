@@ -80,11 +80,11 @@ def test_a_group_is_paid_once_whoever_uses_it(kind):
     X, y, _ = problem()
     groups = {"a": [0, 1, 2], "b": [3, 4], "c": [5], "d": [6, 7]}
     costs = at.FeatureCosts(groups=groups, prices={"a": 4.0, "b": 2.0, "c": 1.0, "d": 8.0}).bind(8)
-    gamma = 0.01
+    cost_penalty = 0.01
     learner = (
-        BoostedPairLearner(Table(X), y, costs, gamma=gamma, n_trees=10)
+        BoostedPairLearner(Table(X), y, costs, cost_penalty=cost_penalty, n_estimators=10)
         if kind == "boosted"
-        else LinearPairLearner(X, y, costs, gamma=gamma, ridge=0.0)
+        else LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, ridge=0.0)
     )
     pair = learner.learn(np.where(losses_of_costly(y) < 0.1, 0.4, 0.1), learner.start(None))
     gate, cheap = pair.blocks()
@@ -94,17 +94,17 @@ def test_a_group_is_paid_once_whoever_uses_it(kind):
     assert any(len(read & set(groups[name])) > 1 for name in used)
     if kind == "boosted":
         assert pair.penalty == pytest.approx(
-            gamma * sum({"a": 4, "b": 2, "c": 1, "d": 8}[name] for name in used)
+            cost_penalty * sum({"a": 4, "b": 2, "c": 1, "d": 8}[name] for name in used)
         )
     else:
         weights = [np.linalg.norm(pair.weights[groups[name]]) for name in groups]
-        assert pair.penalty == pytest.approx(gamma * np.dot([4, 2, 1, 8], weights), rel=1e-6)
+        assert pair.penalty == pytest.approx(cost_penalty * np.dot([4, 2, 1, 8], weights), rel=1e-6)
 
 
 def test_prices_that_differ_from_row_to_row_change_the_bill_alone():
     X, y, costs = problem()
     model = at.AdaptiveClassifier(
-        KNeighborsClassifier(), costs=costs, gamma=0.01, costly_cost=5.0, **SMALL
+        KNeighborsClassifier(), costs=costs, cost_penalty=0.01, evaluation_cost=5.0, **SMALL
     ).fit(X, y)
     double = 2.0 * np.tile(PRICES, (len(X), 1))
     evaluation = np.where(model.sent(X), 5.0, 0.0)

@@ -30,7 +30,7 @@ def refitted(X, y):
 
 
 def budgeted(X, y):
-    return at.BudgetForestClassifier(n_trees=10, random_state=0).fit(X, y)
+    return at.BudgetForestClassifier(n_estimators=10, random_state=0).fit(X, y)
 
 
 def boosted(X, y):
@@ -42,7 +42,7 @@ def test_a_costly_model_of_trees_is_asked_along_its_paths(make):
     X, y, X_test, _ = rows()
     costly = make(X, y)
     model = AdaptiveClassifier(
-        costly, costly_proba="insample", gamma=10.0, n_trees=2, validation_fraction=None
+        costly, proba_source="insample", cost_penalty=10.0, n_estimators=2, validation_fraction=None
     )
     model.fit(X, y)
     last = model.plan_.blocks[-1]
@@ -57,11 +57,11 @@ def test_scores_are_one_multiple_of_the_chances_of_a_forest(make, n_classes):
     X, y, X_test, _ = rows(n_classes)
     costly = make(X, y)
     model = AdaptiveClassifier(
-        costly, costly_proba="insample", gamma=10.0, n_trees=2, validation_fraction=None
+        costly, proba_source="insample", cost_penalty=10.0, n_estimators=2, validation_fraction=None
     ).fit(X, y)
-    scores, chances = model.plan_.blocks[-1].outputs(0, X_test), costly.predict_proba(X_test)
-    said = chances[:, 1:] - chances[:, :1] if n_classes == 2 else chances
-    inside = ((chances > 0) & (chances < 1)).all(axis=1)
+    scores, probabilities = model.plan_.blocks[-1].outputs(0, X_test), costly.predict_proba(X_test)
+    said = probabilities[:, 1:] - probabilities[:, :1] if n_classes == 2 else probabilities
+    inside = ((probabilities > 0) & (probabilities < 1)).all(axis=1)
     assert inside.all() == (make is pruned)
     slope = float((scores[inside] * said[inside]).sum() / (said[inside] ** 2).sum())
     assert slope > 1
@@ -75,11 +75,11 @@ def test_scores_are_one_multiple_of_the_chances_of_a_forest(make, n_classes):
 def test_trees_for_one_class_each_are_asked_as_they_are():
     X, y, X_test, _ = rows()
     costly = at.GradientBoostingClassifier(n_stages=5, loss="least_squares").fit(X, y)
-    model = AdaptiveClassifier(FrozenEstimator(costly), gamma=10.0, n_trees=2, validation_fraction=None).fit(
-        X, y
-    )
-    chances = LINKS["logistic"].transform(model.plan_.blocks[-1].outputs(0, X_test))
-    np.testing.assert_allclose(chances, costly.predict_proba(X_test), atol=1e-9)
+    model = AdaptiveClassifier(
+        FrozenEstimator(costly), cost_penalty=10.0, n_estimators=2, validation_fraction=None
+    ).fit(X, y)
+    probabilities = LINKS["logistic"].transform(model.plan_.blocks[-1].outputs(0, X_test))
+    np.testing.assert_allclose(probabilities, costly.predict_proba(X_test), atol=1e-9)
 
 
 @pytest.mark.parametrize("make", [pruned, refitted])
@@ -87,7 +87,9 @@ def test_rows_pay_what_a_pruned_forest_reads(make):
     X, y, X_test, _ = rows()
     costly = make(X, y)
     plan = (
-        LadderClassifier(costly, costly_proba="insample", n_trees=5, n_exits=2, tolerance=0.0).fit(X, y).plan_
+        LadderClassifier(costly, proba_source="insample", n_estimators=5, max_stages=3, tolerance=0.0)
+        .fit(X, y)
+        .plan_
     )
     alone = Chain([], plan.blocks[-1]).plan(plan.costs, plan.base, plan.link)
     np.testing.assert_array_equal(bills(alone, X_test)[-1], costly.cost(X_test))
@@ -97,8 +99,8 @@ def test_rows_pay_what_a_pruned_forest_reads(make):
 def test_a_model_that_its_budget_cuts_short_is_not_taken_apart():
     X, y, X_test, _ = rows()
     short = boosted(X, y).truncate(3.0)
-    model = AdaptiveClassifier(FrozenEstimator(short), gamma=10.0, n_trees=2, validation_fraction=None).fit(
-        X, y
-    )
+    model = AdaptiveClassifier(
+        FrozenEstimator(short), cost_penalty=10.0, n_estimators=2, validation_fraction=None
+    ).fit(X, y)
     said = model.plan_.blocks[-1].outputs(0, X_test)[:, 0] > 0
     np.testing.assert_array_equal(said, short.predict(X_test) == 1)

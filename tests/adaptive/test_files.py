@@ -33,7 +33,7 @@ def path(tmp_path):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_costly_model_is_given_again(path, costly, n_classes):
     X, y, costs = problem(n_classes)
-    model = at.AdaptiveClassifier(costly, costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(costly, costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     assert 0 < model.sent(X).mean() < 1
     model.save(path)
     name = type(costly).__name__
@@ -51,7 +51,7 @@ def test_the_costly_model_is_given_again(path, costly, n_classes):
 
 def test_without_the_costly_model_rows_that_stay_are_answered_and_others_raise(path):
     X, y, costs = problem()
-    model = at.AdaptiveClassifier(SVC(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(SVC(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     model.save(path)
     bare, sent = at.load(path), model.sent(X)
     assert_array_equal(bare.sent(X), sent)
@@ -69,7 +69,7 @@ def test_without_the_costly_model_rows_that_stay_are_answered_and_others_raise(p
 
 def test_another_model_is_refused_at_load(path):
     X, y, costs = problem()
-    fit = at.AdaptiveClassifier(SVC(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    fit = at.AdaptiveClassifier(SVC(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     fit.save(path)
     with pytest.raises(ValueError, match=r"not the costly model 'SVC' .* of 32 probe rows"):
         at.load(path, costly=SVC(C=0.1).fit(X, y))
@@ -87,7 +87,7 @@ def test_models_that_agree_on_all_training_rows_are_told_apart(path):
     nearest = KNeighborsClassifier(1).fit(X, y)
     tree = make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)).fit(X, y)
     assert_array_equal(nearest.predict_proba(X), tree.predict_proba(X))
-    at.AdaptiveClassifier(nearest, costs=costs, gamma=0.01, **SMALL).fit(X, y).save(path)
+    at.AdaptiveClassifier(nearest, costs=costs, cost_penalty=0.01, **SMALL).fit(X, y).save(path)
     with pytest.raises(ValueError, match="is not the costly model 'KNeighborsClassifier'"):
         at.load(path, costly=tree)
     at.load(path, costly=nearest)
@@ -95,7 +95,7 @@ def test_models_that_agree_on_all_training_rows_are_told_apart(path):
 
 def test_a_costly_model_of_trees_is_in_the_file(path):
     X, y, costs = problem()
-    model = at.AdaptiveClassifier(costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     model.save(path)
     loaded = at.load(path)
     assert loaded.detached_ is None
@@ -115,7 +115,7 @@ def words(n=500):
 
 def test_trees_that_read_words_are_in_the_file_too(path):
     table, y = words()
-    model = at.AdaptiveClassifier(gamma=0.001, costly_fraction=0.5, **SMALL).fit(table, y)
+    model = at.AdaptiveClassifier(cost_penalty=0.001, costly_fraction=0.5, **SMALL).fit(table, y)
     assert isinstance(model.plan_.blocks[-1], TreeBlock)
     sent = model.sent(table)
     assert 0 < sent.mean() < 1
@@ -130,7 +130,7 @@ def test_a_model_of_another_library_gets_its_table_back(path):
     table, y = words()
     booster = lightgbm.LGBMClassifier(n_estimators=5, random_state=0, verbosity=-1, n_jobs=1)
     model = at.AdaptiveClassifier(
-        booster, costly_columns=["kind", "c", "a", "b"], gamma=0.001, costly_fraction=0.5, **SMALL
+        booster, costly_columns=["kind", "c", "a", "b"], cost_penalty=0.001, costly_fraction=0.5, **SMALL
     ).fit(table, y)
     assert model.costly_.feature_name_ == ["kind", "c", "a", "b"]
     sent = model.sent(table)
@@ -145,7 +145,7 @@ def test_a_model_of_another_library_gets_its_table_back(path):
 def test_what_was_given_as_chances_is_not_in_the_file(path):
     X, y, costs = problem()
     costly = KNeighborsClassifier().fit(X, y)
-    model = at.AdaptiveClassifier(costly.predict_proba(X), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(costly.predict_proba(X), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     model.save(path)
     found = at.files.describe(path)
     assert "costly" in found["unsaved"]
@@ -153,7 +153,7 @@ def test_what_was_given_as_chances_is_not_in_the_file(path):
         name.startswith("values.") and array["shape"] == [500, 2] for name, array in found["arrays"].items()
     )
     loaded = at.load(path)
-    assert loaded.detached_ == "given chances"
+    assert loaded.detached_ == "given probabilities"
     sent = loaded.sent(X)
     answers = loaded.attach(costly).predict_proba(X)
     assert_allclose(answers[sent], np.clip(costly.predict_proba(X)[sent], 1e-12, 1), atol=1e-9)
@@ -162,7 +162,7 @@ def test_what_was_given_as_chances_is_not_in_the_file(path):
 def test_the_first_model_after_given_chances_is_remembered(path):
     X, y, costs = problem()
     costly, other = (KNeighborsClassifier(k).fit(X, y) for k in (5, 3))
-    model = at.AdaptiveClassifier(costly.predict_proba(X), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(costly.predict_proba(X), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     model.save(path)
     loaded = at.load(path, costly=costly)  # nothing is known of what it has to say
     for known in (model.attach(costly), loaded):
@@ -185,7 +185,7 @@ def test_probe_rows_have_values_and_words_that_the_model_has_met(path):
     )
     hot = pd.get_dummies(table, columns=["kind"], dtype=float)
     for rows, costly in ((table, make_pipeline(encoder, KNeighborsClassifier())), (hot, SVC())):
-        model = at.AdaptiveClassifier(costly, gamma=0.001, costly_fraction=0.5, **SMALL).fit(rows, y)
+        model = at.AdaptiveClassifier(costly, cost_penalty=0.001, costly_fraction=0.5, **SMALL).fit(rows, y)
         model.save(path)
         assert_array_equal(at.load(path, costly=model.costly_).predict_proba(rows), model.predict_proba(rows))
         probe, numbers = model.plan_.blocks[-1].probe, model._matrix(rows)
@@ -195,8 +195,10 @@ def test_probe_rows_have_values_and_words_that_the_model_has_met(path):
 
 def test_a_chain_of_three_models_is_given_its_last(path):
     X, y, costs = problem(n=1000)
-    inner = at.AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
-    outer = at.AdaptiveClassifier(inner, costs=costs, gamma=0.05, costly_fraction=0.6, **SMALL).fit(X, y)
+    inner = at.AdaptiveClassifier(KNeighborsClassifier(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
+    outer = at.AdaptiveClassifier(inner, costs=costs, cost_penalty=0.05, costly_fraction=0.6, **SMALL).fit(
+        X, y
+    )
     assert outer.n_stages_ == 3
     outer.save(path)
     loaded = at.load(path, costly=inner.costly_)
@@ -208,7 +210,9 @@ def test_a_session_goes_on_with_a_model_that_was_given_at_load(path):
     X, y, _ = problem()
     parts = {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7]}
     costs = at.FeatureCosts(groups=parts, prices={"a": 1.0, "b": 2.0, "c": 3.0})
-    model = at.AdaptiveClassifier(SVC(), costs=costs, gamma=0.04, costly_fraction=0.5, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(SVC(), costs=costs, cost_penalty=0.04, costly_fraction=0.5, **SMALL).fit(
+        X, y
+    )
     model.save(path)
     features = at.Features(
         {name: lambda row, columns=columns: row[columns] for name, columns in parts.items()}
@@ -230,7 +234,7 @@ def test_a_frozen_model_survives_clone_and_pickle(path):
 
     X, y, costs = problem()
     frozen = FrozenEstimator(SVC().fit(X, y))
-    model = at.AdaptiveClassifier(frozen, costs=costs, gamma=0.01, **SMALL)
+    model = at.AdaptiveClassifier(frozen, costs=costs, cost_penalty=0.01, **SMALL)
     first, second = model.fit(X, y).predict_proba(X), clone(model).fit(X, y).predict_proba(X)
     assert_array_equal(first, second)
     assert_array_equal(loads(dumps(model)).predict_proba(X), first)

@@ -22,7 +22,7 @@ import anytime as at
 from tests.adaptive.test_models import SMALL, problem
 
 BOTH = pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
-SETTINGS = {**SMALL, "gamma": 0.005, "costly_fraction": 0.5}
+SETTINGS = {**SMALL, "cost_penalty": 0.005, "costly_fraction": 0.5}
 
 
 def table():
@@ -93,7 +93,7 @@ def test_a_function_may_give_the_chances_of_the_second_class_alone():
 def test_a_costly_model_that_does_not_know_a_class_gives_it_no_chance():
     X, y, _ = problem(3)
     two = GaussianNB().fit(X[y < 2], y[y < 2])
-    model = at.AdaptiveClassifier(two, costly_proba="insample", gate="learned", **SETTINGS).fit(X, y)
+    model = at.AdaptiveClassifier(two, proba_source="insample", gate="learned", **SETTINGS).fit(X, y)
     sent = model.sent(X)
     assert 0 < sent.mean() < 1
     assert_allclose(model.predict_proba(X)[sent, 2], 0, atol=1e-9)
@@ -154,10 +154,12 @@ def test_columns_of_the_costly_model_that_are_none_are_refused(columns, message)
 def test_rows_and_classes_that_do_not_match_are_refused():
     X, y, _ = problem()
     model = at.AdaptiveClassifier(GaussianNB(), **SETTINGS)
-    with pytest.raises(ValueError, match=r"chances have shape \(5, 2\), but X and y ask for \(500, 2\)"):
-        model.fit(X, y, costly_chances=np.full((5, 2), 0.5))
-    with pytest.raises(ValueError, match="costly_chances has 5 rows, but X has 500"):
-        model.fit(X, y, costly_chances=np.full((5, 2), 0.5), sample_weight=np.arange(500) % 2)
+    with pytest.raises(
+        ValueError, match=r"probabilities have shape \(5, 2\), but X and y ask for \(500, 2\)"
+    ):
+        model.fit(X, y, costly_proba=np.full((5, 2), 0.5))
+    with pytest.raises(ValueError, match="costly_proba has 5 rows, but X has 500"):
+        model.fit(X, y, costly_proba=np.full((5, 2), 0.5), sample_weight=np.arange(500) % 2)
     with pytest.raises(ValueError, match="one class only"):
         model.fit(X, np.zeros(500))
     with pytest.raises(ValueError, match=r"knows the classes \['a', 'b'\], but here there are \[0, 1\]"):
@@ -176,7 +178,7 @@ def test_a_model_of_ours_that_reads_numbers_in_its_own_way_is_asked_as_it_is():
     X[::3, 2] = -1.0
     original = xgboost.XGBClassifier(n_estimators=5, missing=-1, n_jobs=1, random_state=0)
     ours = at.AnytimeClassifier(original, costs=costs, random_state=0).fit(X, y)
-    model = at.AdaptiveClassifier(ours, costs=costs, costly_proba="insample", **SETTINGS).fit(X, y)
+    model = at.AdaptiveClassifier(ours, costs=costs, proba_source="insample", **SETTINGS).fit(X, y)
     scores = model.plan_.blocks[-1].outputs(0, X)
     assert_allclose(at.losses.LINKS["logistic"].transform(scores), ours.predict_proba(X), atol=1e-9)
 
@@ -188,7 +190,7 @@ def test_columns_that_say_nothing_or_all_can_be_learned_from(kind, alike):
     X = np.ones((200, 2)) if alike else np.column_stack([y, y]).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a constant answer is told
-        model = kind(LogisticRegression(), n_trees=5, random_state=0).fit(X, y)
+        model = kind(LogisticRegression(), n_estimators=5, random_state=0).fit(X, y)
     assert model.score(X, y) == (max(y.mean(), 1 - y.mean()) if alike else 1.0)
 
 
@@ -196,11 +198,11 @@ def test_columns_that_say_nothing_or_all_can_be_learned_from(kind, alike):
 def test_chances_that_do_not_add_up_are_refused(kind):
     X, y, _ = problem()
     with pytest.raises(ValueError, match=r"must add up to 1; in 500 of 500 rows .* row 0: \[1.0, 1.0\]"):
-        kind(np.ones((len(y), 2)), n_trees=2).fit(X, y)
-    chances = np.full((len(y), 2), 0.5, dtype=np.float32)
-    chances[3, 0] += 1e-5
+        kind(np.ones((len(y), 2)), n_estimators=2).fit(X, y)
+    probabilities = np.full((len(y), 2), 0.5, dtype=np.float32)
+    probabilities[3, 0] += 1e-5
     with pytest.raises(ValueError, match="in 1 of 500 rows they do not, first in row 3"):
-        kind(chances, n_trees=2).fit(X, y)
+        kind(probabilities, n_estimators=2).fit(X, y)
 
 
 @BOTH
@@ -209,9 +211,9 @@ def test_a_costly_model_of_fewer_columns_needs_their_names(kind, costly):
     X, y, _ = problem()
     costly = clone(costly).fit(X[:, :3], y)
     with pytest.raises(ValueError, match=r"fitted on 3 columns, but X has 8: name .* with costly_columns="):
-        kind(costly, n_trees=2).fit(X, y)
+        kind(costly, n_estimators=2).fit(X, y)
     with pytest.raises(ValueError, match="fitted on 3 columns, but costly_columns= names 2"):
-        kind(costly, costly_columns=[0, 1], n_trees=2).fit(X, y)
+        kind(costly, costly_columns=[0, 1], n_estimators=2).fit(X, y)
 
 
 def test_few_rows_are_told_to_be_too_few():
@@ -222,7 +224,7 @@ def test_few_rows_are_told_to_be_too_few():
     with pytest.warns(UserWarning, match=r"20 rows are too few .*: the model always gives the same answer"):
         assert at.LadderClassifier(GaussianNB(), budget=1).fit(*few).sent_ == 0.0
     with pytest.warns(
-        UserWarning, match=r"6 rows are too few .* min_rows=20: .* always gives the same answer"
+        UserWarning, match=r"6 rows are too few .* min_samples_leaf=20: .* always gives the same answer"
     ):
         at.AdaptiveClassifier(GaussianNB()).fit(X[:6], np.arange(6) % 2)
 
@@ -236,7 +238,7 @@ def test_a_ladder_says_why_it_has_one_answer_only(budget, why):
     X = np.column_stack([rng.normal(size=400), y + 0.3 * rng.normal(size=400)])
     with pytest.warns(UserWarning, match=f"no choice costs at most {budget:g} on average.*{why}"):
         model = at.LadderClassifier(
-            GaussianNB(), costs=[1, 10], budget=budget, n_trees=5, random_state=0
+            GaussianNB(), costs=[1, 10], budget=budget, n_estimators=5, random_state=0
         ).fit(X, y)
     assert (model.sent_, model.sent(X).mean()) == (0.0, 0.0)
 
@@ -244,8 +246,8 @@ def test_a_ladder_says_why_it_has_one_answer_only(budget, why):
 @BOTH
 def test_without_its_costly_model_it_says_which_budget_is_enough(kind, tmp_path):
     X, y, _ = problem()
-    settings = {"gamma": 0.005} if kind is at.AdaptiveClassifier else {"budget": 6.0}
-    kind(SVC(), n_trees=5, random_state=0, **settings).fit(X, y).save(tmp_path / "model.anytime")
+    settings = {"cost_penalty": 0.005} if kind is at.AdaptiveClassifier else {"budget": 6.0}
+    kind(SVC(), n_estimators=5, random_state=0, **settings).fit(X, y).save(tmp_path / "model.anytime")
     alone = at.load(tmp_path / "model.anytime")
     enough = alone.plan_.expected_costs[-2]
     with pytest.raises(at.adaptive.DetachedModelError, match=f"a budget of at most {enough:.6g}") as caught:
@@ -260,7 +262,7 @@ def test_a_word_among_numbers_makes_categories_in_every_fold(kind):
     frame = frame[["a", "b", "kind"]].astype({"a": object})
     frame.loc[0, "a"] = "n/a"
     with pytest.warns(UserWarning, match="column 'a' holds numbers and 1 word") as said:
-        model = kind(n_trees=5, random_state=0).fit(frame, y)
+        model = kind(n_estimators=5, random_state=0).fit(frame, y)
     assert sum("holds numbers" in str(warning.message) for warning in said) == 1
     assert model.costly_.categories_ == model.categories_
     assert model.costly_.predict(frame).shape == model.predict(frame).shape
@@ -279,7 +281,7 @@ def test_a_costly_model_that_takes_no_words_has_the_column_named(kind):
             r"column 'text' should hold numbers, but row (\d+) has '([xy])'; the costly model takes no words"
         )
         with pytest.raises(ValueError, match=said) as error:
-            kind(costly, n_trees=5, random_state=0).fit(whole[columns], y[whole.index])
+            kind(costly, n_estimators=5, random_state=0).fit(whole[columns], y[whole.index])
         row, word = re.search(said, str(error.value)).groups()
         assert int(row) == whole.index[whole["text"] == word][0]
 
@@ -289,7 +291,11 @@ def test_words_in_columns_whose_names_are_no_text(kind):
     frame, y = table()
     named = frame[["a", "b", "kind"]]
     bare = named.set_axis(range(3), axis=1)
-    settings = {"n_trees": 5, "random_state": 0, **({} if kind is at.LadderClassifier else {"gamma": 0.001})}
+    settings = {
+        "n_estimators": 5,
+        "random_state": 0,
+        **({} if kind is at.LadderClassifier else {"cost_penalty": 0.001}),
+    }
     model = kind(**settings).fit(bare, y)
     assert len(set(model.predict(bare))) == 2
     assert_array_equal(model.predict_proba(bare), kind(**settings).fit(named, y).predict_proba(named))
@@ -304,6 +310,6 @@ def test_a_class_of_too_few_rows_is_named(kind):
     with pytest.raises(
         ValueError, match="class 'b' has 1 row, too few to train GradientBoostingClassifier by"
     ):
-        kind(n_trees=5).fit(X[:10], y)
+        kind(n_estimators=5).fit(X[:10], y)
     with pytest.warns(UserWarning, match="10 rows are too few"):
-        kind(n_trees=5, costly_proba="insample").fit(X[:10], y)
+        kind(n_estimators=5, proba_source="insample").fit(X[:10], y)

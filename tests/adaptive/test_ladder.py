@@ -22,7 +22,7 @@ def answers(seed, n=40, n_exits=2):
     margin = rng.random((n, n_exits))
     right = rng.random((n, n_exits + 1)) < np.column_stack([margin, np.full(n, 0.95)])
     cost = np.cumsum(rng.random((n, n_exits + 1)), axis=1)
-    return Answers(margin, right, cost, rng.uniform(0.5, 2.0, n))
+    return Answers(margin, right, cost, rng.uniform(0.5, 2.0, n), right[:, -1])
 
 
 def worth(found, margins, price):
@@ -50,16 +50,19 @@ def test_no_single_change_of_a_margin_is_better(seed):
 
 def test_rows_leave_at_the_first_exit_that_is_sure():
     found = Answers(
-        np.array([[0.5, 0.9], [0.2, 0.9], [0.2, 0.1]]), np.ones((3, 3), bool), np.ones((3, 3)), np.ones(3)
+        np.array([[0.5, 0.9], [0.2, 0.9], [0.2, 0.1]]),
+        np.ones((3, 3), bool),
+        np.ones((3, 3)),
+        np.ones(3),
+        np.ones(3, bool),
     )
     assert found.leaves(np.array([0.5, 0.5])).tolist() == [0, 1, 2]
     assert found.leaves(np.array([np.inf, -np.inf])).tolist() == [1, 1, 1]
 
 
 def test_loss_against_the_last_model_and_its_standard_error():
-    found = Answers(
-        np.ones((4, 1)), np.array([[1, 1], [0, 1], [0, 1], [1, 0]], bool), np.ones((4, 2)), np.ones(4)
-    )
+    right = np.array([[1, 1], [0, 1], [0, 1], [1, 0]], bool)
+    found = Answers(np.ones((4, 1)), right, np.ones((4, 2)), np.ones(4), right[:, -1])
     mean, error = found.loss(np.array([0.0]))
     lost = np.array([0, 1, 1, -1])
     assert (mean, error) == pytest.approx((0.25, lost.std() / 2))
@@ -117,7 +120,8 @@ def lost(train, valid):
     """Rows of which so many, of training and of validation rows, lose by leaving at the only exit."""
     wrong = np.concatenate([np.arange(len(part)) < part.sum() for part in (train, valid)])
     n = len(wrong)
-    return Answers(np.ones((n, 1)), np.column_stack([~wrong, np.ones(n, bool)]), np.ones((n, 2)), np.ones(n))
+    right = np.column_stack([~wrong, np.ones(n, bool)])
+    return Answers(np.ones((n, 1)), right, np.ones((n, 2)), np.ones(n), right[:, -1])
 
 
 def test_training_rows_count_where_they_agree_with_validation_rows():
@@ -152,7 +156,7 @@ def rows(n_classes=2, n=1500):
 
 def ladder(costly=None, **settings):
     costly = KNeighborsClassifier() if costly is None else costly
-    return LadderClassifier(costly, n_trees=20, n_exits=4, random_state=0, **settings)
+    return LadderClassifier(costly, n_estimators=20, max_stages=5, random_state=0, **settings)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -227,7 +231,7 @@ def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
 def test_a_sweep_refuses_it():
     X, y, X_val, y_val = rows(n=600)
     with pytest.raises(TypeError, match="LadderClassifier has no gate"):
-        sweep(ladder(), [{"gamma": 0.1, "costly_fraction": 0.5}], X, y, X_val, y_val)
+        sweep(ladder(), [{"cost_penalty": 0.1, "costly_fraction": 0.5}], X, y, X_val, y_val)
 
 
 @pytest.mark.parametrize("budget", [4.0, 5.0, 6.0])
@@ -283,7 +287,7 @@ def test_rows_pay_for_the_columns_on_their_way_once():
 def test_an_adaptive_model_may_be_the_costly_one():
     X, y, X_test, y_test = rows()
     inner = ladder(budget=6.0).fit(X, y)
-    outer = LadderClassifier(inner, n_trees=10, n_exits=2, budget=4.5, random_state=0).fit(X, y)
+    outer = LadderClassifier(inner, n_estimators=10, max_stages=3, budget=4.5, random_state=0).fit(X, y)
     assert outer.margins_.size == outer.plan_.n_stages - inner.plan_.n_stages
     assert outer.sent(X_test).mean() == pytest.approx(outer.sent_, abs=0.1)
     assert outer.plan_.expected_costs.size == outer.plan_.n_stages
@@ -304,3 +308,44 @@ def test_forests_go_into_the_file(tmp_path):
     again = at.load(tmp_path / "ladder.any")
     np.testing.assert_array_equal(model.predict_proba(X_test), again.predict_proba(X_test))
     np.testing.assert_array_equal(model.margins_, again.margins_)
+
+
+# ---------------------------------------------------------------------- free columns, and models that answer alone
+
+
+def test_a_ladder_begins_with_what_is_free():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 4))
+    y = (X.sum(axis=1) + 0.5 * rng.normal(size=1200) > 0).astype(int)
+    model = LadderClassifier(
+        FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X[:400], y[:400])),
+        costs=[0, 0, 10, 10], budget=1, n_estimators=20, random_state=0,
+    ).fit(X[400:800], y[400:800])  # fmt: skip
+    assert model.cost(X[800:]).mean() <= 1.5
+    assert model.score(X[800:], y[800:]) > 0.65
+
+
+def test_columns_within_the_budget_come_before_dear_ones_that_are_better():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 600)
+    X = np.column_stack([y + rng.normal(size=600), y + 0.01 * rng.normal(size=600)])
+    costly = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, y))
+    model = LadderClassifier(costly, costs=[1.0, 1.5], budget=1, n_estimators=10, random_state=0).fit(X, y)
+    assert model.cost(X).max() == 1
+    assert model.score(X, y) > 0.6
+
+
+def test_rows_that_need_different_columns_are_answered_by_trees_alone():
+    """Column 0 names the one column that matters to a row: prefixes of one order are dear, a pruned forest is not."""
+    rng = np.random.default_rng(2)
+    which, signs = rng.integers(0, 4, 2400), rng.normal(size=(2400, 4))
+    cuts = np.array([-1.5, -0.5, 0.5, 1.5])
+    X = np.column_stack([which, signs])
+    y = (signs[np.arange(2400), which] > cuts[which]).astype(int)
+    costly = RandomForestClassifier(60, max_features=None, oob_score=True, random_state=0)
+    costly.fit(X[:1600], y[:1600])
+    model = LadderClassifier(costly, costs=[0.1, *[1.0] * 4], tolerance=0.02, n_estimators=20, random_state=0)
+    model.fit(X[:1600], y[:1600])
+    assert model.cost(X[1600:]).mean() < 1.7
+    assert model.score(X[1600:], y[1600:]) > costly.score(X[1600:], y[1600:]) - 0.03
+    assert not model.sent(X[1600:]).any()

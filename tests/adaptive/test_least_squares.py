@@ -56,7 +56,7 @@ def test_admm_and_the_price_agree(fraction):
     def objective(q):
         return np.mean((1 - q) * excess + divergence.per_row(q, gate))
 
-    q, beta = divergence.chances(excess, gate, fraction)
+    q, beta = divergence.probabilities(excess, gate, fraction)
     split = chances_by_admm(excess, gate, fraction)
     assert q.mean() <= fraction
     assert split.mean() <= fraction + 1e-12
@@ -68,11 +68,11 @@ def test_admm_and_the_price_agree(fraction):
 def test_chances_fall_as_the_price_rises():
     random = np.random.default_rng(1)
     excess, gate = 3 * random.normal(size=50), random.normal(size=50)
-    betas = [LogOdds().chances(excess, gate, p)[1] for p in (0.1, 0.3, 0.5, 0.9, 1.0)]
+    betas = [LogOdds().probabilities(excess, gate, p)[1] for p in (0.1, 0.3, 0.5, 0.9, 1.0)]
     assert (np.diff(betas) <= 0).all()
     assert betas[-1] == 0
 
 
 def test_nobody_sent_on_is_refused():
     with pytest.raises(ValueError, match="give a costly_fraction above 0"):
-        LogOdds().chances(np.zeros(3), np.zeros(3), 0.0)
+        LogOdds().probabilities(np.zeros(3), np.zeros(3), 0.0)

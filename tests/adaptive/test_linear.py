@@ -27,12 +27,12 @@ def problem(n_classes=2, seed=0):
 
 
 @pytest.mark.parametrize("divergence", [KullbackLeibler(), LogOdds()])
-@pytest.mark.parametrize(("fraction", "gamma"), [(0.2, 0.0), (0.2, 0.02), (0.6, 0.005), (1.0, 0.01)])
+@pytest.mark.parametrize(("fraction", "cost_penalty"), [(0.2, 0.0), (0.2, 0.02), (0.6, 0.005), (1.0, 0.01)])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_objective_never_rises(divergence, fraction, gamma, n_classes):
+def test_the_objective_never_rises(divergence, fraction, cost_penalty, n_classes):
     """Section 3, property 3; section 8's check of the same for squared log-odds."""
     X, y, costs, costly = problem(n_classes)
-    learner = LinearPairLearner(X, y, costs, gamma=gamma, divergence=divergence)
+    learner = LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, divergence=divergence)
     for start in (learner.start(None), learner.start(np.random.RandomState(0))):
         done = alternate(learner, costly, fraction, start=start, max_iter=4, tol=0.0)
         assert (np.diff(done.trace) <= 1e-9).all()
@@ -43,12 +43,12 @@ def test_numbers_can_be_predicted_too():
     """Any convex smooth loss for the cheap model: the alternation stays valid."""
     X, _, costs, costly = problem()
     y = X @ [1.0, 0.0, 2.0, 0.0, 0.0, 0.5] + 0.1 * np.abs(X[:, 3])
-    learner = LinearPairLearner(X, y, costs, loss=training_loss("squared"), gamma=0.02)
+    learner = LinearPairLearner(X, y, costs, loss=training_loss("squared"), cost_penalty=0.02)
     done = alternate(learner, costly, 0.3, max_iter=10, tol=0.0)
     assert (np.diff(done.trace) <= 1e-9).all()
     assert set(done.learned.support) >= {0, 2}
     _, cheap = done.learned.blocks()
-    stays = done.chances < 0.5
+    stays = done.probabilities < 0.5
     assert np.corrcoef(cheap.outputs(0, X)[stays, 0], y[stays])[0, 1] > 0.95
     with pytest.raises(ValueError, match="has no smoothness"):
         LinearPairLearner(X, y, costs, loss=training_loss("absolute"))
@@ -57,8 +57,10 @@ def test_numbers_can_be_predicted_too():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_groups_meet_their_conditions_of_optimality(n_classes):
     X, y, costs, _ = problem(n_classes)
-    gamma = 0.02
-    learner = LinearPairLearner(X, y, costs, gamma=gamma, ridge=0.0, max_steps=20_000, tol=1e-10)
+    cost_penalty = 0.02
+    learner = LinearPairLearner(
+        X, y, costs, cost_penalty=cost_penalty, ridge=0.0, max_steps=20_000, tol=1e-10
+    )
     q = np.random.default_rng(0).random(300)
     pair = learner.learn(q, learner.start(None))
     in_weights, in_intercepts = learner.slopes(pair, q)
@@ -66,9 +68,9 @@ def test_groups_meet_their_conditions_of_optimality(n_classes):
     used = np.zeros(6, dtype=bool)
     used[pair.support] = True
     assert 0 < used.sum() < 6
-    assert (np.linalg.norm(in_weights[~used], axis=1) <= gamma * PRICES[~used] + 1e-6).all()
+    assert (np.linalg.norm(in_weights[~used], axis=1) <= cost_penalty * PRICES[~used] + 1e-6).all()
     w = pair.weights[used]
-    pull = gamma * PRICES[used, None] * w / np.linalg.norm(w, axis=1, keepdims=True)
+    pull = cost_penalty * PRICES[used, None] * w / np.linalg.norm(w, axis=1, keepdims=True)
     assert_allclose(in_weights[used], -pull, atol=1e-6)
 
 
@@ -100,11 +102,13 @@ def test_from_gamma_max_on_the_support_is_empty():
     X, y, costs, _ = problem()
     q = np.random.default_rng(0).random(300)
 
-    def support(gamma):
-        learner = LinearPairLearner(X, y, costs, gamma=gamma, ridge=0.0, max_steps=20_000, tol=1e-12)
+    def support(cost_penalty):
+        learner = LinearPairLearner(
+            X, y, costs, cost_penalty=cost_penalty, ridge=0.0, max_steps=20_000, tol=1e-12
+        )
         return learner.learn(q, learner.start(None)).support.size
 
-    largest = LinearPairLearner(X, y, costs, ridge=0.0).largest_gamma(q)
+    largest = LinearPairLearner(X, y, costs, ridge=0.0).largest_penalty(q)
     assert support(1.001 * largest) == 0
     assert support(0.999 * largest) > 0
 
@@ -114,7 +118,7 @@ def test_columns_of_a_group_come_together_and_free_ones_are_not_shrunk():
     costs = at.FeatureCosts(
         groups={"a": [0, 1], "b": [2, 3], "free": [4, 5]}, prices={"a": 1, "b": 1, "free": 0}
     ).bind(6)
-    learner = LinearPairLearner(X, y, costs, gamma=0.2)
+    learner = LinearPairLearner(X, y, costs, cost_penalty=0.2)
     done = alternate(learner, costly, 0.3, max_iter=10)
     used = set(done.learned.support)
     assert {4, 5} <= used
@@ -162,7 +166,7 @@ def test_a_group_in_use_pays_for_all_it_requires():
 
 def test_with_requirements_the_support_is_cheap_to_reach():
     X, y, _, costly = problem()
-    learner = LinearPairLearner(X, y, dag(3), gamma=0.03)
+    learner = LinearPairLearner(X, y, dag(3), cost_penalty=0.03)
     done = alternate(learner, costly, 0.3, max_iter=10)
     blocks = done.learned.blocks()
     used = np.union1d(blocks[0].columns(0), blocks[1].columns(0))
@@ -173,11 +177,11 @@ def test_with_requirements_the_support_is_cheap_to_reach():
 # ---------------------------------------------------------------------- Synthetic-2
 
 
-def synthetic_2_learner(gamma, **settings):
+def synthetic_2_learner(cost_penalty, **settings):
     X, y, cluster = synthetic_2()
     costs = at.FeatureCosts([1, 1]).bind(2)
     options = {"standardise": False, "ridge": 0.0, "max_steps": 20_000, "tol": 1e-9, **settings}
-    return LinearPairLearner(X, y, costs, gamma=gamma, **options), cluster
+    return LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, **options), cluster
 
 
 def average_cost(pair):
@@ -187,7 +191,7 @@ def average_cost(pair):
 
 
 @pytest.mark.parametrize(
-    ("fraction", "gamma", "cost", "objective"),
+    ("fraction", "cost_penalty", "cost", "objective"),
     [
         (0.6, 0.03, 110 / 70, 0.14785),
         (0.6, 0.05, 110 / 70, 0.20703),
@@ -198,9 +202,9 @@ def average_cost(pair):
         (0.55, 0.03, 2.0, None),
     ],
 )
-def test_synthetic_2_from_ones(fraction, gamma, cost, objective):
+def test_synthetic_2_from_ones(fraction, cost_penalty, cost, objective):
     """The table of section 13.2: average cost at accuracy 1."""
-    learner, cluster = synthetic_2_learner(gamma)
+    learner, cluster = synthetic_2_learner(cost_penalty)
     costly = np.full(70, -np.log(0.99))
     done = alternate(learner, costly, fraction, start=learner.at(1.0, 0.0), max_iter=50, tol=0.0)
     pair = done.learned
@@ -212,7 +216,7 @@ def test_synthetic_2_from_ones(fraction, gamma, cost, objective):
     if cost == 110 / 70:
         assert pair.support.tolist() == [1]
         assert ((cluster <= 1) == (pair.gate > 0)).all()  # clusters 1 and 2 go to the costly model
-    if (fraction, gamma) == (0.6, 0.05):
+    if (fraction, cost_penalty) == (0.6, 0.05):
         assert_allclose(pair.weights, [[0, 0], [1.53, 2.07]], atol=0.01)
         assert_allclose(pair.intercepts, [0.85, 3.97], atol=0.01)
 
@@ -244,7 +248,7 @@ def test_blocks_give_the_scores_of_training_and_missing_values_count_as_means(n_
     X, y, costs, costly = problem(n_classes)
     X = X.copy()
     X[::9, 2] = np.nan
-    learner = LinearPairLearner(X, y, costs, gamma=0.01)
+    learner = LinearPairLearner(X, y, costs, cost_penalty=0.01)
     done = alternate(learner, costly, 0.3, max_iter=4)
     gate, cheap = done.learned.blocks()
     assert_allclose(gate.outputs(0, X)[:, 0], done.learned.gate, atol=1e-9)

@@ -13,7 +13,7 @@ from anytime.adaptive import AdaptiveClassifier
 from anytime.adaptive.stages import Chain
 from anytime.testing import check_anytime_estimator
 
-SMALL = {"n_trees": 10, "max_iter": 2, "min_rows": 5, "random_state": 0}
+SMALL = {"n_estimators": 10, "max_iter": 2, "min_samples_leaf": 5, "random_state": 0}
 
 
 def problem(n_classes=2, n=500, seed=0):
@@ -28,7 +28,7 @@ def problem(n_classes=2, n=500, seed=0):
 def test_invariants_of_anytime_prediction(n_classes, answer_first):
     X, y, costs = problem(n_classes)
     model = AdaptiveClassifier(
-        KNeighborsClassifier(), costs=costs, gamma=0.01, answer_first=answer_first, **SMALL
+        KNeighborsClassifier(), costs=costs, cost_penalty=0.01, answer_first=answer_first, **SMALL
     ).fit(X, y)
     assert model.n_stages_ == 2
     check_anytime_estimator(model, X)
@@ -40,7 +40,7 @@ def test_invariants_of_anytime_prediction(n_classes, answer_first):
 def test_rows_above_the_gate_have_the_costly_answer_and_the_others_the_cheap_one():
     X, y, costs = problem()
     costly = KNeighborsClassifier().fit(X, y)
-    model = AdaptiveClassifier(costly, costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(costly, costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     sent = model.sent(X)
     assert 0 < sent.mean() < 1
     assert_array_equal(sent, model.gate_score(X) > 0)
@@ -61,7 +61,7 @@ def test_union_is_counted_once_and_the_costly_branch_does_not_pay_for_the_cheap_
     model = AdaptiveClassifier(
         KNeighborsClassifier(),
         costs=costs,
-        gamma=0.002,
+        cost_penalty=0.002,
         costly_columns=[0, 1, 2, 3],
         answer_first=answer_first,
         cheap="linear",
@@ -86,16 +86,16 @@ def test_a_group_is_paid_once_by_gate_cheap_and_costly():
     costs = at.FeatureCosts(
         groups={"left": [0, 1, 2, 3], "right": [4, 5, 6, 7]}, prices={"left": 3.0, "right": 5.0}
     )
-    model = AdaptiveClassifier(GaussianNB(), costs=costs, gamma=0.005, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(GaussianNB(), costs=costs, cost_penalty=0.005, **SMALL).fit(X, y)
     assert model.cost(X).max() == 8
 
 
 def test_evaluation_costs_of_the_branches_are_added():
     X, y, costs = problem()
     plain, dear = (
-        AdaptiveClassifier(GaussianNB(), costs=costs, gamma=0.01, cheap_cost=a, costly_cost=b, **SMALL).fit(
-            X, y
-        )
+        AdaptiveClassifier(
+            GaussianNB(), costs=costs, cost_penalty=0.01, cheap_evaluation_cost=a, evaluation_cost=b, **SMALL
+        ).fit(X, y)
         for a, b in ((0.0, 0.0), (0.5, 7.0))
     )
     assert_allclose(dear.cost(X) - plain.cost(X), np.where(dear.sent(X), 7.5, 0.5), atol=1e-9)
@@ -103,7 +103,7 @@ def test_evaluation_costs_of_the_branches_are_added():
 
 def test_expected_costs_are_what_held_out_rows_pay():
     X, y, costs = problem()
-    model = AdaptiveClassifier(GaussianNB(), costs=costs, gamma=0.01, **SMALL).fit(
+    model = AdaptiveClassifier(GaussianNB(), costs=costs, cost_penalty=0.01, **SMALL).fit(
         X[:400], y[:400], X_val=X[400:], y_val=y[400:]
     )
     assert model.expected_cost_ == pytest.approx(model.cost(X[400:]).mean())
@@ -115,7 +115,11 @@ def test_without_held_out_rows_training_rows_say_how_many_are_sent():
     X, y, costs = problem()
     weight = np.arange(len(y)) % 3 + 1.0
     model = AdaptiveClassifier(
-        GaussianNB(), costs=costs, gamma=0.01, costly_fraction=0.5, **{**SMALL, "validation_fraction": None}
+        GaussianNB(),
+        costs=costs,
+        cost_penalty=0.01,
+        costly_fraction=0.5,
+        **{**SMALL, "validation_fraction": None},
     ).fit(X, y, weight)
     assert 0 < model.sent_ < 1
     assert model.sent_ == pytest.approx(np.average(model.sent(X), weights=weight))
@@ -124,7 +128,9 @@ def test_without_held_out_rows_training_rows_say_how_many_are_sent():
 def test_a_gate_that_goes_by_the_margin_reads_nothing():
     X, y, costs = problem()
     learned, margin = (
-        AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, gate=gate, **SMALL).fit(X, y)
+        AdaptiveClassifier(KNeighborsClassifier(), costs=costs, cost_penalty=0.01, gate=gate, **SMALL).fit(
+            X, y
+        )
         for gate in ("learned", "margin")
     )
     assert (learned.doubt_, margin.doubt_) == (0, np.inf)
@@ -141,9 +147,9 @@ def test_a_gate_that_goes_by_the_margin_reads_nothing():
 @pytest.mark.parametrize("doubt", [0.0, 0.7])
 def test_doubt_is_taken_off_the_gate(doubt):
     X, y, costs = problem()
-    model = AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, gate="learned", **SMALL).fit(
-        X, y
-    )
+    model = AdaptiveClassifier(
+        KNeighborsClassifier(), costs=costs, cost_penalty=0.01, gate="learned", **SMALL
+    ).fit(X, y)
     chain = Chain.of(model.plan_)
     model.plan_ = chain.at(-0.8, doubt).plan(model.plan_.costs, model.plan_.base, model.plan_.link)
     model.meter = "model"
@@ -164,14 +170,14 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
     y = np.where(easy, X[:, 1] > 0, random.random(1500) > 0.5).astype(
         int
     )  # half of it is noise, which the costly model knows
-    chances = np.where(y[:, None] == [0, 1], 0.98, 0.02)
+    probabilities = np.where(y[:, None] == [0, 1], 0.98, 0.02)
     for cheap in ("boost", "linear", "lstsq"):
         model = AdaptiveClassifier(
-            chances,
+            probabilities,
             cheap=cheap,
-            gamma=0.0,
+            cost_penalty=0.0,
             costly_fraction=0.6,
-            n_trees=20,
+            n_estimators=20,
             max_depth=2,
             max_iter=10,
             n_init=1,
@@ -188,7 +194,7 @@ def test_an_obviously_hard_row_goes_to_the_costly_model():
 
 def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     X, y, costs = problem(n=800)
-    quick = {**SMALL, "n_trees": 5, "max_iter": 1, "cross_fit": None}
+    quick = {**SMALL, "n_estimators": 5, "max_iter": 1, "cross_fit": None}
     models = {
         budget: AdaptiveClassifier(SVC(), costs=costs, budget=budget, **quick).fit(X, y)
         for budget in (3, 10, 100)
@@ -207,21 +213,23 @@ def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
 def test_a_budget_that_buys_nothing_warns_and_gives_the_same_answer_to_all():
     X, y, costs = problem()
     with pytest.warns(UserWarning, match="costs at most 0.5"):
-        model = AdaptiveClassifier(SVC(), costs=costs, budget=0.5, gamma=1e-4, **SMALL).fit(X, y)
+        model = AdaptiveClassifier(SVC(), costs=costs, budget=0.5, cost_penalty=1e-4, **SMALL).fit(X, y)
     assert (model.cost(X) == 0).all()
     assert len(set(model.predict(X))) == 1
 
 
 def test_thresholds_are_within_the_fraction():
     X, y, costs = problem()
-    model = AdaptiveClassifier(SVC(), costs=costs, costly_fraction=0.2, gamma=0.02, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(SVC(), costs=costs, costly_fraction=0.2, cost_penalty=0.02, **SMALL).fit(X, y)
     assert model.sent_ <= 0.2
     assert model.costly_fraction_ == 0.2
 
 
 def test_without_held_out_rows_the_threshold_is_zero():
     X, y, costs = problem()
-    model = AdaptiveClassifier(SVC(), costs=costs, gamma=0.01, validation_fraction=None, **SMALL).fit(X, y)
+    model = AdaptiveClassifier(SVC(), costs=costs, cost_penalty=0.01, validation_fraction=None, **SMALL).fit(
+        X, y
+    )
     assert model.threshold_ == 0
     assert model.expected_cost_ == pytest.approx(model.cost(X).mean())
 
@@ -239,7 +247,7 @@ def test_features_are_computed_only_for_rows_that_need_them():
     parts = {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7]}
     costs = at.FeatureCosts(groups=parts, prices={"a": 1.0, "b": 2.0, "c": 3.0})
     model = AdaptiveClassifier(
-        KNeighborsClassifier(), costs=costs, gamma=0.01, costly_fraction=0.5, **SMALL
+        KNeighborsClassifier(), costs=costs, cost_penalty=0.01, costly_fraction=0.5, **SMALL
     ).fit(X, y)
     asked = []
 
@@ -259,10 +267,13 @@ def test_features_are_computed_only_for_rows_that_need_them():
 
 
 @pytest.mark.parametrize(
-    ("setting", "advice"), [({"gamma": 100.0}, "lower gamma"), ({"budget": 0.5}, "raise the budget")]
+    ("setting", "advice"),
+    [({"cost_penalty": 100.0}, "lower cost_penalty"), ({"budget": 0.5}, "raise the budget")],
 )
 def test_a_model_that_buys_nothing_says_so(setting, advice):
     X, y = make_classification(300, 4, n_informative=3, n_redundant=0, random_state=0)
     with pytest.warns(UserWarning, match=f"always gives the same answer; {advice}"):
-        model = AdaptiveClassifier(GaussianNB(), n_trees=5, max_iter=1, random_state=0, **setting).fit(X, y)
+        model = AdaptiveClassifier(GaussianNB(), n_estimators=5, max_iter=1, random_state=0, **setting).fit(
+            X, y
+        )
     assert len(set(model.predict(X))) == 1

@@ -16,18 +16,20 @@ from tests.adaptive.test_models import SMALL, problem
 
 def rows(n_classes=2):
     X, y, costs = problem(n_classes)
-    chances = GaussianNB().fit(X, y).predict_proba(X)
-    return X, y, costs, -np.log(np.clip(chances[np.arange(len(y)), y], 1e-12, 1))
+    probabilities = GaussianNB().fit(X, y).predict_proba(X)
+    return X, y, costs, -np.log(np.clip(probabilities[np.arange(len(y)), y], 1e-12, 1))
 
 
-def value_of(chances, pair, costly, divergence):
+def value_of(probabilities, pair, costly, divergence):
     """Section 3's objective, from its definition."""
     g = pair.gate
     if divergence == "kl":
-        apart = chances * np.log(chances / expit(g)) + (1 - chances) * np.log((1 - chances) / expit(-g))
+        apart = probabilities * np.log(probabilities / expit(g)) + (1 - probabilities) * np.log(
+            (1 - probabilities) / expit(-g)
+        )
     else:
-        apart = (logit(chances) - g) ** 2
-    return np.mean(chances * costly + (1 - chances) * pair.cheap_loss + apart) + pair.penalty
+        apart = (logit(probabilities) - g) ** 2
+    return np.mean(probabilities * costly + (1 - probabilities) * pair.cheap_loss + apart) + pair.penalty
 
 
 DIVERGENCES = {"kl": KullbackLeibler(), "log-odds": LogOdds()}
@@ -38,15 +40,15 @@ DIVERGENCES = {"kl": KullbackLeibler(), "log-odds": LogOdds()}
 def test_neither_step_of_a_turn_raises_the_objective(divergence, n_classes):
     X, y, costs, costly = rows(n_classes)
     kind = DIVERGENCES[divergence]
-    learner = LinearPairLearner(X, y, costs.bind(8), gamma=0.003, divergence=kind)
+    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.003, divergence=kind)
     pair, fraction = learner.at(0.0, 0.0), 0.3
-    chances = np.full(len(y), 0.2)
-    values = [value_of(chances, pair, costly, divergence)]
+    probabilities = np.full(len(y), 0.2)
+    values = [value_of(probabilities, pair, costly, divergence)]
     for _ in range(4):
-        chances, _ = kind.chances(pair.cheap_loss - costly, pair.gate, fraction)
-        values.append(value_of(chances, pair, costly, divergence))
-        pair = learner.learn(chances, pair)
-        values.append(value_of(chances, pair, costly, divergence))
+        probabilities, _ = kind.probabilities(pair.cheap_loss - costly, pair.gate, fraction)
+        values.append(value_of(probabilities, pair, costly, divergence))
+        pair = learner.learn(probabilities, pair)
+        values.append(value_of(probabilities, pair, costly, divergence))
     assert (np.diff(values) <= 1e-9).all()
     assert values[-1] < values[0] - 0.05
 
@@ -54,12 +56,12 @@ def test_neither_step_of_a_turn_raises_the_objective(divergence, n_classes):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 def test_terms_are_those_of_the_definition(divergence):
     X, y, costs, costly = rows()
-    learner = LinearPairLearner(X, y, costs.bind(8), gamma=0.01, divergence=DIVERGENCES[divergence])
+    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.01, divergence=DIVERGENCES[divergence])
     done = alternate(learner, costly, 0.3, max_iter=3)
     assert done.terms.losses == pytest.approx(
-        np.mean(done.chances * costly + (1 - done.chances) * done.learned.cheap_loss)
+        np.mean(done.probabilities * costly + (1 - done.probabilities) * done.learned.cheap_loss)
     )
-    assert done.terms.total == pytest.approx(value_of(done.chances, done.learned, costly, divergence))
+    assert done.terms.total == pytest.approx(value_of(done.probabilities, done.learned, costly, divergence))
     assert done.terms.cost == done.learned.penalty > 0
     assert done.trace[-1] == pytest.approx(done.terms.total)
 
@@ -67,7 +69,7 @@ def test_terms_are_those_of_the_definition(divergence):
 def test_without_costs_and_bounds_it_is_the_likelihood_of_a_mixture():
     """Property 2: turns are then EM for two experts, of which one is frozen."""
     X, y, costs, costly = rows()
-    learner = LinearPairLearner(X, y, costs.bind(8), gamma=0.0, ridge=0.0)
+    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.0, ridge=0.0)
     done = alternate(learner, costly, 1.0, max_iter=5)
     g = done.learned.gate
     mixture = -np.log(expit(g) * np.exp(-costly) + expit(-g) * np.exp(-done.learned.cheap_loss)).mean()
@@ -82,7 +84,7 @@ def test_soft_chances_are_a_mixture_of_both_models(n_classes, cheap):
     """Section 11: hard ones are those of the model that a row is sent to, soft ones sigma(g) p0 + sigma(-g) p1."""
     X, y, costs = problem(n_classes)
     model = at.AdaptiveClassifier(
-        KNeighborsClassifier(), cheap=cheap, costs=costs, gamma=0.01, gate="learned", n_init=1, **SMALL
+        KNeighborsClassifier(), cheap=cheap, costs=costs, cost_penalty=0.01, gate="learned", n_init=1, **SMALL
     ).fit(X, y)
     first = at.losses.LINKS[model.plan_.link].transform(model.plan_.blocks[0].outputs(0, X))
     last = np.clip(model.costly_.predict_proba(X), 1e-12, 1)
@@ -96,12 +98,12 @@ def test_soft_chances_are_a_mixture_of_both_models(n_classes, cheap):
 def test_the_fraction_bounds_soft_decisions_and_the_threshold_hard_ones():
     """Section 11: the mean of q is bounded, not the share of rows that the gate sends; both are told."""
     X, y, costs, costly = rows()
-    learner = LinearPairLearner(X, y, costs.bind(8), gamma=0.003)
+    learner = LinearPairLearner(X, y, costs.bind(8), cost_penalty=0.003)
     done = alternate(learner, costly, 0.2, max_iter=10)
-    assert done.chances.mean() <= 0.2 * (1 + 1e-12)  # a mean is rounded
-    model = at.AdaptiveClassifier(GaussianNB(), costs=costs, gamma=0.003, costly_fraction=0.2, **SMALL).fit(
-        X, y
-    )
+    assert done.probabilities.mean() <= 0.2 * (1 + 1e-12)  # a mean is rounded
+    model = at.AdaptiveClassifier(
+        GaussianNB(), costs=costs, cost_penalty=0.003, costly_fraction=0.2, **SMALL
+    ).fit(X, y)
     assert model.costly_fraction_ == 0.2
     assert model.sent_ <= 0.2
     assert model.sent_ != model.costly_fraction_
@@ -110,7 +112,7 @@ def test_the_fraction_bounds_soft_decisions_and_the_threshold_hard_ones():
 def test_what_a_composite_did_with_each_row_can_be_read():
     """Section 20: route, mask and decision trace."""
     X, y, costs = problem()
-    model = at.AdaptiveClassifier(KNeighborsClassifier(), costs=costs, gamma=0.01, **SMALL).fit(X, y)
+    model = at.AdaptiveClassifier(KNeighborsClassifier(), costs=costs, cost_penalty=0.01, **SMALL).fit(X, y)
     before, cheap, whole = model.stages(X)
     sent = model.sent(X)
     assert (before.cost == 0).all()

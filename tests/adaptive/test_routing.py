@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from anytime.adaptive.routing import KullbackLeibler, composite_loss, dual_value, routing_chances
+from anytime.adaptive.routing import KullbackLeibler, composite_loss, dual_value, routing_probabilities
 from tests.reference.routing import chances_by_solver, smooth_part
 
 A = np.array([1.0, 2.0, 0.5, 3.0])  # cost of staying: l1 + softplus(g)
@@ -31,7 +31,7 @@ def objective(q, stay, go):
 )
 def test_i_projection_fixture(fraction, beta, q, value):
     """Section 4's table."""
-    found, price = routing_chances(A - B, 0.0, fraction)
+    found, price = routing_probabilities(A - B, 0.0, fraction)
     assert_allclose(found, q, atol=6e-7)
     assert price == pytest.approx(beta, abs=6e-7)
     assert objective(found, A, B) == pytest.approx(value, abs=6e-7)
@@ -47,7 +47,7 @@ def instance(seed, n=12):
 def test_chances_are_optimal(seed, fraction):
     """KKT, strong duality, and agreement with a generic solver."""
     l0, l1, gate = instance(seed)
-    q, beta = routing_chances(l1 - l0, gate, fraction)
+    q, beta = routing_probabilities(l1 - l0, gate, fraction)
     assert beta >= 0
     assert q.mean() <= fraction
     assert beta * (q.mean() - fraction) == pytest.approx(0, abs=1e-9)
@@ -65,23 +65,23 @@ def test_chances_are_optimal(seed, fraction):
 @settings(max_examples=20, deadline=None)
 def test_a_larger_fraction_has_a_lower_price_and_value(seed):
     l0, l1, gate = instance(seed)
-    found = [routing_chances(l1 - l0, gate, p) for p in (0.1, 0.3, 0.5, 0.9, 1.0)]
+    found = [routing_probabilities(l1 - l0, gate, p) for p in (0.1, 0.3, 0.5, 0.9, 1.0)]
     values = [np.mean((1 - q) * l1 + q * l0 + KullbackLeibler().per_row(q, gate)) for q, _ in found]
     assert (np.diff([beta for _, beta in found]) <= 1e-12).all()
     assert (np.diff(values) <= 1e-12).all()
 
 
 def test_nobody_goes_at_fraction_0_and_nothing_binds_at_1():
-    q, beta = routing_chances([5.0, -5.0], 0.0, 0.0)
+    q, beta = routing_probabilities([5.0, -5.0], 0.0, 0.0)
     assert (q == 0).all()
     assert beta == np.inf
-    q, beta = routing_chances([50.0, 60.0], 0.0, 1.0)
+    q, beta = routing_probabilities([50.0, 60.0], 0.0, 1.0)
     assert beta == 0
     assert_allclose(q, expit([50.0, 60.0]))
 
 
 def test_extreme_losses_stay_finite():
-    q, beta = routing_chances([1e6, -1e6, 700.0], [1e3, -1e3, 0.0], 0.4)
+    q, beta = routing_probabilities([1e6, -1e6, 700.0], [1e3, -1e3, 0.0], 0.4)
     assert np.isfinite(beta)
     assert np.isfinite(q).all()
     assert q.mean() <= 0.4
@@ -90,25 +90,25 @@ def test_extreme_losses_stay_finite():
 def test_weights_are_rows_that_repeat():
     l0, l1, gate = instance(1, 6)
     times = np.array([1, 2, 3, 1, 2, 1])
-    q, beta = routing_chances(l1 - l0, gate, 0.3, times)
-    repeated, again = routing_chances(np.repeat(l1 - l0, times), np.repeat(gate, times), 0.3)
+    q, beta = routing_probabilities(l1 - l0, gate, 0.3, times)
+    repeated, again = routing_probabilities(np.repeat(l1 - l0, times), np.repeat(gate, times), 0.3)
     assert beta == pytest.approx(again, abs=1e-9)
     assert_allclose(np.repeat(q, times), repeated, atol=1e-9)
 
 
 @given(st.floats(1e-6, 1 - 1e-6), st.floats(-30, 30), st.floats(1e-6, 1.0), st.floats(1e-6, 1.0))
 @settings(max_examples=200, deadline=None)
-def test_jensen_bound_holds_and_is_tight_at_the_best_chances(q, g, p0, p1):
+def test_jensen_bound_holds_and_is_tight_at_the_best_probabilities(q, g, p0, p1):
     """Section 3, properties 1 and 2."""
     gate, l0, l1 = np.array([g]), -np.log([p0]), -np.log([p1])
 
-    def bound(chance):
-        return (chance * l0 + (1 - chance) * l1 + KullbackLeibler().per_row(chance, gate))[0]
+    def bound(probability):
+        return (probability * l0 + (1 - probability) * l1 + KullbackLeibler().per_row(probability, gate))[0]
 
     mixture = composite_loss(l0, l1, gate)[0]
     assert mixture == pytest.approx(-np.log(expit(g) * p0 + expit(-g) * p1), rel=1e-9, abs=1e-9)
     assert bound(np.array([q])) >= mixture - 1e-9
-    best, _ = routing_chances(l1 - l0, gate, 1.0)
+    best, _ = routing_probabilities(l1 - l0, gate, 1.0)
     assert best[0] == pytest.approx(expit(g) * p0 / (expit(g) * p0 + expit(-g) * p1), abs=1e-9)
     assert bound(best) == pytest.approx(mixture, abs=1e-8)
 

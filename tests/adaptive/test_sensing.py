@@ -97,9 +97,9 @@ def test_the_loss_is_a_negative_log_likelihood():
     """The source prints it with the other sign."""
     problem, weights, q = _problem("cross_entropy")
     answers = problem.answers(weights, q)
-    chances = np.exp(answers) / np.exp(answers).sum(axis=1, keepdims=True)
+    probabilities = np.exp(answers) / np.exp(answers).sum(axis=1, keepdims=True)
     assert problem.mean_loss(answers) == pytest.approx(
-        log_loss(problem.targets.argmax(axis=1), chances, labels=range(4))
+        log_loss(problem.targets.argmax(axis=1), probabilities, labels=range(4))
     )
     assert problem.direct(weights, 2.0) - problem.direct(weights, 0.0) == pytest.approx(
         2.0 * problem.gate.value(weights.scores(problem.inputs)).mean()

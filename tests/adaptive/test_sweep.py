@@ -16,7 +16,7 @@ from anytime.adaptive.choosing import Point
 from anytime.adaptive.sweep import PRESETS, Outcome, Sweep
 from anytime.curves import prefix_precision
 
-SETTINGS = [{"gamma": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
+SETTINGS = [{"cost_penalty": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
 
 
 def rows():
@@ -25,7 +25,7 @@ def rows():
 
 
 def model(**settings):
-    return AdaptiveClassifier(KNeighborsClassifier(), n_trees=8, max_iter=1, random_state=0, **settings)
+    return AdaptiveClassifier(KNeighborsClassifier(), n_estimators=8, max_iter=1, random_state=0, **settings)
 
 
 def points(found):
@@ -71,7 +71,7 @@ def test_what_is_in_the_file_is_not_tried_again(tmp_path, monkeypatch):
 def test_a_sweep_that_is_killed_loses_at_most_one_setting(tmp_path):
     path, grid = (
         tmp_path / "sweep.jsonl",
-        [{"gamma": 0.001 * k, "costly_fraction": 0.3} for k in range(1, 51)],
+        [{"cost_penalty": 0.001 * k, "costly_fraction": 0.3} for k in range(1, 51)],
     )
     script = f"""
 from anytime.adaptive import sweep
@@ -127,7 +127,7 @@ def test_a_file_of_another_sweep_is_refused(tmp_path):
 def test_settings_of_one_gamma_begin_at_one_place(monkeypatch):
     begun, honest = [], BoostedPairLearner.start
     monkeypatch.setattr(
-        BoostedPairLearner, "start", lambda self, r: begun.append(self.gamma) or honest(self, r)
+        BoostedPairLearner, "start", lambda self, r: begun.append(self.cost_penalty) or honest(self, r)
     )
     sweep(model(), SETTINGS, *rows())
     assert begun == [0.01, 0.05, 0.2]  # of six settings
@@ -138,8 +138,8 @@ def test_rankings_are_judged_by_their_first_five():
     X, y, X_val, y_val, X_test, y_test = rows()
     queries = np.repeat(np.arange(20), 10)
 
-    def quality(y, chances):
-        return prefix_precision(y, chances[:, 1], queries, relevant=1)
+    def quality(y, probabilities):
+        return prefix_precision(y, probabilities[:, 1], queries, relevant=1)
 
     found = sweep(model(), SETTINGS[:2], X, y, X_val, y_val, X_test, y_test, quality=(quality, quality))
     costly = KNeighborsClassifier().fit(X, y)
@@ -166,7 +166,7 @@ def made_up():
     validation = [Point(None, 0.80, 2.0, 0.0), Point(1.0, 0.90, 4.0, 0.1), Point(0.0, 0.895, 5.0, 0.2)]
     test = [Point(None, 0.79, 2.1, 0.0), Point(1.0, 0.88, 4.5, 0.1), Point(0.0, 0.97, 5.0, 0.2)]
     costly = {"validation": Point(-np.inf, 0.905, 10.0, 1.0), "test": Point(-np.inf, 0.9, 9.0, 1.0)}
-    return Sweep([Outcome({"gamma": 1.0}, 0.5, validation, test)], costly)
+    return Sweep([Outcome({"cost_penalty": 1.0}, 0.5, validation, test)], costly)
 
 
 def test_the_frontier_is_chosen_on_validation_rows_alone():
@@ -199,7 +199,7 @@ def test_area_and_table():
     assert made_up().area() == pytest.approx((0.79 * 4 + 0.88 * 6) / 10)
     frame = made_up().to_frame()
     assert frame.test_cost.tolist() == [2.1, 4.5, 5.0]
-    assert frame.gamma.tolist() == [1.0] * 3
+    assert frame.cost_penalty.tolist() == [1.0] * 3
 
 
 def test_a_plot_shows_the_frontier_as_test_rows_see_it():
@@ -228,20 +228,20 @@ def test_presets_have_as_many_fits_as_the_thesis(name, fits, trees):
     """Section 6's table."""
     settings = PRESETS[name].settings(1000)
     assert len(settings) == fits
-    assert {setting["n_trees"] for setting in settings} == {trees}
-    low, high, _ = PRESETS[name].gammas
-    gammas = [1000 * setting["gamma"] for setting in settings]
-    assert (min(gammas), max(gammas)) == pytest.approx((low, high))
+    assert {setting["n_estimators"] for setting in settings} == {trees}
+    low, high, _ = PRESETS[name].cost_penalties
+    cost_penalties = [1000 * setting["cost_penalty"] for setting in settings]
+    assert (min(cost_penalties), max(cost_penalties)) == pytest.approx((low, high))
     fractions = sorted({setting["costly_fraction"] for setting in settings})
     assert fractions == pytest.approx(np.arange(1, 10) / 10)
 
 
 def test_the_preset_of_linear_models_has_180_fits():
-    """Section 5: 20 gammas from 1e-4 to 1, nine fractions, 50 turns."""
+    """Section 5: 20 cost_penalties from 1e-4 to 1, nine fractions, 50 turns."""
     settings = PRESETS["letters, linear"].settings(12_000)
     assert len(settings) == 180
-    gammas = sorted({setting["gamma"] for setting in settings})
-    assert (gammas[0], gammas[-1], len(gammas)) == pytest.approx((1e-4, 1.0, 20))
+    cost_penalties = sorted({setting["cost_penalty"] for setting in settings})
+    assert (cost_penalties[0], cost_penalties[-1], len(cost_penalties)) == pytest.approx((1e-4, 1.0, 20))
     assert {(setting["cheap"], setting["max_iter"]) for setting in settings} == {("linear", 50)}
     short = [{**setting, "max_iter": 2} for setting in settings[::90]]
     assert len(sweep(model(n_init=1), short, *rows()).outcomes) == 2

@@ -6,7 +6,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC
 
 import anytime as at
-from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import alternate, best_of
@@ -17,8 +17,8 @@ from anytime.boosting.learners import Table
 def rows():
     X, y, _ = at.datasets.make_ambiguous_centre()
     values = cross_val_predict(SVC(), X, y, cv=5, method="decision_function")
-    chances = 1 / (1 + np.exp(-2 * values))
-    scores = scores_of_chances(np.column_stack([1 - chances, chances]))
+    probabilities = 1 / (1 + np.exp(-2 * values))
+    scores = scores_of_probabilities(np.column_stack([1 - probabilities, probabilities]))
     return X, y, np.logaddexp(0, np.where(y == 1, -1, 1) * scores[:, 0]), (values > 0) == y
 
 
@@ -26,7 +26,7 @@ def learner_of(kind, X, y):
     costs = at.FeatureCosts([0, 0]).bind(2)
     if kind == "linear":
         return LinearPairLearner(X, y, costs)
-    return BoostedPairLearner(Table(X), y, costs, n_trees=5, max_depth=2, learning_rate=1.0)
+    return BoostedPairLearner(Table(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0)
 
 
 @pytest.mark.parametrize("kind", ["linear", "boosted"])

@@ -41,7 +41,7 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
     assert f"everything, {float(cost):.4g} columns" in said  # of the same rows
     assert isinstance(model, at.AdaptiveClassifier)
     assert model.detached_ is None
-    assert model.n_trees == 5
+    assert model.n_estimators == 5
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     facts = run("inspect", file).stdout
     assert "costly      in the file; asked for" in facts
@@ -51,10 +51,10 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
 
 def test_a_ladder_of_cheap_models(folder: Path, numbers: Path, tmp_path: Path) -> None:
     data, file = folder / "patients.csv", tmp_path / "model.anytime"
-    run("fit", data, "-t", "sick", "--model", "ladder", "--trees", 5, "--set", "n_exits=2", "-o", file)
+    run("fit", data, "-t", "sick", "--model", "ladder", "--trees", 5, "--set", "max_stages=3", "-o", file)
     model = at.load(file)
     assert isinstance(model, at.LadderClassifier)
-    assert (model.n_trees, model.n_exits) == (5, 2)
+    assert (model.n_estimators, model.max_stages) == (5, 3)
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     svm = numbers.parent / "svm.joblib"
     asked = ["fit", numbers, "-t", "sick", "--model", "ladder", "--costly", svm, "--trusted", "--trees", 5]
@@ -68,7 +68,7 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
     svm, file = numbers.parent / "svm.joblib", numbers.parent / "model.anytime"
     asked = ["fit", numbers, "-t", "sick", "--model", "adaptive", "--costly", svm, *FEW, "-o", file]
     assert "is a pickle" in fails(*asked, code=2)
-    run(*asked, "--trusted", "--set", "costly_fraction=1", "--set", "gamma=0.05")
+    run(*asked, "--trusted", "--set", "costly_fraction=1", "--set", "cost_penalty=0.05")
     told = json.loads(run("inspect", "--json", file).stdout)
     assert told["held_out_loss"] is None
     assert len(told["held_out_quality"]) == 3

@@ -28,7 +28,13 @@ def svm(power=1.0):
 def gated(seed=0, power=1.0):
     X, y = table()
     model = at.AdaptiveClassifier(
-        svm(power), costs=COSTS, gamma=0.01, costly_fraction=0.7, max_iter=1, n_trees=5, random_state=seed
+        svm(power),
+        costs=COSTS,
+        cost_penalty=0.01,
+        costly_fraction=0.7,
+        max_iter=1,
+        n_estimators=5,
+        random_state=seed,
     )
     return model.fit(X, y)
 
@@ -56,7 +62,7 @@ def of_words():
     X = X.assign(ward=pd.Categorical(np.where(X["age"] > 0, "north", "south")))
     costly = Oracle().fit(X, y)
     model = at.AdaptiveClassifier(
-        costly, costly_fraction=1.0, gamma=0.0, max_iter=1, n_trees=1, random_state=0
+        costly, costly_fraction=1.0, cost_penalty=0.0, max_iter=1, n_estimators=1, random_state=0
     )
     return model.fit(X, y), costly, X
 

@@ -1,9 +1,9 @@
 """Cheap or costly: models that know when an expensive one is worth asking."""
 
+from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
 from anytime.adaptive.baseline import l1_exits, l1_supports
 from anytime.adaptive.blocks import CostlyBlock, DetachedModelError
 from anytime.adaptive.ladder import LadderClassifier
-from anytime.adaptive.models import AdaptiveClassifier
 from anytime.adaptive.online import (
     Exp3G,
     Expert,

@@ -13,11 +13,11 @@ from anytime.blocks import Block, FunctionBlock, State
 from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["METHODS", "CostlyBlock", "DetachedModelError", "TableReader", "scores_of_chances"]
+__all__ = ["METHODS", "CostlyBlock", "DetachedModelError", "TableReader", "scores_of_probabilities"]
 
 METHODS = ("predict_proba", "decision_function", "predict")  # by which a model can be asked, the best first
-_LEAST_CHANCE = 1e-12
-_ROUNDING = 1e-6  # by which chances may leave the interval from 0 to 1
+_LEAST_PROBABILITY = 1e-12
+_ROUNDING = 1e-6  # by which probabilities may leave the interval from 0 to 1
 _TOLERANCE = 1e-6  # on the probe rows, relative above 1: another BLAS, another number of threads
 
 
@@ -43,13 +43,13 @@ class DetachedModelError(RuntimeError):
         return type(self), (self.costly_name, self.enough)
 
 
-def scores_of_chances(chances: ArrayLike) -> Array:
-    """(n, K) Scores whose link gives ``chances`` (n, C): log-odds of the second of two classes, logarithms of several.
+def scores_of_probabilities(probabilities: ArrayLike) -> Array:
+    """(n, K) Scores whose link gives ``probabilities`` (n, C): log-odds of the second of two classes, logarithms of several.
 
-    Chances are kept at least 1e-12, since forests give exact zeros.
+    Probabilities are kept at least 1e-12, since forests give exact zeros.
     """
-    given = np.asarray(chances, dtype=np.float64)
-    logs = np.log(np.clip(given, _LEAST_CHANCE, 1.0))
+    given = np.asarray(probabilities, dtype=np.float64)
+    logs = np.log(np.clip(given, _LEAST_PROBABILITY, 1.0))
     return np.asarray(logs[:, 1:] - logs[:, :1] if given.shape[1] == 2 else logs)
 
 
@@ -67,13 +67,13 @@ class CostlyBlock(Block):
     columns : (m,) int
         Columns that it reads, in the order in which it takes them.
     function : callable or None
-        From (n, d), all columns, to (n, v): chances of the classes in their order, or with a ``calibration`` numbers from which
-        that makes chances. Row by row.
+        From (n, d), all columns, to (n, v): probabilities of the classes in their order, or with a ``calibration`` numbers
+        from which that makes probabilities. Row by row.
     n_classes : int
     method : {"predict_proba", "decision_function", "predict"}, default="predict_proba"
         Of the model, by which ``function`` asks.
     calibration : (v + 1, K), default=None
-        Scores are ``values @ calibration[:-1] + calibration[-1]``. None: values are chances.
+        Scores are ``values @ calibration[:-1] + calibration[-1]``. None: values are probabilities.
     probe : (p, d), default=None
         Rows by which the model is recognised.
     said : (p, v), default=None
@@ -144,17 +144,17 @@ class CostlyBlock(Block):
     def scores(self, values: Array) -> Array:
         """(n, K) scores from what the model says."""
         if self.calibration is None:
-            return scores_of_chances(values)
+            return scores_of_probabilities(values)
         scores = row_products(values, self.calibration[:-1]) + self.calibration[-1]
-        return scores_of_chances(LINKS["logistic" if self.width == 1 else "softmax"].transform(scores))
+        return scores_of_probabilities(LINKS["logistic" if self.width == 1 else "softmax"].transform(scores))
 
     def _ask(self, function: Callable[[Array], ArrayLike], X: Array) -> Array:
         if not len(X):
             return np.empty((0, self._n_values))
         values = np.ascontiguousarray(function(X), dtype=np.float64)
         if self.calibration is None and self.n_classes == 2 and values.ndim == 1:
-            values = np.column_stack([1.0 - values, values])  # chances of the second class
-        what = "chances" if self.calibration is None else "numbers"
+            values = np.column_stack([1.0 - values, values])  # probabilities of the second class
+        what = "probabilities" if self.calibration is None else "numbers"
         if values.shape != (len(X), self._n_values):
             raise ValueError(
                 f"the costly model {self.name!r} gave an array of shape {values.shape}, but needs {what} of shape "

@@ -58,17 +58,17 @@ class BoostedPairLearner:
     y : (n,) int
         Numbers of classes.
     costs : BoundCosts
-    gamma : float, default=0
-        Mean loss that one unit of cost must save. The sums of Algorithm 5 are not divided by the number of rows: its gamma is
-        this one times their weight.
+    cost_penalty : float, default=0
+        Mean loss that one unit of cost must save. The sums of Algorithm 5 are not divided by the number of rows: its
+        cost_penalty is this one times their weight.
     divergence : Divergence, default=KullbackLeibler()
     weight : (n,), default=None
-    n_trees : int, default=100
+    n_estimators : int, default=100
         Rounds of each of the two.
     learning_rate : float, default=0.1
     max_depth : int, default=4
-    min_rows : int, default=20
-    l2 : float, default=0.0
+    min_samples_leaf : int, default=20
+    l2_regularization : float, default=0.0
     leaf : {"newton", "mean"}, default="newton"
         What a leaf holds: a Newton step, as Greedy Miser here has it, or the mean residual, as in the thesis. With the first a
         gain is in units of the loss itself.
@@ -88,35 +88,35 @@ class BoostedPairLearner:
         costs: BoundCosts,
         *,
         n_classes: int | None = None,
-        gamma: float = 0.0,
+        cost_penalty: float = 0.0,
         divergence: Divergence | None = None,
         weight: Array | None = None,
-        n_trees: int = 100,
+        n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_depth: int | None = 4,
-        min_rows: int = 20,
-        l2: float = 0.0,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
         leaf: Literal["newton", "mean"] = "newton",
         policy: Literal["restart", "continue"] = "restart",
         n_folds: int | None = None,
         n_threads: int = 1,
     ) -> None:
         n_classes = int(y.max()) + 1 if n_classes is None else n_classes
-        self.table, self.y, self.costs, self.gamma = table, y, costs, gamma
+        self.table, self.y, self.costs, self.cost_penalty = table, y, costs, cost_penalty
         self.divergence = KullbackLeibler() if divergence is None else divergence
         self.weight = np.ones(len(y)) if weight is None else weight
         self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         self.n_outputs = 1 if n_classes == 2 else n_classes
-        self.n_trees, self.learning_rate, self.policy = n_trees, learning_rate, policy
+        self.n_estimators, self.learning_rate, self.policy = n_estimators, learning_rate, policy
         self.kind = Boosting if leaf == "newton" else _MeanLeaves
         fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
         self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
         self.grower = TreeGrower(
             max_leaves=None,
             max_depth=max_depth,
-            min_rows=min_rows,
-            l2=l2,
-            penalty=gamma * float(self.weight.sum()),
+            min_rows=min_samples_leaf,
+            l2=l2_regularization,
+            penalty=cost_penalty * float(self.weight.sum()),
             n_threads=n_threads,
         )
 
@@ -125,21 +125,21 @@ class BoostedPairLearner:
         nobody = np.zeros(len(self.y))
         cheap, base = self._cheap(nobody)
         gate, gate_base = self._gate(nobody, cheap.bought)
-        for _ in range(self.n_trees):
+        for _ in range(self.n_estimators):
             if not cheap.round():
                 break
         gate.scores[:] = 0.0 if random is None else self._random_direction(random)[:, None]
         return self._pair(cheap, gate, (base, gate_base))
 
-    def learn(self, chances: Array, before: Learned) -> BoostedPair:
+    def learn(self, probabilities: Array, before: Learned) -> BoostedPair:
         """A tree for the cheap model and one for the gate in turns, as long as one of them finds a split worth its price."""
         earlier = before if self.policy == "continue" and isinstance(before, BoostedPair) else None
-        cheap, base = self._cheap(chances, earlier)
-        gate, gate_base = self._gate(chances, cheap.bought, earlier)
+        cheap, base = self._cheap(probabilities, earlier)
+        gate, gate_base = self._gate(probabilities, cheap.bought, earlier)
         idle: dict[
             Boosting, int
         ] = {}  # who found nothing when how much was bought: it will not before more is
-        for _ in range(self.n_trees):
+        for _ in range(self.n_estimators):
             for ensemble in (cheap, gate):
                 owned = 0 if ensemble.bought is None else int(ensemble.bought.sum())
                 if idle.get(ensemble) != owned and not ensemble.round():
@@ -150,9 +150,9 @@ class BoostedPairLearner:
 
     # ------------------------------------------------------------------ the two ensembles
 
-    def _cheap(self, chances: Array, earlier: BoostedPair | None = None) -> tuple[Boosting, Array]:
-        """Weighted by the chance to stay."""
-        weight = self.weight * np.maximum(1.0 - chances, _LEAST_SHARE)
+    def _cheap(self, probabilities: Array, earlier: BoostedPair | None = None) -> tuple[Boosting, Array]:
+        """Weighted by the probability to stay."""
+        weight = self.weight * np.maximum(1.0 - probabilities, _LEAST_SHARE)
         objective = Objective(self.loss, self.y, weight)
         if earlier is not None:
             return self._continued(objective, earlier, 0), earlier.bases[0]
@@ -160,10 +160,10 @@ class BoostedPairLearner:
         return self._boosting(objective, base), base
 
     def _gate(
-        self, chances: Array, bought: NDArray[np.bool_] | None, earlier: BoostedPair | None = None
+        self, probabilities: Array, bought: NDArray[np.bool_] | None, earlier: BoostedPair | None = None
     ) -> tuple[Boosting, Array]:
-        """Fitted to the chances themselves: the derivatives of the logistic loss take soft labels as they are."""
-        kind, target = self.divergence, self.divergence.target(chances)
+        """Fitted to the probabilities themselves: the derivatives of the logistic loss take soft labels as they are."""
+        kind, target = self.divergence, self.divergence.target(probabilities)
         objective = Objective(kind.loss, target, self.weight * kind.scale)
         if earlier is not None and earlier.trees[1].rounds:
             boosting, base = self._continued(objective, earlier, 1), earlier.bases[1]
@@ -186,7 +186,7 @@ class BoostedPairLearner:
             self.grower,
             start,
             learning_rate=self.learning_rate,
-            costs=self.costs if self.gamma else None,
+            costs=self.costs if self.cost_penalty else None,
             bought=bought,
         )
 
@@ -202,7 +202,7 @@ class BoostedPairLearner:
         return BoostedPair(
             gate=self._honest_scores(gate, bases[1], bought)[:, 0].copy(),
             cheap_loss=self.loss.per_row(self._honest_scores(cheap, bases[0], bought), self.y),
-            penalty=self.gamma * price,
+            penalty=self.cost_penalty * price,
             blocks=lambda: (_block(gate, bases[1]), _block(cheap, bases[0])),
             trees=(cheap, gate),
             bases=bases,
@@ -213,7 +213,7 @@ class BoostedPairLearner:
         """(n, K) scores of rows as if they had not been learned from, by as many trees on what was bought."""
         if not self._folds or not ensemble.rounds:
             return ensemble.scores
-        columns = bought[self.costs.column_group] if self.gamma else None
+        columns = bought[self.costs.column_group] if self.cost_penalty else None
         grower = replace(self.grower, penalty=0.0)
         scores = np.empty_like(ensemble.scores)
         for fold in self._folds:

@@ -59,7 +59,7 @@ class Bench:
         Scores before any model is asked.
     link : str
     quality : callable or None, default=None
-        From classes (n,) and their chances (n, C) to what is told instead of accuracy, such as the precision of a ranking.
+        From classes (n,) and their probabilities (n, C) to what is told instead of accuracy, such as the precision of a ranking.
     """
 
     X: Array

@@ -1,7 +1,8 @@
 """The costly model, whatever it is: what it says of rows it has not learned from, and the stage that asks it.
 
-A gate learned from chances that the costly model gives its own training rows would take it for perfect. So the chances come from
-out-of-bag trees or from folds, unless the model has never seen the rows (Nan 2018, section 5.3, where this is left open).
+A gate learned from probabilities that the costly model gives its own training rows would take it for perfect. So the
+probabilities come from out-of-bag trees or from folds, unless the model has never seen the rows (Nan 2018, section 5.3,
+where this is left open).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_chances
+from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_probabilities
 from anytime.adaptive.embedding import as_trees, embedded
 from anytime.adaptive.questions import Costly, Question
 from anytime.adaptive.stages import Chain
@@ -29,8 +30,8 @@ __all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
 
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
-_GIVEN = "given chances"
-_ROUNDING = 1e-6  # by which chances may miss 1 in all
+_GIVEN = "given probabilities"
+_ROUNDING = 1e-6  # by which probabilities may miss 1 in all
 
 
 def read_costly(question: Question, source: str, given: ArrayLike | None = None) -> Costly:
@@ -40,43 +41,45 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
     ----------
     question : Question
     source : {"auto", "oob", "crossval", "insample"}
-        Where the chances of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they are for
-        what cannot be trained: a callable or a frozen estimator.
+        Where the probabilities of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they
+        are for what cannot be trained: a callable or a frozen estimator.
     given : (n, C), default=None
-        The chances of the rows, where they are known. A model that gives none itself is calibrated beside them.
+        The probabilities of the rows, where they are known. A model that gives none itself is calibrated beside them.
     """
     costly = question.costly
     _check_kind(costly)
-    chances = None if given is None else _checked_chances(given, question)
+    probabilities = None if given is None else _checked_probabilities(given, question)
     if not hasattr(costly, "predict") and not callable(costly):
-        scores = scores_of_chances(_checked_chances(costly, question))
+        scores = scores_of_probabilities(_checked_probabilities(costly, question))
         return Costly(_opaque(_GIVEN, None, question), scores, None)
     if not hasattr(costly, "fit"):
         ask = costly.predict_proba if hasattr(costly, "predict_proba") else costly
         function = _reader(ask, question)
-        if chances is None:
-            chances = _checked_chances(function(question.numbers), question)
-        return Costly(_opaque(_name(costly), function, question), scores_of_chances(chances), costly)
+        if probabilities is None:
+            probabilities = _checked_probabilities(function(question.numbers), question)
+        return Costly(
+            _opaque(_name(costly), function, question), scores_of_probabilities(probabilities), costly
+        )
     fitted = _is_fitted(costly)
     if fitted:
         _check_columns(costly, question)
     model = costly if fitted else _fit(_seeded(costly, question.random), question, None)
     _check_known(model, question.classes)
-    if chances is not None and _method(model) == METHODS[0]:
-        return _as_stage(model, chances, question)
+    if probabilities is not None and _method(model) == METHODS[0]:
+        return _as_stage(model, probabilities, question)
     if (
-        chances is not None and fitted
+        probabilities is not None and fitted
     ):  # it is only calibrated on what it says, which is not worth training it again
         source = "insample"
     stage = _as_stage(model, _honest_values(model, fitted, question, source), question)
-    return stage if chances is None else replace(stage, scores=scores_of_chances(chances))
+    return stage if probabilities is None else replace(stage, scores=scores_of_probabilities(probabilities))
 
 
 def _as_stage(model: Any, values: Array, question: Question) -> Costly:
     """A fitted estimator as a stage: by its exits, by its trees, or as it is."""
     method, chain = _method(model), _as_chain(model, question)
     if chain is not None:
-        return Costly(chain.last, scores_of_chances(values), model, chain.exits, chain.last_cost)
+        return Costly(chain.last, scores_of_probabilities(values), model, chain.exits, chain.last_cost)
     trees = as_trees(model, question)
     if trees is not None:
         return embedded(trees, values, model, question)
@@ -106,7 +109,7 @@ def attached(block: CostlyBlock, model: Any, owner: Any) -> CostlyBlock:
     else:
         raise TypeError(
             f"{_name(model)} has no {block.method}, by which {block.name!r} was asked in training; give a fitted model that "
-            "has it" + (", or a function from rows to chances" if block.method == METHODS[0] else "")
+            "has it" + (", or a function from rows to probabilities" if block.method == METHODS[0] else "")
         )
     names = getattr(owner, "feature_names_in_", None)
     words = {j: words for j, words in owner.categories_.items() if words != list(range(len(words)))}
@@ -122,19 +125,19 @@ def _name(model: Any) -> str:
 
 
 def _check_kind(costly: Any) -> None:
-    """Refuse what is neither a classifier nor a function nor chances."""
+    """Refuse what is neither a classifier nor a function nor probabilities."""
     wrong = None
     if isinstance(costly, type):
         wrong = f"the class {costly.__name__} itself; give an instance, {costly.__name__}()"
     elif isinstance(costly, str):
         wrong = f"the text {costly!r}"
     elif hasattr(costly, "predict") and not hasattr(costly, "fit") and not hasattr(costly, METHODS[0]):
-        wrong = f"a {_name(costly)}, which has no predict_proba; wrap it in a function from rows to chances of the classes"
+        wrong = f"a {_name(costly)}, which has no predict_proba; wrap it in a function from rows to probabilities of the classes"
     elif hasattr(costly, "__sklearn_tags__") and is_regressor(costly):
         wrong = f"a {_name(costly)}, which predicts numbers; give a classifier"
     if wrong is not None:
         raise TypeError(
-            f"costly has to be a classifier, a function from rows to chances, or chances; it is {wrong}"
+            f"costly has to be a classifier, a function from rows to probabilities, or probabilities; it is {wrong}"
         )
 
 
@@ -245,21 +248,21 @@ def _check_columns(model: Any, question: Question) -> None:
     )
 
 
-def _checked_chances(chances: ArrayLike, question: Question) -> Array:
-    given, kind = np.asarray(chances, dtype=np.float64), np.asarray(chances).dtype
+def _checked_probabilities(probabilities: ArrayLike, question: Question) -> Array:
+    given, kind = np.asarray(probabilities, dtype=np.float64), np.asarray(probabilities).dtype
     n, c = len(question.numbers), question.classes.size
     if given.ndim == 1 and c == 2:
         given = np.column_stack([1.0 - given, given])
     if given.shape != (n, c):
         raise ValueError(
-            f"the costly model's chances have shape {given.shape}, but X and y ask for ({n}, {c}): a row for each row of X, a "
-            "column for each class in sorted order"
+            f"the costly model's probabilities have shape {given.shape}, but X and y ask for ({n}, {c}): a row per row of X, "
+            "a column for each class in sorted order"
         )
     wrong = ~((given >= 0) & (given <= 1 + 1e-9)).all(axis=1)
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(
-            f"the costly model's chances must lie between 0 and 1; in {wrong.sum()} of {n} rows they do not, first in row "
+            f"the costly model's probabilities must lie between 0 and 1; in {wrong.sum()} of {n} rows they do not, first in row "
             f"{first}: {given[first].tolist()}"
         )
     rounding = c * float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
@@ -267,8 +270,8 @@ def _checked_chances(chances: ArrayLike, question: Question) -> Array:
     if wrong.any():
         first = int(wrong.argmax())
         raise ValueError(
-            f"the costly model's chances of the classes must add up to 1; in {wrong.sum()} of {n} rows they do not, first in "
-            f"row {first}: {given[first].tolist()}"
+            f"the costly model's probabilities of the classes must add up to 1; in {wrong.sum()} of {n} rows they do not, first "
+            f"in row {first}: {given[first].tolist()}"
         )
     return given
 
@@ -283,8 +286,8 @@ def _honest_values(model: Any, fitted: bool, question: Question, source: str) ->
     has_bags = bagged is not None and len(bagged) == n and np.isfinite(bagged).all()
     if source == "oob" and not has_bags:
         raise ValueError(
-            f"costly_proba='oob', but {_name(model)} has no out-of-bag chances for these {n} rows; fit it with "
-            "oob_score=True and more trees, or use costly_proba='crossval'"
+            f"proba_source='oob', but {_name(model)} has no out-of-bag probabilities for these {n} rows; fit it with "
+            "oob_score=True and more trees, or use proba_source='crossval'"
         )
     if source in ("auto", "oob") and bagged is not None and has_bags and method == "predict_proba":
         return _by_class(bagged, model, question.classes)
@@ -295,7 +298,7 @@ def _honest_values(model: Any, fitted: bool, question: Question, source: str) ->
 
 
 def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
-    """(n, C) chances, or (n, m) numbers from which chances can be learned."""
+    """(n, C) probabilities, or (n, m) numbers from which probabilities can be learned."""
     if hasattr(model, "n_features_in_") and not hasattr(model, "feature_names_in_") and not has_categories(X):
         X = np.asarray(X, dtype=np.float64)  # it was trained on arrays, and would wonder at names
     if method == "predict":
@@ -322,7 +325,7 @@ def _by_folds(costly: Any, method: str, question: Question) -> Array:
             rows = "1 row" if (count := (numbers == lost).sum()) == 1 else f"{count} rows"
             raise ValueError(
                 f"class {question.classes.tolist()[lost]!r} has {rows}, too few to train {_name(costly)} by folds; give more, "
-                "or costly_proba='insample'"
+                "or proba_source='insample'"
             ) from error
         return _values(model, method, take_rows(_as_rows(question.rows), test), question.classes)
 
@@ -333,14 +336,14 @@ def _by_folds(costly: Any, method: str, question: Question) -> Array:
     for (_, test), part in zip(folds, done, strict=True):
         if part.shape[1] != out.shape[1]:
             raise ValueError(
-                f"y has too few rows of some class to train {_name(costly)} by folds; give costly_proba='insample'"
+                f"y has too few rows of some class to train {_name(costly)} by folds; give proba_source='insample'"
             )
         out[test] = part
     return out
 
 
 def _seeded(costly: Any, random: np.random.RandomState) -> Any:
-    """A clone that draws from ``random`` where it was left to chance."""
+    """A clone that draws from ``random`` where it was left to luck."""
     model = clone(costly)
     if "random_state" in model.get_params(deep=False) and model.random_state is None:
         model.set_params(random_state=random.randint(2**31))

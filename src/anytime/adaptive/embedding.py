@@ -7,9 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
-from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.questions import Costly, Question
+from anytime.losses import training_loss
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
@@ -17,7 +20,7 @@ from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
 
-__all__ = ["as_trees", "embedded"]
+__all__ = ["as_trees", "best_slope", "embedded"]
 
 _VOTES = ("probability", "least_squares")  # links of forests, whose leaves have a number for each class
 
@@ -95,14 +98,14 @@ def embedded(trees: Imported, values: Array, model: Any, question: Question) -> 
     """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
 
     Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,
-    which leaves every prediction as it is. Those of a refitted forest may leave the range of chances, and stay as they are.
+    which leaves every prediction as it is. Those of a refitted forest may leave the range of probabilities, and stay as they are.
     """
     columns: Sequence[int] | None = None if question.read is None else question.read.tolist()
     stage = as_replacing_stage(trees, columns, question.numbers.shape[1], None)
     if trees.link not in _VOTES:
-        return Costly(TreeBlock(stage), scores_of_chances(values), model)
+        return Costly(TreeBlock(stage), scores_of_probabilities(values), model)
     votes = values[:, 1:] - values[:, :1] if values.shape[1] == 2 else values
-    slope = _slope(votes, question)
+    slope = best_slope(votes, question.class_numbers, question.weight)
     value = stage.value
     if values.shape[1] == 2:
         value = value[:, 1:] - value[:, :1]
@@ -110,15 +113,10 @@ def embedded(trees: Imported, values: Array, model: Any, question: Question) -> 
     return Costly(TreeBlock(replace(stage, value=np.ascontiguousarray(slope * value))), slope * votes, model)
 
 
-def _slope(votes: Array, question: Question) -> float:
-    """The factor of votes with the least log-loss."""
-    from scipy.optimize import minimize_scalar
-
-    from anytime.losses import training_loss
-
+def best_slope(votes: Array, y: NDArray[np.intp], weight: Array | None) -> float:
+    """The factor of votes (n, K) with the least log-loss."""
     loss = training_loss("logistic" if votes.shape[1] == 1 else "multinomial")
-    numbers = question.class_numbers
     found = minimize_scalar(
-        lambda log: loss(np.exp(log) * votes, numbers, question.weight), bounds=(-3.0, 6.0), method="bounded"
+        lambda log: loss(np.exp(log) * votes, y, weight), bounds=(-3.0, 6.0), method="bounded"
     )
     return float(np.exp(found.x))

@@ -9,7 +9,7 @@ rows are judged by the margins that other rows choose for about the same cost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -37,23 +37,24 @@ class Answers:
     cost : (n, L + 1)
         What a row has paid that leaves there.
     weight : (n,)
+    reference : (n,) bool
+        Whether the costly model is right: losses are against it.
     """
 
     margin: Array
     right: NDArray[np.bool_]
     cost: Array
     weight: Array
+    reference: NDArray[np.bool_]
 
     def __add__(self, other: Answers) -> Answers:
         """Both rows."""
-        pairs = (
-            (getattr(self, name), getattr(other, name)) for name in ("margin", "right", "cost", "weight")
-        )
-        return Answers(*(np.concatenate(pair) for pair in pairs))
+        names = [field.name for field in fields(self)]
+        return Answers(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
 
     def part(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Answers:
         """Some rows."""
-        return Answers(self.margin[rows], self.right[rows], self.cost[rows], self.weight[rows])
+        return Answers(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @cached_property
     def falling(self) -> NDArray[np.intp]:
@@ -74,13 +75,13 @@ class Answers:
         return self.mean(self.cost, self.leaves(margins))
 
     def loss(self, margins: Array) -> tuple[float, float]:
-        """How much accuracy is lost against the last model, and the standard error of that."""
+        """How much accuracy is lost against the costly model, and the standard error of that."""
         return self.loss_of(self.leaves(margins))
 
     def loss_of(self, leaves: NDArray[np.integer]) -> tuple[float, float]:
         """The same where it is known at which exit each row leaves."""
         rows = np.arange(len(self.right))
-        lost = self.right[:, -1].astype(np.float64) - self.right[rows, leaves]
+        lost = self.reference.astype(np.float64) - self.right[rows, leaves]
         mean = float(np.average(lost, weights=self.weight))
         share = self.weight / self.weight.sum()
         return mean, float(np.sqrt(np.square(share * (lost - mean)).sum()))
@@ -142,6 +143,8 @@ def crossed_path(
         The part of each row.
     prices : iterable of float
     """
+    if not answers.margin.shape[1]:
+        return [np.empty(0)], [np.zeros(len(part), dtype=np.int32)]
     scaled = _scaled(answers, prices)
     path, costs = _frontier(answers, _turns(answers, scaled))
     leaves = np.empty((len(path), len(part)), dtype=np.int32)
@@ -154,7 +157,7 @@ def crossed_path(
 
 
 def judged_loss(answers: Answers, leaves: NDArray[np.integer], n_train: int) -> tuple[float, float]:
-    """Accuracy lost against the last model, and its standard error, where the first ``n_train`` rows are for training.
+    """Accuracy lost against the costly model, and its standard error, where the first ``n_train`` rows are for training.
 
     The others judge. Training rows are many, but were answered by models that have learned from fewer rows, so that what these
     lose may differ. All rows are counted as one where both agree; the larger the difference is, in standard errors, the less

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 
+from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
+from anytime.adaptive.adaptive_training import Task
 from anytime.adaptive.choosing import Bench, Point, best_point
 from anytime.adaptive.exits import Answers, crossed_path, judged_loss
-from anytime.adaptive.learning import Task
-from anytime.adaptive.models import AdaptiveClassifier
 from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases, sets_as_dear
+from anytime.adaptive.singles import SingleLearner
 from anytime.adaptive.stages import Chain, Exit, constant_block
-from anytime.boosting.boosted import positive_integer
 from anytime.boosting.objective import Objective
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
@@ -27,12 +27,13 @@ from anytime.trees.rows import fold_rows
 __all__ = ["LadderClassifier"]
 
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
+_CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
 
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows, and honest scores of them from all exits and the costly model."""
+    """Rows, and honest scores of them from all models, the costly one last."""
 
     bench: Bench
     scores: Sequence[Array]
@@ -44,7 +45,8 @@ class _Rows:
         right = np.column_stack([self.bench.right(s) for s in scores])
         margin = np.array([link.margin(s) for s in scores[:last]]).reshape(last, len(right)).T
         weight = np.ones(len(right)) if self.bench.weight is None else self.bench.weight
-        return Answers(margin, right, np.column_stack([*paid[:last], paid[-1]]), weight)
+        cost = np.column_stack([*paid[:last], paid[-1]])
+        return Answers(margin, right, cost, weight, self.bench.right(self.scores[-1]))
 
     def routed(self, leaves: NDArray[np.integer]) -> Array:
         """(n, K) The scores with which rows leave; ``leaves`` (n,): which model's."""
@@ -53,20 +55,24 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Margins of all exits, and what they come to.
+    """Models one after the other, margins of all but the last, and what they come to.
 
     Attributes
     ----------
+    which : tuple of int
+        The models, by number; the costly one has the highest.
     margins : (L,)
+        From which on rows leave with the answer of each but the last.
     point : Point
     loss, error : float
         Accuracy lost against the costly model by margins that other rows choose for about the same cost, and its standard error.
     own_loss : float
         By the margins themselves, on rows that have chosen them.
     leaves : (n,) int
-        Where training rows leave, by margins that other rows choose.
+        The model with which each training row leaves, by margins that other rows choose.
     """
 
+    which: tuple[int, ...]
     margins: Array
     point: Point
     loss: float
@@ -76,14 +82,37 @@ class _Choice:
 
     @classmethod
     def of(
-        cls, margins: Array, judging: Answers, known: Answers, crossed: NDArray[np.integer], n_train: int
+        cls,
+        which: tuple[int, ...],
+        margins: Array,
+        judging: Answers,
+        known: Answers,
+        crossed: NDArray[np.integer],
+        n_train: int,
+        costly: int,
     ) -> _Choice:
         """``crossed``: where all rows that are ``known`` leave by margins of others; training rows are the first of them."""
         loss, error = judged_loss(known, crossed, n_train)
-        accuracy = judging.accuracy(np.full(margins.size, np.inf)) - loss
-        sent = float(np.average(judging.leaves(margins) == margins.size, weights=judging.weight))
-        point = Point(_threshold(margins), accuracy, judging.mean_cost(margins), sent, doubt=1.0)
-        return cls(margins, point, loss, error, judging.loss(margins)[0], crossed[:n_train])
+        accuracy = float(np.average(judging.reference, weights=judging.weight)) - loss
+        models = np.array(which)
+        sent = float(np.average(models[judging.leaves(margins)] == costly, weights=judging.weight))
+        point = Point(None, accuracy, judging.mean_cost(margins), sent, doubt=1.0)
+        choice = cls(which, margins, point, loss, error, judging.loss(margins)[0], models[crossed[:n_train]])
+        return replace(choice, point=replace(point, threshold=choice.threshold(costly)))
+
+    @property
+    def used(self) -> tuple[list[int], Array]:
+        """Models with which somebody leaves, and margins of all but the last of them, which keeps who is left."""
+        last = int(np.argmax(np.append(self.margins, -np.inf) == -np.inf))
+        kept = [k for k in range(last) if self.margins[k] < np.inf]
+        return [self.which[k] for k in (*kept, last)], self.margins[kept]
+
+    def threshold(self, costly: int) -> float | None:
+        """Of the first exit in use; None where one model answers all rows, minus infinity where it is the costly one."""
+        models, margins = self.used
+        if margins.size:
+            return -float(margins[0])
+        return -np.inf if models[-1] == costly else None
 
 
 class LadderClassifier(AdaptiveClassifier):
@@ -98,7 +127,7 @@ class LadderClassifier(AdaptiveClassifier):
 
     Parameters
     ----------
-    costly : estimator, callable, (n, C) chances or None, default=None
+    costly : estimator, callable, (n, C) probabilities or None, default=None
         As in :class:`AdaptiveClassifier`.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
@@ -114,18 +143,19 @@ class LadderClassifier(AdaptiveClassifier):
         chosen by other rows. Training rows count in it as far as they agree with validation rows. The more, the surer and dearer.
         Where rows are so few that the error alone exceeds the tolerance, all go to the costly model: give a larger tolerance
         then.
-    n_exits : int, default=12
-        Exits before the costly model, at most.
-    n_trees : int, default=100
+    max_stages : int, default=13
+        The most stages that the plan may have.
+    n_estimators : int, default=100
         Boosted trees of each exit, and as many random ones.
     learning_rate : float, default=0.2
-    max_leaves : int, default=31
-    min_rows : int, default=20
+    max_leaf_nodes : int, default=31
+    min_samples_leaf : int, default=20
         In a leaf of a boosted tree.
     cross_fit : int, default=3
         Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
         rows are in the same fold.
-    costly_proba, costly_columns, costly_cost, n_folds, max_bins, categorical_features, time_budget, meter, random_state, n_jobs
+    proba_source, costly_columns, evaluation_cost, n_folds, max_bins, categorical_features, time_budget, meter, random_state,
+    n_jobs
         As in :class:`AdaptiveClassifier`. ``time_budget``: after so many seconds no further exit is learned.
     verbose : int, default=0
         1: tell of every exit.
@@ -152,7 +182,7 @@ class LadderClassifier(AdaptiveClassifier):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
-    >>> model = LadderClassifier(forest, costs=costs, budget=30, n_trees=20, random_state=0).fit(X, y)
+    >>> model = LadderClassifier(forest, costs=costs, budget=30, n_estimators=20, random_state=0).fit(X, y)
     >>> bool(model.cost(X).mean() < 0.3 * costs.total), bool(model.score(X, y) > 0.95)
     (True, True)
     """
@@ -165,15 +195,30 @@ class LadderClassifier(AdaptiveClassifier):
         **{
             name: AdaptiveClassifier._parameter_constraints[name]
             for name in (
-                *("costly", "costs", "budget", "costly_proba", "costly_columns", "costly_cost", "n_trees"),
-                *("learning_rate", "min_rows", "n_folds", "max_bins", "categorical_features", "time_budget"),
+                *(
+                    "costly",
+                    "costs",
+                    "budget",
+                    "proba_source",
+                    "costly_columns",
+                    "evaluation_cost",
+                    "n_estimators",
+                ),
+                *(
+                    "learning_rate",
+                    "min_samples_leaf",
+                    "n_folds",
+                    "max_bins",
+                    "categorical_features",
+                    "time_budget",
+                ),
                 *("meter", "random_state", "n_jobs", "verbose"),
             )
         },
         "tolerance": [Interval(Real, 0, None, closed="left")],
         "caution": [Interval(Real, 0, None, closed="left")],
-        "n_exits": [positive_integer],
-        "max_leaves": [Interval(Integral, 2, None, closed="left")],
+        "max_stages": [Interval(Integral, 2, None, closed="left")],
+        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left")],
         "cross_fit": [Interval(Integral, 2, None, closed="left")],
     }
 
@@ -185,15 +230,15 @@ class LadderClassifier(AdaptiveClassifier):
         budget: float | None = None,
         tolerance: float = 0.01,
         caution: float = 0.5,
-        n_exits: int = 12,
-        n_trees: int = 100,
+        max_stages: int = 13,
+        n_estimators: int = 100,
         learning_rate: float = 0.2,
-        max_leaves: int = 31,
-        min_rows: int = 20,
+        max_leaf_nodes: int = 31,
+        min_samples_leaf: int = 20,
         cross_fit: int = 3,
-        costly_proba: str = "auto",
+        proba_source: str = "auto",
         costly_columns: Any = None,
-        costly_cost: float = 0.0,
+        evaluation_cost: float = 0.0,
         n_folds: int = 5,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
@@ -208,15 +253,15 @@ class LadderClassifier(AdaptiveClassifier):
         self.budget = budget
         self.tolerance = tolerance
         self.caution = caution
-        self.n_exits = n_exits
-        self.n_trees = n_trees
+        self.max_stages = max_stages
+        self.n_estimators = n_estimators
         self.learning_rate = learning_rate
-        self.max_leaves = max_leaves
-        self.min_rows = min_rows
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_samples_leaf = min_samples_leaf
         self.cross_fit = cross_fit
-        self.costly_proba = costly_proba
+        self.proba_source = proba_source
         self.costly_columns = costly_columns
-        self.costly_cost = costly_cost
+        self.evaluation_cost = evaluation_cost
         self.n_folds = n_folds
         self.max_bins = max_bins
         self.categorical_features = categorical_features
@@ -233,102 +278,140 @@ class LadderClassifier(AdaptiveClassifier):
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
-        chances: ArrayLike | None,
+        probabilities: ArrayLike | None,
         X_val: Any,
         y_val: Any,
     ) -> None:
-        question, chances = self._question(X, y, sample_weight, chances)
-        costly = self._asked(question, chances)
+        question, probabilities = self._question(X, y, sample_weight, probabilities)
+        costly = self._asked(question, probabilities)
         task = self._task(question, costly, X_val, y_val)
         if task.weight is not None:  # so that a training row counts as much as one for validation
             task = replace(task, weight=task.weight / task.weight.mean())
-        rungs = self._rungs(task)
+        models, n_rungs = self._models(task)
         own = Bench(task.table.X, task.y, task.weight, costly.scores, task.costs, task.base, task.loss.link)
-        train = _Rows(own, [*(rung.scores for rung in rungs), costly.scores])
+        train = _Rows(own, [*(model.scores for model in models), costly.scores])
         judge = train
         if (held := task.bench) is not None:
-            judge = _Rows(held, [*(rung.block.outputs(0, held.X) for rung in rungs), held.costly_scores])
-        path = self._path(rungs, task, train, judge)
+            judge = _Rows(held, [*(model.block.outputs(0, held.X) for model in models), held.costly_scores])
+        path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path)
         self.costly_, self.doubt_ = costly.model, 1.0
-        self.gamma_ = self.costly_fraction_ = None  # there is no learned gate
+        self.cost_penalty_ = self.costly_fraction_ = None  # there is no learned gate
         self.sent_ = 0.0 if best is None else best.point.sent
         self.threshold_ = None if best is None else best.point.threshold
         self._own_exits, self._asks = 0, False
-        if best is None or len(task.y) < 2 * LEAST_ROWS:
-            self._warn(best is None, task)
         if best is None:
-            self.plan_ = self._nothing(rungs, task)
+            self._warn_of_one_answer(task)
+            self.plan_ = self._nothing(models, task)
             scores = np.tile(task.base, (len(task.y), 1))
         else:
-            which = _used(best.margins)
-            self._own_exits, self._asks = len(which) - 1, which[-1] == len(rungs)
-            self.plan_ = self._judged(best.margins, which, rungs, task, judge)
+            which, margins = best.used
+            self._own_exits, self._asks = len(margins), which[-1] == len(models)
+            if len(task.y) < 2 * LEAST_ROWS and which == [len(models)]:
+                _warn_of_few_rows(len(task.y), "all rows go to the costly model")
+            self.plan_ = self._judged(margins, which, models, task, judge)
             scores = train.routed(best.leaves)
         self.honest_proba_ = LINKS[task.loss.link].transform(scores)
 
-    def _rungs(self, task: Task) -> list[Rung]:
-        """Models on ever more columns, each cheaper than the costly one."""
+    def _models(self, task: Task) -> tuple[list[Rung], int]:
+        """Models on ever more columns, then models that can answer alone; and how many the first are."""
         assert self.cross_fit is not None
         objective, threads = Objective(task.loss, task.y, task.weight), self._threads()
 
         def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
-            return purchases(task.table, objective, task.base, task.costs, rows, threads)
+            return purchases(task.table, objective, task.base, task.costs, rows, threads, self.budget)
 
-        sets = column_sets(order(None), task.costs, self._most(task), self.n_exits)
-        if not sets:
-            return []
+        sets = column_sets(order(None), task.costs, self._most(task), self.max_stages - 1)
+        if len(task.y) < 2 * LEAST_ROWS and not sets:
+            return [], 0
         fold = fold_rows(task.table.X, task.y, min(self.cross_fit, len(task.y)), task.random)
         folds = [np.flatnonzero(fold == k) for k in np.unique(fold)]
         by_fold = [sets_as_dear(order(np.flatnonzero(fold != k)), task.costs, sets) for k in np.unique(fold)]
-        learner = RungLearner(
-            task.table,
-            objective,
-            task.base,
-            len(self.classes_),
-            n_trees=self.n_trees,
-            learning_rate=self.learning_rate,
-            max_leaves=self.max_leaves,
-            min_rows=self.min_rows,
-            folds=folds,
-            seed=int(task.random.randint(2**31)),
-            n_threads=threads,
-        )
+        options: dict[str, Any] = {
+            "n_estimators": self.n_estimators,
+            "learning_rate": self.learning_rate,
+            "max_leaf_nodes": self.max_leaf_nodes,
+            "min_samples_leaf": self.min_samples_leaf,
+            "folds": folds,
+            "seed": int(task.random.randint(2**31)),
+            "n_threads": threads,
+        }
+        n_classes = len(self.classes_)
+        learner = RungLearner(task.table, objective, task.base, n_classes, **options)
         rungs: list[Rung] = []
         for number, (columns, *others) in enumerate(zip(sets, *by_fold, strict=True)):
             if rungs and task.clock.over:
                 break
             task.clock.tell(f"exit {number + 1} of {len(sets)}: {int(columns.sum())} columns")
             rungs.append(learner.learn(columns, others))
-        return rungs
+        singles = SingleLearner(task.table, objective, task.base, n_classes, task.costs, **options)
+        return rungs + self._alone(singles, task), len(rungs)
+
+    def _alone(self, learner: SingleLearner, task: Task) -> list[Rung]:
+        """Pruned forests and penalised boosting, as far as time allows."""
+        found: list[Rung] = []
+        if len(task.y) < 2 * LEAST_ROWS:
+            return found
+        if not task.clock.over:
+            task.clock.tell("a forest is grown and pruned")
+            found += learner.pruned()
+        for model in learner.boosted():
+            found.append(model)
+            if task.clock.over:
+                break
+        return found
 
     def _most(self, task: Task) -> float:
         """What the costly model costs at most: an exit as dear as that is of no use."""
         costs, costly = task.costs, task.costly
         groups = costs.closure(costs.groups_of(costly.block.columns(0)))
-        return costs.costs.amount(int(costs.prices[groups].sum())) + (costly.cost or self.costly_cost)
+        return costs.costs.amount(int(costs.prices[groups].sum())) + (costly.cost or self.evaluation_cost)
 
     # ------------------------------------------------------------------ choosing
 
-    def _path(self, rungs: Sequence[Rung], task: Task, train: _Rows, judge: _Rows) -> list[_Choice]:
-        """Choices for many prices, and the costly model alone, by falling cost."""
-        nobody, which = np.full(len(rungs), np.inf), range(len(rungs) + 1)
-        alone, chain = (self._chain_of_exits(nobody, some, rungs, task) for some in (which[-1:], which))
-        answers, n_train = judge.answers(judge.bench.bill(chain), which), len(task.y)
-        known, X, y = answers, judge.bench.X, judge.bench.y
+    def _path(
+        self, models: Sequence[Rung], n_rungs: int, task: Task, train: _Rows, judge: _Rows
+    ) -> list[_Choice]:
+        """Choices for many prices, by falling cost: the costly model alone, and each chain that is worth a look."""
+        costly = len(models)
+        X, y = judge.bench.X, judge.bench.y
         if judge is not train:
-            known = train.answers(train.bench.bill(chain), which) + answers
             X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
-        costly = judge.answers(judge.bench.bill(alone), which[-1:])
-        sent = np.zeros(len(costly.right), dtype=np.intp)
-        only = _Choice.of(nobody[:0], costly, costly, sent, 0)
-        choices = [replace(only, margins=nobody, leaves=np.full(n_train, len(rungs)))]
-        if rungs:
-            part = fold_rows(X, y, _PARTS, task.random)
-            found = zip(*crossed_path(known, part), strict=True)
-            choices += [_Choice.of(margins, answers, known, leaves, n_train) for margins, leaves in found]
+        part = fold_rows(X, y, _PARTS, task.random)
+        choices = []
+        for which in [(costly,), *self._chains(models, n_rungs, task, judge)]:
+            chain = self._chain_of_exits(np.full(len(which) - 1, np.inf), which, models, task)
+            answers = known = judge.answers(judge.bench.bill(chain), which)
+            if judge is not train:
+                known = train.answers(train.bench.bill(chain), which) + answers
+            for margins, crossed in zip(*crossed_path(known, part), strict=True):
+                choices.append(_Choice.of(which, margins, answers, known, crossed, len(task.y), costly))
         return sorted(choices, key=lambda choice: -choice.point.cost)
+
+    def _chains(
+        self, models: Sequence[Rung], n_rungs: int, task: Task, judge: _Rows
+    ) -> list[tuple[int, ...]]:
+        """Models one after the other that may be worth it: the rungs and the costly model, and others as the last model.
+
+        A model that can answer alone is left out where another is as cheap and as accurate. Rungs stand before it where they are
+        much cheaper: what they read is paid on top.
+        """
+        rungs, nobody = tuple(range(n_rungs)), np.empty(0)
+        alone = {
+            k: judge.answers(judge.bench.bill(self._chain_of_exits(nobody, [k], models, task)), [k])
+            for k in range(len(models))
+        }
+        cost = {k: answers.mean_cost(nobody) for k, answers in alone.items()}
+        right = {k: answers.accuracy(nobody) for k, answers in alone.items()}
+        chains: list[tuple[int, ...]] = [(*rungs, len(models))] if rungs else []
+        best = -np.inf
+        for k in sorted(range(n_rungs, len(models)), key=lambda k: (cost[k], -right[k])):
+            if right[k] > best:
+                best = right[k]
+                front = tuple(r for r in rungs if cost[r] <= _CHEAPER * cost[k])
+                chains += [(k,), (*front, k)] if front else [(k,)]
+        return chains
 
     def _choice(self, path: Sequence[_Choice]) -> _Choice | None:
         """The best; None where all are too dear."""
@@ -340,29 +423,32 @@ class LadderClassifier(AdaptiveClassifier):
         return min(enough, key=lambda c: c.point.cost)  # the costly model loses nothing against itself
 
     def _chain_of_exits(
-        self, margins: Array, which: Sequence[int], rungs: Sequence[Rung], task: Task
+        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: Task
     ) -> Chain:
         """Some of the models, from cheap to costly; the costly one, where it is the last, may be a chain itself."""
         *first, last = which
-        exits = [Exit(rungs[k].block, _SILENT, -float(margins[k]), 1.0) for k in first]
-        if last < len(rungs):
-            return Chain(exits, rungs[last].block)
+        exits = [
+            Exit(models[k].block, _SILENT, -float(margin), 1.0)
+            for k, margin in zip(first, margins, strict=True)
+        ]
+        if last < len(models):
+            return Chain(exits, models[last].block)
         costly = task.costly
-        return Chain([*exits, *costly.exits], costly.block, costly.cost or self.costly_cost)
+        return Chain([*exits, *costly.exits], costly.block, costly.cost or self.evaluation_cost)
 
     def _judged(
-        self, margins: Array, which: Sequence[int], rungs: Sequence[Rung], task: Task, judge: _Rows
+        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: Task, judge: _Rows
     ) -> Plan:
         """The plan of the chosen margins, with what rows pay on average and how often they are answered rightly."""
-        nobody, link = np.full(len(rungs), np.inf), task.loss.link
-        paid = judge.bench.bill(self._chain_of_exits(nobody, which, rungs, task))
+        link = task.loss.link
+        paid = judge.bench.bill(self._chain_of_exits(np.full_like(margins, np.inf), which, models, task))
         answers = judge.answers(paid, which)
-        left, last = answers.leaves(margins[list(which[:-1])]), len(which) - 1
+        left, last = answers.leaves(margins), len(which) - 1
         stage, rows = np.where(left == last, len(paid) - 1, left), np.arange(len(left))
         expected = [
             np.average(paid[np.minimum(stage, s), rows], weights=answers.weight) for s in range(len(paid))
         ]
-        plan = self._chain_of_exits(margins, which, rungs, task).plan(task.costs, task.base, link)
+        plan = self._chain_of_exits(margins, which, models, task).plan(task.costs, task.base, link)
         plan = replace(plan, expected_costs=np.array(expected))
         if len(paid) > len(
             which
@@ -375,29 +461,23 @@ class LadderClassifier(AdaptiveClassifier):
         start = judge.bench.accuracy(np.tile(task.base, (len(rows), 1)))
         return replace(plan, quality=np.array([start, *right]))
 
-    def _nothing(self, rungs: Sequence[Rung], task: Task) -> Plan:
+    def _nothing(self, models: Sequence[Rung], task: Task) -> Plan:
         """The plan of no stages."""
-        which = [len(rungs)]
-        plan = self._chain_of_exits(np.empty(0), which, rungs, task).plan(
-            task.costs, task.base, task.loss.link
-        )
+        chain = self._chain_of_exits(np.empty(0), [len(models)], models, task)
+        plan = chain.plan(task.costs, task.base, task.loss.link)
         return replace(plan.head(0), expected_costs=np.empty(0))
 
-    def _warn(self, constant: bool, task: Task) -> None:
-        """Say why there is no answer but one, or no exit."""
-        costs, rows, least = task.costs, len(task.y), 2 * LEAST_ROWS
-        outcome = "the model always gives the same answer" if constant else "all rows go to the costly model"
-        if rows < least:
-            reason, advice = f"{rows} rows are too few to learn cheap models from", f"give {least} or more"
-        else:
-            cheapest = min(point.cost for point in self.points_)
-            reason = f"no choice costs at most {self.budget:g} on average, the cheapest {cheapest:g}"
-            closures = [costs.closure(np.array([group], dtype=np.int32)) for group in range(costs.n_groups)]
-            prices = [costs.costs.amount(int(costs.prices[closure].sum())) for closure in closures]
-            if min(prices) <= (self.budget or 0.0):
-                reason += ", as cheaper columns were not worth buying first"
-            advice = "raise the budget"
-        warnings.warn(f"{reason}: {outcome}; {advice}", stacklevel=4)
+    def _warn_of_one_answer(self, task: Task) -> None:
+        """Say why no model is within the budget."""
+        outcome = "the model always gives the same answer"
+        if len(task.y) < 2 * LEAST_ROWS:
+            return _warn_of_few_rows(len(task.y), outcome)
+        cheapest = min(point.cost for point in self.points_)
+        warnings.warn(
+            f"no model that was tried costs at most {self.budget:g} on average, the cheapest {cheapest:g}: {outcome}; raise the "
+            "budget",
+            stacklevel=4,
+        )
 
     # ------------------------------------------------------------------ what the gates do
 
@@ -427,7 +507,7 @@ class LadderClassifier(AdaptiveClassifier):
         return on
 
     def soft_proba(self, X: Any) -> Array:
-        """(n, C) The chances themselves: a margin decides for good."""
+        """(n, C) The probabilities themselves: a margin decides for good."""
         return np.asarray(self.predict_proba(X))
 
     # ------------------------------------------------------------------ files
@@ -444,15 +524,7 @@ class LadderClassifier(AdaptiveClassifier):
         self._own_exits, self._asks = exits, asks
 
 
-def _used(margins: Array) -> list[int]:
-    """Exits at which somebody leaves, and the model that keeps who is left: the first exit that keeps all, or the costly one."""
-    last = int(np.argmax(np.append(margins, -np.inf) == -np.inf))
-    return [k for k in range(last) if margins[k] < np.inf] + [last]
-
-
-def _threshold(margins: Array) -> float | None:
-    """Of the first exit in use; None where one keeps all rows, minus infinity where all go to the costly model."""
-    *exits, last = _used(margins)
-    if exits:
-        return -float(margins[exits[0]])
-    return -np.inf if last == margins.size else None
+def _warn_of_few_rows(rows: int, outcome: str) -> None:
+    least = 2 * LEAST_ROWS
+    reason = f"{rows} rows are too few to learn cheap models from"
+    warnings.warn(f"{reason}: {outcome}; give {least} or more", stacklevel=5)

@@ -1,8 +1,8 @@
 """A gate that is a least-squares fit: ADAPT-LSTSQ.
 
-The distance between chances and gate is the squared difference of log-odds, ``(logit(q) - g)²``. The gate's part of the problem
-is then an ordinary least-squares one, better conditioned than a logistic regression on soft labels; the chances have no closed
-form. For a price ``beta`` of being sent each row has a problem of its own in its log-odds ``s``,
+The distance between probabilities and gate is the squared difference of log-odds, ``(logit(q) - g)²``. The gate's part of
+the problem is then an ordinary least-squares one, better conditioned than a logistic regression on soft labels; the
+probabilities have no closed form. For a price ``beta`` of being sent each row has a problem of its own in its log-odds ``s``,
 
     min_s  (1 - sigma(s)) A' + (s - g)²,    A' = l1 - l0 - beta,
 
@@ -24,7 +24,7 @@ from anytime.plan import Array
 __all__ = ["CONVEX_BELOW", "LogOdds", "chances_by_admm", "log_odds_step"]
 
 CONVEX_BELOW = 36.0 / np.sqrt(3.0)  # 2 / max |sigma (1 - sigma) (1 - 2 sigma)|
-_EDGE = 1e-6  # chances are kept so far from 0 and 1 before their log-odds are taken
+_EDGE = 1e-6  # probabilities are kept so far from 0 and 1 before their log-odds are taken
 _GRID = 33  # points tried where there may be several minima
 _NEWTON = 60
 
@@ -79,19 +79,19 @@ def _root(A: Array, g: Array, low: Array, high: Array) -> Array:
 
 
 class LogOdds:
-    """``(logit(q) - g)²``: the gate is a least-squares fit to the log-odds of the chances."""
+    """``(logit(q) - g)²``: the gate is a least-squares fit to the log-odds of the probabilities."""
 
     loss = training_loss("squared")
     scale = 2.0  # the loss is half the square
     smoothness = 2.0
 
-    def target(self, chances: Array) -> Array:
+    def target(self, probabilities: Array) -> Array:
         """(n,) Their log-odds."""
-        return np.asarray(logit(np.clip(chances, _EDGE, 1.0 - _EDGE)))
+        return np.asarray(logit(np.clip(probabilities, _EDGE, 1.0 - _EDGE)))
 
-    def per_row(self, chances: Array, gate: Array) -> Array:
+    def per_row(self, probabilities: Array, gate: Array) -> Array:
         """(n,) The squared difference of log-odds."""
-        return self.gate_loss(gate, self.target(chances))
+        return self.gate_loss(gate, self.target(probabilities))
 
     def gate_loss(self, gate: Array, target: Array) -> Array:
         """(n,) The same, for given log-odds."""
@@ -101,10 +101,10 @@ class LogOdds:
         """(n,) Its derivative in the gate."""
         return np.asarray(2.0 * (gate - target))
 
-    def chances(
+    def probabilities(
         self, excess: Array, gate: Array, fraction: float, weight: Array | None = None
     ) -> tuple[Array, float]:
-        """The best chances, by bisection on the price of being sent."""
+        """The best probabilities, by bisection on the price of being sent."""
         if fraction <= 0:
             raise ValueError(
                 "with squared log-odds some rows must be allowed to the costly model: give a costly_fraction above 0"
@@ -132,20 +132,20 @@ class LogOdds:
 def chances_by_admm(
     excess: Array, gate: Array, fraction: float, *, rho: float = 5.0, max_iter: int = 400, tol: float = 1e-8
 ) -> Array:
-    """The best chances by splitting the constraint off (ADMM), as the source has it: slower, and no better, than a price.
+    """The best probabilities by splitting the constraint off (ADMM), as the source has it: slower, and no better, than a price.
 
-    The problem is not convex in the chances, so there is no guarantee; chances that are too many in the end are lowered by a
-    common price.
+    The problem is not convex in the probabilities, so there is no guarantee; probabilities that are too many in the end are
+    lowered by a common price.
     """
     span = np.abs(excess) / 8 + 1.0
     grid = gate + span * np.linspace(-3.0, 3.0, 801)[:, None]
-    chances = expit(grid)
-    fixed = (1.0 - chances) * excess + (grid - gate) ** 2
+    probabilities = expit(grid)
+    fixed = (1.0 - probabilities) * excess + (grid - gate) ** 2
     q = expit(gate)
     r, u = q.copy(), np.zeros_like(q)
     columns = np.arange(q.size)
     for _ in range(max_iter):
-        best = (fixed + 0.5 * rho * (chances - r + u) ** 2).argmin(axis=0)
+        best = (fixed + 0.5 * rho * (probabilities - r + u) ** 2).argmin(axis=0)
         s = grid[best, columns]
         for _ in range(20):  # Newton's method from the grid's best point
             p = expit(s)

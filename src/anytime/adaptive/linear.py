@@ -3,7 +3,7 @@
 The gate is a logistic regression on soft labels, the cheap model one with weights; they are coupled by a norm over all weights
 of a feature in both, so that what one uses costs the other nothing:
 
-    ``gamma * sum_a c_a ||(w_gate[a], w_cheap[a])||_2``, intercepts free.
+    ``cost_penalty * sum_a c_a ||(w_gate[a], w_cheap[a])||_2``, intercepts free.
 
 Nan, *Learning to predict under a budget*, 2018, Algorithm 4.
 """
@@ -36,12 +36,12 @@ class GroupPenalty:
     Parameters
     ----------
     costs : BoundCosts
-    gamma : float
+    cost_penalty : float
     """
 
-    def __init__(self, costs: BoundCosts, gamma: float) -> None:
+    def __init__(self, costs: BoundCosts, cost_penalty: float) -> None:
         self.prices = costs.costs.amounts(costs.prices)
-        self.limits = gamma * self.prices
+        self.limits = cost_penalty * self.prices
         needs = np.array([costs.closure(np.array([g], dtype=np.int32)) for g in range(costs.n_groups)])
         self._columns = [np.flatnonzero(needs[costs.column_group, g]) for g in range(costs.n_groups)]
         self._own = costs.column_group
@@ -88,8 +88,8 @@ class GroupPenalty:
                 break
         return left
 
-    def largest_gamma(self, slopes: Array) -> float:
-        """From which gamma on no weight that costs anything differs from 0, given the slopes (d, m) there.
+    def largest_penalty(self, slopes: Array) -> float:
+        """From which cost_penalty on no weight that costs anything differs from 0, given the slopes (d, m) there.
 
         The smallest such one where no group requires another; otherwise one that is large enough.
         """
@@ -131,7 +131,7 @@ class LinearPairLearner:
         None: as many as there are in ``y``.
     loss : Loss, default=None
         Of the cheap model, convex and smooth. None: the logarithmic one, for classes.
-    gamma : float, default=0
+    cost_penalty : float, default=0
         Mean loss that one unit of cost must save.
     divergence : Divergence, default=KullbackLeibler()
     weight : (n,), default=None
@@ -153,7 +153,7 @@ class LinearPairLearner:
         *,
         n_classes: int | None = None,
         loss: Loss | None = None,
-        gamma: float = 0.0,
+        cost_penalty: float = 0.0,
         divergence: Divergence | None = None,
         weight: Array | None = None,
         standardise: bool = True,
@@ -171,11 +171,17 @@ class LinearPairLearner:
         self.divergence = KullbackLeibler() if divergence is None else divergence
         self.loss = loss
         self.n_outputs = loss.n_outputs(y) if n_classes is None else LINKS[loss.link].n_outputs(n_classes)
-        self.y, self.gamma, self.ridge, self.max_steps, self.tol = y, gamma, ridge, max_steps, tol
+        self.y, self.cost_penalty, self.ridge, self.max_steps, self.tol = (
+            y,
+            cost_penalty,
+            ridge,
+            max_steps,
+            tol,
+        )
         given = np.ones(len(y)) if weight is None else weight
         self.share = given / given.sum()
         self.mean, self.scale, self.Z = standardised(X, self.share, standardise)
-        self.costs, self.penalty = costs, GroupPenalty(costs, gamma)
+        self.costs, self.penalty = costs, GroupPenalty(costs, cost_penalty)
         ones = np.column_stack([self.Z, np.ones(len(y))])
         spread = float(np.linalg.norm(ones.T @ (self.share[:, None] * ones), 2))
         self.bend = max(self.divergence.smoothness, self.loss.smoothness or 1.0) * spread + ridge
@@ -212,23 +218,23 @@ class LinearPairLearner:
 
     # ------------------------------------------------------------------ the M-step
 
-    def learn(self, chances: Array, before: Learned) -> LinearPair:
+    def learn(self, probabilities: Array, before: Learned) -> LinearPair:
         """Minimise the convex M-step, from the weights before; it never gets worse."""
         assert isinstance(before, LinearPair)
-        target, stays = self.divergence.target(chances), self.share * (1.0 - chances)
+        target, stays = self.divergence.target(probabilities), self.share * (1.0 - probabilities)
         return self._descend(before, target, stays, self.penalty, self.max_steps, self.tol)
 
-    def slopes(self, pair: LinearPair, chances: Array) -> tuple[Array, Array]:
+    def slopes(self, pair: LinearPair, probabilities: Array) -> tuple[Array, Array]:
         """Derivatives of the smooth part in weights and intercepts: what the conditions of optimality are about."""
-        target, stays = self.divergence.target(chances), self.share * (1.0 - chances)
+        target, stays = self.divergence.target(probabilities), self.share * (1.0 - probabilities)
         return self._slopes(pair.weights, self.Z @ pair.weights + pair.intercepts, target, stays)
 
-    def largest_gamma(self, chances: Array) -> float:
-        """The gamma from which on the M-step for these chances leaves only intercepts, and columns that cost nothing."""
-        target, stays = self.divergence.target(chances), self.share * (1.0 - chances)
+    def largest_penalty(self, probabilities: Array) -> float:
+        """The penalty from which on the M-step leaves only intercepts, and columns that cost nothing."""
+        target, stays = self.divergence.target(probabilities), self.share * (1.0 - probabilities)
         forbidding = GroupPenalty(self.costs, 1e30)
         alone = self._descend(self.at(0.0, 0.0), target, stays, forbidding, 20_000, 1e-10)
-        return self.penalty.largest_gamma(self.slopes(alone, chances)[0])
+        return self.penalty.largest_penalty(self.slopes(alone, probabilities)[0])
 
     def _descend(
         self,

@@ -34,14 +34,18 @@ class OracleRouting:
 
 
 def route_at_price(
-    costly_loss: ArrayLike, cheap_loss: ArrayLike, costly_cost: ArrayLike, cheap_cost: ArrayLike, price: float
+    costly_loss: ArrayLike,
+    cheap_loss: ArrayLike,
+    evaluation_cost: ArrayLike,
+    cheap_evaluation_cost: ArrayLike,
+    price: float,
 ) -> OracleRouting:
     """Send a row to the costly model where it saves at least ``price`` of loss for every unit of cost that it adds.
 
     Parameters
     ----------
     costly_loss, cheap_loss : (n,)
-    costly_cost, cheap_cost : (n,), or a number
+    evaluation_cost, cheap_evaluation_cost : (n,), or a number
         The costly model costs no row less than the cheap one.
     price : float
         The multiplier eta, not negative.
@@ -53,15 +57,15 @@ def route_at_price(
     """
     if not price >= 0:
         raise ValueError(f"price must not be negative; got {price}")
-    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, costly_cost, cheap_cost)
+    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, evaluation_cost, cheap_evaluation_cost)
     return _routing((excess < price * saving).astype(np.float64), excess, saving, costly, cost)
 
 
 def route_within_budget(
     costly_loss: ArrayLike,
     cheap_loss: ArrayLike,
-    costly_cost: ArrayLike,
-    cheap_cost: ArrayLike,
+    evaluation_cost: ArrayLike,
+    cheap_evaluation_cost: ArrayLike,
     budget: float,
 ) -> OracleRouting:
     """The least mean loss at a mean cost of at most ``budget``: a fractional knapsack.
@@ -71,7 +75,7 @@ def route_within_budget(
 
     Parameters
     ----------
-    costly_loss, cheap_loss, costly_cost, cheap_cost
+    costly_loss, cheap_loss, evaluation_cost, cheap_evaluation_cost
         As in ``route_at_price``.
     budget : float
         Not below the mean cost of the cheap model.
@@ -82,7 +86,7 @@ def route_within_budget(
     >>> routed.cheap, routed.cost
     (array([0.5, 1. ]), 2.0)
     """
-    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, costly_cost, cheap_cost)
+    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, evaluation_cost, cheap_evaluation_cost)
     cheapest = float(np.mean(cost - saving))
     if not budget >= cheapest - 1e-12 * abs(cheapest):
         raise ValueError(f"budget is {budget:g}, but the cheap model alone costs {cheapest:g} on average")
@@ -98,7 +102,10 @@ def route_within_budget(
 
 
 def oracle_curve(
-    costly_loss: ArrayLike, cheap_loss: ArrayLike, costly_cost: ArrayLike, cheap_cost: ArrayLike
+    costly_loss: ArrayLike,
+    cheap_loss: ArrayLike,
+    evaluation_cost: ArrayLike,
+    cheap_evaluation_cost: ArrayLike,
 ) -> tuple[Array, Array]:
     """Mean cost and mean loss of every routing that ``route_at_price`` can give, by rising cost.
 
@@ -107,7 +114,7 @@ def oracle_curve(
     costs, losses : (m,) and (m,)
         From the cheap model for all rows to the costly model for all rows on which it is better.
     """
-    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, costly_cost, cheap_cost)
+    excess, saving, costly, cost = _checked(costly_loss, cheap_loss, evaluation_cost, cheap_evaluation_cost)
     order = _by_rate(excess, saving)
     kept = order[excess[order] > 0]  # rows that gain from the costly model, the least worthy first
     always = excess <= 0
@@ -121,10 +128,16 @@ def oracle_curve(
 
 
 def _checked(
-    costly_loss: ArrayLike, cheap_loss: ArrayLike, costly_cost: ArrayLike, cheap_cost: ArrayLike
+    costly_loss: ArrayLike,
+    cheap_loss: ArrayLike,
+    evaluation_cost: ArrayLike,
+    cheap_evaluation_cost: ArrayLike,
 ) -> tuple[Array, Array, Array, Array]:
     """Excess loss of the cheap model, what it saves, loss and cost of the costly one."""
-    given = [np.asarray(a, dtype=np.float64) for a in (costly_loss, cheap_loss, costly_cost, cheap_cost)]
+    given = [
+        np.asarray(a, dtype=np.float64)
+        for a in (costly_loss, cheap_loss, evaluation_cost, cheap_evaluation_cost)
+    ]
     l0, l1, c0, c1 = (np.array(a) for a in np.broadcast_arrays(*given))
     if l0.ndim != 1 or not l0.size or not all(np.isfinite(a).all() for a in (l0, l1, c0, c1)):
         raise ValueError("losses and costs must be finite numbers, one for each of at least one row")

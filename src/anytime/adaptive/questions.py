@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.adaptive.blocks import scores_of_chances
+from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.stages import Exit
 from anytime.blocks import Block
 from anytime.plan import Array
@@ -24,8 +24,8 @@ class Question:
 
     Attributes
     ----------
-    costly : estimator, callable, or (n, C) chances
-        Whom to ask. A callable goes from rows to chances.
+    costly : estimator, callable, or (n, C) probabilities
+        Whom to ask. A callable goes from rows to probabilities.
     X : array or table
         As the user gave it.
     numbers : (n, d)
@@ -93,7 +93,7 @@ class Costly:
     scores : (n, K)
         Of the rows, as if it had not learned from them.
     model : object
-        Fitted; None where only its chances are known.
+        Fitted; None where only its probabilities are known.
     exits : sequence of Exit, default=()
         Of a composite, before its costly model.
     cost : float, default=0
@@ -110,9 +110,9 @@ class Costly:
         """(m, K) scores of other rows."""
         if self.model is None:
             raise ValueError(
-                "X_val needs a costly model that can be asked: only its chances of the rows of X are given; give the model as "
-                "costly, with costly_chances where they are known, or leave X_val out"
+                "X_val needs a costly model that can be asked: only its probabilities of the rows of X are given; give the model "
+                "as costly, with costly_proba where they are known, or leave X_val out"
             )
         if not self.exits:
             return self.block.outputs(0, X)
-        return scores_of_chances(self.model.predict_proba(X))
+        return scores_of_probabilities(self.model.predict_proba(X))

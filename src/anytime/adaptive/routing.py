@@ -1,9 +1,9 @@
 """Who goes to the costly model: the objective that gate and cheap model share, and its alternating minimisation.
 
-A gate ``g`` sends a row to the costly model with chance ``sigma(g(x))``. Gate and cheap model are learned together with routing
-chances ``q``, one per training row, by lowering in turns
+A gate ``g`` sends a row to the costly model with probability ``sigma(g(x))``. Gate and cheap model are learned together with
+routing probabilities ``q``, one per training row, by lowering in turns
 
-    mean [ q l0 + (1 - q) l1 + D(q, g) ]  +  gamma * cost of all features that gate and cheap model use
+    mean [ q l0 + (1 - q) l1 + D(q, g) ]  +  cost_penalty * cost of all features that gate and cheap model use
 
 under ``mean q <= fraction``: ``l0`` and ``l1`` are the losses of the costly and the cheap model, ``D`` says how far the gate is
 from ``q``. Everywhere in this package a gate's score above 0 means: send it to the costly model. (OPT) of Nan, *Learning to
@@ -36,17 +36,17 @@ __all__ = [
     "best_of",
     "composite_loss",
     "dual_value",
-    "routing_chances",
+    "routing_probabilities",
 ]
 
 
 # ---------------------------------------------------------------------- the q-step
 
 
-def routing_chances(
+def routing_probabilities(
     excess: ArrayLike, gate: ArrayLike, fraction: float, weight: ArrayLike | None = None
 ) -> tuple[Array, float]:
-    """The best chances of going to the costly model, given gate and cheap model (OPT1).
+    """The best probabilities of going to the costly model, given gate and cheap model (OPT1).
 
     ``q = sigma(g + (l1 - l0) - beta)``: log-odds are the gate's score, plus what the cheap model loses, less the price of the
     budget. ``beta`` is 0 where that leaves ``mean q <= fraction``; otherwise it is found by bisection, and the feasible end of
@@ -63,12 +63,12 @@ def routing_chances(
 
     Returns
     -------
-    chances : (n,)
+    probabilities : (n,)
     beta : float
 
     Examples
     --------
-    >>> q, beta = routing_chances([0.8, 1.9, 0.2, 2.6], 0.0, 0.5)
+    >>> q, beta = routing_probabilities([0.8, 1.9, 0.2, 2.6], 0.0, 0.5)
     >>> q.round(4), round(beta, 4)
     (array([0.3608, 0.6291, 0.2365, 0.7735]), 1.3717)
     """
@@ -117,7 +117,7 @@ def dual_value(
     fraction: float,
     weight: Array | None = None,
 ) -> float:
-    """The Lagrange dual of the q-step at ``beta``: equal to the value of its solution, and below that of any other chances."""
+    """The Lagrange dual of the q-step at ``beta``: the value of its solution, and below that of any other."""
     shares = _shares(weight, gate.size)
     stay, go = cheap_loss + np.logaddexp(0.0, gate), costly_loss + np.logaddexp(0.0, -gate)
     bound = -np.logaddexp(-stay, -go - beta)
@@ -125,7 +125,7 @@ def dual_value(
 
 
 def composite_loss(costly_loss: Array, cheap_loss: Array, gate: Array) -> Array:
-    """(n,) ``-log(sigma(g) p0 + sigma(-g) p1)``: what the mean of (OPT) is never below, when losses are negative log-chances."""
+    """(n,) ``-log(sigma(g) p0 + sigma(-g) p1)``: the mean of (OPT) is never below it if losses are log-losses."""
     stay, go = cheap_loss + np.logaddexp(0.0, gate), costly_loss + np.logaddexp(0.0, -gate)
     return -np.logaddexp(-stay, -go)
 
@@ -137,17 +137,17 @@ def _shares(weight: ArrayLike | None, n: int) -> Array:
     return np.asarray(given / given.sum())
 
 
-# ---------------------------------------------------------------------- how far a gate is from the chances
+# ---------------------------------------------------------------------- how far a gate is from the probabilities
 
 
 class Divergence(Protocol):
-    """How far a gate is from routing chances, and the best chances under it."""
+    """How far a gate is from routing probabilities, and the best probabilities under it."""
 
     loss: Loss  # by which a gate is fitted: to ``target(q)``, each row counting ``scale``
     scale: float
     smoothness: float  # the most that ``gate_loss`` bends
 
-    def target(self, chances: Array) -> Array:
+    def target(self, probabilities: Array) -> Array:
         """(n,) What the gate has to match."""
 
     def gate_loss(self, gate: Array, target: Array) -> Array:
@@ -156,13 +156,13 @@ class Divergence(Protocol):
     def gate_slope(self, gate: Array, target: Array) -> Array:
         """(n,) Its derivative in the gate."""
 
-    def per_row(self, chances: Array, gate: Array) -> Array:
+    def per_row(self, probabilities: Array, gate: Array) -> Array:
         """(n,) How far it is from it."""
 
-    def chances(
+    def probabilities(
         self, excess: Array, gate: Array, fraction: float, weight: Array | None = None
     ) -> tuple[Array, float]:
-        """The best chances for this gate, and the multiplier of the constraint."""
+        """The best probabilities for this gate, and the multiplier of the constraint."""
 
 
 class KullbackLeibler:
@@ -172,9 +172,9 @@ class KullbackLeibler:
     scale = 1.0
     smoothness = 0.25
 
-    def target(self, chances: Array) -> Array:
-        """The chances themselves."""
-        return chances
+    def target(self, probabilities: Array) -> Array:
+        """The probabilities themselves."""
+        return probabilities
 
     def gate_loss(self, gate: Array, target: Array) -> Array:
         """(n,) The logistic loss on soft labels."""
@@ -184,16 +184,16 @@ class KullbackLeibler:
         """(n,) Its derivative."""
         return np.asarray(expit(gate) - target)
 
-    def per_row(self, chances: Array, gate: Array) -> Array:
+    def per_row(self, probabilities: Array, gate: Array) -> Array:
         """(n,) ``KL(q || sigma(g))``."""
-        entropy = xlogy(chances, chances) + xlogy(1.0 - chances, 1.0 - chances)
-        return np.asarray(entropy + self.gate_loss(gate, chances))
+        entropy = xlogy(probabilities, probabilities) + xlogy(1.0 - probabilities, 1.0 - probabilities)
+        return np.asarray(entropy + self.gate_loss(gate, probabilities))
 
-    def chances(
+    def probabilities(
         self, excess: Array, gate: Array, fraction: float, weight: Array | None = None
     ) -> tuple[Array, float]:
-        """See ``routing_chances``."""
-        return routing_chances(excess, gate, fraction, weight)
+        """See ``routing_probabilities``."""
+        return routing_probabilities(excess, gate, fraction, weight)
 
 
 # ---------------------------------------------------------------------- the objective
@@ -205,7 +205,7 @@ class Terms:
 
     losses: float
     divergence: float
-    cost: float  # already times gamma
+    cost: float  # already times cost_penalty
 
     @property
     def total(self) -> float:
@@ -224,7 +224,7 @@ class Learned:
     cheap_loss : (n,)
         Of the training rows.
     penalty : float
-        ``gamma`` times the cost of what both use, as the learner counts it.
+        ``cost_penalty`` times the cost of what both use, as the learner counts it.
     blocks : callable
         Gives the gate, a block of one stage and one output, and the cheap model, a block of one stage.
     """
@@ -236,15 +236,15 @@ class Learned:
 
 
 class PairLearner(Protocol):
-    """What learns a gate and a cheap model for given routing chances (the M-step)."""
+    """What learns a gate and a cheap model for given routing probabilities (the M-step)."""
 
     divergence: Divergence
 
     def start(self, random: np.random.RandomState | None) -> Learned:
         """Where to begin; with ``random``, somewhere else each time."""
 
-    def learn(self, chances: Array, before: Learned) -> Learned:
-        """Gate and cheap model for these chances, warm from those before."""
+    def learn(self, probabilities: Array, before: Learned) -> Learned:
+        """Gate and cheap model for these probabilities, warm from those before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,7 @@ class Alternation:
     Attributes
     ----------
     learned : Learned
-    chances : (n,)
+    probabilities : (n,)
         Of the training rows, best for the gate and the cheap model that were kept.
     beta : float
         Price of sending one more row.
@@ -266,7 +266,7 @@ class Alternation:
     """
 
     learned: Learned
-    chances: Array
+    probabilities: Array
     beta: float
     terms: Terms
     trace: list[float]
@@ -305,20 +305,20 @@ def alternate(
     """
     shares = _shares(weight, costly_loss.size)
     learned = learner.start(None) if start is None else start
-    chances, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
+    probabilities, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
     trace = [terms.total]
     best: Alternation | None = None
     for _ in range(max(max_iter, 1)):
         try:
-            learned = learner.learn(chances, learned)
+            learned = learner.learn(probabilities, learned)
         except KeyboardInterrupt:
             if best is None:
                 raise
             return replace(best, interrupted=True)
-        chances, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
+        probabilities, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
         trace.append(terms.total)
         if best is None or terms.total < best.terms.total:
-            best = Alternation(learned, chances, beta, terms, trace)
+            best = Alternation(learned, probabilities, beta, terms, trace)
         if abs(trace[-2] - trace[-1]) <= tol * max(abs(trace[-1]), 1e-12) or over():
             break
     assert best is not None
@@ -329,10 +329,10 @@ def _judge(
     learned: Learned, divergence: Divergence, costly_loss: Array, fraction: float, shares: Array
 ) -> tuple[Array, float, Terms]:
     excess = learned.cheap_loss - costly_loss
-    chances, beta = divergence.chances(excess, learned.gate, fraction, shares)
-    losses = shares @ (chances * costly_loss + (1.0 - chances) * learned.cheap_loss)
-    far = shares @ divergence.per_row(chances, learned.gate)
-    return chances, beta, Terms(float(losses), float(far), learned.penalty)
+    probabilities, beta = divergence.probabilities(excess, learned.gate, fraction, shares)
+    losses = shares @ (probabilities * costly_loss + (1.0 - probabilities) * learned.cheap_loss)
+    far = shares @ divergence.per_row(probabilities, learned.gate)
+    return probabilities, beta, Terms(float(losses), float(far), learned.penalty)
 
 
 def best_of(alternations: Sequence[Alternation]) -> Alternation:

@@ -42,26 +42,59 @@ def purchases(
     costs: BoundCosts,
     rows: NDArray[np.intp] | None = None,
     n_threads: int = 1,
+    mean_budget: float | None = None,
 ) -> list[NDArray[np.intp]]:
     """Groups in the order in which they are worth buying, those bought at one time together; some may never be.
 
-    ``rows``: those that say so. None: all.
+    What is free comes first. Where nothing else that comes early is within the budget, groups that are come before the others.
+
+    Parameters
+    ----------
+    table, objective, base, costs
+    rows : (m,) int, default=None
+        Rows that decide. None: all.
+    n_threads : int, default=1
+    mean_budget : float, default=None
     """
-    total = costs.costs.total
-    share = 1.0 if rows is None else float(objective.weight[rows].sum())
-    unit = objective.value(np.tile(base, (len(objective), 1))) / total if total > 0 else 0.0
-    bought, order = np.zeros(costs.n_groups, dtype=bool), []
+    price = np.array(
+        [_price(costs, costs.closure(np.array([g], dtype=np.int32))) for g in range(costs.n_groups)]
+    )
+    free = price == 0
+    start = [np.flatnonzero(free)] if free.any() else []
+    learned_from = table, objective, base, costs, rows, n_threads
+    order = start + _bought_by_boosting(*learned_from, free, np.ones_like(free))
+    within = price <= (np.inf if mean_budget is None else mean_budget)
+    if mean_budget is None or not (within & ~free).any() or _dearest(order, costs, mean_budget) > 0:
+        return order
+    cheap = start + _bought_by_boosting(*learned_from, free, within)
+    cheap = [new for k, new in enumerate(cheap) if _beginnings(cheap, costs)[1][k] <= mean_budget]
+    taken = np.concatenate([np.empty(0, dtype=np.intp), *cheap])
+    return cheap + [left for new in order if (left := np.setdiff1d(new, taken)).size]
+
+
+def _dearest(order: Sequence[NDArray[np.intp]], costs: BoundCosts, budget: float) -> float:
+    """What the longest beginning of the order costs that is within the budget."""
+    prices = _beginnings(order, costs)[1]
+    return float(max((price for price in prices if price <= budget), default=0.0))
+
+
+def _bought_by_boosting(
+    table: Table,
+    objective: Objective,
+    base: Array,
+    costs: BoundCosts,
+    rows: NDArray[np.intp] | None,
+    n_threads: int,
+    bought: NDArray[np.bool_],
+    allowed: NDArray[np.bool_],
+) -> list[NDArray[np.intp]]:
+    """Groups among those ``allowed`` as boosting buys them at falling prices, beside those ``bought`` already."""
+    order: list[NDArray[np.intp]] = []
     for price in _PRICES:
-        grower = TreeGrower(
-            max_leaves=None,
-            max_depth=4,
-            min_rows=LEAST_ROWS,
-            penalty=price * unit * objective.total * share,
-            n_threads=n_threads,
-        )
-        boosting = Boosting(
-            table.binned, objective, grower, base, learning_rate=_RATE, rows=rows, costs=costs, bought=bought
-        )
+        boosting = penalised_boosting(
+            table, objective, base, costs, price, rows, max_depth=4, min_samples_leaf=LEAST_ROWS,
+            learning_rate=_RATE, columns=allowed[costs.column_group], bought=bought, n_threads=n_threads,
+        )  # fmt: skip
         for _ in range(_ROUNDS):
             if not boosting.round():
                 break
@@ -69,22 +102,64 @@ def purchases(
             if (new := np.flatnonzero(boosting.bought & ~bought)).size:
                 order.append(new)
                 bought = boosting.bought.copy()
-        if bought.all():
+        if bought[allowed].all():
             break
     return order
+
+
+def penalised_boosting(
+    table: Table,
+    objective: Objective,
+    base: Array,
+    costs: BoundCosts,
+    price: float,
+    rows: NDArray[np.intp] | None,
+    *,
+    min_samples_leaf: int,
+    learning_rate: float,
+    max_leaf_nodes: int | None = None,
+    max_depth: int | None = None,
+    columns: NDArray[np.bool_] | None = None,
+    bought: NDArray[np.bool_] | None = None,
+    shared: bool = False,
+    n_threads: int = 1,
+) -> Boosting:
+    """Boosting that pays for the first use of a group; ``price`` is in units of the entropy of the classes per price of all."""
+    total = costs.costs.total
+    share = 1.0 if rows is None else float(objective.weight[rows].sum())
+    unit = objective.value(np.tile(base, (len(objective), 1))) / total if total > 0 else 0.0
+    grower = TreeGrower(
+        max_leaves=max_leaf_nodes,
+        max_depth=max_depth,
+        min_rows=min_samples_leaf,
+        penalty=price * unit * objective.total * share,
+        n_threads=n_threads,
+    )
+    return Boosting(
+        table.binned, objective, grower, base, learning_rate=learning_rate, rows=rows, columns=columns, costs=costs,
+        bought=bought, shared=shared,
+    )  # fmt: skip
 
 
 def column_sets(
     order: Sequence[NDArray[np.intp]], costs: BoundCosts, most: float, n_sets: int
 ) -> list[NDArray[np.bool_]]:
-    """Up to so many beginnings of the order, as masks of columns, cheaper than ``most`` and each dearer by about one factor."""
+    """Up to so many beginnings of the order, as masks of columns: what is free, then each dearer by about one factor.
+
+    All are cheaper than ``most``.
+    """
     if not order:
         return []
     bought, prices = _beginnings(order, costs)
-    start = int(np.flatnonzero(prices > 0)[0]) if (prices > 0).any() else len(order) - 1
-    wanted = np.geomspace(max(prices[start], 1e-12), max(prices[-1], 1e-12), n_sets + 1)
-    chosen = sorted({_nearest(prices, price) for price in wanted})
-    return [bought[k][costs.column_group] for k in chosen if prices[k] < most * (1 - 1e-9)][-n_sets:]
+    priced = np.flatnonzero(prices > 0)
+    chosen = {int(np.flatnonzero(prices == 0)[-1])} if (prices == 0).any() else set()
+    if priced.size:
+        wanted = np.geomspace(max(prices[priced[0]], 1e-12), max(prices[-1], 1e-12), n_sets + 1)
+        chosen |= {_nearest(prices, price) for price in wanted}
+    kept = [k for k in sorted(chosen) if prices[k] < most * (1 - 1e-9)]
+    free = kept[:1] if kept and prices[kept[0]] == 0 else []
+    kept = free + kept[len(free) :][len(free) - n_sets :]
+    return [bought[k][costs.column_group] for k in kept]
 
 
 def sets_as_dear(
@@ -140,9 +215,9 @@ class RungLearner:
     objective : Objective
     base : (K,)
     n_classes : int
-    n_trees : int
+    n_estimators : int
         Rounds of boosting, and random trees.
-    learning_rate, max_leaves, min_rows
+    learning_rate, max_leaf_nodes, min_samples_leaf
         Of boosting. With several classes a tree answers for all.
     folds : sequence of (m,) int
         Rows that are left out in turn, so that trees judge rows that they have not learned from.
@@ -157,18 +232,23 @@ class RungLearner:
         base: Array,
         n_classes: int,
         *,
-        n_trees: int,
+        n_estimators: int,
         learning_rate: float,
-        max_leaves: int,
-        min_rows: int,
+        max_leaf_nodes: int,
+        min_samples_leaf: int,
         folds: Sequence[NDArray[np.intp]],
         seed: int,
         n_threads: int = 1,
     ) -> None:
         self.table, self.objective, self.base, self.n_classes = table, objective, base, n_classes
-        self.n_trees, self.learning_rate, self.folds, self.seed = n_trees, learning_rate, folds, seed
+        self.n_estimators, self.learning_rate, self.folds, self.seed = (
+            n_estimators,
+            learning_rate,
+            folds,
+            seed,
+        )
         self.grower = TreeGrower(
-            max_leaves=max_leaves, max_depth=None, min_rows=min_rows, n_threads=n_threads
+            max_leaves=max_leaf_nodes, max_depth=None, min_rows=min_samples_leaf, n_threads=n_threads
         )
 
     def learn(self, columns: NDArray[np.bool_], by_fold: Sequence[NDArray[np.bool_]]) -> Rung:
@@ -197,7 +277,7 @@ class RungLearner:
             self.table.binned, self.objective, self.grower, self.base, learning_rate=self.learning_rate,
             rows=rows, columns=columns, shared=True,
         )  # fmt: skip
-        boosting.run(self.n_trees)
+        boosting.run(self.n_estimators)
         return boosting
 
     def _random(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> TreeArrays:
@@ -208,11 +288,11 @@ class RungLearner:
         )  # fmt: skip
         grown = grower.grow_forest(
             self.table.binned, self.objective.y, self.objective.weight * len(self.objective),
-            n_classes=self.n_classes, n_trees=self.n_trees, rows=rows, columns=columns, random_state=self.seed,
+            n_classes=self.n_classes, n_trees=self.n_estimators, rows=rows, columns=columns, random_state=self.seed,
         )  # fmt: skip
         trees = join([tree.arrays for tree in grown], [len(grown)])
         value = trees.value[:, 1:] - trees.value[:, :1] if self.base.size == 1 else trees.value
-        return replace(trees, value=np.ascontiguousarray(value / self.n_trees), n_outputs=self.base.size)
+        return replace(trees, value=np.ascontiguousarray(value / self.n_estimators), n_outputs=self.base.size)
 
 
 def _blend(loss: Loss, scores: Array, y: NDArray[np.intp], weight: Array) -> Array:

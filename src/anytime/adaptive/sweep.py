@@ -24,9 +24,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from anytime.adaptive.adaptive_training import AdaptiveModel, Task
 from anytime.adaptive.choosing import Bench, Point, Quality
 from anytime.adaptive.costly import read_costly
-from anytime.adaptive.learning import AdaptiveModel, Task
 from anytime.adaptive.routing import Learned
 from anytime.plan import Array
 from anytime.trees.clock import Clock
@@ -48,17 +48,17 @@ class Preset:
 
     Attributes
     ----------
-    n_trees, max_depth, max_iter : int
-    gammas : (low, high, number)
-        On a logarithmic scale, for sums over rows: this library's gamma, for means, is that divided by the number of rows.
+    n_estimators, max_depth, max_iter : int
+    cost_penalties : (low, high, number)
+        On a logarithmic scale, for sums over rows: this library's cost_penalty, for means, is that divided by the number of rows.
     fractions, learning_rates : (low, high, number)
         The first linear, the second logarithmic.
     """
 
-    n_trees: int
+    n_estimators: int
     max_depth: int
     max_iter: int
-    gammas: tuple[float, float, int]
+    cost_penalties: tuple[float, float, int]
     learning_rates: tuple[float, float, int]
     fractions: tuple[float, float, int] = (0.1, 0.9, 9)
 
@@ -67,14 +67,14 @@ class Preset:
         low, high, number = self.learning_rates
         return [
             {
-                "n_trees": self.n_trees,
+                "n_estimators": self.n_estimators,
                 "max_depth": self.max_depth,
                 "max_iter": self.max_iter,
-                "gamma": float(gamma) / n_rows,
+                "cost_penalty": float(cost_penalty) / n_rows,
                 "costly_fraction": float(fraction),
                 "learning_rate": float(rate),
             }
-            for gamma in np.geomspace(*self.gammas)
+            for cost_penalty in np.geomspace(*self.cost_penalties)
             for fraction in np.linspace(*self.fractions)
             for rate in np.geomspace(low, high, number)
         ]
@@ -87,13 +87,13 @@ class LinearPreset:
     Attributes
     ----------
     max_iter : int
-    gammas : (low, high, number)
+    cost_penalties : (low, high, number)
         On a logarithmic scale, for means over rows, as this library has them.
     fractions : (low, high, number)
     """
 
     max_iter: int
-    gammas: tuple[float, float, int]
+    cost_penalties: tuple[float, float, int]
     fractions: tuple[float, float, int] = (0.1, 0.9, 9)
 
     def settings(self, n_rows: int) -> list[dict[str, Any]]:
@@ -102,10 +102,10 @@ class LinearPreset:
             {
                 "cheap": "linear",
                 "max_iter": self.max_iter,
-                "gamma": float(gamma),
+                "cost_penalty": float(cost_penalty),
                 "costly_fraction": float(fraction),
             }
-            for gamma in np.geomspace(*self.gammas)
+            for cost_penalty in np.geomspace(*self.cost_penalties)
             for fraction in np.linspace(*self.fractions)
         ]
 
@@ -272,13 +272,13 @@ def sweep(
     model : AdaptiveClassifier
         Its parameters are those that a setting does not name. Its costly model is fitted, or asked by folds, once.
     settings : iterable of mapping
-        Each with ``gamma`` and ``costly_fraction`` and any other parameters of learning.
+        Each with ``cost_penalty`` and ``costly_fraction`` and any other parameters of learning.
     X, y, X_val, y_val, X_test, y_test
         Rows; those for validation and test have not been seen by the costly model.
     quality : callable or pair of callables, default=None
-        From classes (m,), numbered in their order, and chances (m, C) to what takes the place of accuracy in all points, for
-        validation rows, or for validation and test rows. Rankings: ``lambda y, chances: prefix_precision(y, chances[:, 1],
-        queries, relevant=1)`` with the queries of those rows.
+        From classes (m,), numbered in their order, and probabilities (m, C) to what takes the place of accuracy in all
+        points, for validation rows, or for validation and test rows. Rankings: ``lambda y, probabilities:
+        prefix_precision(y, probabilities[:, 1], queries, relevant=1)`` with the queries of those rows.
     path : str or path, default=None
         A file to which each outcome is written as soon as it is there, one line of JSON each. Outcomes that stand in it already
         are taken from it: a sweep that was killed has lost the settings that were being tried, and no other.
@@ -301,7 +301,7 @@ def sweep(
     ready.set_params(budget=None, validation_fraction=None)
     ready._validate_params()
     question, _ = ready._question(X, y, None, None)
-    costly = read_costly(question, ready.costly_proba)
+    costly = read_costly(question, ready.proba_source)
     task = ready._task(question, costly, X_val, y_val)
     assert task.bench is not None
     benches = {"validation": task.bench}
@@ -349,12 +349,12 @@ def _outcome(
     trying = copy.copy(ready)
     trying.set_params(**setting)
     trying._validate_params()
-    gamma, fraction = trying._settings(task)[0]
+    cost_penalty, fraction = trying._settings(task)[0]
     seed = int(
         hashlib.sha256(_key(setting).encode()).hexdigest()[:8], 16
     )  # the order of trials does not matter
     own = replace(task, random=np.random.RandomState(seed), clock=Clock(None, 0))
-    done = trying._alternate(trying._learner(gamma, own), start, fraction, own)
+    done = trying._alternate(trying._learner(cost_penalty, own), start, fraction, own)
     chain = trying._chain_of(done, own)
     points = benches["validation"].points(chain, trying._doubts)
     cuts = [(point.threshold, point.doubt) for point in points]

@@ -79,8 +79,8 @@ _ROUNDS = {
     Learner.boosting: "n_stages",
     Learner.hist: "max_iter",
     Learner.budget_forest: "n_trees",
-    Learner.adaptive: "n_trees",
-    Learner.ladder: "n_trees",
+    Learner.adaptive: "n_estimators",
+    Learner.ladder: "n_estimators",
 }
 _OPTIONS = {
     "costs": "costs",

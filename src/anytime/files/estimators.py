@@ -26,7 +26,7 @@ __all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
 
 # The only classes a file can name, and where this library keeps them.
 ESTIMATORS = {
-    "AdaptiveClassifier": "anytime.adaptive.models:AdaptiveClassifier",
+    "AdaptiveClassifier": "anytime.adaptive.adaptive_classifier:AdaptiveClassifier",
     "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
     "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
     "BudgetForestClassifier": "anytime.forests.budget:BudgetForestClassifier",

@@ -1,7 +1,8 @@
 """EXP3.G: learning from experts of which every round shows only some (Alon et al. 2015; Nan, Algorithm 6).
 
 Each round draws an expert, mostly by its weight, sometimes from a set of explorers that together show every loss. A loss that
-is seen is divided by the chance of seeing it: the estimates are unbiased, and experts with small estimated totals gain weight.
+is seen is divided by the probability of seeing it: the estimates are unbiased, and experts with small estimated totals gain
+weight.
 """
 
 from __future__ import annotations
@@ -119,32 +120,32 @@ class Exp3G(_Weights):
         super().__init__(graph.n_experts, pace, random_state)
         self._shown: tuple[Flags, Array] | None = None
 
-    def chances(self, graph: FeedbackGraph | None = None) -> Array:
+    def probabilities(self, graph: FeedbackGraph | None = None) -> Array:
         """(K,) p of the coming round, ``(1 - γ) q + γ u``."""
         explorers = self._checked(graph).explorers
         rate = self.pace.rates(self.n_rounds + 1, 1).exploration[0]
-        chances: Array = (1 - rate) * self.weights
-        chances[explorers] += rate / explorers.size
-        return chances
+        probabilities: Array = (1 - rate) * self.weights
+        probabilities[explorers] += rate / explorers.size
+        return probabilities
 
     def play(self, graph: FeedbackGraph | None = None) -> int:
         """Draw the expert of this round; ``learn`` then takes the losses it shows."""
         graph = self._checked(graph)
         if any(restart for _, restart in self.pace.stretches(self.n_rounds, 1)):
             self.totals = np.zeros(self.n_experts)
-        chances = self.chances(graph)
+        probabilities = self.probabilities(graph)
         played = int(self._rounds(None, [graph])[0])
-        self._shown = graph.shows[played], graph.seeing(chances)
+        self._shown = graph.shows[played], graph.seeing(probabilities)
         return played
 
     def learn(self, losses: ArrayLike) -> None:
         """Take the losses that the last expert played shows, (K,); the others may be anything, such as NaN."""
         if self._shown is None:
             raise ValueError("there is nothing to learn from yet; call play first")
-        shown, chance = self._shown
+        shown, probability = self._shown
         table = self._matrix(np.atleast_2d(np.asarray(losses, dtype=np.float64)), 1)
         _check_seen(table, shown[None])
-        self.totals[shown] += table[0, shown] / chance[shown]
+        self.totals[shown] += table[0, shown] / probability[shown]
         self._shown = None
 
     def run(
@@ -182,7 +183,7 @@ class Exp3G(_Weights):
         explorers = np.zeros(shows.shape[:2], dtype=np.bool_)
         for g, graph in enumerate(distinct):
             explorers[g, graph.explorers] = True
-        chance, rates = self.random.random(n), self.pace.rates(self.n_rounds + 1, n)
+        probability, rates = self.random.random(n), self.pace.rates(self.n_rounds + 1, n)
         totals, played = self.totals.copy(), np.empty(n, dtype=np.int32)
         for part, restart in self.pace.stretches(self.n_rounds, n):
             if restart:
@@ -194,7 +195,7 @@ class Exp3G(_Weights):
                 explorers,
                 which[part],
                 shown,
-                chance[part],
+                probability[part],
                 rates.learning[part],
                 rates.exploration[part],
             )
@@ -230,14 +231,14 @@ class Decisions:
         Whether it asks.
     asks : (n, K) bool
         Which experts would have asked.
-    chance : (n,) float
-        The chance with which the example was asked.
+    probability : (n,) float
+        The probability with which the example was asked.
     """
 
     played: NDArray[np.int32]
     asked: Flags
     asks: Flags
-    chance: Array
+    probability: Array
 
 
 class RequestLearner(_Weights):
@@ -301,7 +302,7 @@ class RequestLearner(_Weights):
         asked, asks = decisions.asked, decisions.asks
         _check_seen(table, np.repeat(asked[:, None], self.n_experts, axis=1))
         estimates = np.zeros(table.shape)
-        estimates[asked] = table[asked] / decisions.chance[asked, None]
+        estimates[asked] = table[asked] / decisions.probability[asked, None]
         if self.charge_requests:
             estimates[asks] = self.cost
         self.totals += estimates.sum(axis=0) / self._unit
@@ -310,7 +311,7 @@ class RequestLearner(_Weights):
         n = len(asks)
         scaled = None if losses is None else losses / self._unit
         charged = self.cost / self._unit if self.charge_requests else -1.0
-        chance, rates = self.random.random(n), self.pace.rates(self.n_rounds + 1, n)
+        probability, rates = self.random.random(n), self.pace.rates(self.n_rounds + 1, n)
         totals, played, seen = self.totals.copy(), np.empty(n, dtype=np.int32), np.empty(n)
         for part, restart in self.pace.stretches(self.n_rounds, n):
             if restart:
@@ -319,7 +320,7 @@ class RequestLearner(_Weights):
                 totals,
                 asks[part],
                 None if scaled is None else scaled[part],
-                chance[part],
+                probability[part],
                 rates.learning[part],
                 rates.exploration[part],
                 charged,

@@ -83,9 +83,9 @@ class FeedbackGraph:
         strong = np.diag(self.shows) | others.all(axis=0)
         return "strong" if strong.all() else "weak"
 
-    def seeing(self, chances: ArrayLike) -> NDArray[np.float64]:
-        """The chance of seeing each loss if experts are drawn with ``chances``, ``P(i) = Σ_{j shows i} p(j)``."""
-        return np.asarray(np.asarray(chances, dtype=np.float64) @ self.shows)
+    def seeing(self, probabilities: ArrayLike) -> NDArray[np.float64]:
+        """The probability of seeing each loss if experts are drawn with ``probabilities``, ``P(i) = Σ_{j shows i} p(j)``."""
+        return np.asarray(np.asarray(probabilities, dtype=np.float64) @ self.shows)
 
 
 def _dominating(shows: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -79,12 +79,14 @@ class LabelDistribution:
         _check_mixed(cost, gap)
         self.pattern = np.asarray(pattern, dtype=np.int8)
         self.cost, self.gap = cost, gap
-        chances = {ASK: cost + gap, 1: 1 - cost + gap, 0: cost - gap}
-        self.chances = np.array([chances[int(action)] for action in self.pattern])
+        probabilities = {ASK: cost + gap, 1: 1 - cost + gap, 0: cost - gap}
+        self.probabilities = np.array([probabilities[int(action)] for action in self.pattern])
 
     def losses(self) -> Array:
         """(n, 3) expected loss at each point of asking, of saying 0 and of saying 1."""
-        return np.column_stack([np.full(self.pattern.size, self.cost), self.chances, 1 - self.chances])
+        return np.column_stack(
+            [np.full(self.pattern.size, self.cost), self.probabilities, 1 - self.probabilities]
+        )
 
     def excess(self) -> Array:
         """(n, 3) expected loss of asking, 0 and 1 above that of the pattern's action."""
@@ -102,7 +104,7 @@ class LabelDistribution:
         """Numbers of the points drawn and their labels, (n_rounds,) each."""
         random = np.random.default_rng(random_state)
         drawn = random.integers(self.pattern.size, size=n_rounds)
-        return drawn, (random.random(n_rounds) < self.chances[drawn]).astype(np.int8)
+        return drawn, (random.random(n_rounds) < self.probabilities[drawn]).astype(np.int8)
 
 
 def fano_regret_bound(

@@ -257,7 +257,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
 
     @property
     def weights_(self) -> Array:
-        """(K,) the chance of each expert in the coming round, exploration apart."""
+        """(K,) the probability of each expert in the coming round, exploration apart."""
         return self._learner.weights
 
     @property

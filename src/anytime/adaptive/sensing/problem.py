@@ -233,7 +233,7 @@ class Problem:
 
     def _log_odds(self, weights: Weights) -> Array:
         if self.gate.kind != "sigmoid":
-            raise ValueError("the relaxed form compares chances; its gate has to be 'sigmoid'")
+            raise ValueError("the relaxed form compares probabilities; its gate has to be 'sigmoid'")
         return self.gate.slope * weights.scores(self.inputs)
 
     def _gradient(self, gates: Array, pull: Array, by_score: Array) -> Weights:

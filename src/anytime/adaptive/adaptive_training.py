@@ -40,10 +40,12 @@ from anytime.validation import naming_words
 
 __all__ = ["AdaptiveModel", "Task", "Trial"]
 
-_GAMMAS = tuple(np.geomspace(0.01, 10.0, 6))  # in units of the entropy of the classes per price of everything
+_PENALTIES = tuple(
+    np.geomspace(0.01, 10.0, 6)
+)  # in units of the entropy of the classes per price of everything
 _FRACTIONS = (0.1, 0.3, 0.6)
 _DOUBTS = (0.0, 0.5, 1.0, 2.0, np.inf)
-_GAMMA, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
+_PENALTY, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,14 @@ class Trial:
 
     Attributes
     ----------
-    gamma, fraction : float
+    cost_penalty, fraction : float
     objective : float
         On training rows.
     point : Point or None
         The best threshold within the budget; None where there is none, or nothing is held out.
     """
 
-    gamma: float
+    cost_penalty: float
     fraction: float
     objective: float
     point: Point | None
@@ -83,7 +85,7 @@ class Task:
 
     @cached_property
     def unit(self) -> float:
-        """The entropy of the classes per price of everything: a gamma at which all features are worth nothing."""
+        """The entropy of the classes per price of everything: a cost_penalty at which all features are worth nothing."""
         entropy = self.loss(np.tile(self.base, (len(self.y), 1)), self.y, self.weight)
         total = self.costs.costs.total
         return entropy / total if total > 0 else 1.0
@@ -109,17 +111,17 @@ class AdaptiveModel(BoostedModel):
         X: Any,
         y: Any,
         sample_weight: ArrayLike | None,
-        chances: ArrayLike | None,
+        probabilities: ArrayLike | None,
         X_val: Any,
         y_val: Any,
     ) -> None:
-        question, chances = self._question(X, y, sample_weight, chances)
-        costly = self._asked(question, chances)
+        question, probabilities = self._question(X, y, sample_weight, probabilities)
+        costly = self._asked(question, probabilities)
         task = self._task(question, costly, X_val, y_val)
         chosen = self._choose(task)
         trial, point = chosen.trial, chosen.trial.point
         self.costly_ = costly.model
-        self.gamma_: float | None = trial.gamma
+        self.cost_penalty_: float | None = trial.cost_penalty
         self.costly_fraction_: float | None = trial.fraction
         self.terms_, self.trace_ = chosen.alternation.terms, list(chosen.alternation.trace)
         self.threshold_ = 0.0 if task.bench is None else None if point is None else point.threshold
@@ -152,17 +154,17 @@ class AdaptiveModel(BoostedModel):
         best: _Candidate | None = None
         settings = self._settings(task)
         starts: dict[float, tuple[PairLearner, Learned]] = {}
-        for number, (gamma, fraction) in enumerate(settings):
+        for number, (cost_penalty, fraction) in enumerate(settings):
             if best is not None and task.clock.over:
                 break
             task.clock.tell(
-                f"setting {number + 1} of {len(settings)}: gamma {gamma:.4g}, fraction {fraction:g}"
+                f"setting {number + 1} of {len(settings)}: cost_penalty {cost_penalty:.4g}, fraction {fraction:g}"
             )
             try:
-                if gamma not in starts:
-                    learner = self._learner(gamma, task)
-                    starts[gamma] = learner, learner.start(None)
-                candidate = self._try(*starts[gamma], gamma, fraction, task)
+                if cost_penalty not in starts:
+                    learner = self._learner(cost_penalty, task)
+                    starts[cost_penalty] = learner, learner.start(None)
+                candidate = self._try(*starts[cost_penalty], cost_penalty, fraction, task)
             except KeyboardInterrupt:
                 if best is None:
                     raise
@@ -183,14 +185,16 @@ class AdaptiveModel(BoostedModel):
     def _settings(self, task: Task) -> list[tuple[float, float]]:
         """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
         search = self.budget is not None and task.bench is not None
-        gammas = [_GAMMA * task.unit] if not search else [task.unit * factor for factor in reversed(_GAMMAS)]
+        cost_penalties = (
+            [_PENALTY * task.unit] if not search else [task.unit * factor for factor in reversed(_PENALTIES)]
+        )
         fractions = list(_FRACTIONS) if search else [_FRACTION]
-        gammas = gammas if self.gamma is None else [float(self.gamma)]
+        cost_penalties = cost_penalties if self.cost_penalty is None else [float(self.cost_penalty)]
         fractions = fractions if self.costly_fraction is None else [float(self.costly_fraction)]
-        return [(gamma, fraction) for gamma in gammas for fraction in fractions]
+        return [(cost_penalty, fraction) for cost_penalty in cost_penalties for fraction in fractions]
 
     def _try(
-        self, learner: PairLearner, start: Learned, gamma: float, fraction: float, task: Task
+        self, learner: PairLearner, start: Learned, cost_penalty: float, fraction: float, task: Task
     ) -> _Candidate:
         done = self._alternate(learner, start, fraction, task)
         chain = self._chain_of(done, task)
@@ -200,7 +204,7 @@ class AdaptiveModel(BoostedModel):
             # a gate is told by the budget, or by the user, how many it may send
             most = fraction if self.budget is None or self.costly_fraction is not None else 1.0
             point = best_point(task.bench.points(chain, self._doubts), budget, most)
-        return _Candidate(Trial(gamma, fraction, done.terms.total, point), chain, done)
+        return _Candidate(Trial(cost_penalty, fraction, done.terms.total, point), chain, done)
 
     def _alternate(self, learner: PairLearner, start: Learned, fraction: float, task: Task) -> Alternation:
         """From one start or several."""
@@ -228,9 +232,9 @@ class AdaptiveModel(BoostedModel):
         nothing = constant_block(task.base), constant_block(np.ones(1))
         gate, cheap = nothing[::-1] if done is None else done.learned.blocks()
         return Chain(
-            [Exit(cheap, gate, cost=self.cheap_cost), *costly.exits],
+            [Exit(cheap, gate, cost=self.cheap_evaluation_cost), *costly.exits],
             costly.block,
-            costly.cost or self.costly_cost,
+            costly.cost or self.evaluation_cost,
             self.answer_first,
         )
 
@@ -250,31 +254,34 @@ class AdaptiveModel(BoostedModel):
             first = chain.exits[0]
             reads = first.cheap.columns(0).size + first.gate.columns(0).size
             if not reads and first.score(task.table.X[:1], task.loss.link)[0] <= 0:
-                self._warn_of_one_answer(best.trial.gamma, task)
+                self._warn_of_one_answer(best.trial.cost_penalty, task)
             return replace(chain.plan(task.costs, task.base, task.loss.link), expected_costs=expected)
         if point is None:
             warnings.warn(
                 f"no cheap model that was tried costs at most {self.budget:g} on average: the model always gives the same "
-                "answer; raise gamma or the budget",
+                "answer; raise cost_penalty or the budget",
                 stacklevel=4,
             )
             empty = chain.plan(task.costs, task.base, task.loss.link).head(0)
             return replace(empty, expected_costs=np.empty(0))
         if point.threshold is None:
             if not chain.exits[0].cheap.columns(0).size:
-                self._warn_of_one_answer(best.trial.gamma, task)
+                self._warn_of_one_answer(best.trial.cost_penalty, task)
             return task.bench.judged(chain.cheap_alone, ends_costly=False)
         chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold, point.doubt)
         return task.bench.judged(chain, ends_costly=True)
 
-    def _warn_of_one_answer(self, gamma: float, task: Task) -> None:
+    def _warn_of_one_answer(self, cost_penalty: float, task: Task) -> None:
         rows = len(task.y)
-        if self.cheap == "boost" and rows < 2 * self.min_rows:
-            reason = f"{rows} rows are too few to learn from with min_rows={self.min_rows}"
-            advice = "give more rows, or lower min_rows"
+        if self.cheap == "boost" and rows < 2 * self.min_samples_leaf:
+            reason = f"{rows} rows are too few to learn from with min_samples_leaf={self.min_samples_leaf}"
+            advice = "give more rows, or lower min_samples_leaf"
         else:
-            reason, advice = f"no feature was worth its price at gamma {gamma:.3g}", "lower gamma"
-            if self.gamma is None and self.budget is not None and task.bench is not None:
+            reason, advice = (
+                f"no feature was worth its price at cost_penalty {cost_penalty:.3g}",
+                "lower cost_penalty",
+            )
+            if self.cost_penalty is None and self.budget is not None and task.bench is not None:
                 advice = "allow more time" if task.clock.over else "raise the budget"
         warnings.warn(f"{reason}: the model always gives the same answer; {advice}", stacklevel=5)
 
@@ -300,14 +307,14 @@ class AdaptiveModel(BoostedModel):
     def _divergence(self) -> Divergence:
         return LogOdds() if self.cheap == "lstsq" else KullbackLeibler()
 
-    def _learner(self, gamma: float, task: Task) -> PairLearner:
+    def _learner(self, cost_penalty: float, task: Task) -> PairLearner:
         if self.cheap != "boost":
             return LinearPairLearner(
                 task.table.X,
                 task.y,
                 task.costs,
                 n_classes=len(self.classes_),
-                gamma=gamma,
+                cost_penalty=cost_penalty,
                 divergence=self._divergence(),
                 weight=task.weight,
             )
@@ -316,30 +323,30 @@ class AdaptiveModel(BoostedModel):
             task.y,
             task.costs,
             n_classes=len(self.classes_),
-            gamma=gamma,
+            cost_penalty=cost_penalty,
             divergence=self._divergence(),
             weight=task.weight,
-            n_trees=self.n_trees,
+            n_estimators=self.n_estimators,
             learning_rate=self.learning_rate,
             max_depth=self.max_depth,
-            min_rows=self.min_rows,
-            l2=self.l2,
+            min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
             n_folds=self.cross_fit,
             n_threads=self._threads(),
         )
 
     # ------------------------------------------------------------------ reading the data
 
-    def _asked(self, question: Question, chances: ArrayLike | None) -> Costly:
+    def _asked(self, question: Question, probabilities: ArrayLike | None) -> Costly:
         """The costly model, with what it says of the rows."""
         hint = "the costly model takes no words: give it in a pipeline that encodes them, or make numbers of them first"
         with naming_words(question.rows, hint=hint):
-            return read_costly(question, self.costly_proba, chances)
+            return read_costly(question, self.proba_source, probabilities)
 
     def _question(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, chances: ArrayLike | None
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, probabilities: ArrayLike | None
     ) -> tuple[Question, ArrayLike | None]:
-        """The rows, and the costly model's chances where they are given; rows of no weight left out of both."""
+        """The rows, and the costly model's probabilities where they are given; rows of no weight left out of both."""
         numbers, y = self._read_rows(X, y)
         refuses = not self.__sklearn_tags__().input_tags.allow_nan
         if refuses and not self.columns_.categories and np.isfinite(numbers).all():
@@ -355,9 +362,9 @@ class AdaptiveModel(BoostedModel):
         rows = X if hasattr(X, "iloc") else numbers
         costly = self.costly
         if weight is not None and not weight.all():
-            if chances is not None and len(np.asarray(chances)) != len(numbers):
+            if probabilities is not None and len(np.asarray(probabilities)) != len(numbers):
                 raise ValueError(
-                    f"costly_chances has {len(np.asarray(chances))} rows, but X has {len(numbers)}"
+                    f"costly_proba has {len(np.asarray(probabilities))} rows, but X has {len(numbers)}"
                 )
             present = np.flatnonzero(weight)
             rows, numbers, labels, weight = (
@@ -366,7 +373,7 @@ class AdaptiveModel(BoostedModel):
                 labels[present],
                 weight[present],
             )
-            chances = None if chances is None else np.asarray(chances)[present]
+            probabilities = None if probabilities is None else np.asarray(probabilities)[present]
             if not hasattr(costly, "predict") and not callable(costly) and costly is not None:
                 costly = np.asarray(costly)[present]
         self._targets(labels)  # notes the classes
@@ -395,7 +402,7 @@ class AdaptiveModel(BoostedModel):
             random=check_random_state(self.random_state),
             n_jobs=self.n_jobs,
         )
-        return question, chances
+        return question, probabilities
 
     def _typed(self, rows: Any) -> Any:
         """A table whose categories are known from its types: those of some rows alone could be others, or numbers."""

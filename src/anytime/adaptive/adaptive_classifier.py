@@ -14,14 +14,14 @@ from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.adaptive.adaptive_training import AdaptiveModel
 from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
-from anytime.adaptive.learning import AdaptiveModel
 from anytime.adaptive.stages import Chain
-from anytime.boosting.boosted import BoostedModel, positive_integer
 from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
+from anytime.parameters import positive_integer, shared
 from anytime.plan import Array, Plan
 
 if TYPE_CHECKING:
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["AdaptiveClassifier"]
 
-_SAVED = ("gamma_", "costly_fraction_", "threshold_", "sent_", "doubt_")  # what a file keeps besides the plan
+_SAVED = (
+    "cost_penalty_",
+    "costly_fraction_",
+    "threshold_",
+    "sent_",
+    "doubt_",
+)  # what a file keeps besides the plan
 
 
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
@@ -43,30 +49,30 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
 
     Parameters
     ----------
-    costly : estimator, callable, (n, C) chances or None, default=None
-        The costly model. A fitted estimator is used as it is, another one is fitted on all rows. Chances of the classes for the
-        rows of ``fit`` are enough to learn; ``attach`` gives the model itself later. A callable goes from rows to chances. A
-        fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient boosting on all columns. Note
-        that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
+    costly : estimator, callable, (n, C) probabilities or None, default=None
+        The costly model. A fitted estimator is used as it is, another one is fitted on all rows. Probabilities of the
+        classes for the rows of ``fit`` are enough to learn; ``attach`` gives the model itself later. A callable goes from
+        rows to probabilities. A fitted ``AdaptiveClassifier`` makes a chain of three models, and so on. None: gradient
+        boosting on all columns. Note that ``sklearn.base.clone`` makes any estimator unfitted that is not a ``FrozenEstimator``.
     cheap : {"boost", "linear", "lstsq"}, default="boost"
         What gate and cheap model are: boosted trees, linear models, or linear models whose gate is a least-squares fit.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     budget : float, default=None
-        What the average row may pay: ``gamma`` and ``costly_fraction``, where not given, are chosen for it. Predictions that
-        name no budget have this one.
+        What the average row may pay: ``cost_penalty`` and ``costly_fraction``, where not given, are chosen for it.
+        Predictions that name no budget have this one.
     costly_fraction : float, default=None
         The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
-    gamma : float, default=None
+    cost_penalty : float, default=None
         Mean loss that a unit of cost must save for gate and cheap model to buy a feature. None: chosen for the budget, else a
         tenth of the entropy of the classes per price of all features.
-    costly_proba : {"auto", "oob", "crossval", "insample"}, default="auto"
-        Where the costly model's chances of the training rows come from. "oob": from a forest's trees that have not seen the row.
-        "crossval": from clones fitted on folds. "insample": from the model as it is, right if it was trained on other rows.
-        "auto": the first of these that there is; the last only for what cannot be trained.
+    proba_source : {"auto", "oob", "crossval", "insample"}, default="auto"
+        Where the costly model's probabilities of the training rows come from. "oob": from a forest's trees that have not
+        seen the row. "crossval": from clones fitted on folds. "insample": from the model as it is, right if it was trained
+        on other rows. "auto": the first of these that there is; the last only for what cannot be trained.
     costly_columns : list of str or int, default=None
         Columns that the costly model takes. None: all.
-    costly_cost, cheap_cost : float, default=0.0
+    evaluation_cost, cheap_evaluation_cost : float, default=0.0
         Of evaluating the costly model, and gate and cheap model together, features apart.
     answer_first : bool, default=True
         Whether a row has the cheap answer before its gate is asked. False: the gate comes first, and rows that it sends on do not
@@ -84,18 +90,18 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         Turns of learning and routing. None: 5 for trees, 50 for linear models.
     tol : float, default=1e-4
         Relative change of the objective at which turns end.
-    n_trees : int, default=100
+    n_estimators : int, default=100
         Of gate and cheap model each, with several classes that many per class.
     learning_rate : float, default=0.1
     max_depth : int or None, default=4
-    min_rows : int, default=20
+    min_samples_leaf : int, default=20
         In a leaf.
-    l2 : float, default=0.0
+    l2_regularization : float, default=0.0
         Added to the curvature of a leaf.
     validation_fraction : float or None, default=0.2
         Share of the rows that thresholds and settings are chosen on. None: learn from all rows, send rows whose gate is above 0.
     n_folds : int, default=5
-        Folds for the costly model's chances.
+        Folds for the costly model's probabilities.
     max_bins : int, default=255
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         As in :class:`GradientBoostingClassifier`.
@@ -114,7 +120,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     ----------
     plan_ : Plan
         A stage for each cheap model, then the costly one; ``plan_.expected_costs`` is what held-out rows pay on average.
-    gamma_, costly_fraction_ : float
+    cost_penalty_, costly_fraction_ : float
         The setting used.
     threshold_ : float or None
         Rows whose gate is above it go to the costly model; None where none goes.
@@ -135,7 +141,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     costly_ : object
         The fitted costly model; not after loading.
     honest_proba_ : (n, C)
-        Chances of the rows of ``fit``, from a costly model that has not learned from them.
+        Probabilities of the rows of ``fit``, from a costly model that has not learned from them.
     classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AnytimeClassifier`.
 
@@ -146,7 +152,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
-    >>> model = AdaptiveClassifier(forest, costs=costs, gamma=0.01, n_trees=20, random_state=0).fit(X, y)
+    >>> model = AdaptiveClassifier(forest, costs=costs, cost_penalty=0.01, n_estimators=20, random_state=0).fit(X, y)
     >>> bool(model.cost(X).mean() < 0.7 * costs.total), bool(model.score(X, y) > 0.95)
     (True, True)
     """
@@ -157,26 +163,30 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         "costs": "no_validation",
         "budget": [Interval(Real, 0, np.inf, closed="both"), None],
         "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "costly_proba": [StrOptions(set(SOURCES))],
+        "cost_penalty": [Interval(Real, 0, None, closed="left"), None],
+        "proba_source": [StrOptions(set(SOURCES))],
         "costly_columns": ["array-like", None],
-        "costly_cost": [Interval(Real, 0, None, closed="left")],
-        "cheap_cost": [Interval(Real, 0, None, closed="left")],
+        "evaluation_cost": [Interval(Real, 0, None, closed="left")],
+        "cheap_evaluation_cost": [Interval(Real, 0, None, closed="left")],
         "answer_first": ["boolean"],
         "gate": [StrOptions({"both", "learned", "margin"})],
         "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
         "n_init": [positive_integer, None],
         "max_iter": [positive_integer, None],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_trees": [positive_integer],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
-        **{
-            name: BoostedModel._parameter_constraints[name]
-            for name in (
-                *("learning_rate", "max_depth", "min_rows", "l2", "validation_fraction", "max_bins"),
-                *("categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
-            )
-        },
+        **shared(
+            *("n_estimators", "learning_rate", "max_depth", "min_samples_leaf", "l2_regularization"),
+            *(
+                "validation_fraction",
+                "max_bins",
+                "categorical_features",
+                "time_budget",
+                "random_state",
+                "n_jobs",
+                "verbose",
+            ),
+        ),
         "meter": [StrOptions({"expected", "model", "realised"})],
     }
 
@@ -188,22 +198,22 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         costs: Any = None,
         budget: float | None = None,
         costly_fraction: float | None = None,
-        gamma: float | None = None,
-        costly_proba: str = "auto",
+        cost_penalty: float | None = None,
+        proba_source: str = "auto",
         costly_columns: Any = None,
-        costly_cost: float = 0.0,
-        cheap_cost: float = 0.0,
+        evaluation_cost: float = 0.0,
+        cheap_evaluation_cost: float = 0.0,
         answer_first: bool = True,
         gate: Literal["both", "learned", "margin"] = "both",
         cross_fit: int | None = 3,
         n_init: int | None = None,
         max_iter: int | None = None,
         tol: float = 1e-4,
-        n_trees: int = 100,
+        n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_depth: int | None = 4,
-        min_rows: int = 20,
-        l2: float = 0.0,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
         validation_fraction: float | None = 0.2,
         n_folds: int = 5,
         max_bins: int = 255,
@@ -219,22 +229,22 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self.costs = costs
         self.budget = budget
         self.costly_fraction = costly_fraction
-        self.gamma = gamma
-        self.costly_proba = costly_proba
+        self.cost_penalty = cost_penalty
+        self.proba_source = proba_source
         self.costly_columns = costly_columns
-        self.costly_cost = costly_cost
-        self.cheap_cost = cheap_cost
+        self.evaluation_cost = evaluation_cost
+        self.cheap_evaluation_cost = cheap_evaluation_cost
         self.answer_first = answer_first
         self.gate = gate
         self.cross_fit = cross_fit
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
-        self.min_rows = min_rows
-        self.l2 = l2
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
         self.validation_fraction = validation_fraction
         self.n_folds = n_folds
         self.max_bins = max_bins
@@ -253,7 +263,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         y: Any,
         sample_weight: ArrayLike | None = None,
         *,
-        costly_chances: ArrayLike | None = None,
+        costly_proba: ArrayLike | None = None,
         X_val: Any = None,
         y_val: Any = None,
     ) -> Self:
@@ -267,7 +277,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         y : (n,)
         sample_weight : (n,), default=None
             A row of weight 0 is as good as absent.
-        costly_chances : (n, C), default=None
+        costly_proba : (n, C), default=None
             What the costly model says of the rows, where that is known; better not from a model that has learned from them.
         X_val, y_val : (m, d) and (m,), default=None
             Rows on which settings are chosen, none of which the costly model has learned from. None: a share of ``X``, as
@@ -277,7 +287,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         if (X_val is None) != (y_val is None):
             raise ValueError("give X_val and y_val together: validation rows and their truth")
         trained = copy.copy(self)
-        trained._train(X, y, sample_weight, costly_chances, X_val, y_val)
+        trained._train(X, y, sample_weight, costly_proba, X_val, y_val)
         _note_reach(trained.plan_)
         self.__dict__ = trained.__dict__
         return self
@@ -324,11 +334,11 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         return AdaptiveModel.cost(asked, X, budget, meter=meter, row_prices=row_prices)
 
     def attach(self, costly: Any) -> Self:
-        """Give the costly model that is missing: after learning from its chances alone, or after loading from a file.
+        """Give the costly model that is missing: after learning from its probabilities alone, or after loading from a file.
 
         Parameters
         ----------
-        costly : fitted estimator, or callable from rows to chances
+        costly : fitted estimator, or callable from rows to probabilities
             It has to say of the probe rows that the model remembers what the costly model said in training.
         """
         check_is_fitted(self, "plan_")
