@@ -1,13 +1,18 @@
-"""How long training takes: progress for the user, and an end where time is up."""
+"""How long training takes: progress for the user, an end where time is up, and Ctrl-C in a fit that is part of another."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Clock"]
+__all__ = ["Clock", "inner_fit"]
 
 
 class Clock:
@@ -38,3 +43,33 @@ class Clock:
         """A line of progress, where wanted."""
         if self.verbose:
             print(f"[{time.monotonic() - self.began:7.1f} s] {message}", file=sys.stderr)
+
+
+@contextmanager
+def inner_fit() -> Iterator[None]:
+    """Around a fit that is part of a larger one: Ctrl-C in it ends the larger one too.
+
+    A fit that Ctrl-C ends keeps what it has learned, and returns as if nothing had happened. That is right for the user's
+    own fit; inside a larger fit it would hide that the user wants all of it to end. So ``KeyboardInterrupt`` is raised again
+    once the inner fit is over. In threads other than the main one, which Ctrl-C never reaches, nothing is done.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    handle, interrupts = before, []
+
+    def noting(number: int, frame: Any) -> None:
+        try:
+            handle(number, frame)
+        except KeyboardInterrupt:
+            interrupts.append(number)
+            raise
+
+    signal.signal(signal.SIGINT, noting)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt
