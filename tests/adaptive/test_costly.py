@@ -227,3 +227,41 @@ def test_a_chain_pays_for_a_union():
     first = outer.truncate(float(outer.plan_.expected_costs[0]))
     assert first.n_stages_ == 1
     assert_array_equal(outer.predict_proba(X)[~sent], first.predict_proba(X)[~sent])
+
+
+class Service:
+    """What answers with probabilities and does nothing else: neither fit nor predict."""
+
+    def __init__(self, model):
+        self._model, self.classes_ = model, model.classes_[::-1]
+
+    def predict_proba(self, X):
+        return self._model.predict_proba(X)[:, ::-1]
+
+
+@pytest.mark.parametrize("kind", [at.AdaptiveClassifier, at.LadderClassifier])
+@pytest.mark.parametrize("wrapped", ["object", "function"])
+def test_what_has_only_predict_proba_and_classes_can_be_costly(kind, wrapped):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.where(X.sum(axis=1) > 0, "yes", "no")
+    model = LogisticRegression().fit(X[:100], y[:100])
+    costly = Service(model) if wrapped == "object" else model.predict_proba
+    gate = kind(costly, costs=[0, 1, 1], evaluation_cost=5.0, n_estimators=5, random_state=0).fit(
+        X[100:], y[100:]
+    )
+    every = kind(costly, evaluation_cost=5.0, n_estimators=5, random_state=0, **(
+        {"tolerance": 0.0} if kind is at.LadderClassifier else {"costly_fraction": 1.0, "gate": "learned"}
+    )).fit(X[100:], y[100:])  # fmt: skip
+    assert gate.score(X, y) > 0.8
+    sent = every.sent(X)
+    assert sent.any()
+    np.testing.assert_allclose(every.predict_proba(X)[sent], model.predict_proba(X)[sent])
+    assert (every.cost(X)[sent] >= 5).all()
+
+
+def test_an_object_of_other_classes_is_refused():
+    X, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    model = LogisticRegression().fit(X, y + 5)
+    with pytest.raises(ValueError, match="knows the classes"):
+        at.AdaptiveClassifier(Service(model)).fit(X, y)

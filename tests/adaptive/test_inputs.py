@@ -229,16 +229,13 @@ def test_few_rows_are_told_to_be_too_few():
         at.AdaptiveClassifier(GaussianNB()).fit(X[:6], np.arange(6) % 2)
 
 
-@pytest.mark.parametrize(
-    ("budget", "why"), [(0.5, "the cheapest 10: "), (2.0, "cheaper columns were not worth")]
-)
-def test_a_ladder_says_why_it_has_one_answer_only(budget, why):
+def test_a_ladder_says_why_it_has_one_answer_only():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
     X = np.column_stack([rng.normal(size=400), y + 0.3 * rng.normal(size=400)])
-    with pytest.warns(UserWarning, match=f"no choice costs at most {budget:g} on average.*{why}"):
+    with pytest.warns(UserWarning, match=r"no model .* costs at most 0\.5 on average, the cheapest 1"):
         model = at.LadderClassifier(
-            GaussianNB(), costs=[1, 10], budget=budget, n_estimators=5, random_state=0
+            GaussianNB(), costs=[1, 10], budget=0.5, n_estimators=5, random_state=0
         ).fit(X, y)
     assert (model.sent_, model.sent(X).mean()) == (0.0, 0.0)
 

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import anytime as at
 from tests.cli.running import fails, run
 
-FEW = ["--trees", 5, "--set", "max_iter=1", "--set", "min_rows=5"]
+FEW = ["--trees", 5, "--set", "max_iter=1", "--set", "min_samples_leaf=5"]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Bench, Point, best_point
-from anytime.adaptive.costly import Costly, Question, read_costly
+from anytime.adaptive.costly import Costly, Question, is_model, read_costly
 from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import (
@@ -374,7 +374,7 @@ class AdaptiveModel(BoostedModel):
                 weight[present],
             )
             probabilities = None if probabilities is None else np.asarray(probabilities)[present]
-            if not hasattr(costly, "predict") and not callable(costly) and costly is not None:
+            if costly is not None and not is_model(costly):
                 costly = np.asarray(costly)[present]
         self._targets(labels)  # notes the classes
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
@@ -383,7 +383,7 @@ class AdaptiveModel(BoostedModel):
                 categorical_features=self.categorical_features, n_jobs=self.n_jobs
             )
             rows = self._typed(rows)
-        elif names is None and has_categories(rows) and (hasattr(costly, "predict") or callable(costly)):
+        elif names is None and has_categories(rows) and is_model(costly):
             raise ValueError(
                 "X has columns of words, but names that are no text, by which the costly model could not be asked again; "
                 "write X.columns = X.columns.astype(str)"

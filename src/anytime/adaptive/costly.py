@@ -26,7 +26,7 @@ from anytime.adaptive.stages import Chain
 from anytime.plan import Array
 from anytime.trees.rows import fold_rows, has_categories, take_rows
 
-__all__ = ["SOURCES", "Costly", "Question", "attached", "read_costly"]
+__all__ = ["SOURCES", "Costly", "Question", "attached", "is_model", "read_costly"]
 
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
@@ -49,12 +49,13 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
     costly = question.costly
     _check_kind(costly)
     probabilities = None if given is None else _checked_probabilities(given, question)
-    if not hasattr(costly, "predict") and not callable(costly):
+    if not is_model(costly):
         scores = scores_of_probabilities(_checked_probabilities(costly, question))
         return Costly(_opaque(_GIVEN, None, question), scores, None)
     if not hasattr(costly, "fit"):
-        ask = costly.predict_proba if hasattr(costly, "predict_proba") else costly
-        function = _reader(ask, question)
+        if (asked := hasattr(costly, METHODS[0])) and hasattr(costly, "classes_"):
+            _check_known(costly, question.classes)
+        function = _reader(_Asked(costly, METHODS[0], question.classes) if asked else costly, question)
         if probabilities is None:
             probabilities = _checked_probabilities(function(question.numbers), question)
         return Costly(
@@ -124,6 +125,11 @@ def _name(model: Any) -> str:
     return str(getattr(model, "__name__", type(model).__name__))
 
 
+def is_model(costly: Any) -> bool:
+    """Whether this can be asked about rows: an object with a method of ``METHODS``, or a function; else it is probabilities."""
+    return callable(costly) or any(hasattr(costly, method) for method in METHODS)
+
+
 def _check_kind(costly: Any) -> None:
     """Refuse what is neither a classifier nor a function nor probabilities."""
     wrong = None
@@ -131,13 +137,19 @@ def _check_kind(costly: Any) -> None:
         wrong = f"the class {costly.__name__} itself; give an instance, {costly.__name__}()"
     elif isinstance(costly, str):
         wrong = f"the text {costly!r}"
-    elif hasattr(costly, "predict") and not hasattr(costly, "fit") and not hasattr(costly, METHODS[0]):
+    elif (
+        is_model(costly)
+        and not callable(costly)
+        and not hasattr(costly, "fit")
+        and not hasattr(costly, METHODS[0])
+    ):
         wrong = f"a {_name(costly)}, which has no predict_proba; wrap it in a function from rows to probabilities of the classes"
     elif hasattr(costly, "__sklearn_tags__") and is_regressor(costly):
         wrong = f"a {_name(costly)}, which predicts numbers; give a classifier"
     if wrong is not None:
         raise TypeError(
-            f"costly has to be a classifier, a function from rows to probabilities, or probabilities; it is {wrong}"
+            "costly has to be a classifier, an object with predict_proba and classes_, a function from rows to probabilities, or "
+            f"probabilities; it is {wrong}"
         )
 
 
