@@ -226,6 +226,16 @@ def test_min_gain_does_not_stop_at_a_small_gain_of_a_high_rate():
         assert greedy(TableOracle(table), costs, min_gain=1.0, lazy=lazy).order.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_run_ends_when_on_step_says_so(lazy):
+    costs = [1.0, 1.0, 1.0]
+    run = greedy(
+        TableOracle(modular([1.0, 3.0, 2.0])), costs, lazy=lazy, on_step=lambda step, _: step == 2 or None
+    )
+    assert run.order.tolist() == [1, 2]
+    assert run.n_elements == 3
+
+
 def test_on_step_is_told_every_step():
     told = []
     greedy(TableOracle(modular([1.0, 3.0, 2.0])), [1.0, 1.0, 1.0], on_step=lambda *step: told.append(step))

@@ -1,15 +1,19 @@
 """Sequences for smooth losses: refits against peers and plain methods, theorems on all sets of small problems, golden values."""
 
 import warnings
+from time import process_time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from anytime.greedy import doubling, greedy
+from anytime.linear import GroupPursuitClassifier
+from anytime.linear.learning import _turned
 from anytime.linear.smooth import Fit, GradientOracle, QuadraticObjective, RefitOracle, SmoothObjective
 from anytime.losses import LINKS, TRAINING_LOSSES, Loss
 from tests.reference import smooth as plain
@@ -197,6 +201,44 @@ def test_a_search_cut_short_says_so():
     y = targets("multinomial", rng, Z)
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         everything(SmoothObjective(Z, y, "multinomial", ridge=1e-4, max_iter=1))
+
+
+@pytest.mark.parametrize("name", ["logistic", "multinomial", "poisson"])
+def test_another_ridge_from_a_fit_is_the_fit_with_that_ridge(name: str):
+    rng = np.random.default_rng(3)
+    Z = design(rng, 60, 5)
+    objective = SmoothObjective(Z, targets(name, rng, Z), name, ridge=1.0)
+    moved = objective.with_ridge(0.01).moved(everything(objective))
+    direct = everything(SmoothObjective(Z, objective.y, name, ridge=0.01))
+    assert moved.weights == pytest.approx(direct.weights, abs=1e-6)
+    assert moved.value == pytest.approx(direct.value, abs=1e-12)
+
+
+def test_ridges_are_compared_in_as_many_coordinates_as_rows():
+    """Turning the columns changes neither answers nor the length of the weights, so a wide table is made narrow."""
+    rng = np.random.default_rng(4)
+    Z, held = rng.normal(size=(30, 200)), rng.normal(size=(10, 200))
+    y = (Z[:, 0] > 0).astype(int)
+    turn = _turned(Z)
+    assert turn.shape == (200, 30)
+    wide = everything(SmoothObjective(Z, y, "logistic", ridge=0.1))
+    narrow = everything(SmoothObjective(Z @ turn, y, "logistic", ridge=0.1))
+    assert held @ turn @ narrow.weights == pytest.approx(held @ wide.weights, abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "d", "n_classes"), [(200, 50, 2), (200, 1000, 2), (200, 50, 3)])
+def test_log_losses_take_no_more_than_five_times_as_long_as_squared(n: int, d: int, n_classes: int):
+    X, y = make_classification(n, d, n_informative=8, n_classes=n_classes, random_state=0)
+
+    def seconds(loss: str) -> float:
+        taken = []
+        for _ in range(3):
+            began = process_time()
+            GroupPursuitClassifier(loss=loss, random_state=0).fit(X, y)
+            taken.append(process_time() - began)
+        return min(taken)
+
+    assert seconds("auto") <= 5 * seconds("squared")
 
 
 # ---------------------------------------------------------------------- orders

@@ -196,7 +196,7 @@ def greedy(
     budget: float | None = None,
     max_elements: int | None = None,
     min_gain: float | None = None,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
     """Cost-benefit greedy: again and again the element with the most gain per unit of cost.
 
@@ -219,7 +219,7 @@ def greedy(
     min_gain : float, default=None
         Stop when no element that still fits gains this much.
     on_step : callable, default=None
-        Called with (step, element) after each.
+        Called with (step, element) after each; the run ends when it returns True.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def doubling(
     budget: float | None = None,
     max_elements: int | None = None,
     min_gain: float | None = None,
-    on_step: Callable[[int, int], None] | None = None,
+    on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
     """Greedy, but nothing is bought that costs more than everything before it: near the best at *every* budget above ``c_min``.
 
@@ -367,7 +367,7 @@ class _Run:
     purse: Prices
     cost_aware: bool
     limits: _Limits
-    on_step: Callable[[int, int], None] | None = None
+    on_step: Callable[[int, int], object] | None = None
     c_min: float | None = None
     stuck_at: int | None = None
 
@@ -400,7 +400,8 @@ class _Run:
             at = _first_of_best(scores, prices, allowed)
             shares = self.purse.shares(left)
             self.rooms.append(room_within(self.room_budgets, gains, shares))
-            self._take(int(left[at]), rates_of(gains, shares).max())
+            if self._take(int(left[at]), rates_of(gains, shares).max()):
+                break
             left = np.delete(left, at)
         return self._finished()
 
@@ -460,18 +461,19 @@ class _Run:
                     checked_gains(self.oracle, everything[fit])
                 ):
                     break
-            self._take(x, rates.max())
+            if self._take(x, rates.max()):
+                break
             gains[x] = rates[x] = 0.0
         return self._finished()
 
-    def _take(self, element: int, best_rate: float) -> None:
+    def _take(self, element: int, best_rate: float) -> bool:
+        """Buy an element; whether ``on_step`` asks to end the run."""
         self.best_rates.append(float(best_rate))
         self.oracle.add(element)
         self.paid.append(self.purse.buy(element))
         self.order.append(element)
         self.values.append(float(self.oracle.value))
-        if self.on_step is not None:
-            self.on_step(len(self.order), element)
+        return self.on_step is not None and self.on_step(len(self.order), element) is True
 
     def _finished(self) -> Selection:
         return Selection(

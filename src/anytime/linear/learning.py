@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import eigh, qr
 
 from anytime.blocks import LinearBlock
 from anytime.greedy import Selection, spectral_gamma
@@ -47,6 +48,9 @@ Array = NDArray[np.float64]
 
 __all__ = ["Learned", "learn_from_data", "learn_from_moments"]
 
+_FINE = 1e-5  # tolerance of the fits that ridges are compared by
+_ROUGH = 1e-3  # tolerance of refits that only say which group is next; values are then right to 6 digits
+_BEYOND = 20  # steps without gain on held-out rows after which the sequence ends, besides half as many as before them
 _RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
 
 
@@ -230,26 +234,25 @@ class _Design:
     def of(cls, X: NDArray[np.floating], weight: Array, arrangement: Arrangement, whiten: bool) -> _Design:
         mean, scale = _location(X, weight)
         mean, scale = mean[arrangement.columns], scale[arrangement.columns]
-        share = weight / weight.sum()
-        parts, maps = [], []
-        for first, last in zip(arrangement.start[:-1], arrangement.start[1:], strict=True):
-            columns = arrangement.columns[first:last]
-            part = (X[:, columns] - mean[first:last].astype(X.dtype)) / scale[first:last].astype(X.dtype)
-            part[np.isnan(part)] = 0.0  # a missing value counts as the mean
-            root = np.eye(last - first)
+        share = (weight / weight.sum()).astype(X.dtype)
+        Z = np.asfortranarray(X[:, arrangement.columns])
+        Z -= mean.astype(X.dtype)
+        Z /= scale.astype(X.dtype)
+        Z[np.isnan(Z)] = 0.0  # a missing value counts as the mean
+        maps, at = [], 0
+        for first, last in pairwise(arrangement.start):
+            root, part = np.eye(last - first), Z[:, first:last]
             if whiten:
-                S = (part.T @ (part * share[:, None].astype(X.dtype))).astype(np.float64)
-                variances, directions = eigh(S)
+                S = ((part.T * share) @ part).astype(np.float64)
+                variances, directions = eigh(S) if last - first > 1 else (S[0], root)
                 good = variances > _RANK * max(float(variances.max(initial=0.0)), 1e-300)
                 root = directions[:, good] / np.sqrt(variances[good])
-                part = part @ root.astype(X.dtype)
-            parts.append(part)
+            # whitening drops empty directions, so that what is written is never ahead of what is read
+            Z[:, at : at + root.shape[1]] = part @ root.astype(X.dtype) if whiten else part
+            at += root.shape[1]
             maps.append(root)
-        start = np.concatenate([[0], np.cumsum([part.shape[1] for part in parts])]).astype(np.intp)
-        Z = np.empty((len(X), int(start[-1])), dtype=X.dtype, order="F")
-        for g, part in enumerate(parts):
-            Z[:, start[g] : start[g + 1]] = part
-        return cls(Z, start, maps, mean, scale)
+        start = np.concatenate([[0], np.cumsum([root.shape[1] for root in maps])]).astype(np.intp)
+        return cls(Z[:, :at], start, maps, mean, scale)
 
     def block(self, order: NDArray[np.intp], fits: list[Fit], arrangement: Arrangement) -> LinearBlock:
         """Stages in the user's units: the fit after each purchase, in the order of purchase."""
@@ -327,9 +330,9 @@ def learn_from_data(
     # Units come from the rows that the order is learned from; held-out rows are only read in them.
     design = _Design.of(X, weight if held is None else weight * ~held, arrangement, whiten)
 
-    def objective(rows: Any, ridge: float) -> SmoothObjective:
+    def objective(Z: NDArray[np.floating], rows: Any, ridge: float, tol: float) -> SmoothObjective:
         return SmoothObjective(
-            design.Z[rows],
+            Z,
             y[rows],
             loss,
             n_outputs=n_outputs,
@@ -340,22 +343,28 @@ def learn_from_data(
             tol=tol,
         )
 
-    rows: Any = slice(None) if held is None else ~held
-    if ridge == "auto":
-        assert held is not None
-        ridge = _best_ridge(objective, design.Z[held], y[held], weight[held], loss, rows)
-    problem = objective(rows, ridge)
-    selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose)
+    judge = None
+    if held is None:
+        problem = objective(design.Z, slice(None), ridge, tol)
+    else:
+        rough = max(tol, _ROUGH)  # the order is refitted to all rows below
+        Z, judge = design.Z[~held], _Judge(design.Z[held], y[held], weight[held], loss)
+        if ridge == "auto":
+            turn = _turned(Z)
+            problem = objective(Z @ turn, ~held, RIDGES[-1], max(tol, _FINE))
+            ridge = _best_ridge(problem, judge.seen_through(turn))
+        problem = objective(Z, ~held, ridge, rough)
+    selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose, judge)
     certificate = None
     if selection is not None and bound is None:
         gamma = _smooth_gamma(problem, design, recipe)
         certificate = _certificate(selection, problem.risk, gamma, arrangement, recipe)
     quality = None
-    if held is not None:
-        quality = -_losses_on(fits, problem.empty(), design.Z[held], y[held], weight[held], loss)
+    if judge is not None:
+        quality = -np.array([judge(fit) for fit in (problem.empty(), *fits)])
         last = max(int(quality.argmax()), 1)  # what comes after the best prefix only makes it worse
         order, quality = order[:last], quality[: last + 1]
-        problem = objective(slice(None), ridge)
+        problem = objective(design.Z, slice(None), ridge, tol)
         fits = _refitted(problem, order, design.start)
     return Learned(
         design.block(order, fits, arrangement),
@@ -367,7 +376,12 @@ def learn_from_data(
 
 
 def _sequence(
-    problem: SmoothObjective, design: _Design, arrangement: Arrangement, recipe: Recipe, verbose: int
+    problem: SmoothObjective,
+    design: _Design,
+    arrangement: Arrangement,
+    recipe: Recipe,
+    verbose: int,
+    judge: _Judge | None,
 ) -> tuple[Selection | None, NDArray[np.intp], list[Fit]]:
     objective: Objective = problem
     quadratic = problem.loss is training_loss("squared") and problem.fit_intercept
@@ -393,7 +407,7 @@ def _sequence(
                 oracle, arrangement.prices(), _lasso_order(problem, design, arrangement, recipe)
             )
         else:
-            on_step = _progress(arrangement, oracle) if verbose else None
+            on_step = _after_each_step(arrangement, oracle, verbose, judge)
             selection = choose_sequence(oracle, arrangement.prices(), recipe, on_step)
     except KeyboardInterrupt:
         if not oracle.fits:
@@ -420,34 +434,54 @@ def _refitted(problem: SmoothObjective, order: NDArray[np.intp], start: NDArray[
     return fits
 
 
-def _best_ridge(
-    objective: Callable[[Any, float], SmoothObjective],
-    Z: NDArray[np.floating],
-    y: NDArray[Any],
-    weight: Array,
-    loss: Loss,
-    rows: Any,
-) -> float:
-    """The ridge with which all columns together do best on held-out rows; of equals the larger."""
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """Mean loss of fits on held-out rows."""
+
+    Z: NDArray[np.floating]
+    y: NDArray[Any]
+    weight: Array
+    loss: Loss
+
+    def rows(self, fit: Fit) -> Array:
+        """(n,) loss of each row."""
+        weights = fit.weights.astype(self.Z.dtype)
+        scores = np.asarray(self.Z[:, fit.columns] @ weights, dtype=np.float64) + fit.intercept
+        return self.loss.per_row(scores, self.y)
+
+    def __call__(self, fit: Fit) -> float:
+        return float(np.average(self.rows(fit), weights=self.weight))
+
+    def clearly_worse(self, rows: Array, best: Array) -> bool:
+        """Whether losses are worse than others by more than two standard errors of the difference."""
+        share, difference = self.weight / self.weight.sum(), rows - best
+        mean = share @ difference
+        return bool(mean > 2.0 * np.sqrt(share**2 @ (difference - mean) ** 2))
+
+    def seen_through(self, turn: NDArray[np.floating]) -> _Judge:
+        """The same rows in the coordinates ``Z @ turn``."""
+        return replace(self, Z=self.Z @ turn)
+
+
+def _turned(Z: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Orthonormal columns ``Q`` such that ``Z @ Q`` is no wider than it is long and ridge regression on it is that on ``Z``."""
+    n, width = Z.shape
+    if width <= n:
+        return np.eye(width, dtype=Z.dtype)
+    return np.asarray(qr(Z.T, mode="economic", check_finite=False)[0])
+
+
+def _best_ridge(problem: SmoothObjective, judge: _Judge) -> float:
+    """The ridge with which all columns together do best on held-out rows, searched from the largest down."""
     best, least = RIDGES[-1], np.inf
+    fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
     for ridge in RIDGES[::-1]:
-        problem = objective(rows, ridge)
-        fit = problem.extended(problem.empty(), np.arange(problem.n_columns))
-        found = _losses_on([fit], problem.empty(), Z, y, weight, loss)[1]
-        if found < least:
-            best, least = ridge, float(found)
+        fit = problem.with_ridge(ridge).moved(fit)
+        found = judge(fit)
+        if found >= least:
+            break
+        best, least = ridge, found
     return best
-
-
-def _losses_on(
-    fits: list[Fit], empty: Fit, Z: NDArray[np.floating], y: NDArray[Any], weight: Array, loss: Loss
-) -> Array:
-    """(S + 1,) mean loss before the first purchase and after each."""
-    losses = []
-    for fit in [empty, *fits]:
-        scores = np.asarray(Z[:, fit.columns] @ fit.weights.astype(Z.dtype), dtype=np.float64) + fit.intercept
-        losses.append(loss(scores, y, weight))
-    return np.array(losses)
 
 
 def _lasso_order(
@@ -492,15 +526,28 @@ def _bounded_gamma(least: float, ridge: float, smoothness: float, recipe: Recipe
     return min((least + ridge) / most / divisor, 1.0)
 
 
-def _progress(arrangement: Arrangement, oracle: GradientOracle | RefitOracle) -> Callable[[int, int], None]:
-    began = time.monotonic()
+def _after_each_step(
+    arrangement: Arrangement, oracle: GradientOracle | RefitOracle, verbose: int, judge: _Judge | None
+) -> Callable[[int, int], bool]:
+    """Prints progress; ends the run when held-out rows have seen no gain for a long time."""
+    began, best, least, best_rows = time.monotonic(), 0, np.inf, np.empty(0)
 
-    def tell(step: int, element: int) -> None:
-        name = arrangement.costs.costs.names[arrangement.groups[element]]
-        print(
-            f"[{time.monotonic() - began:7.1f} s] group {step} of {oracle.n_elements}: {name!r}, "
-            f"risk lower by {oracle.value:.5g}",
-            file=sys.stderr,
-        )
+    def after(step: int, element: int) -> bool:
+        nonlocal best, least, best_rows
+        if verbose:
+            name = arrangement.costs.costs.names[arrangement.groups[element]]
+            print(
+                f"[{time.monotonic() - began:7.1f} s] group {step} of {oracle.n_elements}: {name!r}, "
+                f"risk lower by {oracle.value:.5g}",
+                file=sys.stderr,
+            )
+        if judge is None:
+            return False
+        rows = judge.rows(oracle.fit)
+        mean = float(np.average(rows, weights=judge.weight))
+        if mean < least:
+            best, least, best_rows = step, mean, rows
+        too_late = step > 1.5 * best + _BEYOND
+        return too_late or (step > 1.25 * best + _BEYOND / 4 and judge.clearly_worse(rows, best_rows))
 
-    return tell
+    return after

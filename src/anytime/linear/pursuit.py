@@ -23,7 +23,7 @@ from anytime.linear.moments import submatrix
 Array = NDArray[np.float64]
 Criterion = Literal["omp", "forward", "norm", "single", "forward_single", "mp"]
 
-__all__ = ["DEPENDENT", "Criterion", "GroupedProblem", "Path", "PursuitOracle"]
+__all__ = ["DEPENDENT", "Criterion", "GroupedProblem", "Path", "PursuitOracle", "by_group"]
 
 DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _BLOCK = 128  # columns whose effect on the rest is applied in one go
@@ -151,7 +151,7 @@ class PursuitOracle:
             safe = self._diagonal > self._floor
             squares = np.divide(squares, self._diagonal, out=np.zeros_like(squares), where=safe)
         combine = np.add if self.criterion == "norm" else np.maximum
-        return np.asarray(0.5 * _by_group(combine, squares, start)[candidates])
+        return np.asarray(0.5 * by_group(combine, squares, start)[candidates])
 
     def joint_gain(self, elements: NDArray[np.intp]) -> float:
         """Score of several groups as if they were one."""
@@ -257,7 +257,7 @@ class PursuitOracle:
         return Path(columns, ends, [weights[:end, t].copy() for t, end in enumerate(ends)])
 
 
-def _by_group(combine: np.ufunc, values: Array, start: NDArray[np.int64]) -> Array:
+def by_group(combine: np.ufunc, values: Array, start: NDArray[np.int64]) -> Array:
     """``combine`` over each group's values; 0 for a group without columns."""
     sizes = np.diff(start)
     out = np.zeros(sizes.size)

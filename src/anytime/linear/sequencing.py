@@ -123,7 +123,10 @@ class Sequenced:
 
 
 def choose_sequence(
-    oracle: GainOracle, prices: GroupPrices, recipe: Recipe, on_step: Callable[[int, int], None] | None = None
+    oracle: GainOracle,
+    prices: GroupPrices,
+    recipe: Recipe,
+    on_step: Callable[[int, int], object] | None = None,
 ) -> Selection:
     """Greedy or doubling, as the recipe says."""
     if recipe.schedule == "greedy":

@@ -9,15 +9,20 @@ faster engine of its own; here it serves for bounded weights, and as the naive v
 
 from __future__ import annotations
 
+import copy
+import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
+from scipy.sparse import block_diag
+from sklearn.exceptions import ConvergenceWarning
 
-from anytime.linear.solver import bounded_solution, definite_root, inverse_root, minimised
+from anytime.linear.pursuit import by_group
+from anytime.linear.solver import bounded_solution, definite_root, inverse_root, inverse_triangle, minimised
 from anytime.losses import Loss, Target, training_loss
 
 Array = NDArray[np.float64]
@@ -27,6 +32,8 @@ _T = TypeVar("_T")
 __all__ = ["Fit", "GradientOracle", "Objective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
 
 _NEAR = 1e-2  # of the gradient at the start
+_ROUND = 30  # iterations after which the curvature is looked at again
+_FAR = 1e3  # times the goal: more than rounding
 _FLAT = 1e-8  # share of the most that a loss can curve
 _NEGLIGIBLE = 1e-3  # rows that curve less than this share of the mean are left out of a Gram matrix
 
@@ -94,7 +101,7 @@ class SmoothObjective:
     Parameters
     ----------
     Z : (n, D) float64 or float32
-        Copied unless it is in Fortran order. With float32 gradients have six or seven digits: choose ``tol`` accordingly.
+        With float32 gradients have six or seven digits, which is then the tolerance.
     y : (n,) or (n, K)
         Class numbers or targets, as the loss reads them.
     loss : str or Loss
@@ -125,13 +132,17 @@ class SmoothObjective:
         tol: float = 1e-8,
         max_iter: int = 1000,
     ) -> None:
-        self.features = np.asfortranarray(Z).T  # (D, n): a column's numbers lie side by side
-        self.n_columns, n = self.features.shape
+        n, self.n_columns = Z.shape
+        # A column's numbers lie side by side; the last is that of the intercept.
+        self._table = np.ones((self.n_columns + 1, n), dtype=Z.dtype)
+        self.features = self._table[:-1]  # (D, n)
+        self.features[:] = Z.T
         self.y, self.loss = np.asarray(y), _differentiable(training_loss(loss))
         self.gradient = self.loss.required_gradient()
         self.n_outputs = self.loss.n_outputs(self.y) if n_outputs is None else n_outputs
         self.ridge, self.bound = _checked(ridge, bound)
-        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.fit_intercept, self.max_iter = fit_intercept, max_iter
+        self.tol = max(tol, 20 * float(np.finfo(Z.dtype).eps))  # gradients have no more digits
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.weight = weight / weight.sum()
         base = np.zeros(self.n_outputs)
@@ -144,7 +155,7 @@ class SmoothObjective:
             intercept=base,
             weights=np.empty((0, self.n_outputs)),
             scores=scores,
-            gram=Gram(bend, np.empty((0, 0), dtype=self.features.dtype)),
+            gram=self._gram(self._design(np.empty(0, dtype=np.intp)), bend),
         )
         self.risk = float(self.weight @ self.loss.per_row(scores, self.y))
         self.smoothness = self.loss.smoothness or float(bend.sum())
@@ -153,9 +164,19 @@ class SmoothObjective:
         steepest = max(float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull)  # noise is no yardstick
         self._yardstick = steepest / np.sqrt(bend.sum() + ridge)
 
+    def with_ridge(self, ridge: float, tol: float | None = None) -> Self:
+        """The same risk with another ridge, and where given another tolerance."""
+        other = copy.copy(self)
+        other.ridge, other.tol = _checked(ridge, self.bound)[0], self.tol if tol is None else tol
+        return other
+
     def empty(self) -> Fit:
         """The best constant."""
         return self._empty
+
+    def moved(self, fit: Fit) -> Fit:
+        """The best model on the columns of ``fit``, which was the best for another ridge."""
+        return self._refitted(fit, fit.columns[:0], self.tol)
 
     def extended(self, fit: Fit, columns: Columns) -> Fit:
         """The best model on the columns of ``fit`` and some new ones."""
@@ -167,27 +188,46 @@ class SmoothObjective:
 
     def _refitted(self, fit: Fit, columns: Columns, tol: float) -> Fit:
         together = np.concatenate([fit.columns, columns])
-        design = self.features[together]
+        design = self._design(together)
         gram = self._extended_gram(fit, design)
-        point = (np.vstack([fit.weights, np.zeros((columns.size, self.n_outputs))]), fit.intercept)
+        point = np.vstack([fit.intercept, fit.weights, np.zeros((columns.size, self.n_outputs))])
+        point = point if self.fit_intercept else point[1:]
+        own = point[int(self.fit_intercept) :]
         goal = tol * self._yardstick
 
         def solved(multiplier: float) -> float:
             """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
-            nonlocal point
-            point = self._solved(design, gram, point, self.ridge + multiplier, goal)
-            size = float(np.linalg.norm(point[0]))
+            nonlocal point, own, gram
+            iterations, steepest, strikes = 0, np.inf, 0
+            while steepest > goal and iterations < self.max_iter and strikes < 2:
+                if iterations:  # a long way from where the curvature was measured: look again
+                    gram = self._gram(design, self._bend(self._scores(design, point)))
+                before, round_length = steepest, min(max(_ROUND, 2 * iterations), self.max_iter - iterations)
+                point, steepest = self._solved(
+                    design, gram, point, self.ridge + multiplier, goal, round_length
+                )
+                iterations += round_length
+                strikes += steepest > 0.5 * before  # rounding hides the rest
+            if steepest > (goal if iterations >= self.max_iter else _FAR * goal):
+                warnings.warn(
+                    f"a refit ended after {iterations} iterations with a gradient of {steepest:.1e}, where "
+                    f"{goal:.1e} was asked for: raise max_iter, tol or ridge",
+                    ConvergenceWarning,
+                    stacklevel=2,
+                )
+            own = point[int(self.fit_intercept) :]
+            size = float(np.linalg.norm(own))
             return np.inf if self.bound is None or size == 0 else 1.0 / size - 1.0 / self.bound
 
         # Bounded weights are those of some larger ridge (the conditions of Karush, Kuhn and Tucker), by at most |b| / bound.
         if solved(0.0) < 0 and self.bound is not None:
             most = float(np.linalg.norm(self._slope[together])) / self.bound
             solved(brentq(solved, 0.0, most, xtol=tol * most, rtol=max(tol, 1e-15)))
-            point = (point[0] * (self.bound / np.linalg.norm(point[0])), point[1])
-        weights, intercept = point
-        scores = self._scores(design, weights, intercept)
-        risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (weights**2).sum()
-        return Fit(together, intercept, weights, self.risk - float(risk), scores, gram)
+            own *= self.bound / np.linalg.norm(own)
+        scores = self._scores(design, point)
+        risk = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * self.ridge * (own**2).sum()
+        intercept = point[0] if self.fit_intercept else fit.intercept
+        return Fit(together, intercept, own, self.risk - float(risk), scores, gram)
 
     def residual(self, fit: Fit) -> Array:
         """Minus the gradient in every weight: one pass over the data, O(nDK)."""
@@ -202,19 +242,29 @@ class SmoothObjective:
         gram: Array = ((some * self.weight.astype(some.dtype)) @ some.T).astype(np.float64)
         return self.smoothness * gram + self.ridge * np.eye(columns.size)
 
-    def _scores(self, design: NDArray[Any], weights: Array, intercept: Array) -> Array:
-        return np.asarray((design.T @ weights.astype(design.dtype)).astype(np.float64) + intercept)
+    def _design(self, columns: Columns) -> NDArray[Any]:
+        """(k, n) columns, after that of the intercept if there is one."""
+        rows = np.concatenate([[-1], columns]) if self.fit_intercept else columns
+        return np.asarray(self._table[rows])
+
+    def _scores(self, design: NDArray[Any], weights: Array) -> Array:
+        # One output after the other in memory: what a loss does to each row then runs along it.
+        scores = (weights.T.astype(design.dtype, copy=False) @ design).T
+        return np.asarray(scores.astype(np.float64, copy=False))
 
     def _bend(self, scores: Array) -> Array:
         """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight.
 
         Where the loss is flat for all rows, as Huber's is far from its target, the most it can curve elsewhere.
         """
-        step, here, bend = 1e-4, self.gradient(scores, self.y), np.zeros(len(scores))
-        for k in range(self.n_outputs):
-            ahead = scores.copy()
-            ahead[:, k] += step
-            np.maximum(bend, (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step, out=bend)
+        if self.loss.hessian is not None:
+            bend = np.maximum.reduce(self.loss.hessian(scores, self.y), axis=1)
+        else:
+            step, here, bend = 1e-4, self.gradient(scores, self.y), np.zeros(len(scores))
+            for k in range(self.n_outputs):
+                ahead = scores.copy()
+                ahead[:, k] += step
+                np.maximum(bend, (self.gradient(ahead, self.y)[:, k] - here[:, k]) / step, out=bend)
         most = self.loss.smoothness or 1.0
         return np.asarray(self.weight * (bend if self.weight @ bend > _FLAT * most else most))
 
@@ -223,54 +273,48 @@ class SmoothObjective:
 
         Rows that the model has become sure of no longer count. Only when half the curvature is gone is everything added up anew.
         """
-        old, k = _kept(fit.gram), fit.columns.size
+        old, k = _kept(fit.gram), fit.columns.size + int(self.fit_intercept)
         bend, now = old.bend, self._bend(_kept(fit.scores))
         if now.sum() < 0.5 * bend.sum():
             bend, k = now, 0
+        return self._gram(design, bend, old.matrix[:k, :k])
+
+    def _gram(self, design: NDArray[Any], bend: Array, known: NDArray[Any] | None = None) -> Gram:
+        """With rows counted as ``bend`` says; of the first columns it may be known."""
         rows = np.flatnonzero(bend > _NEGLIGIBLE * bend.mean())
         some, counted = (design[:, rows], bend[rows]) if 2 * rows.size < bend.size else (design, bend)
+        k = 0 if known is None else len(known)
         matrix = np.empty((len(design), len(design)), dtype=design.dtype)
-        matrix[:k, :k] = old.matrix[:k, :k]
+        matrix[:k, :k] = known if k else 0.0
         matrix[:, k:] = some @ (some[k:] * counted.astype(design.dtype)).T
         matrix[k:, :k] = matrix[:k, k:].T
-        if (
-            rows.size < bend.size
-        ):  # the others may not be flat for long: a little on the diagonal stands for them
+        if rows.size < bend.size:  # the others may not be flat for long: a little stands for them
             matrix[range(k, len(design)), range(k, len(design))] += _NEGLIGIBLE * bend.sum()
         return Gram(bend, matrix)
 
     def _solved(
-        self,
-        design: NDArray[Any],
-        gram: Gram,
-        point: tuple[Array, Array],
-        ridge: float,
-        goal: float,
-    ) -> tuple[Array, Array]:
-        """Weights and intercept of least risk for this ridge, searched from ``point`` in coordinates ``root' @ weights``."""
-        root = definite_root(gram.matrix, ridge)
-        # The intercept is counted in units of its own; infinite ones keep it where it is.
-        unit = np.sqrt(gram.bend.sum()) if self.fit_intercept else np.inf
-        (began, origin), dtype = point, root.dtype
+        self, design: NDArray[Any], gram: Gram, weights: Array, ridge: float, goal: float, max_iter: int
+    ) -> tuple[Array, float]:
+        """Weights of least risk for this ridge, searched in coordinates ``root' @ weights``, and the gradient's largest entry."""
+        pull_back = np.full((len(design), 1), ridge)
+        if self.fit_intercept:
+            pull_back[0] = 0.0
+        root = definite_root(gram.matrix, pull_back[:, 0])
+        back, dtype = inverse_triangle(root), root.dtype
 
         def weights_at(u: Array) -> Array:
-            turned = u[: began.size].reshape(began.shape).astype(dtype)
-            w = solve_triangular(root, turned, lower=True, trans="T", check_finite=False)
-            return np.asarray(w, dtype=np.float64)
+            turned = u.reshape(weights.shape).astype(dtype, copy=False)
+            return np.asarray(back.T @ turned, dtype=np.float64)
 
-        def risk(u: Array) -> tuple[float, Array]:
-            w, a = weights_at(u), origin + u[began.size :] / unit
-            scores = self._scores(design, w, a)
-            pull = self.weight[:, None] * self.gradient(scores, self.y)
-            value = self.weight @ self.loss.per_row(scores, self.y) + 0.5 * ridge * (w**2).sum()
-            g = design @ pull.astype(design.dtype) + (ridge * w).astype(dtype)
-            g = solve_triangular(root, g, lower=True, check_finite=False)
-            return float(value), np.concatenate([g.ravel(), pull.sum(axis=0) / unit], dtype=np.float64)
+        def gradient(u: Array) -> Array:
+            w = weights_at(u)
+            pull = self.gradient(self._scores(design, w), self.y) * self.weight[:, None]
+            g = back @ (design @ pull.astype(dtype, copy=False) + (pull_back * w).astype(dtype, copy=False))
+            return np.asarray(g.ravel(), dtype=np.float64)
 
-        turned = root.T @ began.astype(dtype)
-        start = np.concatenate([turned.ravel(), np.zeros(self.n_outputs)], dtype=np.float64)
-        u = minimised(risk, start, goal, self.max_iter)
-        return weights_at(u), origin + u[began.size :] / unit
+        start = np.asarray((root.T @ weights.astype(dtype)).ravel(), dtype=np.float64)
+        u, steepest = minimised(gradient, start, goal, max_iter)
+        return weights_at(u), steepest
 
 
 class QuadraticObjective:
@@ -393,33 +437,28 @@ class GradientOracle(_Pursuit):
     ) -> None:
         super().__init__(objective, start)
         self.score = score
+        roots = [np.eye(end - first) for first, end in pairwise(self.start)]
         if score == "whitened":
-            self._whitenings = [
-                inverse_root(objective.curvature(self.columns(g))) for g in range(self.n_elements)
-            ]
+            roots = [inverse_root(objective.curvature(self.columns(g))) for g in range(self.n_elements)]
+        self._roots: Any = block_diag([np.empty((0, 0)), *roots], format="csr")
+        self._bounds = np.cumsum([0, *(len(root) for root in roots)])
 
     def _clear(self) -> None:
         super()._clear()
-        self._residual: Array | None = None
+        self._all_gains: Array | None = None
 
     def gains(self, candidates: NDArray[np.intp]) -> Array:
         """The score of each candidate."""
-        if self._residual is None:
-            self._residual = self.objective.residual(self.fit)
-        return np.array(
-            [self._score(int(g), self._residual[self.columns(g)]) for g in candidates], dtype=np.float64
-        )
+        if self._all_gains is None:
+            squares = ((self._roots @ self.objective.residual(self.fit)) ** 2).sum(axis=1)
+            combine = np.maximum if self.score == "single" else np.add
+            self._all_gains = 0.5 * by_group(combine, squares, self._bounds)
+        return np.asarray(self._all_gains[candidates])
 
     def add(self, element: int) -> None:
         """Buy a group and refit."""
         super().add(element)
-        self._residual = None
-
-    def _score(self, group: int, b: Array) -> float:
-        if self.score == "whitened":
-            b = self._whitenings[group] @ b
-        squares = (b**2).sum(axis=1)
-        return 0.5 * float(squares.max(initial=0.0) if self.score == "single" else squares.sum())
+        self._all_gains = None
 
 
 class RefitOracle(_Pursuit):

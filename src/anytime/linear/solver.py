@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
-from scipy.optimize import brentq, minimize
-from sklearn.exceptions import ConvergenceWarning
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, get_lapack_funcs
+from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
 
-__all__ = ["bounded_solution", "definite_root", "inverse_root", "minimised"]
+__all__ = ["bounded_solution", "definite_root", "inverse_root", "inverse_triangle", "minimised"]
 
 _RANK = 1e-12  # eigenvalues below this share of the largest count as zero
-_STALLED = 50  # gradient steps at most, where values are too coarse to search by
-_FAR = 1e3  # times the goal: more than rounding
-_OUT_OF_ITERATIONS = 1  # SciPy's number for it
+_TRIALS = 40  # points tried along one direction
 
 
-def definite_root(matrix: NDArray[Any], ridge: float) -> NDArray[Any]:
-    """Lower triangle L with ``LL' = matrix + ridge I``, and as little more on the diagonal as it takes to be definite."""
+def definite_root(matrix: NDArray[Any], ridge: Array) -> NDArray[Any]:
+    """Lower triangle L with ``LL' = matrix + diag(ridge)``, and as little more on the diagonal as it takes to be definite."""
     diagonal = matrix.diagonal()
     extra = 10 * np.finfo(matrix.dtype).eps * (float(diagonal.max()) or 1.0)
     while True:
@@ -33,6 +30,12 @@ def definite_root(matrix: NDArray[Any], ridge: float) -> NDArray[Any]:
             return cholesky(loaded, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             extra *= 100
+
+
+def inverse_triangle(root: NDArray[Any]) -> NDArray[Any]:
+    """The inverse of a lower triangle."""
+    (trtri,) = get_lapack_funcs(("trtri",), (root,))
+    return np.asarray(trtri(root, lower=1)[0])
 
 
 def inverse_root(matrix: Array) -> Array:
@@ -68,42 +71,70 @@ def bounded_solution(C: Array, V: Array, bound: float | None) -> Array:
     return np.asarray(vectors @ weights(mu))
 
 
-def minimised(risk: Callable[[Array], tuple[float, Array]], u: Array, goal: float, max_iter: int) -> Array:
-    """Where the largest entry of the gradient of ``risk`` is ``goal`` or less; its second derivative is at most about I."""
-    value, gradient = risk(u)
-    # The least point of the quadratic bound: all there is to do for squared loss, and a good start for the others.
-    while (steepest := np.abs(gradient).max()) > goal:
-        new_value, new_gradient = risk(u - gradient)
-        if new_value > value:
+def minimised(
+    gradient: Callable[[Array], Array], u: Array, goal: float, max_iter: int
+) -> tuple[Array, float]:
+    """A point where the largest entry of the gradient of a convex function is ``goal`` or less, and that entry.
+
+    L-BFGS by gradients alone: they still tell the way where values differ by less than rounding. The second derivative should
+    be about I. After ``max_iter`` iterations the flattest point so far is given.
+    """
+    g, pairs = gradient(u), _Pairs()
+    least, best = float(np.abs(g).max()), u
+    for _ in range(max_iter):
+        if least <= goal:
             break
-        u, value, gradient = u - gradient, new_value, new_gradient
-        if np.abs(gradient).max() > 0.1 * steepest:
+        ahead, g_ahead = _flatter_point(gradient, u, g, pairs.newton_step(g))
+        pairs.add(ahead - u, g_ahead - g)
+        u, g = ahead, g_ahead
+        steepest = float(np.abs(g).max())
+        if steepest < least:
+            least, best = steepest, u
+    return best, least
+
+
+def _flatter_point(
+    gradient: Callable[[Array], Array], u: Array, g: Array, direction: Array
+) -> tuple[Array, Array]:
+    """A point along ``direction``, and its gradient, where the slope is clearly less steep than at ``u``, by false position."""
+    initial = float(g @ direction)
+    low, slope_low, high, slope_high, t = 0.0, initial, np.inf, np.inf, 1.0
+    for _ in range(_TRIALS):
+        with np.errstate(over="ignore", invalid="ignore"):  # too far, and said so below
+            g_ahead = gradient(u + t * direction)
+            slope = float(g_ahead @ direction)
+        if 0.9 * initial <= slope <= -0.3 * initial:
             break
-    if np.abs(gradient).max() <= goal:
-        return u
-    found: Any = minimize(
-        risk,
-        u,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxcor": 20, "maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": goal, "ftol": 0.0},
-    )
-    u, gradient = found.x, np.asarray(found.jac)
-    # Close to the least point values differ by less than rounding; gradients still tell the way.
-    for _ in range(_STALLED if found.status != _OUT_OF_ITERATIONS else 0):
-        steepest = np.abs(gradient).max()
-        if steepest <= goal:
-            break
-        ahead = u - found.hess_inv @ gradient
-        new_gradient = risk(ahead)[1]
-        if not np.abs(new_gradient).max() < steepest:
-            break
-        u, gradient = ahead, new_gradient
-    if np.abs(gradient).max() > _FAR * goal or found.status == _OUT_OF_ITERATIONS:
-        warnings.warn(
-            f"a refit ended after {found.nit} iterations with a gradient of {np.abs(gradient).max():.1e}, where "
-            f"{goal:.1e} was asked for: raise max_iter, tol or ridge",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return u
+        if slope < 0:
+            low, slope_low = t, slope
+        else:
+            high, slope_high = t, slope
+        if high == np.inf:
+            t *= 4.0
+        elif np.isfinite(slope_high):
+            t = low + (high - low) * float(np.clip(slope_low / (slope_low - slope_high), 0.1, 0.9))
+        else:
+            t = 0.5 * (low + high)
+    return u + t * direction, g_ahead
+
+
+class _Pairs:
+    """Steps and the changes of gradient along them: what L-BFGS knows of the second derivative."""
+
+    def __init__(self) -> None:
+        self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=20)
+
+    def add(self, step: Array, change: Array) -> None:
+        product = float(step @ change)
+        if product > 1e-14 * float(change @ change):  # otherwise rounding, or no curvature at all
+            self.pairs.append((step, change, 1.0 / product))
+
+    def newton_step(self, gradient: Array) -> Array:
+        """Minus the gradient in units of the second derivative (the two loops of Nocedal and Wright, Algorithm 7.4)."""
+        q, alphas = -gradient, []
+        for step, change, rho in reversed(self.pairs):
+            alphas.append(rho * float(step @ q))
+            q = q - alphas[-1] * change
+        for (step, change, rho), alpha in zip(self.pairs, reversed(alphas), strict=True):
+            q = q + (alpha - rho * float(change @ q)) * step
+        return q
