@@ -17,7 +17,7 @@ from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import Learned, alternate, best_of
 from anytime.adaptive.stages import Chain
 from anytime.blocks import LinearBlock
-from anytime.boosting.learners import Table
+from anytime.boosting.learners import TrainingRows
 
 CERTAIN = -np.log(0.99)  # loss of a costly model that is always right
 
@@ -33,7 +33,7 @@ def synthetic_1() -> dict[str, Any]:
     learners = {
         "linear": (LinearPairLearner(X, y, costs), 12),
         "boosted": (
-            BoostedPairLearner(Table(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0),
+            BoostedPairLearner(TrainingRows(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0),
             2,
         ),
     }

@@ -230,11 +230,11 @@ def greedy_miser(split: Split, penalties: Sequence[float] = PENALTIES) -> dict[s
     for penalty in penalties:
         model = at.GradientBoostingClassifier(
             costs=split.costs,
-            n_stages=rounds,
+            n_estimators=rounds,
             learning_rate=rate,
-            penalty=penalty * scale,
+            cost_penalty=penalty * scale,
             max_depth=4,
-            max_leaves=None,
+            max_leaf_nodes=None,
             random_state=0,
         ).fit(X, y)
         out[f"penalty {penalty}"] = pair(model.plan_, split, prefixes(len(model.plan_)))

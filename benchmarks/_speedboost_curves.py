@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.boosting.candidates import Projected
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import Weak
 from anytime.boosting.trainer import Trainer
 from anytime.curves import AnytimeCurve
@@ -78,7 +78,7 @@ def follow(
 ) -> Course:
     """Run until so many steps or so much cost; ``evaluation`` gives a step's cost where it is not that of training rows."""
     began = time.perf_counter()
-    assert isinstance(trainer.candidates, Projected)
+    assert isinstance(trainer.candidates, FittedCandidates)
     prices = trainer.candidates.costs.costs.amounts(trainer.candidates.costs.prices)
     start = np.tile(trainer.base, (len(X), 1))
     scores, outputs = start, []

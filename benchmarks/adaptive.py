@@ -85,7 +85,7 @@ def costly_model(split: Split, seed: int) -> Any:
     X, y = split.train
     models = [
         RandomForestClassifier(300, oob_score=True, random_state=seed, n_jobs=1),
-        at.GradientBoostingClassifier(n_stages=300, max_leaves=31),
+        at.GradientBoostingClassifier(n_estimators=300, max_leaf_nodes=31),
     ]
     if len(y) <= MOST_FOR_SVM:
         models.append(make_pipeline(StandardScaler(), SVC(C=30, gamma=3.2 / X.shape[1])))
@@ -125,7 +125,11 @@ def cascade(split: Split, costly: Any) -> list[tuple[Point, Point]]:
     found = []
     for penalty in PENALTIES:
         cheap = at.GradientBoostingClassifier(
-            split.costs, n_stages=100, penalty=penalty * scale, max_depth=4, max_leaves=None
+            costs=split.costs,
+            n_estimators=100,
+            cost_penalty=penalty * scale,
+            max_depth=4,
+            max_leaf_nodes=None,
         ).fit(X, y)
         alone = Chain([], asked.block).without_asking.plan(
             cheap.plan_.costs, cheap.plan_.base, cheap.plan_.link

@@ -58,7 +58,7 @@ def speedboost(problem: Problem) -> list[NDArray[Any]]:
 
 def speedboost_adding(problem: Problem) -> list[NDArray[Any]]:
     """As in the papers: stages add, and are chosen by their gain per cost."""
-    return answers(_model(problem, "SpeedBoost", method="proj").fit(*problem.joined()), problem)
+    return answers(_model(problem, "AdditiveSpeedBoost").fit(*problem.joined()), problem)
 
 
 def greedy_miser(problem: Problem) -> list[NDArray[Any]]:
@@ -68,11 +68,15 @@ def greedy_miser(problem: Problem) -> list[NDArray[Any]]:
     pairs = []
     for penalty in PENALTIES:
         first = _model(
-            problem, "GradientBoosting", n_stages=300, validation_fraction=0.25, penalty=penalty * scale
+            problem,
+            "GradientBoosting",
+            n_estimators=300,
+            validation_fraction=0.25,
+            cost_penalty=penalty * scale,
         )
         first.fit(problem.X, problem.y)
         rounds = max(first.n_stages_, 1)
-        again = _model(problem, "GradientBoosting", n_stages=rounds, penalty=penalty * scale)
+        again = _model(problem, "GradientBoosting", n_estimators=rounds, cost_penalty=penalty * scale)
         pairs.append((first, again.fit(*problem.joined())))
     return best_of(problem, pairs)
 
@@ -84,9 +88,9 @@ def cost_blind_votes(problem: Problem) -> list[NDArray[Any]] | None:
     from anytime.boosting import TreeLearner
 
     model = _model(
-        problem, "SpeedBoost", method="proj", cost_aware=False, learning_rate=1.0,
+        problem, "AdditiveSpeedBoost", cost_aware=False, learning_rate=1.0,
         loss="exponential" if problem.n_classes == 2 else "multiclass_exponential",
-        learners=[TreeLearner(max_depth=depth, max_leaves=None, leaf="vote") for depth in (2, 4, 8)],
+        learners=[TreeLearner(max_depth=depth, leaf="vote") for depth in (2, 4, 8)],
     )  # fmt: skip
     return answers(model.fit(*problem.joined()), problem)
 

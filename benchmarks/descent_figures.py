@@ -62,7 +62,7 @@ class Stump:
 
 def stumps(X: Array) -> Callable[[Array, Array], tuple[Stump, Array]]:
     """The learner: least squares over all cuts."""
-    data, grower = BinnedData.fit(X), TreeGrower(max_leaves=2, min_rows=1)
+    data, grower = BinnedData.fit(X), TreeGrower(max_leaf_nodes=2, min_samples_leaf=1)
 
     def fit(target: Array, weight: Array) -> tuple[Stump, Array]:
         tree = grower.grow(data, target)

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 import anytime as at
+from anytime.boosting.additive import AdditiveSpeedBoostClassifier
 from anytime.boosting.cascade import CascadeClassifier
 from anytime.boosting.filters import margin_filters
 from anytime.boosting.learners import TreeLearner
-from anytime.boosting.speedboost import SpeedBoostClassifier
 from common import in_turns, median, write
 
 Array = NDArray[np.float64]
@@ -37,18 +37,22 @@ def contestants(stages: int, seed: int) -> dict[str, Any]:
     boosting = {
         "method": "proj",
         "loss": "exponential",
-        "n_stages": stages,
+        "n_estimators": stages,
         "validation_fraction": None,
         "random_state": seed,
     }
     stumps, votes = [TreeLearner(max_depth=1)], [TreeLearner(max_depth=1, leaf="vote")]
     return {
-        "filtered": SpeedBoostClassifier(
+        "filtered": AdditiveSpeedBoostClassifier(
             learners=stumps, filters=margin_filters(), learning_rate=0.2, **boosting
         ),
-        "unfiltered": SpeedBoostClassifier(learners=stumps, learning_rate=0.2, **boosting),
-        "unfiltered, full steps": SpeedBoostClassifier(learners=stumps, learning_rate=1.0, **boosting),
-        "AdaBoost": SpeedBoostClassifier(learners=votes, cost_aware=False, learning_rate=1.0, **boosting),
+        "unfiltered": AdditiveSpeedBoostClassifier(learners=stumps, learning_rate=0.2, **boosting),
+        "unfiltered, full steps": AdditiveSpeedBoostClassifier(
+            learners=stumps, learning_rate=1.0, **boosting
+        ),
+        "AdaBoost": AdditiveSpeedBoostClassifier(
+            learners=votes, cost_aware=False, learning_rate=1.0, **boosting
+        ),
         "cascade": CascadeClassifier(random_state=seed),
         "two-sided cascade": CascadeClassifier(random_state=seed, two_sided=True),
     }

@@ -41,12 +41,12 @@ def models(regression: bool) -> dict[str, Any]:
 
     if regression:
         return {
-            "anytime": at.GradientBoostingRegressor(n_stages=ROUNDS),
+            "anytime": at.GradientBoostingRegressor(n_estimators=ROUNDS),
             "lightgbm": lgb.LGBMRegressor(n_estimators=ROUNDS, verbose=-1, n_jobs=1),
             "scikit-learn": HistGradientBoostingRegressor(max_iter=ROUNDS, early_stopping=False),
         }
     return {
-        "anytime": at.GradientBoostingClassifier(n_stages=ROUNDS),
+        "anytime": at.GradientBoostingClassifier(n_estimators=ROUNDS),
         "lightgbm": lgb.LGBMClassifier(n_estimators=ROUNDS, verbose=-1, n_jobs=1),
         "scikit-learn": HistGradientBoostingClassifier(max_iter=ROUNDS, early_stopping=False),
     }
@@ -85,7 +85,9 @@ def prediction_times() -> dict[str, Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 50))
     y = (X[:, :10].sum(axis=1) + X[:, 10] * X[:, 11] + rng.logistic(size=len(X)) > 0).astype(int)
-    ours = at.GradientBoostingClassifier(n_stages=500, max_leaves=63, learning_rate=0.05, n_jobs=2).fit(X, y)
+    ours = at.GradientBoostingClassifier(
+        n_estimators=500, max_leaf_nodes=63, learning_rate=0.05, n_jobs=2
+    ).fit(X, y)
     theirs = (
         lgb.LGBMClassifier(n_estimators=500, num_leaves=63, learning_rate=0.05, verbose=-1, n_jobs=2)
         .fit(X, y)

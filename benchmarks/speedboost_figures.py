@@ -41,12 +41,12 @@ from numpy.typing import NDArray
 import anytime as at
 from _quality_sets import SETS
 from _speedboost_curves import Array, Course, follow, log_area, picture, visits
-from anytime.boosting import SpeedBoostClassifier
+from anytime.boosting import AdditiveSpeedBoostClassifier, SpeedBoostClassifier
 from anytime.boosting.adaboost import EdgeSteps
-from anytime.boosting.candidates import Projected
-from anytime.boosting.learners import Table, TreeLearner
-from anytime.boosting.objective import Objective
-from anytime.boosting.trainer import Rules, Trainer
+from anytime.boosting.candidates import FittedCandidates
+from anytime.boosting.learners import TrainingRows, TreeLearner
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.curves import ndcg, upper_envelope
 from anytime.datasets import load_yahoo_costs
 from anytime.datasets.lookalikes import make_ranking
@@ -66,7 +66,7 @@ PENALTIES = (0.0, 0.5, 1.0, 2.0, 4.0, 10.0)
 RANKING_ROWS = 20_000
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the price of all features
 
-HELD_OUT = {"holdout": 0.1, "patience": 20}
+HELD_OUT = {"holdout": 0.1, "n_iter_no_change": 20}
 RATE = 0.3  # of each step, for all methods
 STEPS = 200
 GROUP_STEPS = 150
@@ -111,19 +111,21 @@ def uci(folder: Path, pictures: Path | None) -> dict[str, Any]:
 
 def depth_courses(X: Array, y: Numbers, train: Numbers, test: Numbers) -> dict[str, Course]:
     """All methods on the same classes of trees."""
-    table, loss = Table(X[train]), training_loss("multiclass_exponential")
+    table, loss = TrainingRows(X[train]), training_loss("multiclass_exponential")
     free = at.FeatureCosts(np.zeros(X.shape[1])).bind(X.shape[1])
     blind = {"cost_aware": False}
 
     def run(
         depths: tuple[int, ...],
-        objective: type[Objective] = Objective,
+        objective: type[MeanLoss] = MeanLoss,
         most: float = MOST_TESTS,
         **rules: Any,
     ) -> Course:
-        learners = [TreeLearner(max_depth=d, leaf="vote", visit_cost=1.0, min_rows=LEAF_ROWS) for d in depths]
-        candidates = Projected(learners, table, np.ones(len(train)), free, step_cost=1e-3)
-        trainer = Trainer(objective(loss, y[train]), candidates, Rules(tolerance=0.0, **rules))
+        learners = [
+            TreeLearner(max_depth=d, leaf="vote", visit_cost=1.0, min_samples_leaf=LEAF_ROWS) for d in depths
+        ]
+        candidates = FittedCandidates(learners, table, np.ones(len(train)), free, step_cost=1e-3)
+        trainer = Trainer(objective(loss, y[train]), candidates, BoostingRules(tolerance=0.0, **rules))
         return follow(
             trainer, X[test], lambda scores: float((scores.argmax(axis=1) != y[test]).mean()),
             n_steps=10_000, most=most, evaluation=visits(X[test]),
@@ -171,8 +173,8 @@ def uci_scores(courses: dict[str, Course]) -> dict[str, Any]:
 
 
 def prices_of_first_use(
-    objective: Objective,
-    table: Table,
+    objective: MeanLoss,
+    table: TrainingRows,
     costs: at.FeatureCosts,
     depth: int,
     rules: dict[str, dict[str, Any]],
@@ -181,11 +183,16 @@ def prices_of_first_use(
 ) -> dict[str, Course]:
     """SpeedBoost, by each of some rules, over all prices of first use; and Greedy Miser at each of them."""
     bound, base = costs.bind(table.X.shape[1]), objective.loss.base(objective.y)
-    learners = {p: TreeLearner(max_depth=depth, penalty=p, scale="half_sum", min_rows=10) for p in PENALTIES}
+    learners = {
+        p: TreeLearner(max_depth=depth, cost_penalty=p, scale="half_sum", min_samples_leaf=10)
+        for p in PENALTIES
+    }
 
     def run(chosen: list[TreeLearner], **options: Any) -> Course:
-        candidates = Projected(chosen, table, objective.weight, bound, step_cost=step_cost)
-        return judged(Trainer(objective, candidates, Rules(**options), base, np.random.RandomState(0)))
+        candidates = FittedCandidates(chosen, table, objective.weight, bound, step_cost=step_cost)
+        return judged(
+            Trainer(objective, candidates, BoostingRules(**options), base, np.random.RandomState(0))
+        )
 
     speed = {name: run(list(learners.values()), **options) for name, options in rules.items()}
     common = {k: v for k, v in next(iter(rules.values())).items() if k == "learning_rate"}
@@ -242,7 +249,7 @@ def ranking(folder: Path, pictures: Path | None) -> dict[str, Any]:
             )  # fmt: skip
 
         courses = prices_of_first_use(
-            Objective(training_loss("squared"), y[train]), Table(X[train]), costs, 4,
+            MeanLoss(training_loss("squared"), y[train]), TrainingRows(X[train]), costs, 4,
             {"SpeedBoost": {"learning_rate": RATE}, "SpeedBoost, held-out gain": {"learning_rate": RATE, **HELD_OUT}},
             1.0, judged,
         )  # fmt: skip
@@ -281,7 +288,7 @@ def groups(folder: Path, pictures: Path | None) -> dict[str, Any]:
     drawn = np.random.default_rng(0).permutation(len(y))
     train, test = drawn[:600], drawn[600:]
     courses = prices_of_first_use(
-        Objective(training_loss("multinomial"), y[train]), Table(X[train], max_bins=63), costs, 3,
+        MeanLoss(training_loss("multinomial"), y[train]), TrainingRows(X[train], max_bins=63), costs, 3,
         {
             "SpeedBoost, held-out gain": {"learning_rate": RATE, **HELD_OUT},
             "SpeedBoost, training gain": {"learning_rate": RATE},
@@ -316,19 +323,18 @@ def changes(course: Course) -> list[tuple[int, float]]:
 def folds(folder: Path, pictures: Path | None) -> dict[str, Any]:
     """Errors at shares of the price, for stages that add, that add by held-out choices, and that replace."""
     shares = (0.03, 0.1, 0.25, 0.5, 1.0)
-    adding = {"method": "proj", "n_stages": FOLD_STAGES}
-    models: dict[str, dict[str, Any]] = {
-        "adding": adding,
-        "adding, 5 folds": {**adding, "folds": 5},
-        "replacing": {"method": "renew"},
+    models = {
+        "adding": AdditiveSpeedBoostClassifier(n_estimators=FOLD_STAGES),
+        "adding, 5 folds": AdditiveSpeedBoostClassifier(n_estimators=FOLD_STAGES, folds=5),
+        "replacing": SpeedBoostClassifier(),
     }
     record: dict[str, Any] = {"shares_of_price": shares}
     for seed in range(2):
         problem = SETS["pendigits"].problem(str(folder), seed)
         budgets = [share * problem.costs.total for share in shares]
-        for name, options in models.items():
+        for name, model in models.items():
             began = time.perf_counter()
-            model = SpeedBoostClassifier(problem.costs, random_state=0, **options).fit(*problem.joined())
+            model.set_params(costs=problem.costs, random_state=0).fit(*problem.joined())
             errors = [float(problem.loss(model.predict(problem.X_test, budget=b)).mean()) for b in budgets]
             record.setdefault(name, []).append(
                 {

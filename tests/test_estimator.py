@@ -349,7 +349,7 @@ def test_one_row_comes_in_any_form():
     table = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])]).assign(
         word=np.where(X[:, 0] > 13, "a", "b")
     )
-    model = at.GradientBoostingClassifier(n_stages=20, random_state=0).fit(table, y)
+    model = at.GradientBoostingClassifier(n_estimators=20, random_state=0).fit(table, y)
     expected = model.predict(table)
     assert len(set(expected[::20])) == 3
     for i in range(0, len(y), 20):
@@ -357,7 +357,7 @@ def test_one_row_comes_in_any_form():
         backwards = dict(reversed(row.to_dict().items())) | {"unknown": 3}
         for form in (row, backwards, row.tolist(), table.iloc[[i]]):
             assert model.predict_one(form) == expected[i]
-    numbers = at.GradientBoostingClassifier(n_stages=20, random_state=0).fit(X, y)
+    numbers = at.GradientBoostingClassifier(n_estimators=20, random_state=0).fit(X, y)
     strided = np.asfortranarray(X)[7]
     for form in (strided, strided.tolist(), X[7:8], X[7].astype(np.float32), X[7].astype(object)):
         assert numbers.predict_one(form) == numbers.predict(X[7:8])[0]

@@ -21,14 +21,14 @@ stumps = {
     "loss": "exponential",
     "learners": [TreeLearner(max_depth=1)],
     "learning_rate": 0.3,
-    "n_stages": 150,
+    "n_estimators": 150,
     "validation_fraction": None,
     "random_state": 0,
 }
 models = {
-    "filtered": at.SpeedBoostClassifier(costs, filters=margin_filters(), **stumps),
-    "every row": at.SpeedBoostClassifier(costs, **stumps),
-    "cascade": CascadeClassifier(costs, n_trees=10, false_positive_rate=0.7, random_state=0),
+    "filtered": at.AdditiveSpeedBoostClassifier(costs=costs, filters=margin_filters(), **stumps),
+    "every row": at.AdditiveSpeedBoostClassifier(costs=costs, **stumps),
+    "cascade": CascadeClassifier(costs=costs, n_estimators=10, false_positive_rate=0.7, random_state=0),
 }
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 for name, model in models.items():

@@ -37,11 +37,11 @@ for budget in budgets:
     for column in np.argsort(-importance / prices):
         if prices[bought].sum() + prices[column] <= budget:
             bought.append(int(column))
-    alone = at.GradientBoostingClassifier(n_stages=200, validation_fraction=0.2, random_state=0)
+    alone = at.GradientBoostingClassifier(n_estimators=200, validation_fraction=0.2, random_state=0)
     by_hand.append(1 - alone.fit(X[:, bought], y).score(X_test[:, bought], y_test))
 
 small_and_large = [
-    TreeLearner(max_leaves=leaves, penalty=penalty, scale="relative", min_rows=20)
+    TreeLearner(max_leaf_nodes=leaves, cost_penalty=penalty, scale="relative", min_samples_leaf=20)
     for leaves in (4, 16)
     for penalty in (
         0.0,
@@ -50,13 +50,17 @@ small_and_large = [
         3.0,
     )  # what a price counts in its splits: from nothing to nearly everything
 ]
-adding = {"method": "proj", "learners": small_and_large, "n_stages": 300, "patience": 300}
+adding = {"learners": small_and_large, "n_estimators": 300, "n_iter_no_change": 300}
 models = {
-    "renewing (the default)": at.SpeedBoostClassifier(costs, n_rounds=200, random_state=0),
-    "adding, judged where it was fitted": at.SpeedBoostClassifier(costs, **adding, random_state=0),
-    "adding, judged on held-out rows": at.SpeedBoostClassifier(costs, **adding, holdout=0.3, random_state=0),
+    "renewing (the default)": at.SpeedBoostClassifier(costs=costs, n_estimators=200, random_state=0),
+    "adding, judged where it was fitted": at.AdditiveSpeedBoostClassifier(
+        costs=costs, **adding, random_state=0
+    ),
+    "adding, judged on held-out rows": at.AdditiveSpeedBoostClassifier(
+        costs=costs, **adding, holdout=0.3, random_state=0
+    ),
     "boosting, blind to prices": at.GradientBoostingClassifier(
-        costs, n_stages=200, validation_fraction=0.2, random_state=0
+        costs=costs, n_estimators=200, validation_fraction=0.2, random_state=0
     ),
 }
 figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")

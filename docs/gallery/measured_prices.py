@@ -21,14 +21,13 @@ features = at.Features({name: known[name] for name in ("ink", "pixels", "upright
 costs = features.profile(list(images[train[:60]]))  # medians, in milliseconds
 X, X_test = (features.matrix(list(images[rows])) for rows in (train, test))
 model = at.SpeedBoostClassifier(
-    costs,
-    n_rounds=20,
+    costs=costs,
+    n_estimators=20,
     learning_rate=0.3,
-    max_leaves=8,
+    max_leaf_nodes=8,
     max_bins=15,
-    min_rows=5,
-    l2=0.1,
-    spacing=1.0,
+    min_samples_leaf=5,
+    l2_regularization=0.1,
     random_state=0,
 ).fit(X, y[train])
 curve = at.curve(model, X_test, y[test])

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from anytime._native import StopFlag
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.boosting import (
+        AdditiveSpeedBoostClassifier,
+        AdditiveSpeedBoostRanker,
+        AdditiveSpeedBoostRegressor,
         CascadeClassifier,
         GradientBoostingClassifier,
         GradientBoostingRegressor,
@@ -71,6 +74,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveClassifier",
+    "AdditiveSpeedBoostClassifier",
+    "AdditiveSpeedBoostRanker",
+    "AdditiveSpeedBoostRegressor",
     "Answer",
     "AnytimeClassifier",
     "AnytimeCurve",
@@ -140,6 +146,9 @@ _HOMES = {
     "_native": ["StopFlag"],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "boosting": [
+        "AdditiveSpeedBoostClassifier",
+        "AdditiveSpeedBoostRanker",
+        "AdditiveSpeedBoostRegressor",
         "CascadeClassifier",
         "GradientBoostingClassifier",
         "GradientBoostingRegressor",

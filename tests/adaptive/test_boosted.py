@@ -11,8 +11,8 @@ import anytime as at
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.routing import alternate
 from anytime.boosting.derivatives import derivatives
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
 from anytime.losses import training_loss
 from anytime.trees.block import TreeBlock
 from tests.reference import tree_growing as reference
@@ -46,7 +46,7 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
     X, y, costs = problem(n_classes)
     cost_penalty = 0.01
     learner = BoostedPairLearner(
-        Table(X),
+        TrainingRows(X),
         y,
         costs.bind(8),
         cost_penalty=cost_penalty,
@@ -58,7 +58,12 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
     done = alternate(learner, losses_of_costly(y), 0.0, max_iter=2)
     cheap, gate = done.learned.trees
     miser = at.GradientBoostingClassifier(
-        costs, n_stages=15, max_leaves=None, max_depth=4, min_rows=10, penalty=cost_penalty * len(y)
+        costs=costs,
+        n_estimators=15,
+        max_leaf_nodes=None,
+        max_depth=4,
+        min_samples_leaf=10,
+        cost_penalty=cost_penalty * len(y),
     ).fit(X, y)
     mine, theirs = (
         TreeBlock(cheap.trees()).forest.arrays(),
@@ -75,7 +80,7 @@ def test_with_nobody_sent_on_the_cheap_model_is_greedy_miser_tree_for_tree(n_cla
 def test_with_somebody_sent_on_it_is_not():
     X, y, costs = problem()
     learner = BoostedPairLearner(
-        Table(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=15, min_samples_leaf=10
+        TrainingRows(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=15, min_samples_leaf=10
     )
     hard = losses_of_costly(y)
     none, some = (alternate(learner, hard, p, max_iter=2) for p in (0.0, 0.4))
@@ -91,15 +96,15 @@ def test_the_trees_of_gate_and_cheap_model_follow_the_residuals():
     _, in_cheap, in_gate = smooth_part(f, g, q, 2 * y - 1)
     loss = training_loss("logistic")
     assert_allclose(
-        derivatives(Objective(loss, y, 1 - q), f[:, None])[0][:, 0], in_cheap, rtol=1e-5, atol=1e-7
+        derivatives(MeanLoss(loss, y, 1 - q), f[:, None])[0][:, 0], in_cheap, rtol=1e-5, atol=1e-7
     )
-    assert_allclose(derivatives(Objective(loss, q), g[:, None])[0][:, 0], in_gate, rtol=1e-5, atol=1e-6)
+    assert_allclose(derivatives(MeanLoss(loss, q), g[:, None])[0][:, 0], in_gate, rtol=1e-5, atol=1e-6)
 
 
 def test_what_one_of_the_two_buys_is_free_for_both():
     X, y, costs = problem()
     learner = BoostedPairLearner(
-        Table(X), y, costs.bind(8), cost_penalty=0.02, n_estimators=20, min_samples_leaf=10
+        TrainingRows(X), y, costs.bind(8), cost_penalty=0.02, n_estimators=20, min_samples_leaf=10
     )
     done = alternate(learner, losses_of_costly(y), 0.4, max_iter=3)
     cheap, gate = done.learned.trees
@@ -118,7 +123,7 @@ def test_requirements_are_bought_with_a_feature():
         prices={"draw": 1.0, **dict.fromkeys(names, 1.0)},
         requires={name: ["draw"] for name in names},
     )
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=5)
+    learner = BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=0.01, n_estimators=5)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     assert pair.bought[0]
     assert pair.penalty == pytest.approx(0.01 * pair.bought.sum())
@@ -127,7 +132,7 @@ def test_requirements_are_bought_with_a_feature():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_blocks_give_the_scores_of_training(n_classes):
     X, y, costs = problem(n_classes)
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.002, n_estimators=10)
+    learner = BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=0.002, n_estimators=10)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     gate, cheap = pair.blocks()
     assert_allclose(gate.outputs(0, X)[:, 0], pair.gate, atol=1e-9)
@@ -137,7 +142,7 @@ def test_blocks_give_the_scores_of_training(n_classes):
 
 def test_a_prohibitive_price_leaves_constants():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=10.0, n_estimators=5)
+    learner = BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=10.0, n_estimators=5)
     pair = learner.learn(np.full(len(y), 0.3), learner.start(None))
     assert not pair.bought.any()
     gate, cheap = pair.blocks()
@@ -147,7 +152,7 @@ def test_a_prohibitive_price_leaves_constants():
 
 def test_the_best_of_all_turns_is_kept():
     X, y, costs = problem()
-    learner = BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=10)
+    learner = BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=10)
     done = alternate(learner, losses_of_costly(y), 0.3, max_iter=6, tol=0.0)
     assert done.terms.total == min(done.trace[1:])
     assert len(done.trace) == 7
@@ -156,7 +161,7 @@ def test_the_best_of_all_turns_is_kept():
 def test_continuing_keeps_what_was_bought_and_adds_trees():
     X, y, costs = problem()
     learner = BoostedPairLearner(
-        Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, policy="continue"
+        TrainingRows(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, policy="continue"
     )
     first = learner.learn(np.full(len(y), 0.3), learner.start(None))
     second = learner.learn(np.full(len(y), 0.3), first)
@@ -169,7 +174,7 @@ def test_continuing_keeps_what_was_bought_and_adds_trees():
 def test_threads_do_not_change_the_trees():
     X, y, costs = problem()
     one, two = (
-        BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, n_threads=k)
+        BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, n_threads=k)
         for k in (1, 2)
     )
     q = np.random.default_rng(0).random(len(y))
@@ -183,7 +188,7 @@ def test_trees_are_those_of_algorithm_5():
     X = random.integers(0, 6, (n, 3)).astype(float)
     y = (X[:, 0] + X[:, 1] + random.normal(size=n) > 5).astype(np.intp)
     q = np.clip(0.5 - 0.15 * (X[:, 2] - 2.5) + 0.1 * random.normal(size=n), 0.05, 0.95)
-    table = Table(X)
+    table = TrainingRows(X)
     learner = BoostedPairLearner(
         table,
         y,
@@ -211,9 +216,9 @@ def test_trees_are_those_of_algorithm_5():
                 range(3),
             )
             rules = reference.Rules(
-                max_leaves=None,
+                max_leaf_nodes=None,
                 max_depth=2,
-                penalty=cost_penalty * n,
+                cost_penalty=cost_penalty * n,
                 prices=prices,
                 requires=[[], [], []],
                 column_group=[0, 1, 2],
@@ -229,7 +234,7 @@ def test_routing_by_folds_knows_that_a_cheap_model_errs_on_new_rows():
     X, y, costs = problem(n=300)
     q, settings = np.full(300, 0.3), {"n_estimators": 40, "min_samples_leaf": 1, "learning_rate": 0.3}
     vain, honest = (
-        BoostedPairLearner(Table(X), y, costs.bind(8), cost_penalty=1e-4, n_folds=k, **settings)
+        BoostedPairLearner(TrainingRows(X), y, costs.bind(8), cost_penalty=1e-4, n_folds=k, **settings)
         for k in (None, 3)
     )
     own, new = vain.learn(q, vain.start(None)), honest.learn(q, honest.start(None))

@@ -85,7 +85,7 @@ def test_a_forest_goes_into_the_plan_and_rows_pay_for_their_paths(n_classes):
 
 def test_boosted_trees_go_into_the_plan_exactly():
     X, y, costs = problem()
-    boosted = at.GradientBoostingClassifier(n_stages=20).fit(X, y)
+    boosted = at.GradientBoostingClassifier(n_estimators=20).fit(X, y)
     model = AdaptiveClassifier(boosted, costs=costs, cost_penalty=0.02, proba_source="insample", **SMALL).fit(
         X, y
     )
@@ -139,7 +139,7 @@ def test_tables_with_names_and_categories_reach_the_costly_model_as_they_are():
     X, y, _ = problem()
     table = pd.DataFrame(X, columns=list("abcdefgh"))
     table["kind"] = pd.Categorical(np.where(X[:, 0] > 0, "high", "low"))
-    costly = at.GradientBoostingClassifier(n_stages=10)
+    costly = at.GradientBoostingClassifier(n_estimators=10)
     model = AdaptiveClassifier(costly, cost_penalty=0.01, **SMALL).fit(table, y)
     sent = model.sent(table)
     assert_allclose(model.predict_proba(table)[sent], model.costly_.predict_proba(table)[sent], atol=1e-9)

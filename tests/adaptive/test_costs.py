@@ -14,7 +14,7 @@ from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.stages import Chain, Exit
 from anytime.blocks import LinearBlock
-from anytime.boosting.learners import Table
+from anytime.boosting.learners import TrainingRows
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from tests.adaptive.test_boosted import losses_of_costly
@@ -39,7 +39,7 @@ def touched(block, x):
 
 def trees(X, y, **settings):
     """A few small trees of a forest or of boosting as one stage."""
-    model = at.GradientBoostingClassifier(n_stages=3, max_depth=2, **settings).fit(X, y)
+    model = at.GradientBoostingClassifier(n_estimators=3, max_depth=2, **settings).fit(X, y)
     return TreeBlock(replace(TreeArrays(**_fields(model)), stage_start=np.array([0, 3], dtype=np.int64)))
 
 
@@ -82,7 +82,7 @@ def test_a_group_is_paid_once_whoever_uses_it(kind):
     costs = at.FeatureCosts(groups=groups, prices={"a": 4.0, "b": 2.0, "c": 1.0, "d": 8.0}).bind(8)
     cost_penalty = 0.01
     learner = (
-        BoostedPairLearner(Table(X), y, costs, cost_penalty=cost_penalty, n_estimators=10)
+        BoostedPairLearner(TrainingRows(X), y, costs, cost_penalty=cost_penalty, n_estimators=10)
         if kind == "boosted"
         else LinearPairLearner(X, y, costs, cost_penalty=cost_penalty, ridge=0.0)
     )

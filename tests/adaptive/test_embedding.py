@@ -34,7 +34,7 @@ def budgeted(X, y):
 
 
 def boosted(X, y):
-    return at.GradientBoostingClassifier(n_stages=20).fit(X, y)
+    return at.GradientBoostingClassifier(n_estimators=20).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [pruned, refitted, budgeted, boosted])
@@ -74,7 +74,7 @@ def test_scores_are_one_multiple_of_the_chances_of_a_forest(make, n_classes):
 
 def test_trees_for_one_class_each_are_asked_as_they_are():
     X, y, X_test, _ = rows()
-    costly = at.GradientBoostingClassifier(n_stages=5, loss="least_squares").fit(X, y)
+    costly = at.GradientBoostingClassifier(n_estimators=5, loss="least_squares").fit(X, y)
     model = AdaptiveClassifier(
         FrozenEstimator(costly), cost_penalty=10.0, n_estimators=2, validation_fraction=None
     ).fit(X, y)

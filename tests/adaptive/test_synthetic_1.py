@@ -10,7 +10,7 @@ from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import alternate, best_of
-from anytime.boosting.learners import Table
+from anytime.boosting.learners import TrainingRows
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def learner_of(kind, X, y):
     costs = at.FeatureCosts([0, 0]).bind(2)
     if kind == "linear":
         return LinearPairLearner(X, y, costs)
-    return BoostedPairLearner(Table(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0)
+    return BoostedPairLearner(TrainingRows(X), y, costs, n_estimators=5, max_depth=2, learning_rate=1.0)
 
 
 @pytest.mark.parametrize("kind", ["linear", "boosted"])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from anytime.boosting.candidates import Dictionary
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.losses import LINKS, training_loss
 
 VARIANTS = {
@@ -36,9 +36,9 @@ def problem(seed, name, n=40, m=8, noise=3.0):
 
 
 def trained(dictionary, costs, y, loss, n_steps, weight=None, **rules):
-    rules = Rules(**{"largest": 10.0} | rules)
+    rules = BoostingRules(**{"largest": 10.0} | rules)
     once = rules.reweight == "all"
-    trainer = Trainer(Objective(loss, y, weight), Dictionary(dictionary, costs, once=once), rules)
+    trainer = Trainer(MeanLoss(loss, y, weight), Dictionary(dictionary, costs, once=once), rules)
     trainer.run(n_steps)
     return trainer
 

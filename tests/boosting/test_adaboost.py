@@ -7,9 +7,9 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from anytime.boosting.adaboost import EdgeSteps, adaboost
-from anytime.boosting.candidates import Dictionary, Projected
-from anytime.boosting.learners import Table, TreeLearner
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.candidates import Dictionary, FittedCandidates
+from anytime.boosting.learners import TrainingRows, TreeLearner
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import training_loss
 
@@ -23,7 +23,7 @@ def data(seed, n=200, d=6, n_classes=2):
 
 def competing(X, learners, costs=None):
     bound = FeatureCosts(np.ones(X.shape[1]) if costs is None else costs).bind(X.shape[1])
-    return Projected(learners, Table(X), np.full(len(X), 1 / len(X)), bound, step_cost=0.01)
+    return FittedCandidates(learners, TrainingRows(X), np.full(len(X), 1 / len(X)), bound, step_cost=0.01)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -47,7 +47,9 @@ def test_weights_of_rows_are_their_first_weights():
     X, y = data(2)
     weight = np.random.default_rng(0).gamma(2, 1, len(y))
     bound = FeatureCosts(np.ones(6)).bind(6)
-    candidates = Projected([TreeLearner(max_depth=1, leaf="vote")], Table(X), weight, bound, step_cost=0.01)
+    candidates = FittedCandidates(
+        [TreeLearner(max_depth=1, leaf="vote")], TrainingRows(X), weight, bound, step_cost=0.01
+    )
     trainer = adaboost(y, candidates, weight)
     trainer.run(10)
     theirs = AdaBoostClassifier(n_estimators=10, random_state=0).fit(X, y, weight)
@@ -59,7 +61,7 @@ def test_for_two_classes_the_edge_gives_the_best_step():
     learners = [TreeLearner(max_depth=2, leaf="vote")]
     by_edge = adaboost(y, competing(X, learners))
     searched = Trainer(
-        Objective(training_loss("exponential"), y), competing(X, learners), Rules(cost_aware=False)
+        MeanLoss(training_loss("exponential"), y), competing(X, learners), BoostingRules(cost_aware=False)
     )
     by_edge.run(10)
     searched.run(10)
@@ -96,14 +98,16 @@ def test_adaboost_mm_step_by_step_and_p25(n_classes):
 def test_a_searched_step_gains_at_least_as_much():
     X, y = data(5, n_classes=4)
     by_edge = adaboost(y, competing(X, [TreeLearner(max_depth=2, leaf="vote")])).step()
-    objective = Objective(training_loss("multiclass_exponential"), y)
-    searched = Trainer(objective, competing(X, [TreeLearner(max_depth=2, leaf="vote")]), Rules()).step()
+    objective = MeanLoss(training_loss("multiclass_exponential"), y)
+    searched = Trainer(
+        objective, competing(X, [TreeLearner(max_depth=2, leaf="vote")]), BoostingRules()
+    ).step()
     assert 0 < by_edge.gain < searched.gain
 
 
 def test_costs_are_charged_but_do_not_count_in_the_choice():
     X, y = data(6)
-    learners = [TreeLearner(max_depth=depth, leaf="vote", tree_cost=10.0**depth) for depth in (1, 3)]
+    learners = [TreeLearner(max_depth=depth, leaf="vote", evaluation_cost=10.0**depth) for depth in (1, 3)]
     trainer = adaboost(y, competing(X, learners))
     trainer.run(5)
     chosen = [step.candidate.number for step in trainer.steps]

@@ -17,14 +17,14 @@ RANDOM = np.random.default_rng(3)
 Y = (np.arange(3000) % 6 == 0).astype(int)
 X = RANDOM.normal(size=(3000, 10))
 X[:, :5] += 1.7 * Y[:, None]
-SMALL = {"n_layers": 6, "n_trees": 10, "random_state": 0}
+SMALL = {"max_stages": 6, "n_estimators": 10, "random_state": 0}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one_sided", "two_sided"])
 def cascade(request):
-    return CascadeClassifier(two_sided=request.param, validation_fraction=None, n_layers=8, n_trees=30).fit(
-        X, Y
-    )
+    return CascadeClassifier(
+        two_sided=request.param, validation_fraction=None, max_stages=8, n_estimators=30
+    ).fit(X, Y)
 
 
 # ---------------------------------------------------------------------- as an estimator
@@ -37,9 +37,11 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.parametrize("meter", ["model", "realised"])
 def test_anytime_checks(meter):
-    check_anytime_estimator(CascadeClassifier(meter=meter, tree_cost=0.1, **SMALL))
+    check_anytime_estimator(CascadeClassifier(meter=meter, evaluation_cost=0.1, **SMALL))
     costs = FeatureCosts({"a": 1.0, "b": 4.0}, groups={"a": [0, 1, 2, 3, 4], "b": [5, 6, 7, 8, 9]})
-    check_anytime_estimator(CascadeClassifier(costs, meter=meter, two_sided=True, **SMALL), X[:300], Y[:300])
+    check_anytime_estimator(
+        CascadeClassifier(costs=costs, meter=meter, two_sided=True, **SMALL), X[:300], Y[:300]
+    )
 
 
 def test_a_cascade_is_for_two_classes():
@@ -87,7 +89,7 @@ def test_what_is_decided_is_final(cascade):
 
 def test_one_side_rejects_and_two_sides_accept_too():
     one, two = (
-        CascadeClassifier(two_sided=two, n_layers=6, random_state=0).fit(X, Y) for two in (False, True)
+        CascadeClassifier(two_sided=two, max_stages=6, random_state=0).fit(X, Y) for two in (False, True)
     )
     assert all(rule.high == np.inf for rule in one.plan_.stops.values())
     assert all(rule.high < np.inf for rule in two.plan_.stops.values())
@@ -99,7 +101,7 @@ def test_one_side_rejects_and_two_sides_accept_too():
 
 def test_later_layers_touch_fewer_rows():
     """Fig. 6.4: the share of the rows that a stage works on never grows."""
-    cascade = CascadeClassifier(n_layers=8, random_state=0).fit(X, Y)
+    cascade = CascadeClassifier(max_stages=8, random_state=0).fit(X, Y)
     batch = at.BatchSession(cascade, X)
     answer = batch.advance()
     assert_array_equal(answer.scores, cascade.answer(X).scores)
@@ -111,7 +113,7 @@ def test_later_layers_touch_fewer_rows():
 
 
 def test_quality_is_the_accuracy_of_every_prefix():
-    cascade = CascadeClassifier(validation_fraction=None, n_layers=5).fit(X, Y)
+    cascade = CascadeClassifier(validation_fraction=None, max_stages=5).fit(X, Y)
     assert_allclose(cascade.plan_.quality, [(a.prediction == Y).mean() for a in cascade.stages(X)])
 
 

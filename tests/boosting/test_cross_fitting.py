@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from anytime.boosting.candidates import Projected
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import margin_filters
-from anytime.boosting.learners import KernelLearner, LinearLearner, Table, TreeLearner
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.learners import KernelLearner, LinearLearner, TrainingRows, TreeLearner
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import training_loss
 from tests.boosting.problems import order
 
 LEARNERS = [
     TreeLearner(max_depth=2),
-    LinearLearner(1, cost=0.1),
-    TreeLearner(max_leaves=12),
+    LinearLearner(1, evaluation_cost=0.1),
+    TreeLearner(max_leaf_nodes=12),
     KernelLearner(5),
 ]
 
@@ -50,14 +50,20 @@ def trainer(
     prices=PRICES,
     **options,
 ):
-    objective = Objective(training_loss(name), y)
+    objective = MeanLoss(training_loss(name), y)
     costs = FeatureCosts(prices).bind(5)
-    candidates = Projected(
-        learners, Table(X), objective.weight, costs, step_cost=0.05, random=np.random.RandomState(7)
+    candidates = FittedCandidates(
+        learners, TrainingRows(X), objective.weight, costs, step_cost=0.05, random=np.random.RandomState(7)
     )
     base = np.zeros(objective.loss.n_outputs(y))
     return kind(
-        objective, candidates, Rules(**rules or {}), base, np.random.RandomState(3), steps=steps, **options
+        objective,
+        candidates,
+        BoostingRules(**rules or {}),
+        base,
+        np.random.RandomState(3),
+        steps=steps,
+        **options,
     )
 
 
@@ -202,8 +208,8 @@ def test_held_out_gradients_keep_boosting_from_fitting_noise():
     """Labels that are pure noise: in training the plain trainer thinks it has learned, the cross-fitted one knows it has not."""
     random = np.random.default_rng(8)
     X, y = random.normal(size=(200, 5)), random.integers(0, 2, 200)
-    plain = trainer(X, y, kind=Trainer, learners=[TreeLearner(max_leaves=12)])
-    crossed = trainer(X, y, learners=[TreeLearner(max_leaves=12)])
+    plain = trainer(X, y, kind=Trainer, learners=[TreeLearner(max_leaf_nodes=12)])
+    crossed = trainer(X, y, learners=[TreeLearner(max_leaf_nodes=12)])
     plain.run(20)
     crossed.run(20)
     assert plain.value < 0.35
@@ -220,12 +226,12 @@ def test_at_its_own_gradient_the_kept_predictor_does_better_on_new_rows(seed):
         crossed = trainer(
             X[seen],
             y[seen],
-            learners=[TreeLearner(max_leaves=12)],
+            learners=[TreeLearner(max_leaf_nodes=12)],
             rules={"learning_rate": 0.3},
             gradient_at=gradient_at,
         )
         scores = sum(step.weights[0] * step.candidate.weak.on(X[new]) for step in crossed.run(60))
-        losses.append(Objective(training_loss("logistic"), y[new]).value(scores))
+        losses.append(MeanLoss(training_loss("logistic"), y[new]).value(scores))
     assert losses[0] < losses[1] - 0.01
 
 
@@ -246,13 +252,19 @@ def test_what_does_not_go_together_is_refused(rules, options, message):
 
 def test_filters_are_refused():
     X, y = data(10)
-    objective = Objective(training_loss("logistic"), y)
+    objective = MeanLoss(training_loss("logistic"), y)
     costs = FeatureCosts(np.ones(5)).bind(5)
-    filtered = Projected(
-        LEARNERS, Table(X), objective.weight, costs, step_cost=1.0, filters=margin_filters(), link="logistic"
+    filtered = FittedCandidates(
+        LEARNERS,
+        TrainingRows(X),
+        objective.weight,
+        costs,
+        step_cost=1.0,
+        filters=margin_filters(),
+        link="logistic",
     )
     with pytest.raises(ValueError, match="no filters"):
-        CrossFitted(objective, filtered, Rules())
+        CrossFitted(objective, filtered, BoostingRules())
 
 
 def test_scores_of_all_parts_are_told_apart():

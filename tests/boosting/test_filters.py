@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from anytime.boosting import SpeedBoostClassifier
-from anytime.boosting.candidates import Projected
+from anytime.boosting.additive import AdditiveSpeedBoostClassifier
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.filters import entropy_filters, function_filters, margin_filters
-from anytime.boosting.learners import Table, TreeLearner, blocks_of, scaled
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.learners import TrainingRows, TreeLearner, blocks_of, scaled
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.curves import curve
 from anytime.datasets import make_patches
@@ -99,12 +99,18 @@ STEP_COST = 0.01
 
 def trained(filters, n_steps=40):
     """A trainer, and the plan of what it has done."""
-    objective = Objective(training_loss("logistic"), Y)
-    learners = [TreeLearner(max_depth=1), TreeLearner(max_depth=1, penalty=0.1)]
-    candidates = Projected(
-        learners, Table(X), objective.weight, COSTS, step_cost=STEP_COST, filters=filters, link="logistic"
+    objective = MeanLoss(training_loss("logistic"), Y)
+    learners = [TreeLearner(max_depth=1), TreeLearner(max_depth=1, cost_penalty=0.1)]
+    candidates = FittedCandidates(
+        learners,
+        TrainingRows(X),
+        objective.weight,
+        COSTS,
+        step_cost=STEP_COST,
+        filters=filters,
+        link="logistic",
     )
-    trainer = Trainer(objective, candidates, Rules())
+    trainer = Trainer(objective, candidates, BoostingRules())
     steps = trainer.run(n_steps)
     plan = Plan(
         blocks=blocks_of([scaled(s.candidate.weak.part, float(s.weights[0])) for s in steps]),
@@ -150,12 +156,12 @@ def test_filters_reach_the_same_error_at_less_than_half_the_cost_of_a_batch():
     train, test = make_patches(5000, random_state=0), make_patches(20_000, random_state=1)
     curves = []
     for filters in (None, margin_filters()):
-        model = SpeedBoostClassifier(
+        model = AdditiveSpeedBoostClassifier(
             method="proj",
             loss="exponential",
             learners=[TreeLearner(max_depth=1)],
             learning_rate=0.3,
-            n_stages=120,
+            n_estimators=120,
             filters=filters,
             validation_fraction=None,
             random_state=0,

@@ -10,10 +10,10 @@ from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.boosting.learners import (
     FunctionLearner,
+    GradientTask,
     KernelLearner,
     LinearLearner,
-    Table,
-    Task,
+    TrainingRows,
     TreeLearner,
     blocks_of,
     conditional_price,
@@ -36,8 +36,15 @@ def task(
     paid = np.zeros(bound.n_groups, dtype=bool)
     paid[list(bought)] = True
     weight = random.gamma(2, 1, n) if weighted else np.ones(n)
-    return Task(
-        Table(X, **table), target, weight / weight.sum(), rows, bound, paid, 0.01, np.random.RandomState(seed)
+    return GradientTask(
+        TrainingRows(X, **table),
+        target,
+        weight / weight.sum(),
+        rows,
+        bound,
+        paid,
+        0.01,
+        np.random.RandomState(seed),
     )
 
 
@@ -53,7 +60,7 @@ def make_mean(inside, target, weight):
 
 LEARNERS = {
     "tree": TreeLearner(max_depth=3),
-    "voting tree": TreeLearner(max_leaves=6, leaf="vote"),
+    "voting tree": TreeLearner(max_leaf_nodes=6, leaf="vote"),
     "linear": LinearLearner(3),
     "kernel": KernelLearner(15),
     "kernel on some columns": KernelLearner(5, columns=[4, 1], width=0.5),
@@ -144,8 +151,8 @@ def test_rows_that_count_twice_are_two_rows_for_trees():
     given = task(6)
     copies = np.random.default_rng(0).integers(1, 4, 120)
     some = np.repeat(np.arange(120), copies)
-    for learner in (TreeLearner(max_depth=3, l2=5.0), TreeLearner(max_depth=3, leaf="vote")):
-        weighted = Task(
+    for learner in (TreeLearner(max_depth=3, l2_regularization=5.0), TreeLearner(max_depth=3, leaf="vote")):
+        weighted = GradientTask(
             given.table,
             given.target,
             copies / copies.sum(),
@@ -155,8 +162,8 @@ def test_rows_that_count_twice_are_two_rows_for_trees():
             0.01,
             given.random,
         )
-        repeated = Task(
-            Table(given.table.X[some]),
+        repeated = GradientTask(
+            TrainingRows(given.table.X[some]),
             given.target[some],
             np.full(some.size, 1 / some.size),
             None,
@@ -165,15 +172,19 @@ def test_rows_that_count_twice_are_two_rows_for_trees():
             0.01,
             given.random,
         )
-        scale = copies.mean() if learner.l2 else 1.0  # l2 speaks of rows of mean weight 1
-        one = TreeLearner(max_depth=3, l2=learner.l2 / scale, leaf=learner.leaf).fit(weighted)
+        scale = (
+            copies.mean() if learner.l2_regularization else 1.0
+        )  # l2_regularization speaks of rows of mean weight 1
+        one = TreeLearner(
+            max_depth=3, l2_regularization=learner.l2_regularization / scale, leaf=learner.leaf
+        ).fit(weighted)
         two = learner.fit(repeated)
         assert_allclose(one.outputs[some], two.outputs, atol=1e-6)
 
 
 def test_a_tree_costs_what_rows_visit():
     given = task(7, rows=np.arange(60))
-    weak = TreeLearner(max_depth=3, tree_cost=0.5, visit_cost=2.0).fit(given)
+    weak = TreeLearner(max_depth=3, evaluation_cost=0.5, visit_cost=2.0).fit(given)
     tree, X = weak.part, given.table.X
     visits = np.zeros(60)
     for i in range(60):
@@ -182,14 +193,14 @@ def test_a_tree_costs_what_rows_visit():
             visits[i] += 1
             node = (tree.left if X[i, tree.feature[node]] <= tree.threshold[node] else tree.right)[node]
     assert 1 < visits.mean() <= 3
-    assert weak.cost == pytest.approx(0.5 + 2.0 * visits.mean())
+    assert weak.evaluation_cost == pytest.approx(0.5 + 2.0 * visits.mean())
 
 
 @pytest.mark.parametrize("scale", ["half_sum", "mean", "relative"])
 def test_a_heavy_penalty_leaves_only_what_is_bought(scale):
-    free = TreeLearner(max_depth=4, penalty=0.0, scale=scale).fit(task(8, bought=[2]))
-    held = TreeLearner(max_depth=4, penalty=1e6, scale=scale).fit(task(8, bought=[2]))
-    none = TreeLearner(max_depth=4, penalty=1e6, scale=scale).fit(task(8))
+    free = TreeLearner(max_depth=4, cost_penalty=0.0, scale=scale).fit(task(8, bought=[2]))
+    held = TreeLearner(max_depth=4, cost_penalty=1e6, scale=scale).fit(task(8, bought=[2]))
+    none = TreeLearner(max_depth=4, cost_penalty=1e6, scale=scale).fit(task(8))
     assert set(free.columns) > {2}
     assert held.columns.tolist() == [2]
     assert none.columns.size == 0
@@ -198,25 +209,25 @@ def test_a_heavy_penalty_leaves_only_what_is_bought(scale):
 
 def test_half_a_sum_is_half_as_many_means_as_there_are_rows():
     for penalty in (1e-3, 1e-2, 1e-1):
-        mean = TreeLearner(max_depth=5, penalty=penalty, scale="mean").fit(task(9))
-        half = TreeLearner(max_depth=5, penalty=penalty * 60, scale="half_sum").fit(task(9))
+        mean = TreeLearner(max_depth=5, cost_penalty=penalty, scale="mean").fit(task(9))
+        half = TreeLearner(max_depth=5, cost_penalty=penalty * 60, scale="half_sum").fit(task(9))
         assert np.array_equal(mean.outputs, half.outputs)
 
 
 def test_a_relative_penalty_does_not_change_with_the_size_of_the_gradient_or_the_unit_of_prices():
     small = task(10, costs=FeatureCosts(0.01 * np.arange(1, 6)))
     large = task(10, costs=FeatureCosts(5.0 * np.arange(1, 6)))
-    large = Task(
+    large = GradientTask(
         large.table, 1000 * large.target, large.weight, None, large.costs, large.bought, 0.01, large.random
     )
     for penalty in (0.01, 0.1, 0.5):
-        learner = TreeLearner(max_depth=4, penalty=penalty, scale="relative")
+        learner = TreeLearner(max_depth=4, cost_penalty=penalty, scale="relative")
         assert_allclose(1000 * learner.fit(small).outputs, learner.fit(large).outputs, rtol=1e-5)
 
 
 def test_a_voting_tree_without_a_gradient_is_none():
     given = task(11)
-    flat = Task(
+    flat = GradientTask(
         given.table, 0 * given.target, given.weight, None, given.costs, given.bought, 0.01, given.random
     )
     assert TreeLearner(leaf="vote").fit(flat) is None
@@ -245,7 +256,9 @@ def test_a_linear_learner_takes_columns_for_what_they_explain_per_price():
     def columns(n_columns, bought=()):
         paid = np.isin(np.arange(3), bought)
         weight = np.full(500, 0.002)
-        given = Task(Table(X), target, weight, None, bound, paid, 0.05, np.random.RandomState(0))
+        given = GradientTask(
+            TrainingRows(X), target, weight, None, bound, paid, 0.05, np.random.RandomState(0)
+        )
         return LinearLearner(n_columns).fit(given).columns.tolist()
 
     assert columns(1) == [2]
@@ -331,8 +344,8 @@ def test_any_regressor_can_be_a_learner(n_outputs):
         return Ridge(1e-3).fit(X, target, weight).predict
 
     given = task(18, n_outputs=n_outputs, rows=np.arange(50))
-    weak = FunctionLearner(make, [0, 3], cost=0.5).fit(given)
-    assert weak.cost == 0.5
+    weak = FunctionLearner(make, [0, 3], evaluation_cost=0.5).fit(given)
+    assert weak.evaluation_cost == 0.5
     expected = Ridge(1e-3).fit(given.table.X[:50, [0, 3]], given.target[:50], np.full(50, 0.02))
     assert_allclose(weak.outputs, expected.predict(given.table.X[:, [0, 3]]).reshape(-1, n_outputs))
     assert isinstance(weak.part, FunctionBlock)

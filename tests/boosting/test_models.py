@@ -11,16 +11,16 @@ import anytime as at
 from anytime.testing import check_anytime_estimator
 from anytime.trees.clock import Clock
 
-SMALL = {"n_rounds": 20, "patience": 3, "min_rows": 1, "random_state": 0}
+SMALL = {"n_estimators": 20, "n_iter_no_change": 3, "min_samples_leaf": 1, "random_state": 0}
 CONFIGURATIONS = [
-    at.GradientBoostingClassifier(n_stages=10, min_rows=1),
+    at.GradientBoostingClassifier(n_estimators=10, min_samples_leaf=1),
     at.GradientBoostingRegressor(
-        n_stages=10, min_rows=1, penalty=0.1, validation_fraction=0.2, random_state=0
+        n_estimators=10, min_samples_leaf=1, cost_penalty=0.1, validation_fraction=0.2, random_state=0
     ),
     at.SpeedBoostClassifier(**SMALL),
     at.SpeedBoostRegressor(**SMALL),
-    at.SpeedBoostClassifier(method="proj", n_stages=8, min_rows=1, learning_rate=1.0, random_state=0),
-    at.SpeedBoostRegressor(method="omp", n_stages=8, min_rows=1, random_state=0),
+    at.AdditiveSpeedBoostClassifier(n_estimators=8, min_samples_leaf=1, learning_rate=1.0, random_state=0),
+    at.AdditiveSpeedBoostRegressor(method="omp", n_estimators=8, min_samples_leaf=1, random_state=0),
     at.SpeedBoostRanker(**SMALL),
 ]
 
@@ -39,11 +39,13 @@ def test_scikit_learn_checks(estimator, check):
     "estimator",
     [
         *CONFIGURATIONS[:-1],
-        at.SpeedBoostRegressor(
-            [1, 2, 0, 4, 0.1, 3], method="mp", schedule="doubling", n_stages=8, min_rows=1
+        at.AdditiveSpeedBoostRegressor(
+            costs=[1, 2, 0, 4, 0.1, 3], method="mp", schedule="doubling", n_estimators=8, min_samples_leaf=1
         ),
-        at.SpeedBoostClassifier(method="omp_gain", n_stages=6, min_rows=1, meter="realised", tree_cost=0.1),
-        at.SpeedBoostRegressor(**SMALL, spacing=1.5, meter="realised", tree_cost=0.01),
+        at.AdditiveSpeedBoostClassifier(
+            method="omp_gain", n_estimators=6, min_samples_leaf=1, meter="realised", evaluation_cost=0.1
+        ),
+        at.SpeedBoostRegressor(**SMALL, max_stages=3, meter="realised", evaluation_cost=0.01),
     ],
     ids=lambda e: str(e).replace("\n", ""),
 )
@@ -70,14 +72,14 @@ def problem(n=300, seed=0, noise=0.1):
 @pytest.mark.parametrize("meter", ["model", "realised"])
 def test_anytime_checks_with_requirements_free_groups_and_gaps(meter):
     X, y = problem()
-    check_anytime_estimator(at.SpeedBoostRegressor(COSTS, meter=meter, **SMALL), X, y)
+    check_anytime_estimator(at.SpeedBoostRegressor(costs=COSTS, meter=meter, **SMALL), X, y)
 
 
 def test_a_weight_of_two_is_a_row_twice_where_no_two_splits_are_equal():
     X, y = problem(200)
     weight = np.where(np.arange(200) % 3 == 0, 2.0, 1.0)
     rows = np.repeat(np.arange(200), weight.astype(int))
-    settings = {"n_stages": 10, "min_rows": 1}
+    settings = {"n_estimators": 10, "min_samples_leaf": 1}
     weighted = at.GradientBoostingRegressor(**settings).fit(X, y, sample_weight=weight)
     repeated = at.GradientBoostingRegressor(**settings).fit(X[rows], y[rows])
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5, atol=1e-5)
@@ -88,7 +90,7 @@ def test_a_weight_of_two_is_a_row_twice_where_no_two_splits_are_equal():
 
 def test_every_stage_of_a_renewing_plan_replaces_and_costs_the_price_of_what_it_owns():
     X, y = problem(600)
-    model = at.SpeedBoostRegressor(COSTS, random_state=0, n_rounds=60, spacing=1.0).fit(X, y)
+    model = at.SpeedBoostRegressor(costs=COSTS, random_state=0, n_estimators=60).fit(X, y)
     assert model.plan_.replaces.all()
     owned = [set(stage.groups) for stage in model.plan_]
     for groups, cost in zip(owned, model.stage_costs_, strict=True):
@@ -101,10 +103,10 @@ def test_every_stage_of_a_renewing_plan_replaces_and_costs_the_price_of_what_it_
 def test_late_a_renewed_model_is_as_good_as_one_trained_on_everything():
     X, y = problem(2000)
     X_test, y_test = problem(2000, seed=1)
-    renewed = at.SpeedBoostRegressor(COSTS, random_state=0).fit(X, y)
-    plain = at.GradientBoostingRegressor(COSTS, n_stages=200, validation_fraction=0.2, random_state=0).fit(
-        X, y
-    )
+    renewed = at.SpeedBoostRegressor(costs=COSTS, random_state=0).fit(X, y)
+    plain = at.GradientBoostingRegressor(
+        costs=COSTS, n_estimators=200, validation_fraction=0.2, random_state=0
+    ).fit(X, y)
     assert renewed.score(X_test, y_test) > plain.score(X_test, y_test) - 0.02
 
 
@@ -112,11 +114,8 @@ def test_early_a_cheap_group_is_bought_before_a_dear_one_that_says_the_same():
     random = np.random.default_rng(0)
     x = random.standard_normal(800)
     X = np.column_stack([x + 0.01 * random.standard_normal(800), x, random.standard_normal(800)])
-    model = at.SpeedBoostRegressor([10.0, 1.0, 5.0], random_state=0).fit(X, x)
+    model = at.SpeedBoostRegressor(costs=[10.0, 1.0, 5.0], random_state=0).fit(X, x)
     assert model.order_[0] == "x1"
-    dear = X[:, 0] + 0.0  # now the dear one says it best
-    blind = at.SpeedBoostRegressor([10.0, 1.0, 5.0], cost_aware=False, random_state=0).fit(X, dear)
-    assert blind.order_[0] == "x0"
     assert model.score(X, x, budget=1) > 0.95
 
 
@@ -124,7 +123,7 @@ def test_columns_of_noise_are_left_out_where_they_do_clear_harm():
     random = np.random.default_rng(0)
     X = random.standard_normal((120, 40))
     y = X[:, 0] + 0.05 * random.standard_normal(120)
-    model = at.SpeedBoostRegressor(random_state=0, min_rows=1, n_rounds=60).fit(X, y)
+    model = at.SpeedBoostRegressor(random_state=0, min_samples_leaf=1, n_estimators=60).fit(X, y)
     assert model.order_[0] == "x0"
     assert (
         model.plan_.quality >= 1.1 * np.maximum.accumulate(model.plan_.quality)
@@ -138,8 +137,8 @@ def test_columns_of_noise_are_left_out_where_they_do_clear_harm():
 def test_any_number_of_threads_gives_the_same_bits():
     X, y = problem(1500)
     for model in (
-        at.SpeedBoostRegressor(COSTS, random_state=0, n_rounds=30),
-        at.GradientBoostingRegressor(n_stages=30),
+        at.SpeedBoostRegressor(costs=COSTS, random_state=0, n_estimators=30),
+        at.GradientBoostingRegressor(n_estimators=30),
     ):
         one, two = (model.set_params(n_jobs=jobs).fit(X, y).predict(X) for jobs in (1, 2))
         np.testing.assert_array_equal(one, two)
@@ -153,9 +152,9 @@ def test_categories_of_a_table_and_codes_in_an_array_give_the_same_model():
     names = np.array(["blue", "green", "red", "white"])
     table = pd.DataFrame({"colour": pd.Categorical(names[colour]), "size": size})
     words = pd.DataFrame({"colour": names[colour], "size": size})
-    by_table = at.GradientBoostingRegressor(n_stages=20).fit(table, y)
-    by_words = at.GradientBoostingRegressor(n_stages=20).fit(words, y)
-    by_codes = at.GradientBoostingRegressor(n_stages=20, categorical_features=[0]).fit(
+    by_table = at.GradientBoostingRegressor(n_estimators=20).fit(table, y)
+    by_words = at.GradientBoostingRegressor(n_estimators=20).fit(words, y)
+    by_codes = at.GradientBoostingRegressor(n_estimators=20, categorical_features=[0]).fit(
         np.column_stack([colour, size]), y
     )
     np.testing.assert_array_equal(by_table.predict(table), by_codes.predict(np.column_stack([colour, size])))
@@ -188,9 +187,9 @@ def test_one_row_at_a_time_says_what_a_batch_says():
     X, y = problem(400)
     labels = np.array(["low", "mid", "high"])[np.digitize(y, np.nanquantile(y, [0.3, 0.7]))]
     for model, target in (
-        (at.SpeedBoostRegressor(COSTS, **SMALL), y),
-        (at.SpeedBoostClassifier(COSTS, **SMALL), labels),
-        (at.SpeedBoostClassifier(COSTS, **SMALL), labels == "low"),
+        (at.SpeedBoostRegressor(costs=COSTS, **SMALL), y),
+        (at.SpeedBoostClassifier(costs=COSTS, **SMALL), labels),
+        (at.SpeedBoostClassifier(costs=COSTS, **SMALL), labels == "low"),
     ):
         model.fit(X, target)
         for budget in (0, 0.3, 3.5, None):
@@ -200,17 +199,17 @@ def test_one_row_at_a_time_says_what_a_batch_says():
 
 def test_a_time_budget_ends_training_with_a_model():
     X, y = problem(3000)
-    model = at.SpeedBoostRegressor(COSTS, time_budget=0.05, random_state=0)
+    model = at.SpeedBoostRegressor(costs=COSTS, time_budget=0.05, random_state=0)
     began = time.monotonic()
     model.fit(X, y)
     assert time.monotonic() - began < 20  # one quick model, one of full strength, on a busy machine
     assert model.n_stages_ >= 1
-    plain = at.GradientBoostingRegressor(n_stages=100_000, time_budget=0.2).fit(X, y)
+    plain = at.GradientBoostingRegressor(n_estimators=100_000, time_budget=0.2).fit(X, y)
     assert 1 <= plain.n_stages_ < 100_000
 
 
-@pytest.mark.parametrize("method", ["renew", "proj"])
-def test_an_interrupt_leaves_a_model_of_what_is_done(method, monkeypatch):
+@pytest.mark.parametrize("kind", [at.SpeedBoostRegressor, at.AdditiveSpeedBoostRegressor])
+def test_an_interrupt_leaves_a_model_of_what_is_done(kind, monkeypatch):
     X, y = problem(400)
     told = []
 
@@ -221,7 +220,7 @@ def test_an_interrupt_leaves_a_model_of_what_is_done(method, monkeypatch):
 
     monkeypatch.setattr(Clock, "tell", tell)
     with pytest.warns(UserWarning, match="interrupted") as said:
-        model = at.SpeedBoostRegressor(COSTS, method=method, min_rows=1, random_state=0).fit(X, y)
+        model = kind(costs=COSTS, min_samples_leaf=1, random_state=0).fit(X, y)
     assert model.n_stages_ >= 1
     assert f"the model has {model.n_stages_} " in str(said[0].message)
     assert np.isfinite(model.predict(X)).all()
@@ -230,10 +229,19 @@ def test_an_interrupt_leaves_a_model_of_what_is_done(method, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "message", "times", "done"),
     [
-        (at.SpeedBoostRegressor(n_rounds=20, min_rows=1, random_state=0), "model", 6, 5),
-        (at.SpeedBoostRegressor(method="proj", n_stages=60, min_rows=1, random_state=0), "stage", 30, 30),
+        (at.SpeedBoostRegressor(n_estimators=20, min_samples_leaf=1, random_state=0), "model", 6, 5),
         (
-            at.GradientBoostingRegressor(n_stages=60, min_rows=1, validation_fraction=0.3, random_state=0),
+            at.AdditiveSpeedBoostRegressor(
+                method="proj", n_estimators=60, min_samples_leaf=1, random_state=0
+            ),
+            "stage",
+            30,
+            30,
+        ),
+        (
+            at.GradientBoostingRegressor(
+                n_estimators=60, min_samples_leaf=1, validation_fraction=0.3, random_state=0
+            ),
             "round",
             3,
             30,
@@ -261,23 +269,23 @@ def test_an_interrupted_model_counts_the_stages_that_it_keeps(model, message, ti
 
 def test_training_goes_on_where_it_ended_without_changing_earlier_stages():
     X, y = problem(300)
-    settings = {"method": "proj", "validation_fraction": None, "random_state": 0}
-    model = at.SpeedBoostRegressor(COSTS, n_stages=4, warm_start=True, **settings).fit(X, y)
+    settings = {"validation_fraction": None, "random_state": 0}
+    model = at.AdditiveSpeedBoostRegressor(costs=COSTS, n_estimators=4, warm_start=True, **settings).fit(X, y)
     first = [answer.scores for answer in model.stages(X)]
-    model.set_params(n_stages=8).fit(X, y)
+    model.set_params(n_estimators=8).fit(X, y)
     longer = [answer.scores for answer in model.stages(X)]
     assert len(longer) == 9
     with pytest.raises(ValueError, match="8 stages are there"):
-        model.set_params(n_stages=3).fit(X, y)
+        model.set_params(n_estimators=3).fit(X, y)
     for before, after in zip(first, longer, strict=False):
         np.testing.assert_array_equal(before, after)
-    at_once = at.SpeedBoostRegressor(COSTS, n_stages=8, **settings).fit(X, y)
+    at_once = at.AdditiveSpeedBoostRegressor(costs=COSTS, n_estimators=8, **settings).fit(X, y)
     np.testing.assert_array_equal(at_once.predict(X), model.predict(X))
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was():
     X, y = problem(100)
-    model = at.GradientBoostingRegressor(n_stages=3).fit(X, y)
+    model = at.GradientBoostingRegressor(n_estimators=3).fit(X, y)
     before = model.predict(X)
     with pytest.raises(ValueError, match="no loss 'wishful'"):
         model.set_params(loss="wishful").fit(X, y)
@@ -288,7 +296,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 def test_regression_by_other_losses(loss):
     X, y = problem(500)
     y = np.exp(y) if loss == "poisson" else y
-    constant = at.GradientBoostingRegressor(loss=loss, n_stages=40).fit(X, y)
+    constant = at.GradientBoostingRegressor(loss=loss, n_estimators=40).fit(X, y)
     assert constant.score(X, y) > 0.5
 
 
@@ -319,7 +327,7 @@ def queries(n_queries=60, size=12, seed=0):
 def test_a_ranker_orders_the_rows_of_a_query(loss):
     X, grade, qid = queries()
     X_test, grade_test, qid_test = queries(seed=1)
-    ranker = at.SpeedBoostRanker(loss=loss, random_state=0, n_rounds=40).fit(X, grade, qid=qid)
+    ranker = at.SpeedBoostRanker(loss=loss, random_state=0, n_estimators=40).fit(X, grade, qid=qid)
     assert ranker.score(X_test, grade_test, qid=qid_test) > 0.93
     assert ranker.score(X_test, grade_test, qid=qid_test, budget=0) < 0.7
     assert ranker.order_[0] == "x0"

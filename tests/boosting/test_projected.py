@@ -7,21 +7,28 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anytime.blocks import FunctionBlock, LinearBlock
-from anytime.boosting.candidates import Dictionary, Projected
+from anytime.boosting.candidates import Dictionary, FittedCandidates
 from anytime.boosting.filters import margin_filters
-from anytime.boosting.learners import FunctionLearner, KernelLearner, LinearLearner, Table, TreeLearner, Weak
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.learners import (
+    FunctionLearner,
+    KernelLearner,
+    LinearLearner,
+    TrainingRows,
+    TreeLearner,
+    Weak,
+)
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import LINKS, training_loss
 from anytime.rules import MarginRule, ScoreRule
 from tests.boosting.problems import order, problem
 
 MIXED = [
-    TreeLearner(max_depth=1, tree_cost=0.05),
-    TreeLearner(max_depth=3, penalty=0.01, tree_cost=0.1),
-    TreeLearner(max_leaves=8, visit_cost=0.05),
+    TreeLearner(max_depth=1, evaluation_cost=0.05),
+    TreeLearner(max_depth=3, cost_penalty=0.01, evaluation_cost=0.1),
+    TreeLearner(max_leaf_nodes=8, visit_cost=0.05),
     LinearLearner(2),
-    KernelLearner(6, columns=[0, 4], cost=0.02),
+    KernelLearner(6, columns=[0, 4], evaluation_cost=0.02),
     FunctionLearner(
         lambda X, target, weight: lambda Z: np.outer(np.sin(3 * Z[:, 0]), np.mean(target, axis=0)), [2]
     ),
@@ -40,13 +47,13 @@ def data(seed=0, n=200, name="logistic"):
     y = truth if name == "squared" else (truth > 0).astype(int)
     if name == "multinomial":
         y = np.digitize(truth, [-1.0, 1.0])
-    return X, Objective(training_loss(name), y)
+    return X, MeanLoss(training_loss(name), y)
 
 
 def competing(X, objective, learners=MIXED, *, filters=None, seed=1, step_cost=0.01, costs=COSTS):
-    return Projected(
+    return FittedCandidates(
         learners,
-        Table(X),
+        TrainingRows(X),
         objective.weight,
         costs.bind(X.shape[1]),
         step_cost=step_cost,
@@ -62,14 +69,14 @@ def competing(X, objective, learners=MIXED, *, filters=None, seed=1, step_cost=0
 @pytest.mark.parametrize("name", ["squared", "logistic", "multinomial"])
 def test_p17_conditional_costs_add_up_to_evaluations_and_each_group_once(name):
     X, objective = data(name=name)
-    trainer = Trainer(objective, competing(X, objective), Rules())
+    trainer = Trainer(objective, competing(X, objective), BoostingRules())
     trainer.run(25)
     weak = [step.candidate.weak for step in trainer.steps]
     assert len({type(w.part) for w in weak}) > 1
     bound = COSTS.bind(6)
     bought = bound.closure(bound.groups_of(np.concatenate([w.columns for w in weak])))
     price = COSTS.price([COSTS.names[g] for g in np.flatnonzero(bought)])
-    assert trainer.spent == pytest.approx(sum(w.cost + 0.01 for w in weak) + price, rel=1e-12)
+    assert trainer.spent == pytest.approx(sum(w.evaluation_cost + 0.01 for w in weak) + price, rel=1e-12)
     assert np.array_equal(trainer.candidates.bought[0], bought)
 
 
@@ -83,7 +90,7 @@ def test_p17_what_a_predictor_costs_never_rises():
         candidates.take(first[taken])
         now = {number: candidates._cost(c.weak, None, None) for number, c in first.items()}
         assert all(now[number] <= costs[number] for number in now)
-        assert now[taken] == pytest.approx(first[taken].weak.cost + 0.01)
+        assert now[taken] == pytest.approx(first[taken].weak.evaluation_cost + 0.01)
         costs = now
 
 
@@ -106,7 +113,7 @@ def test_learners_are_told_what_is_bought_and_which_rows():
             return LinearLearner(1).fit(task)
 
     candidates = competing(X, objective, [Spy()])
-    trainer = Trainer(objective, candidates, Rules(holdout=0.25))
+    trainer = Trainer(objective, candidates, BoostingRules(holdout=0.25))
     trainer.run(3)
     for before, task in zip([None, *trainer.steps], seen, strict=False):
         assert task.rows.size == 150
@@ -121,7 +128,7 @@ def test_learners_are_told_what_is_bought_and_which_rows():
 
 def test_p18_rows_that_do_not_pass_stay_as_they_are_and_pay_nothing():
     X, objective = data(3, n=300)
-    trainer = Trainer(objective, competing(X, objective, filters=margin_filters()), Rules())
+    trainer = Trainer(objective, competing(X, objective, filters=margin_filters()), BoostingRules())
     paid = np.zeros((300, 5), dtype=bool)
     bound, filtered = COSTS.bind(6), 0
     prices = COSTS.amounts(bound.prices)
@@ -136,7 +143,7 @@ def test_p18_rows_that_do_not_pass_stay_as_they_are_and_pay_nothing():
             trainer.scores, before + step.weights[0] * np.where(passing[:, None], weak.on(X), 0.0)
         )
         groups = bound.closure(bound.groups_of(weak.columns))
-        of_row = passing * (weak.cost + 0.01) + (passing[:, None] & groups & ~paid) @ prices
+        of_row = passing * (weak.evaluation_cost + 0.01) + (passing[:, None] & groups & ~paid) @ prices
         assert step.cost == pytest.approx(of_row.mean(), rel=1e-12)
         paid |= passing[:, None] & groups
     assert np.array_equal(trainer.candidates.bought, paid)
@@ -145,10 +152,12 @@ def test_p18_rows_that_do_not_pass_stay_as_they_are_and_pay_nothing():
 
 def test_p18_without_filters_a_filtered_trainer_is_the_unfiltered_one():
     X, objective = data(4)
-    plain = Trainer(objective, competing(X, objective), Rules())
-    filtered = Trainer(objective, competing(X, objective, filters=lambda scores, link: [None]), Rules())
+    plain = Trainer(objective, competing(X, objective), BoostingRules())
+    filtered = Trainer(
+        objective, competing(X, objective, filters=lambda scores, link: [None]), BoostingRules()
+    )
     everyone = Trainer(
-        objective, competing(X, objective, filters=lambda scores, link: [MarginRule(np.inf)]), Rules()
+        objective, competing(X, objective, filters=lambda scores, link: [MarginRule(np.inf)]), BoostingRules()
     )
     for other in (filtered, everyone):
         other.run(10)
@@ -194,10 +203,12 @@ class Choice:
 def of_classes(dictionary, costs, members, y, loss, rules):
     """A trainer on the classes ``members``, whose elements cost the same."""
     learners = [Choice(dictionary[inside], costs[inside[0]] - 0.001) for inside in members]
-    objective = Objective(loss, y)
+    objective = MeanLoss(loss, y)
     n = dictionary.shape[1]
     free = FeatureCosts([0.0]).bind(1)
-    candidates = Projected(learners, Table(np.zeros((n, 1))), objective.weight, free, step_cost=0.001)
+    candidates = FittedCandidates(
+        learners, TrainingRows(np.zeros((n, 1))), objective.weight, free, step_cost=0.001
+    )
     return Trainer(objective, candidates, rules)
 
 
@@ -212,9 +223,9 @@ def test_p26_projecting_onto_each_class_and_then_choosing_is_choosing_among_all(
             costs[inside] = costs[inside[0]]
             norms = np.sqrt((dictionary[inside] ** 2).mean(axis=(1, 2), keepdims=True))
             dictionary[inside] *= (1 + inside[0]) / norms
-        rules = Rules(selection="inner", reweight=reweight, largest=100.0)
+        rules = BoostingRules(selection="inner", reweight=reweight, largest=100.0)
         by_class = of_classes(dictionary, costs, members, y, loss, rules)
-        among_all = Trainer(Objective(loss, y), Dictionary(dictionary, costs), rules)
+        among_all = Trainer(MeanLoss(loss, y), Dictionary(dictionary, costs), rules)
         by_class.run(5)
         among_all.run(5)
         assert_allclose(by_class.scores, among_all.scores, atol=1e-9)
@@ -225,9 +236,9 @@ def test_p26_projecting_onto_each_class_and_then_choosing_is_choosing_among_all(
 def test_p27_with_every_element_its_own_class_omp_by_gain_is_fr(name):
     for seed in range(3):
         dictionary, costs, y, loss = problem([31, seed], name)
-        rules = Rules(reweight="all")
+        rules = BoostingRules(reweight="all")
         omp = of_classes(dictionary, costs, [[j] for j in range(8)], y, loss, rules)
-        fr = Trainer(Objective(loss, y), Dictionary(dictionary, costs, once=True), rules)
+        fr = Trainer(MeanLoss(loss, y), Dictionary(dictionary, costs, once=True), rules)
         omp.run(6)
         fr.run(6)
         assert order(omp) == order(fr)
@@ -259,7 +270,7 @@ def test_training_goes_on_from_its_steps_with_the_same_bits(rules, filters):
         return Trainer(
             objective,
             competing(X, objective, filters=filters),
-            Rules(**rules),
+            BoostingRules(**rules),
             [0.1],
             np.random.RandomState(4),
             steps=steps,
@@ -280,7 +291,7 @@ def test_training_goes_on_from_its_steps_with_the_same_bits(rules, filters):
 
 def test_the_objective_falls_and_every_step_names_its_rivals():
     X, objective = data(7)
-    trainer = Trainer(objective, competing(X, objective), Rules())
+    trainer = Trainer(objective, competing(X, objective), BoostingRules())
     values = [trainer.value]
     for step in trainer.run(15):
         values.append(values[-1] - step.gain)

@@ -28,7 +28,7 @@ def test_an_order_searched_on_a_sample_of_the_rows_is_that_of_a_table_of_the_sam
     search = renewal.Renewal.order
     monkeypatch.setattr(renewal.Renewal, "order", noted)
     for n_rows in (2_000, 4_500):
-        at.SpeedBoostRegressor(n_rounds=5, random_state=0).fit(*friedman(n_rows))
+        at.SpeedBoostRegressor(n_estimators=5, random_state=0).fit(*friedman(n_rows))
     (small_order, small_loss), (large_order, large_loss) = found[2_000], found[4_500]
     assert large_order == small_order
     assert large_loss == pytest.approx(small_loss, rel=0.25)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anytime.boosting.candidates import Dictionary
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.losses import huber, training_loss
 from tests.boosting.problems import VARIANTS, order, problem, trained
 from tests.reference.greedy import greedy
@@ -141,7 +141,10 @@ def test_doubling_may_start_with_more_and_sees_when_only_dear_things_would_gain(
 def test_held_out_gain_is_measured_where_the_step_was_not_fitted_and_the_winner_is_fitted_to_all_rows():
     dictionary, costs, y, loss = problem(20, "logistic", n=60, noise=0.5)
     trainer = Trainer(
-        Objective(loss, y), Dictionary(dictionary, costs), Rules(holdout=0.1), random=np.random.RandomState(5)
+        MeanLoss(loss, y),
+        Dictionary(dictionary, costs),
+        BoostingRules(holdout=0.1),
+        random=np.random.RandomState(5),
     )
     scores = np.zeros((60, 1))
     draws = set()
@@ -204,8 +207,8 @@ def test_training_ends_when_held_out_rows_gain_nothing_in_a_row_of_draws():
     random = np.random.default_rng(22)
     y = random.normal(size=60)
     memory = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)[None] * random.normal(size=(3, 60))
-    objective, dictionary = Objective(training_loss("squared"), y), Dictionary(memory, np.ones(3))
-    trainer = Trainer(objective, dictionary, Rules(holdout=0.5, patience=3))
+    objective, dictionary = MeanLoss(training_loss("squared"), y), Dictionary(memory, np.ones(3))
+    trainer = Trainer(objective, dictionary, BoostingRules(holdout=0.5, n_iter_no_change=3))
     trainer.run(200)
     assert trainer.stopped == "no gain"
     assert trainer._idle == 3
@@ -215,7 +218,7 @@ def test_rows_of_a_query_stay_together():
     random = np.random.default_rng(23)
     query = random.integers(0, 20, 100) * 7 + 3
     y = np.column_stack([random.integers(0, 3, 100), query])
-    objective = Objective(training_loss("pairwise_logistic"), y)
+    objective = MeanLoss(training_loss("pairwise_logistic"), y)
     for seed in range(10):
         fit, judge = objective.split(0.2, np.random.RandomState(seed))
         assert not set(query[fit]) & set(query[judge])
@@ -226,7 +229,7 @@ def test_rows_of_a_query_stay_together():
         sizes = np.bincount([fold.pop() for fold in of_query.values()])
         assert sizes.max() - sizes.min() <= 1
     h = random.normal(size=(5, 100)) + 0.5 * y[:, 0]
-    trainer = Trainer(objective, Dictionary(h, np.ones(5)), Rules(holdout=0.2))
+    trainer = Trainer(objective, Dictionary(h, np.ones(5)), BoostingRules(holdout=0.2))
     assert len(trainer.run(3)) == 3
     assert trainer.value < objective.value(np.zeros((100, 1)))
 
@@ -242,9 +245,9 @@ def test_training_goes_on_from_its_steps_with_the_same_bits(rules, name):
     def trainer(steps=()):
         once = rules.get("reweight") == "all"
         return Trainer(
-            Objective(loss, y),
+            MeanLoss(loss, y),
             Dictionary(dictionary, costs, once=once),
-            Rules(**rules),
+            BoostingRules(**rules),
             random=np.random.RandomState(3),
             steps=steps,
         )
@@ -287,12 +290,12 @@ def test_steps_keep_nothing_as_long_as_the_rows():
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"learning_rate": 0.5, "reweight": "all"}, "1 where all weights are refitted"),
         ({"ridge": -1.0}, "must not be negative"),
-        ({"patience": 0}, "must be positive"),
+        ({"n_iter_no_change": 0}, "must be positive"),
     ],
 )
 def test_rules_that_contradict_themselves_are_refused(rules, message):
     with pytest.raises(ValueError, match=message):
-        Rules(**rules)
+        BoostingRules(**rules)
 
 
 @pytest.mark.parametrize(
@@ -313,4 +316,4 @@ def test_dictionaries_without_rates_are_refused(outputs, costs, message):
 def test_weights_that_are_none_are_refused():
     for weight in ([0.0, 0.0], [1.0, -1.0], [1.0], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="weights must be 2 finite numbers"):
-            Objective(huber(), np.zeros(2), weight)
+            MeanLoss(huber(), np.zeros(2), weight)

@@ -32,7 +32,7 @@ def test_summary_says_what_is_bought_and_what_it_is_good_for(folder: Path) -> No
 def test_by_default_groups_are_bought_and_the_model_is_renewed(folder: Path) -> None:
     model, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml")
     assert isinstance(model, at.SpeedBoostClassifier)
-    assert model.n_rounds == 10  # --trees
+    assert model.n_estimators == 10  # --trees
     assert model.plan_.replaces.all()
     assert model.classes_.tolist() == ["no", "yes"]
     assert "one group per tree" not in said
@@ -45,12 +45,22 @@ def test_by_default_groups_are_bought_and_the_model_is_renewed(folder: Path) -> 
 
 def test_speedboost_of_the_papers_and_a_miser_by_their_parameters(folder: Path) -> None:
     data, prices = folder / "patients.csv", ["--costs", folder / "prices.yaml"]
-    adding, _ = fit(data, "sick", *prices, "--set", "method=proj", "--set", "n_stages=7")
-    assert adding.method == "proj"
+    adding, _ = fit(
+        data,
+        "sick",
+        *prices,
+        "--model",
+        "additive-speedboost",
+        "--set",
+        "method=mp",
+        "--set",
+        "n_estimators=7",
+    )
+    assert adding.method == "mp"
     assert adding.plan_.replaces is None
     assert 1 <= adding.n_stages_ <= 7
     blind, _ = fit(data, "sick", *prices, "--model", "boosting")
-    miser, _ = fit(data, "sick", *prices, "--model", "boosting", "--set", "penalty=5")
+    miser, _ = fit(data, "sick", *prices, "--model", "boosting", "--set", "cost_penalty=5")
     assert blind.n_stages_ == 10  # --trees
     assert miser.stage_costs_[-1] < blind.stage_costs_[-1]
 
@@ -109,6 +119,7 @@ def test_without_prices_each_column_costs_1_and_is_called_by_its_name(folder: Pa
 
 LEARNERS = {
     "speedboost": at.SpeedBoostRegressor,
+    "additive-speedboost": at.AdditiveSpeedBoostRegressor,
     "boosting": at.GradientBoostingRegressor,
     "budget-forest": at.BudgetForestRegressor,
     "hist": at.AnytimeRegressor,
@@ -245,7 +256,7 @@ def test_words_need_a_learner_that_takes_them(folder: Path, tmp_path: Path) -> N
     )
     assert "--model forest needs numbers, but sex, city hold words" in said
     assert (
-        "use one of speedboost, boosting, budget-forest, ladder, adaptive, hist, lightgbm, xgboost, or"
+        "use one of speedboost, additive-speedboost, boosting, budget-forest, ladder, adaptive, hist, lightgbm, xgboost, or"
         in said
     )
 
@@ -296,7 +307,7 @@ def test_set_gives_parameters_to_a_linear_model(folder: Path, tmp_path: Path) ->
         ("hist", "max_leaf_nodes=2"),
         ("forest", "max_leaf_nodes=2"),
         ("extra", "max_leaf_nodes=2"),
-        ("boosting", "max_leaves=2"),
+        ("boosting", "max_leaf_nodes=2"),
         ("lightgbm", "num_leaves=2"),
         ("xgboost", "max_depth=1"),
     ],

@@ -93,7 +93,7 @@ def _pruned() -> Fitted:
 
 def _ranker() -> Fitted:
     X, y, costs = _cells()
-    model = at.SpeedBoostRanker(costs, method="proj", n_stages=3, random_state=0)
+    model = at.AdditiveSpeedBoostRanker(costs=costs, method="proj", n_estimators=3, random_state=0)
     return model.fit(X[:100], y[:100], qid=np.repeat(np.arange(10), 10)), X
 
 
@@ -108,16 +108,16 @@ def _costs() -> at.FeatureCosts:
 
 
 FAMILIES: dict[str, Callable[[], Fitted]] = {
-    "boosting": lambda: _fitted(at.GradientBoostingClassifier(_costs(), n_stages=20), missing=0.1),
-    "boosting_regression": lambda: _diabetes(at.GradientBoostingRegressor(n_stages=20)),
-    "boosting_classes": lambda: _wine(at.GradientBoostingClassifier(n_stages=10)),
+    "boosting": lambda: _fitted(at.GradientBoostingClassifier(costs=_costs(), n_estimators=20), missing=0.1),
+    "boosting_regression": lambda: _diabetes(at.GradientBoostingRegressor(n_estimators=20)),
+    "boosting_classes": lambda: _wine(at.GradientBoostingClassifier(n_estimators=10)),
     "renewing": lambda: _diabetes(at.SpeedBoostRegressor(random_state=0), columns=3),
-    "last_weight": lambda: _fitted(at.SpeedBoostClassifier(_costs(), method="proj", n_stages=12, random_state=0)),
-    "refit": lambda: _fitted(at.SpeedBoostClassifier(_costs(), method="omp", n_stages=8, random_state=0)),
+    "last_weight": lambda: _fitted(at.AdditiveSpeedBoostClassifier(costs=_costs(), n_estimators=12, random_state=0)),
+    "refit": lambda: _fitted(at.AdditiveSpeedBoostClassifier(costs=_costs(), method="omp", n_estimators=8, random_state=0)),
     "kernels": lambda: _fitted(
-        at.SpeedBoostClassifier(
-            _costs(), method="proj", n_stages=4, random_state=0,
-            learners=[KernelLearner(n_centres=5, columns=[1, 3], cost=0.1), TreeLearner()],
+        at.AdditiveSpeedBoostClassifier(
+            costs=_costs(), method="proj", n_estimators=4, random_state=0,
+            learners=[KernelLearner(n_centres=5, columns=[1, 3], evaluation_cost=0.1), TreeLearner()],
         ),
         missing=0.1,
     ),
@@ -134,7 +134,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "pursuit": lambda: _fitted(at.GroupPursuitClassifier(_costs()), missing=0.1),
     "pursuit_regression": lambda: _diabetes(at.GroupPursuitRegressor()),
     "pursuit_classes": lambda: _wine(at.GroupPursuitClassifier()),
-    "cascade": lambda: _fitted(at.CascadeClassifier(_costs(), random_state=0)),
+    "cascade": lambda: _fitted(at.CascadeClassifier(costs=_costs(), random_state=0)),
     "stream_of_nets": lambda: _stream("small_net"),
     "stream_of_images": lambda: _stream(SmallConvNet(shape=(5, 6), channels=2, size=3), missing=0.1),
     "stream_averaged": lambda: _stream("stump", algorithm=StreamAlgorithm(averaging="all")),

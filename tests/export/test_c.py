@@ -160,7 +160,7 @@ def test_names_that_c_does_not_take(tmp_path: Path) -> None:
 
     names = ["*/ int x;", 'a "quoted" \\ name', "größe??/", "line\nbreak /* open"]
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=names)
-    model = at.GradientBoostingClassifier(n_stages=3).fit(X, np.where(X.iloc[:, 0] > 0, 'j"a', "nein\\"))
+    model = at.GradientBoostingClassifier(n_estimators=3).fit(X, np.where(X.iloc[:, 0] > 0, 'j"a', "nein\\"))
     header = written(model, tmp_path)
     assert [header.library.column_name(j).decode() for j in range(4)] == names
     np.testing.assert_allclose(header.bought(X.to_numpy(), np.inf)[0], model.predict_proba(X), rtol=1e-12)

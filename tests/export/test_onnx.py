@@ -176,7 +176,7 @@ def test_small_budget_alone_is_computed_alone(family: Families) -> None:
 def test_labels_keep_their_type(labels: list[Any]) -> None:
     X = np.random.default_rng(0).normal(size=(80, 2))
     y = np.array(labels)[(X[:, 0] > 0).astype(int)]
-    model = at.GradientBoostingClassifier(n_stages=3).fit(X, y)
+    model = at.GradientBoostingClassifier(n_estimators=3).fit(X, y)
     found = answers(model.to_onnx(), X)["prediction"]
     np.testing.assert_array_equal(found, model.predict(X))
     assert type(found.tolist()[0]) is type(labels[0])
@@ -197,7 +197,7 @@ def test_file_says_what_columns_and_codes_mean(tmp_path: Path) -> None:
     )
     y = (table["city"] == "rome") ^ (table["age"] > 1)
     costs = at.FeatureCosts({"age": 1.0, "city": 2.5}, unit="CHF")
-    model = at.GradientBoostingClassifier(costs, n_stages=5).fit(table, y)
+    model = at.GradientBoostingClassifier(costs=costs, n_estimators=5).fit(table, y)
     returned = model.to_onnx(tmp_path / "model.onnx")
     read = onnx.load(tmp_path / "model.onnx")
     assert read == returned
@@ -240,7 +240,7 @@ def test_wrong_arguments(family: Families) -> None:
 
 def test_realised_meter_needs_the_ledger() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
-    model = at.GradientBoostingClassifier(n_stages=3, meter="realised", budget=2).fit(X, y)
+    model = at.GradientBoostingClassifier(n_estimators=3, meter="realised", budget=2).fit(X, y)
     with pytest.raises(at.ExportError, match=r"realised.*set_params\(meter=.model.\)"):
         model.to_onnx()
     assert model.set_params(meter="model", budget=None).to_onnx() is not None

@@ -35,7 +35,7 @@ STUMPS = [
     AdaBoostClassifier(STUMP, n_estimators=40),
     GradientBoostingClassifier(max_depth=1, n_estimators=40),
     lgb.LGBMClassifier(num_leaves=2, n_estimators=40, verbose=-1),
-    at.GradientBoostingClassifier(max_leaves=2, n_stages=40),
+    at.GradientBoostingClassifier(max_leaf_nodes=2, n_estimators=40),
 ]
 
 

@@ -19,12 +19,12 @@ from tests.reference.trees import closure, goes_left
 class Rules:
     """What `TreeGrower` is told, and the prices of groups."""
 
-    max_leaves: int | None = 31
+    max_leaf_nodes: int | None = 31
     max_depth: int | None = None
-    min_rows: int = 1
+    min_samples_leaf: int = 1
     min_weight: float = 1e-3
-    l2: float = 0.0
-    penalty: float = 0.0
+    l2_regularization: float = 0.0
+    cost_penalty: float = 0.0
     scale: str = "half_sum"
     prices: Sequence[float] = ()
     requires: Sequence[Sequence[int]] = ()
@@ -46,13 +46,15 @@ class Data:
 def value(data: Data, rules: Rules, rows: np.ndarray) -> np.ndarray:
     """What a leaf with these rows answers."""
     w = data.weight[rows]
-    return np.asarray((w * data.target[rows]).sum(0) / (w.sum(0) + rules.l2))
+    return np.asarray((w * data.target[rows]).sum(0) / (w.sum(0) + rules.l2_regularization))
 
 
 def impurity(data: Data, rules: Rules, rows: np.ndarray) -> float:
     """Of a leaf, by its definition."""
     answer = value(data, rules, rows)
-    total = (data.weight[rows] * (data.target[rows] - answer) ** 2).sum() + rules.l2 * (answer**2).sum()
+    total = (data.weight[rows] * (data.target[rows] - answer) ** 2).sum() + rules.l2_regularization * (
+        answer**2
+    ).sum()
     return float(total / len(data.X) if rules.scale == "mean" else total / 2)
 
 
@@ -61,7 +63,7 @@ def fee(rules: Rules, column: int, bought: set[int]) -> float:
     if not rules.prices:
         return 0.0
     wanted = closure(rules.requires, rules.column_group[column]) - bought
-    return rules.penalty * sum(rules.prices[g] for g in wanted)
+    return rules.cost_penalty * sum(rules.prices[g] for g in wanted)
 
 
 def sides(data: Data, rows: np.ndarray, column: int) -> Iterator[np.ndarray]:
@@ -94,7 +96,7 @@ def score(
 ) -> float:
     """Gain less fee of a split; -inf if a side is too small."""
     parts = rows[left], rows[~left]
-    if any(p.size < rules.min_rows or data.weight[p].sum() < rules.min_weight for p in parts):
+    if any(p.size < rules.min_samples_leaf or data.weight[p].sum() < rules.min_weight for p in parts):
         return -np.inf
     gain = impurity(data, rules, rows) - sum(impurity(data, rules, p) for p in parts)
     return gain - fee(rules, column, bought)
@@ -137,8 +139,8 @@ def replay(tree: TreeArrays, data: Data, rules: Rules, tolerance: float) -> tupl
         opened[first + 1] = rows[~left], depth + 1
     leaves = int((tree.feature == LEAF).sum())
     assert leaves == len(opened)
-    assert rules.max_leaves is None or leaves <= rules.max_leaves
-    if rules.max_leaves is None or leaves < rules.max_leaves:
+    assert rules.max_leaf_nodes is None or leaves <= rules.max_leaf_nodes
+    if rules.max_leaf_nodes is None or leaves < rules.max_leaf_nodes:
         assert best() <= tolerance, best()
     for node, (rows, _) in opened.items():
         np.testing.assert_allclose(tree.value[node], value(data, rules, rows), rtol=1e-7, atol=tolerance)

@@ -15,7 +15,7 @@ def towns():
     table = pd.DataFrame({"town": RNG.choice(["Bonn", "Ulm", "Trier"], n), "size": RNG.normal(size=n)})
     y = np.where((table["town"] == "Bonn") ^ (RNG.random(n) < 0.1), "a", "b")
     costs = at.FeatureCosts({"town": 1, "size": 5})
-    return at.GradientBoostingClassifier(costs, n_stages=10).fit(table, y), table
+    return at.GradientBoostingClassifier(costs=costs, n_estimators=10).fit(table, y), table
 
 
 def test_extractors_may_return_words(towns):
@@ -57,6 +57,6 @@ def test_what_is_lacking_in_a_named_row_is_told(towns):
     model, _ = towns
     with pytest.raises(ValueError, match="lacks the column 'size'"):
         at.Session(model).predict({"town": "Bonn"})
-    nameless = at.GradientBoostingClassifier(n_stages=2).fit(RNG.normal(size=(20, 2)), [0, 1] * 10)
+    nameless = at.GradientBoostingClassifier(n_estimators=2).fit(RNG.normal(size=(20, 2)), [0, 1] * 10)
     with pytest.raises(ValueError, match="knows none"):
         at.Session(nameless).predict({"a": 1, "b": 2})

@@ -64,7 +64,7 @@ def with_words():
     X = X.assign(
         ward=pd.Categorical(np.where(X["age"] > 0, "north", np.where(X["sex"] > 0, "south", "east")))
     )
-    return at.GradientBoostingClassifier(n_stages=10).fit(X, y)
+    return at.GradientBoostingClassifier(n_estimators=10).fit(X, y)
 
 
 def saved(folder: Path, **models):

@@ -74,7 +74,7 @@ def test_classes_come_with_probabilities_only_and_as_json_has_them(tmp_path):
         assert json.dumps(classes_of(SimpleNamespace(classes_=np.array(labels)))) == json.dumps(labels)
     mixed = np.array([np.int64(3), "x"], dtype=object)
     assert json.dumps(classes_of(SimpleNamespace(classes_=mixed))) == '[3, "x"]'
-    numbers = at.GradientBoostingClassifier(n_stages=3).fit(X, 3 + 4 * (y == "ill"))
+    numbers = at.GradientBoostingClassifier(n_estimators=3).fit(X, 3 + 4 * (y == "ill"))
     server = application(tmp_path, {"m": numbers})
     row = X.to_numpy()[0].tolist()
     with_them, without = ask(

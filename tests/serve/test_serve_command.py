@@ -111,7 +111,7 @@ def pasted(line):
 def test_the_line_to_try_can_be_pasted(tmp_path):
     X, y = table()
     wards = np.where(X["age"] > 0, "St. Mary's", "other")
-    quoted = at.GradientBoostingClassifier(n_stages=5).fit(X.assign(ward=pd.Categorical(wards)), y)
+    quoted = at.GradientBoostingClassifier(n_estimators=5).fit(X.assign(ward=pd.Categorical(wards)), y)
     for models in (
         {"patients": classifier()},
         {"words": with_words()},
@@ -127,7 +127,7 @@ def test_the_line_to_try_can_be_pasted(tmp_path):
 
 def test_a_line_that_would_be_long_gives_way_to_the_page(tmp_path):
     X = np.random.default_rng(0).normal(size=(50, 60))
-    wide = at.GradientBoostingRegressor(n_stages=3)
+    wide = at.GradientBoostingRegressor(n_estimators=3)
     address = "http://127.0.0.1:8000"
     fits = application(tmp_path, {"m": wide.fit(X[:, :40], X[:, 0])})
     assert len(pasted(_hint(fits, address))["row"]) == 40

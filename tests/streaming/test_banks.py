@@ -255,7 +255,7 @@ def test_refitted_trees_are_grown_when_the_rows_have_grown_by_a_factor():
     assert changed[0][:8] == [1, 2, 3, 4, 5, 6, 8, 10]
     assert changed[1][:4] == [8, 9, 10, 11]  # it began after 7 rows
     data = BinnedData.fit(X[: changed[0][-1]])
-    tree = TreeGrower(max_leaves=None, max_depth=2, min_rows=5, min_weight=0.0).grow(
+    tree = TreeGrower(max_leaf_nodes=None, max_depth=2, min_samples_leaf=5, min_weight=0.0).grow(
         data, q[0, : changed[0][-1]]
     )
     np.testing.assert_allclose(

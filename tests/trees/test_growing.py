@@ -75,7 +75,7 @@ def random_prices(random: np.random.Generator, d: int, rules: reference.Rules) -
     have: set[int] = set()
     for j in np.flatnonzero(random.random(d) < 0.3):
         have |= reference.closure(requires, int(j))
-    rules.penalty = float(random.choice([0.0, 0.1, 2.0, 1e6]))
+    rules.cost_penalty = float(random.choice([0.0, 0.1, 2.0, 1e6]))
     rules.prices, rules.requires, rules.column_group, rules.bought = prices, requires, range(d), have
     costs = bound(
         {f"x{j}": price for j, price in enumerate(prices)},
@@ -98,10 +98,10 @@ def random_case(seed: int) -> Case:
     if random.random() < 0.5:
         weight[:] = weight[:, :1]
     rules = reference.Rules(
-        max_leaves=random.choice([1, 2, 5, 12, None]),
+        max_leaf_nodes=random.choice([1, 2, 5, 12, None]),
         max_depth=random.choice([None, 1, 3]),
-        min_rows=int(random.choice([1, 3])),
-        l2=0.0 if categorical else float(random.choice([0.0, 0.7])),
+        min_samples_leaf=int(random.choice([1, 3])),
+        l2_regularization=0.0 if categorical else float(random.choice([0.0, 0.7])),
         scale=str(random.choice(["half_sum", "mean"])),
     )
     allowed = random.random(d) < 0.8
@@ -110,7 +110,7 @@ def random_case(seed: int) -> Case:
         options |= random_prices(random, d, rules)
     max_bins = 255 if categorical else int(random.choice([3, 255]))
     data = BinnedData.fit(X, max_bins=max_bins, categorical=categorical, exact=bool(random.random() < 0.5))
-    names = ("max_leaves", "max_depth", "min_rows", "l2", "scale", "penalty")
+    names = ("max_leaf_nodes", "max_depth", "min_samples_leaf", "l2_regularization", "scale", "cost_penalty")
     grower = TreeGrower(**{name: getattr(rules, name) for name in names})
     cuts = [None if j in categorical else data.thresholds(j) for j in range(d)]
     rows = reference.Data(X, target, weight, cuts, np.flatnonzero(allowed).tolist())
@@ -169,9 +169,9 @@ def test_the_price_of_a_tree_is_its_conditional_cost() -> None:
         requires={"c": ["a"]},
     )
     data = BinnedData.fit(X)
-    for penalty, have in ((0.0, []), (10.0, []), (10.0, ["a"]), (1e4, ["b"])):
+    for cost_penalty, have in ((0.0, []), (10.0, []), (10.0, ["a"]), (1e4, ["b"])):
         bought = costs.closure(np.array([costs.costs.names.index(g) for g in have], np.int32))
-        tree = TreeGrower(penalty=penalty).grow(data, y, costs=costs, bought=bought)
+        tree = TreeGrower(cost_penalty=cost_penalty).grow(data, y, costs=costs, bought=bought)
         used = [costs.costs.names[g] for g in costs.groups_of(tree.columns)]
         assert tree.cost == pytest.approx(costs.costs.price(used, bought=have))
         ledger = costs.ledger(1)
@@ -186,19 +186,19 @@ def test_prices_zero_or_penalty_zero_give_the_free_tree() -> None:
     y = X[:, 0] * X[:, 1] + X[:, 2]
     data = BinnedData.fit(X)
     free = TreeGrower().grow(data, y)
-    for penalty, prices in ((1e9, np.zeros(5)), (np.inf, np.zeros(5)), (0.0, np.full(5, 7.0))):
-        tree = TreeGrower(penalty=penalty).grow(data, y, costs=bound(prices))
+    for cost_penalty, prices in ((1e9, np.zeros(5)), (np.inf, np.zeros(5)), (0.0, np.full(5, 7.0))):
+        tree = TreeGrower(cost_penalty=cost_penalty).grow(data, y, costs=bound(prices))
         np.testing.assert_array_equal(tree.leaf, free.leaf)
         np.testing.assert_array_equal(tree.arrays.threshold, free.arrays.threshold)
 
 
-@pytest.mark.parametrize("penalty", [1e12, np.inf])
-def test_an_unbounded_penalty_leaves_free_columns(penalty: float) -> None:
+@pytest.mark.parametrize("cost_penalty", [1e12, np.inf])
+def test_an_unbounded_penalty_leaves_free_columns(cost_penalty: float) -> None:
     random = np.random.default_rng(2)
     X = random.normal(size=(400, 4))
     y = X.sum(1)
     data = BinnedData.fit(X)
-    grower = TreeGrower(penalty=penalty)
+    grower = TreeGrower(cost_penalty=cost_penalty)
     assert grower.grow(data, y, costs=bound([1.0, 1.0, 1.0, 1.0])).n_leaves == 1
     assert grower.grow(data, y, costs=bound([1.0, 0.0, 1.0, 1.0])).columns.tolist() == [1]
     bought = np.array([False, False, True, False])
@@ -210,9 +210,9 @@ def test_a_penalty_on_the_mean_is_half_a_row_of_one_on_the_sum() -> None:
     X, n = random.normal(size=(300, 4)), 300
     y, costs = X[:, 0] + 0.5 * X[:, 1] + 0.2 * X[:, 2], bound([1.0, 2.0, 3.0, 4.0])
     data = BinnedData.fit(X)
-    for penalty in (0.001, 0.01, 0.1):
-        mean = TreeGrower(penalty=penalty, scale="mean").grow(data, y, costs=costs)
-        half = TreeGrower(penalty=penalty * n / 2).grow(data, y, costs=costs)
+    for cost_penalty in (0.001, 0.01, 0.1):
+        mean = TreeGrower(cost_penalty=cost_penalty, scale="mean").grow(data, y, costs=costs)
+        half = TreeGrower(cost_penalty=cost_penalty * n / 2).grow(data, y, costs=costs)
         np.testing.assert_array_equal(mean.leaf, half.leaf)
         assert half.gain == pytest.approx(mean.gain * n / 2)
 
@@ -224,10 +224,10 @@ def test_what_a_tree_bought_it_uses_again_for_nothing() -> None:
         X[:, 1] > 0
     )  # the second column gains more than later steps of the first
     data = BinnedData.fit(X)
-    grower = TreeGrower(max_leaves=8)
+    grower = TreeGrower(max_leaf_nodes=8)
     free = grower.grow(data, y)
-    price = 0.9 * TreeGrower(max_leaves=2).grow(data, y).gain
-    tree = replace(grower, penalty=price).grow(data, y, costs=bound([1.0, 1.0]))
+    price = 0.9 * TreeGrower(max_leaf_nodes=2).grow(data, y).gain
+    tree = replace(grower, cost_penalty=price).grow(data, y, costs=bound([1.0, 1.0]))
     assert tree.columns.tolist() == [0]
     assert tree.n_leaves == 8
     assert free.gain - 2 * price < tree.gain - price
@@ -236,14 +236,16 @@ def test_what_a_tree_bought_it_uses_again_for_nothing() -> None:
 # ---------------------------------------------------------------------- other libraries
 
 
-@pytest.mark.parametrize("max_leaves", [2, 8, 40])
-def test_exact_bins_give_the_tree_of_scikit_learn(max_leaves: int) -> None:
-    random = np.random.default_rng(max_leaves)
+@pytest.mark.parametrize("max_leaf_nodes", [2, 8, 40])
+def test_exact_bins_give_the_tree_of_scikit_learn(max_leaf_nodes: int) -> None:
+    random = np.random.default_rng(max_leaf_nodes)
     X = random.normal(size=(1500, 5))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * random.normal(size=1500)
     weight = random.uniform(0.5, 2, 1500)
-    tree = TreeGrower(max_leaves=max_leaves, min_rows=7).grow(BinnedData.fit(X, exact=True), y, weight)
-    theirs = DecisionTreeRegressor(max_leaf_nodes=max_leaves, min_samples_leaf=7, random_state=0)
+    tree = TreeGrower(max_leaf_nodes=max_leaf_nodes, min_samples_leaf=7).grow(
+        BinnedData.fit(X, exact=True), y, weight
+    )
+    theirs = DecisionTreeRegressor(max_leaf_nodes=max_leaf_nodes, min_samples_leaf=7, random_state=0)
     theirs.fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(tree.outputs()[:, 0], theirs.predict(X), atol=1e-8)
 
@@ -252,7 +254,7 @@ def test_thresholds_of_exact_bins_are_those_of_scikit_learn() -> None:
     random = np.random.default_rng(5)
     X = random.normal(size=(300, 2))
     y = np.sin(3 * X[:, 0]) + X[:, 1]
-    tree = TreeGrower(max_leaves=6, min_rows=1).grow(BinnedData.fit(X, exact=True), y)
+    tree = TreeGrower(max_leaf_nodes=6, min_samples_leaf=1).grow(BinnedData.fit(X, exact=True), y)
     theirs = DecisionTreeRegressor(max_leaf_nodes=6, random_state=0).fit(X, y).tree_
     # theirs are in the middle of the rows of the node, ours of all: both send the rows the same way
     for node in np.flatnonzero(tree.arrays.feature >= 0):
@@ -264,7 +266,7 @@ def test_several_outputs_share_a_tree_as_in_scikit_learn() -> None:
     random = np.random.default_rng(6)
     X = random.normal(size=(800, 4))
     Y = np.c_[X[:, 0] > 0, np.sin(X[:, 1]), X[:, 2] * X[:, 3]].astype(float)
-    tree = TreeGrower(max_leaves=20, min_rows=5).grow(BinnedData.fit(X, exact=True), Y)
+    tree = TreeGrower(max_leaf_nodes=20, min_samples_leaf=5).grow(BinnedData.fit(X, exact=True), Y)
     theirs = DecisionTreeRegressor(max_leaf_nodes=20, min_samples_leaf=5, random_state=0).fit(X, Y)
     np.testing.assert_allclose(tree.outputs(), theirs.predict(X), atol=1e-8)
 
@@ -303,8 +305,8 @@ def test_rows_may_be_named_in_any_order_and_count_as_often_as_named() -> None:
     rows = random.integers(500, size=300)
     one = TreeGrower().grow(data, y, rows=rows)
     assert_same(one, TreeGrower().grow(data, y, rows=np.sort(rows)))
-    weighted = TreeGrower(min_rows=1).grow(data, y, np.bincount(rows, minlength=500).astype(float))
-    repeated = TreeGrower(min_rows=1).grow(data, y, rows=rows)
+    weighted = TreeGrower(min_samples_leaf=1).grow(data, y, np.bincount(rows, minlength=500).astype(float))
+    repeated = TreeGrower(min_samples_leaf=1).grow(data, y, rows=rows)
     assert weighted.gain == pytest.approx(repeated.gain)
     np.testing.assert_array_equal(one.leaf, leaf_numbers(one, X))
 
@@ -320,7 +322,7 @@ def test_columns_that_exclude_each_other_share_a_slot_and_nothing_changes() -> N
     plain = data.transform(clash)
     assert plain.native.n_slots > 10
     rows = np.arange(3000)
-    grower = TreeGrower(max_leaves=20)
+    grower = TreeGrower(max_leaf_nodes=20)
     one, other = grower.grow(data, y), grower.grow(plain, np.r_[y, 0.0], rows=rows)
     np.testing.assert_array_equal(one.leaf, other.leaf[:3000])
     np.testing.assert_array_equal(one.leaf_of(plain), other.leaf)
@@ -333,7 +335,7 @@ def test_columns_that_exclude_each_other_share_a_slot_and_nothing_changes() -> N
 def test_a_vote_is_for_the_largest_sum() -> None:
     random = np.random.default_rng(10)
     X, Y = random.normal(size=(200, 2)), random.normal(size=(200, 3)) + 50.0
-    tree = TreeGrower(max_leaves=5, leaf="vote").grow(BinnedData.fit(X), Y)
+    tree = TreeGrower(max_leaf_nodes=5, leaf="vote").grow(BinnedData.fit(X), Y)
     for leaf in range(tree.n_leaves):
         sums = Y[tree.leaf == leaf].sum(0)
         np.testing.assert_array_equal(tree.values[leaf], np.eye(3)[sums.argmax()])
@@ -344,13 +346,16 @@ def test_a_pure_node_is_not_split() -> None:
     X = random.normal(size=(1000, 3))
     weight = random.uniform(0.1, 1, 1000)
     for target in (0.1, 1e9, -1e-9):
-        assert TreeGrower(min_rows=1).grow(BinnedData.fit(X), np.full(1000, target), weight).n_leaves == 1
+        assert (
+            TreeGrower(min_samples_leaf=1).grow(BinnedData.fit(X), np.full(1000, target), weight).n_leaves
+            == 1
+        )
 
 
 def test_targets_far_from_zero_keep_their_digits() -> None:
     X = np.arange(64.0)[:, None]
     y = 1e9 + np.where(X[:, 0] > 20, 1e-3, 0.0)
-    tree = TreeGrower(max_leaves=2, min_rows=1).grow(BinnedData.fit(X), y)
+    tree = TreeGrower(max_leaf_nodes=2, min_samples_leaf=1).grow(BinnedData.fit(X), y)
     assert tree.arrays.threshold[0] == 20.5
     np.testing.assert_array_equal(tree.outputs()[:, 0], y)
 
@@ -359,7 +364,7 @@ def test_other_categories_go_where_most_rows_go() -> None:
     X = np.repeat([3.0, 5.0, 7.0], [10, 10, 40])[:, None]
     y = np.repeat([0.0, 1.0, 5.0], [10, 10, 40])
     data = BinnedData.fit(X, categorical=[0])
-    tree = TreeGrower(max_leaves=2, min_rows=1).grow(data, y)
+    tree = TreeGrower(max_leaf_nodes=2, min_samples_leaf=1).grow(data, y)
     new = np.array([[3.0], [5.0], [7.0], [4.0], [-2.0], [1e9], [np.nan]])
     big = tree.leaf[-1]
     np.testing.assert_array_equal(tree.leaf_of(data.transform(new)) == big, [False, False, *[True] * 5])
@@ -372,14 +377,14 @@ def test_rare_categories_are_one_bin() -> None:
     y = np.where(X[:, 0] >= 254, 10.0, random.normal(size=X.size))
     data = BinnedData.fit(X, categorical=[0])
     assert data.bins().max() == 254
-    tree = TreeGrower(max_leaves=2).grow(data, y)
+    tree = TreeGrower(max_leaf_nodes=2).grow(data, y)
     np.testing.assert_array_equal(tree.leaf == tree.leaf[-1], X[:, 0] >= 254)
     np.testing.assert_array_equal(tree.leaf, leaf_numbers(tree, X))
 
 
 def test_missing_values_alone_can_be_split_off() -> None:
     X = np.array([[1.0], [2.0], [3.0], [np.nan], [np.nan]])
-    tree = TreeGrower(max_leaves=2, min_rows=1).grow(BinnedData.fit(X), [0.0, 0.0, 0.0, 9.0, 9.0])
+    tree = TreeGrower(max_leaf_nodes=2, min_samples_leaf=1).grow(BinnedData.fit(X), [0.0, 0.0, 0.0, 9.0, 9.0])
     np.testing.assert_array_equal(tree.leaf, [0, 0, 0, 1, 1])
     np.testing.assert_array_equal(leaf_numbers(tree, np.array([[np.inf], [-np.inf], [np.nan]])), [0, 0, 1])
 
@@ -388,7 +393,7 @@ def test_a_threshold_is_in_the_middle_of_what_the_node_leaves_open() -> None:
     X = np.array([0.0, 1.0, 4.0, 7.0, 10.0, 11.0])[:, None]
     data = BinnedData.fit(X, exact=True)
     np.testing.assert_array_equal(data.thresholds(0), [0.5, 2.5, 5.5, 8.5, 10.5])
-    tree = TreeGrower(max_leaves=2, min_rows=1).grow(data, [0, 0, 9, 9, 1, 1], rows=[0, 1, 4, 5])
+    tree = TreeGrower(max_leaf_nodes=2, min_samples_leaf=1).grow(data, [0, 0, 9, 9, 1, 1], rows=[0, 1, 4, 5])
     assert tree.arrays.threshold[0] == 5.5
 
 
@@ -423,8 +428,8 @@ def test_a_threshold_is_in_the_middle_of_what_the_node_leaves_open() -> None:
         (lambda g, d, y: BinnedData.fit(np.ones((2, 3)), categorical=[3]), "outside of 0..2"),
         (lambda g, d, y: BinnedData.fit(np.ones((2, 3)), max_bins=256), "max_bins"),
         (lambda g, d, y: BinnedData.fit(np.arange(70_000.0)[:, None], exact=True), "70000 distinct"),
-        (lambda g, d, y: TreeGrower(max_leaves=0), "max_leaves is 0"),
-        (lambda g, d, y: TreeGrower(penalty=np.nan), "penalty is nan"),
+        (lambda g, d, y: TreeGrower(max_leaf_nodes=0), "max_leaf_nodes is 0"),
+        (lambda g, d, y: TreeGrower(cost_penalty=np.nan), "cost_penalty is nan"),
         (lambda g, d, y: TreeGrower(scale="sum"), "scale is 'sum'"),
         (
             lambda g, d, y: loss_derivatives("softmax", np.zeros((60, 2)), np.full(60, 2.0)),
@@ -442,5 +447,5 @@ def test_what_cannot_be_used_is_named(call: Any, message: str) -> None:
 def test_rows_left_out_may_hold_anything() -> None:
     X, y = np.arange(40.0)[:, None], np.arange(40.0)
     y[30:] = np.nan
-    tree = TreeGrower(min_rows=5).grow(BinnedData.fit(X), y, rows=np.arange(30))
+    tree = TreeGrower(min_samples_leaf=5).grow(BinnedData.fit(X), y, rows=np.arange(30))
     assert np.isfinite(tree.outputs()).all()

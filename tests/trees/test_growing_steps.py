@@ -61,7 +61,9 @@ def test_joined_trees_are_a_forest() -> None:
     X[::7, 2] = np.nan
     X[:, 1] = random.integers(5, size=300)
     data = BinnedData.fit(X, categorical=[1])
-    trees = [TreeGrower(max_leaves=6).grow(data, random.normal(size=(300, 2)) + X[:, 1:2]) for _ in range(5)]
+    trees = [
+        TreeGrower(max_leaf_nodes=6).grow(data, random.normal(size=(300, 2)) + X[:, 1:2]) for _ in range(5)
+    ]
     forest = Forest(**join([t.arrays for t in trees], stages=[2, 0, 3]).asdict())
     outputs = forest.stage_outputs(X, np.arange(3))
     np.testing.assert_allclose(outputs[0], trees[0].outputs() + trees[1].outputs(), atol=1e-9)
@@ -74,7 +76,7 @@ def test_joined_trees_may_answer_for_different_outputs() -> None:
     random = np.random.default_rng(17)
     X = random.normal(size=(300, 3))
     data = BinnedData.fit(X)
-    trees = [TreeGrower(max_leaves=6).grow(data, X[:, k] ** 2) for k in range(3)]
+    trees = [TreeGrower(max_leaf_nodes=6).grow(data, X[:, k] ** 2) for k in range(3)]
     arrays = [t.arrays for t in trees]
     outputs = Forest(**join(arrays, [3], outputs=[2, 0, 2], n_outputs=4).asdict()).stage_outputs(
         X, np.array([0])

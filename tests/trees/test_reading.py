@@ -17,7 +17,7 @@ Y = (NUMBERS + RNG.normal(0, 0.3, 300) > 0).astype(int)
 
 def fitted(column):
     table = pd.DataFrame({"v": column, "word": pd.Series(["a", "b", "c"] * 100)})
-    return at.GradientBoostingClassifier(n_stages=10).fit(table, Y), table
+    return at.GradientBoostingClassifier(n_estimators=10).fit(table, Y), table
 
 
 @pytest.mark.parametrize("dtype", ["Float64", "Float32", "float64[pyarrow]", "object"])
@@ -103,7 +103,7 @@ def test_ids_are_told():
     "model",
     [
         at.SpeedBoostClassifier(random_state=0),
-        at.GradientBoostingClassifier(n_stages=10),
+        at.GradientBoostingClassifier(n_estimators=10),
         at.BudgetForestClassifier(n_trees=5, random_state=0),
     ],
     ids=lambda model: type(model).__name__,

@@ -30,7 +30,7 @@ from anytime.adaptive.routing import (
 from anytime.adaptive.stages import Chain, Exit, bills, constant_block
 from anytime.boosting.boosted import BoostedModel
 from anytime.boosting.gradient_boosting import GradientBoostingClassifier
-from anytime.boosting.learners import Table
+from anytime.boosting.learners import TrainingRows
 from anytime.costs import BoundCosts
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.plan import Array, Plan
@@ -71,7 +71,7 @@ class Trial:
 class Task:
     """All that learning needs to know."""
 
-    table: Table
+    table: TrainingRows
     y: NDArray[np.intp]
     weight: Array | None
     costly_loss: Array
@@ -448,7 +448,7 @@ class AdaptiveModel(BoostedModel):
             rows = self._validation_rows(X_val, y_val, costly)
         elif held.size:
             rows = X[held], y[held], None if weight is None else weight[held], costly.scores[held]
-        table = Table(
+        table = TrainingRows(
             X[train],
             categorical=sorted(self.columns_.categories),
             max_bins=self.max_bins,

@@ -17,9 +17,9 @@ from scipy.special import logit
 from anytime.adaptive.routing import Divergence, KullbackLeibler, Learned
 from anytime.adaptive.stages import constant_block
 from anytime.blocks import Block
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
-from anytime.boosting.rounds import Boosting
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts
 from anytime.losses import training_loss
 from anytime.plan import Array
@@ -38,13 +38,13 @@ class BoostedPair(Learned):
 
     Attributes
     ----------
-    trees : pair of Boosting
+    trees : pair of GradientRounds
         Of the cheap model and of the gate.
     bought : (G,) bool
         Groups that they use.
     """
 
-    trees: tuple[Boosting, Boosting]
+    trees: tuple[GradientRounds, GradientRounds]
     bases: tuple[Array, Array]
     bought: NDArray[np.bool_]
 
@@ -54,7 +54,7 @@ class BoostedPairLearner:
 
     Parameters
     ----------
-    table : Table
+    table : TrainingRows
     y : (n,) int
         Numbers of classes.
     costs : BoundCosts
@@ -83,7 +83,7 @@ class BoostedPairLearner:
 
     def __init__(
         self,
-        table: Table,
+        table: TrainingRows,
         y: NDArray[np.intp],
         costs: BoundCosts,
         *,
@@ -108,15 +108,15 @@ class BoostedPairLearner:
         self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self.n_estimators, self.learning_rate, self.policy = n_estimators, learning_rate, policy
-        self.kind = Boosting if leaf == "newton" else _MeanLeaves
+        self.kind = GradientRounds if leaf == "newton" else _MeanLeaves
         fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
         self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
         self.grower = TreeGrower(
-            max_leaves=None,
+            max_leaf_nodes=None,
             max_depth=max_depth,
-            min_rows=min_samples_leaf,
-            l2=l2_regularization,
-            penalty=cost_penalty * float(self.weight.sum()),
+            min_samples_leaf=min_samples_leaf,
+            l2_regularization=l2_regularization,
+            cost_penalty=cost_penalty * float(self.weight.sum()),
             n_threads=n_threads,
         )
 
@@ -137,7 +137,7 @@ class BoostedPairLearner:
         cheap, base = self._cheap(probabilities, earlier)
         gate, gate_base = self._gate(probabilities, cheap.bought, earlier)
         idle: dict[
-            Boosting, int
+            GradientRounds, int
         ] = {}  # who found nothing when how much was bought: it will not before more is
         for _ in range(self.n_estimators):
             for ensemble in (cheap, gate):
@@ -150,10 +150,12 @@ class BoostedPairLearner:
 
     # ------------------------------------------------------------------ the two ensembles
 
-    def _cheap(self, probabilities: Array, earlier: BoostedPair | None = None) -> tuple[Boosting, Array]:
+    def _cheap(
+        self, probabilities: Array, earlier: BoostedPair | None = None
+    ) -> tuple[GradientRounds, Array]:
         """Weighted by the probability to stay."""
         weight = self.weight * np.maximum(1.0 - probabilities, _LEAST_SHARE)
-        objective = Objective(self.loss, self.y, weight)
+        objective = MeanLoss(self.loss, self.y, weight)
         if earlier is not None:
             return self._continued(objective, earlier, 0), earlier.bases[0]
         base = self.loss.base(self.y, self.n_outputs, sample_weight=objective.weight)
@@ -161,10 +163,10 @@ class BoostedPairLearner:
 
     def _gate(
         self, probabilities: Array, bought: NDArray[np.bool_] | None, earlier: BoostedPair | None = None
-    ) -> tuple[Boosting, Array]:
+    ) -> tuple[GradientRounds, Array]:
         """Fitted to the probabilities themselves: the derivatives of the logistic loss take soft labels as they are."""
         kind, target = self.divergence, self.divergence.target(probabilities)
-        objective = Objective(kind.loss, target, self.weight * kind.scale)
+        objective = MeanLoss(kind.loss, target, self.weight * kind.scale)
         if earlier is not None and earlier.trees[1].rounds:
             boosting, base = self._continued(objective, earlier, 1), earlier.bases[1]
         else:
@@ -178,8 +180,8 @@ class BoostedPairLearner:
         return boosting, base
 
     def _boosting(
-        self, objective: Objective, start: Array, bought: NDArray[np.bool_] | None = None
-    ) -> Boosting:
+        self, objective: MeanLoss, start: Array, bought: NDArray[np.bool_] | None = None
+    ) -> GradientRounds:
         return self.kind(
             self.table.binned,
             objective,
@@ -190,13 +192,13 @@ class BoostedPairLearner:
             bought=bought,
         )
 
-    def _continued(self, objective: Objective, earlier: BoostedPair, which: int) -> Boosting:
+    def _continued(self, objective: MeanLoss, earlier: BoostedPair, which: int) -> GradientRounds:
         before = earlier.trees[which]
         boosting = self._boosting(objective, before.scores, before.bought)
         boosting.rounds = list(before.rounds)
         return boosting
 
-    def _pair(self, cheap: Boosting, gate: Boosting, bases: tuple[Array, Array]) -> BoostedPair:
+    def _pair(self, cheap: GradientRounds, gate: GradientRounds, bases: tuple[Array, Array]) -> BoostedPair:
         bought = np.zeros(self.costs.n_groups, dtype=bool) if cheap.bought is None else cheap.bought
         price = self.costs.costs.amount(int(self.costs.prices[bought].sum()))
         return BoostedPair(
@@ -209,12 +211,12 @@ class BoostedPairLearner:
             bought=bought.copy(),
         )
 
-    def _honest_scores(self, ensemble: Boosting, base: Array, bought: NDArray[np.bool_]) -> Array:
+    def _honest_scores(self, ensemble: GradientRounds, base: Array, bought: NDArray[np.bool_]) -> Array:
         """(n, K) scores of rows as if they had not been learned from, by as many trees on what was bought."""
         if not self._folds or not ensemble.rounds:
             return ensemble.scores
         columns = bought[self.costs.column_group] if self.cost_penalty else None
-        grower = replace(self.grower, penalty=0.0)
+        grower = replace(self.grower, cost_penalty=0.0)
         scores = np.empty_like(ensemble.scores)
         for fold in self._folds:
             others = np.setdiff1d(np.arange(len(self.y)), fold)
@@ -241,14 +243,14 @@ class BoostedPairLearner:
         return np.asarray((scores - scores.mean()) / (spread if spread > 0 else 1.0))
 
 
-class _MeanLeaves(Boosting):
+class _MeanLeaves(GradientRounds):
     """Boosting whose leaves hold mean residuals: every row bends alike."""
 
     def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], output: int | None) -> GrownTree:
         return super()._grow(gradient, np.ones_like(hessian), output)
 
 
-def _block(boosting: Boosting, base: Array) -> Block:
+def _block(boosting: GradientRounds, base: Array) -> Block:
     """All trees and the base, as one stage."""
     if not boosting.rounds:
         return constant_block(base)

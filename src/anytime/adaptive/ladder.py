@@ -19,7 +19,7 @@ from anytime.adaptive.exits import Answers, crossed_path, judged_loss
 from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases, sets_as_dear
 from anytime.adaptive.singles import SingleLearner
 from anytime.adaptive.stages import Chain, Exit, constant_block
-from anytime.boosting.objective import Objective
+from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.trees.rows import fold_rows
@@ -317,7 +317,7 @@ class LadderClassifier(AdaptiveClassifier):
     def _models(self, task: Task) -> tuple[list[Rung], int]:
         """Models on ever more columns, then models that can answer alone; and how many the first are."""
         assert self.cross_fit is not None
-        objective, threads = Objective(task.loss, task.y, task.weight), self._threads()
+        objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
 
         def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
             return purchases(task.table, objective, task.base, task.costs, rows, threads, self.budget)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from anytime.blocks import Block
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
-from anytime.boosting.rounds import Boosting
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import Entropy
@@ -36,8 +36,8 @@ LEAST_ROWS = 20  # in a leaf of the trees that buy: with fewer than twice as man
 
 
 def purchases(
-    table: Table,
-    objective: Objective,
+    table: TrainingRows,
+    objective: MeanLoss,
     base: Array,
     costs: BoundCosts,
     rows: NDArray[np.intp] | None = None,
@@ -79,8 +79,8 @@ def _dearest(order: Sequence[NDArray[np.intp]], costs: BoundCosts, budget: float
 
 
 def _bought_by_boosting(
-    table: Table,
-    objective: Objective,
+    table: TrainingRows,
+    objective: MeanLoss,
     base: Array,
     costs: BoundCosts,
     rows: NDArray[np.intp] | None,
@@ -108,8 +108,8 @@ def _bought_by_boosting(
 
 
 def penalised_boosting(
-    table: Table,
-    objective: Objective,
+    table: TrainingRows,
+    objective: MeanLoss,
     base: Array,
     costs: BoundCosts,
     price: float,
@@ -123,19 +123,19 @@ def penalised_boosting(
     bought: NDArray[np.bool_] | None = None,
     shared: bool = False,
     n_threads: int = 1,
-) -> Boosting:
+) -> GradientRounds:
     """Boosting that pays for the first use of a group; ``price`` is in units of the entropy of the classes per price of all."""
     total = costs.costs.total
     share = 1.0 if rows is None else float(objective.weight[rows].sum())
     unit = objective.value(np.tile(base, (len(objective), 1))) / total if total > 0 else 0.0
     grower = TreeGrower(
-        max_leaves=max_leaf_nodes,
+        max_leaf_nodes=max_leaf_nodes,
         max_depth=max_depth,
-        min_rows=min_samples_leaf,
-        penalty=price * unit * objective.total * share,
+        min_samples_leaf=min_samples_leaf,
+        cost_penalty=price * unit * objective.total * share,
         n_threads=n_threads,
     )
-    return Boosting(
+    return GradientRounds(
         table.binned, objective, grower, base, learning_rate=learning_rate, rows=rows, columns=columns, costs=costs,
         bought=bought, shared=shared,
     )  # fmt: skip
@@ -211,8 +211,8 @@ class RungLearner:
 
     Parameters
     ----------
-    table : Table
-    objective : Objective
+    table : TrainingRows
+    objective : MeanLoss
     base : (K,)
     n_classes : int
     n_estimators : int
@@ -227,8 +227,8 @@ class RungLearner:
 
     def __init__(
         self,
-        table: Table,
-        objective: Objective,
+        table: TrainingRows,
+        objective: MeanLoss,
         base: Array,
         n_classes: int,
         *,
@@ -248,7 +248,10 @@ class RungLearner:
             seed,
         )
         self.grower = TreeGrower(
-            max_leaves=max_leaf_nodes, max_depth=None, min_rows=min_samples_leaf, n_threads=n_threads
+            max_leaf_nodes=max_leaf_nodes,
+            max_depth=None,
+            min_samples_leaf=min_samples_leaf,
+            n_threads=n_threads,
         )
 
     def learn(self, columns: NDArray[np.bool_], by_fold: Sequence[NDArray[np.bool_]]) -> Rung:
@@ -271,9 +274,9 @@ class RungLearner:
         whole = join(scaled, [sum(trees.n_trees for trees in scaled)])
         return Rung(TreeBlock(whole), np.einsum("p,pnk->nk", shares, judged))
 
-    def _boosted(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> Boosting:
+    def _boosted(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> GradientRounds:
         """Boosted trees of some rows, and their scores of all."""
-        boosting = Boosting(
+        boosting = GradientRounds(
             self.table.binned, self.objective, self.grower, self.base, learning_rate=self.learning_rate,
             rows=rows, columns=columns, shared=True,
         )  # fmt: skip

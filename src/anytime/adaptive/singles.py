@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from anytime.adaptive.embedding import best_slope
 from anytime.adaptive.rungs import Rung, penalised_boosting
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
-from anytime.boosting.rounds import Boosting
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import Entropy
@@ -42,8 +42,8 @@ class SingleLearner:
 
     Parameters
     ----------
-    table : Table
-    objective : Objective
+    table : TrainingRows
+    objective : MeanLoss
     base : (K,)
     n_classes : int
     costs : BoundCosts
@@ -59,8 +59,8 @@ class SingleLearner:
 
     def __init__(
         self,
-        table: Table,
-        objective: Objective,
+        table: TrainingRows,
+        objective: MeanLoss,
         base: Array,
         n_classes: int,
         costs: BoundCosts,
@@ -98,7 +98,7 @@ class SingleLearner:
             add_base(trees, trees.value, self.base)
             yield Rung(TreeBlock(trees), scores)
 
-    def _boosting(self, price: float, rows: NDArray[np.intp] | None) -> Boosting:
+    def _boosting(self, price: float, rows: NDArray[np.intp] | None) -> GradientRounds:
         boosting = penalised_boosting(
             self.table, self.objective, self.base, self.costs, price, rows,
             max_leaf_nodes=self.max_leaf_nodes, min_samples_leaf=self.min_samples_leaf,

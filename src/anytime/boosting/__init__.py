@@ -1,26 +1,34 @@
 """Boosting: gradient descent in a space of functions, one weak learner at a time, for its gain per cost."""
 
 from anytime.boosting.adaboost import adaboost
-from anytime.boosting.candidates import Dictionary, Projected
+from anytime.boosting.additive import (
+    AdditiveSpeedBoostClassifier,
+    AdditiveSpeedBoostRanker,
+    AdditiveSpeedBoostRegressor,
+)
+from anytime.boosting.candidates import Dictionary, FittedCandidates
 from anytime.boosting.cascade import CascadeClassifier
 from anytime.boosting.filters import entropy_filters, function_filters, margin_filters
 from anytime.boosting.gradient_boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from anytime.boosting.learners import FunctionLearner, KernelLearner, LinearLearner, TreeLearner
-from anytime.boosting.objective import Objective
+from anytime.boosting.objective import MeanLoss
 from anytime.boosting.speedboost import SpeedBoostClassifier, SpeedBoostRanker, SpeedBoostRegressor
-from anytime.boosting.trainer import Rules, Trainer
+from anytime.boosting.trainer import BoostingRules, Trainer
 
 __all__ = [
+    "AdditiveSpeedBoostClassifier",
+    "AdditiveSpeedBoostRanker",
+    "AdditiveSpeedBoostRegressor",
+    "BoostingRules",
     "CascadeClassifier",
     "Dictionary",
+    "FittedCandidates",
     "FunctionLearner",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
     "KernelLearner",
     "LinearLearner",
-    "Objective",
-    "Projected",
-    "Rules",
+    "MeanLoss",
     "SpeedBoostClassifier",
     "SpeedBoostRanker",
     "SpeedBoostRegressor",

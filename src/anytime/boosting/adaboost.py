@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.boosting.candidates import Candidates
-from anytime.boosting.objective import Objective, Rows
-from anytime.boosting.trainer import Rules, Trainer
+from anytime.boosting.objective import MeanLoss, Rows
+from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.losses import training_loss
 from anytime.plan import Array
 
 __all__ = ["EdgeSteps", "adaboost"]
 
 
-class EdgeSteps(Objective):
+class EdgeSteps(MeanLoss):
     """An exponential loss with the steps of AdaBoost.MM, ``1/2 ln((1 + d) / (1 - d))`` with d the edge of the votes.
 
     For two classes this is AdaBoost's ``1/2 ln((1 - e) / e)``, with e the weighted error, and the best step. For more it is a
@@ -74,7 +74,10 @@ def adaboost(
     """
     loss = training_loss("exponential" if np.max(y) <= 1 else "multiclass_exponential")
     return Trainer(
-        EdgeSteps(loss, y, weight), candidates, Rules(cost_aware=False, largest=largest), random=random
+        EdgeSteps(loss, y, weight),
+        candidates,
+        BoostingRules(cost_aware=False, largest=largest),
+        random=random,
     )
 
 

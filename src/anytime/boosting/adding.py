@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.candidates import Projected
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.cross_fitting import CrossFitted
 from anytime.boosting.filters import Filters
-from anytime.boosting.learners import Learner, TreeLearner, blocks_of, scaled
-from anytime.boosting.objective import Objective
-from anytime.boosting.trainer import Rules, Step, Trainer
+from anytime.boosting.learners import TreeLearner, WeakLearner, blocks_of, scaled
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.trainer import BoostingRules, Step, Trainer
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
@@ -31,9 +31,9 @@ _FREE_STEP = (
 def competing_trees(
     *,
     max_depth: int | None,
-    min_rows: int,
-    l2: float,
-    tree_cost: float,
+    min_samples_leaf: int,
+    l2_regularization: float,
+    evaluation_cost: float,
     n_threads: int,
     leaves: Sequence[int] = _LEAVES,
     penalties: Sequence[float] = _PENALTIES,
@@ -41,17 +41,17 @@ def competing_trees(
     """Trees of several sizes, each at several prices of first use: candidates at many price points."""
     return [
         TreeLearner(
-            max_leaves=size,
+            max_leaf_nodes=size,
             max_depth=max_depth,
-            penalty=penalty,
+            cost_penalty=cost_penalty,
             scale="relative",
-            min_rows=min_rows,
-            l2=l2,
-            tree_cost=tree_cost,
+            min_samples_leaf=min_samples_leaf,
+            l2_regularization=l2_regularization,
+            evaluation_cost=evaluation_cost,
             n_threads=n_threads,
         )
         for size in leaves
-        for penalty in penalties
+        for cost_penalty in penalties
     ]
 
 
@@ -61,8 +61,8 @@ class Adding:
     Parameters
     ----------
     training : Training
-    rules : Rules
-    learners : sequence of Learner
+    rules : BoostingRules
+    learners : sequence of WeakLearner
     filters : callable or None
     folds : int or None
         Choose and weigh steps at cross-fitted scores, with so many folds.
@@ -71,8 +71,8 @@ class Adding:
     def __init__(
         self,
         training: Training,
-        rules: Rules,
-        learners: Sequence[Learner],
+        rules: BoostingRules,
+        learners: Sequence[WeakLearner],
         *,
         filters: Filters | None = None,
         folds: int | None = None,
@@ -81,8 +81,8 @@ class Adding:
         objective, rows = training.objective, training.train
         weight = objective.weight[rows]
         table = training.table.rows(rows) if training.held.size else training.table
-        seen = Objective(objective.loss, objective.y[rows], weight)
-        candidates = Projected(
+        seen = MeanLoss(objective.loss, objective.y[rows], weight)
+        candidates = FittedCandidates(
             learners,
             table,
             seen.weight,
@@ -99,24 +99,24 @@ class Adding:
         )
         self._held = _HeldOut(training, rules.reweight == "all") if training.held.size else None
 
-    def run(self, n_stages: int, patience: int) -> None:
-        """Go on until there are so many stages, none helps, time is up, or held-out rows gain nothing in ``patience`` stages."""
+    def run(self, n_estimators: int, n_iter_no_change: int) -> None:
+        """Go on until there are so many stages, none helps, time is up, or validation rows have not gained for long."""
         steps, clock = self.trainer.steps, self.training.clock
-        if n_stages < len(steps):
-            raise ValueError(f"n_stages={n_stages}, but {len(steps)} stages are there to go on from")
-        while len(steps) < n_stages and not clock.over:
+        if n_estimators < len(steps):
+            raise ValueError(f"n_estimators={n_estimators}, but {len(steps)} stages are there to go on from")
+        while len(steps) < n_estimators and not clock.over:
             step = self.trainer.step()
             if step is None:
                 break
             if self._held is not None:
                 self._held.follow(step)
-                if self._held.idle >= patience:
+                if self._held.idle >= n_iter_no_change:
                     break
             clock.tell(
-                f"stage {len(steps)} of {n_stages}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}"
+                f"stage {len(steps)} of {n_estimators}, cost {self.trainer.spent:.5g}, gain {step.gain:.3g}"
             )
 
-    def take_up(self, training: Training, rules: Rules) -> None:
+    def take_up(self, training: Training, rules: BoostingRules) -> None:
         """Make sure that a further ``run`` is for the same rows and by the same rules; its time begins now."""
         known = self.training
         same = (
@@ -148,7 +148,7 @@ class Adding:
             weights = [step.weights for step in steps]
         else:
             parts = [scaled(part, float(step.weights[0])) for part, step in zip(parts, steps, strict=True)]
-        evaluation = np.array([w.cost for w in weak if w is not None])
+        evaluation = np.array([w.evaluation_cost for w in weak if w is not None])
         return Plan(
             blocks=blocks_of(parts),
             costs=training.costs,

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from numbers import Integral, Real
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
 from anytime.costs import BoundCosts
-from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
+from anytime.parameters import shared
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
@@ -28,11 +29,9 @@ from anytime.validation import target_numbers
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["BoostedModel", "Training", "positive_integer"]
+__all__ = ["BoostedModel", "BoostedRanker", "Training"]
 
 _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
-positive_integer = Interval(Integral, 1, None, closed="left")
-JOBS = [Interval(Integral, None, -1, closed="right"), positive_integer, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +40,8 @@ class Training:
 
     Attributes
     ----------
-    table : Table
-    objective : Objective
+    table : TrainingRows
+    objective : MeanLoss
     base : (K,)
         The best constant scores.
     costs : BoundCosts
@@ -54,8 +53,8 @@ class Training:
     clock : Clock
     """
 
-    table: Table
-    objective: Objective
+    table: TrainingRows
+    objective: MeanLoss
     base: Array
     costs: BoundCosts
     train: NDArray[np.intp]
@@ -81,24 +80,16 @@ class Training:
 class BoostedModel(ColumnModel):
     """What all boosted models share."""
 
+    class_weight: Any  # of classifiers
+    min_samples_leaf: int
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "costs": "no_validation",  # FeatureCosts reads and checks them
         "loss": [str, Loss],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "max_leaves": [Interval(Integral, 2, None, closed="left"), None],
-        "max_depth": [positive_integer, None],
-        "min_rows": [positive_integer],
-        "l2": [Interval(Real, 0, None, closed="left")],
-        "max_bins": [Interval(Integral, 2, 255, closed="both")],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "tree_cost": [Interval(Real, 0, None, closed="left")],
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
-        "meter": [StrOptions({"model", "realised"})],
-        "random_state": ["random_state"],
-        "n_jobs": JOBS,
-        "verbose": ["verbose"],
+        **shared(
+            "costs", "learning_rate", "max_leaf_nodes", "max_depth", "min_samples_leaf", "l2_regularization"
+        ),
+        **shared("max_bins", "categorical_features", "validation_fraction", "evaluation_cost", "time_budget"),
+        **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
     }
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -124,6 +115,10 @@ class BoostedModel(ColumnModel):
     def _learn(self, training: Training) -> None:
         raise NotImplementedError
 
+    def _least_rows(self, training: Training) -> int:
+        """``min_samples_leaf``, but at most a twentieth of the rows, or small tables would have no splits at all."""
+        return min(self.min_samples_leaf, max(len(training.table) // 20, 1))
+
     # ------------------------------------------------------------------ reading the data
 
     def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None) -> Training:
@@ -132,6 +127,9 @@ class BoostedModel(ColumnModel):
         query = None if qid is None else column_or_1d(qid)
         check_consistent_length(X, y, query)
         weight = None if sample_weight is None else checked_weights(sample_weight, X)
+        if getattr(self, "class_weight", None) is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weight = checked_weights(by_class if weight is None else weight * by_class, X)
         if weight is not None and not weight.all():
             present = np.flatnonzero(weight)
             X, y, weight = X[present], y[present], weight[present]
@@ -153,8 +151,8 @@ class BoostedModel(ColumnModel):
                 )
             queries = np.zeros(len(targets)) if query is None else query
             targets = np.column_stack([targets, queries])
-        objective = Objective(loss, targets, weight)
-        table = Table(
+        objective = MeanLoss(loss, targets, weight)
+        table = TrainingRows(
             X,
             categorical=sorted(self.columns_.categories),
             max_bins=self.max_bins,
@@ -237,3 +235,44 @@ class BoostedModel(ColumnModel):
         if not isinstance(self, ClassifierFace):
             tags.target_tags.multi_output = True
         return tags
+
+
+class BoostedRanker(ValueFace):
+    """What rankers share: scores that order the rows of a query, and NDCG to judge them by."""
+
+    def fit(
+        self: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None, qid: ArrayLike | None = None
+    ) -> Any:
+        """Learn from rows and their grades. A fit that fails leaves the model as it was.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+            Grades: 0 is worst.
+        sample_weight : (n,), default=None
+            The same for all rows of a query.
+        qid : (n,), default=None
+            The query of each row; rows are compared within it. None: one query.
+        """
+        return self._fit(X, y, sample_weight, qid)
+
+    def _loss(self: Any, targets: NDArray[Any]) -> Loss:
+        if isinstance(self.loss, str) and self.loss == "auto":
+            return training_loss("lambdarank")
+        return BoostedModel._loss(self, targets)
+
+    def score(
+        self: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        budget: Budget = None,
+        deadline: float | None = None,
+        k: int | None = 10,
+    ) -> float:
+        """NDCG of the first ``k`` within the bounds, mean over queries."""
+        # curves stand above the models, so they are met only here, at run time
+        ndcg = import_module("anytime.curves.metrics").ndcg
+        queries = np.zeros(len(np.asarray(y))) if qid is None else qid
+        return float(ndcg(y, self.predict(X, budget, deadline), queries, k=k))

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.boosting.filters import Filters
-from anytime.boosting.learners import Learner, Table, Task, Weak, conditional_price
+from anytime.boosting.learners import GradientTask, TrainingRows, Weak, WeakLearner, conditional_price
 from anytime.costs import BoundCosts
 from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.rules import Rule
 
-__all__ = ["Candidate", "Candidates", "Dictionary", "Projected", "reseeded"]
+__all__ = ["Candidate", "Candidates", "Dictionary", "FittedCandidates", "reseeded"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +106,13 @@ class Dictionary:
         return replace(candidate, outputs=self.outputs[candidate.number])
 
 
-class Projected:
+class FittedCandidates:
     """One predictor per learner, fitted to the gradient; features are paid once per row.
 
     Parameters
     ----------
-    learners : sequence of Learner
-    table : Table
+    learners : sequence of WeakLearner
+    table : TrainingRows
     weight : (n,)
     costs : BoundCosts
     step_cost : float
@@ -126,8 +126,8 @@ class Projected:
 
     def __init__(
         self,
-        learners: Sequence[Learner],
-        table: Table,
+        learners: Sequence[WeakLearner],
+        table: TrainingRows,
         weight: Array,
         costs: BoundCosts,
         *,
@@ -165,7 +165,7 @@ class Projected:
                 if not learn_from.size:
                     continue
             ledger = self.bought if passing is None else self.bought[passing]
-            task = Task(
+            task = GradientTask(
                 self.table,
                 target,
                 self.weight,
@@ -185,7 +185,7 @@ class Projected:
 
     def _cost(self, weak: Weak, rule: Rule | None, passing: NDArray[np.bool_] | None) -> float:
         """Mean over all rows of what those that pass have to pay: ``E[φ(x) τ_x(h)]``; the filter's columns are paid by all."""
-        evaluation = weak.cost + self.step_cost
+        evaluation = weak.evaluation_cost + self.step_cost
         if len(self.bought) == 1:
             return evaluation + conditional_price(self.costs, weak.columns, self.bought[0])
         share = self.weight / self.weight.sum()

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from anytime.boosting.boosted import BoostedModel, Training, positive_integer
-from anytime.boosting.candidates import Projected
+from anytime.boosting.boosted import BoostedModel, Training
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import TreeLearner
-from anytime.boosting.trainer import Objective, Rules, Trainer
+from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.estimator import ClassifierFace
 from anytime.losses import Loss, training_loss
+from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.rules import OutsideRule
 from anytime.trees.arrays import TreeArrays
@@ -43,6 +44,9 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. With None, each layer
+        is trained with the same weight on both classes, whatever remains of them.
     detection_rate : float, default=0.995
         Share of the positives that each layer lets pass, at least, on held-out rows.
     false_positive_rate : float, default=0.5
@@ -50,30 +54,36 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         negative can be rejected at this detection rate, the rate is given up for that layer if held-out accuracy gains by it.
     two_sided : bool, default=False
         Let each layer also accept rows for good, no more than ``1 - detection_rate`` of its negatives among them.
-    n_layers : int, default=20
-        The most layers. Fewer where no negatives are left, or none can be told from the positives.
-    n_trees : int, default=50
-        The most trees of a layer.
+    max_stages : int, default=20
+        The most stages that the plan may have. A stage is a layer; there are fewer where no negatives are left, or none can be
+        told from the positives.
+    n_estimators : int, default=50
+        Number of trees or learners in the ensemble. Here the most trees of a layer.
     max_depth : int or None, default=1
-        Of a tree. 1: stumps.
-    min_rows : int, default=1
-        In a leaf.
+        The most splits from root to leaf. None: no limit. 1: stumps.
+    min_samples_leaf : int, default=1
+        The fewest training rows in a leaf.
     validation_fraction : float or None, default=0.3
-        Share of the rows that thresholds are set on; on all rows where it is None or there are too few.
+        Share of the training rows held out to decide on. None: none are. Thresholds are set on these; on all rows where there
+        are too few.
     max_bins : int, default=255
-        Bins per column.
+        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        As in :class:`SpeedBoostClassifier`.
-    tree_cost : float, default=0.0
-        Cost of evaluating a tree, features apart.
+        Columns that hold categories. "from_dtype": those of a table that are no numbers.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree of a layer.
     time_budget : float, default=None
-        Seconds that training may take; then it ends with the layers done so far.
-    budget, meter, n_jobs
-        As in :class:`AnytimeClassifier`; ``n_jobs`` also for training. The result does not depend on it.
+        Seconds that ``fit`` may take. None: no limit.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
-        Draws the held-out rows.
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every layer. Ctrl-C ends training with the layers done so far.
+        Whether progress is printed.
 
     Attributes
     ----------
@@ -101,25 +111,25 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         "detection_rate": [Interval(Real, 0, 1, closed="right")],
         "false_positive_rate": [Interval(Real, 0, 1, closed="neither")],
         "two_sided": ["boolean"],
-        "n_layers": [positive_integer],
-        "n_trees": [positive_integer],
+        **shared("class_weight", "max_stages", "n_estimators"),
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
+        class_weight: Any = None,
         detection_rate: float = 0.995,
         false_positive_rate: float = 0.5,
         two_sided: bool = False,
-        n_layers: int = 20,
-        n_trees: int = 50,
+        max_stages: int = 20,
+        n_estimators: int = 50,
         max_depth: int | None = 1,
-        min_rows: int = 1,
+        min_samples_leaf: int = 1,
         validation_fraction: float | None = 0.3,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
-        tree_cost: float = 0.0,
+        evaluation_cost: float = 0.0,
         time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
@@ -128,17 +138,18 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
+        self.class_weight = class_weight
         self.detection_rate = detection_rate
         self.false_positive_rate = false_positive_rate
         self.two_sided = two_sided
-        self.n_layers = n_layers
-        self.n_trees = n_trees
+        self.max_stages = max_stages
+        self.n_estimators = n_estimators
         self.max_depth = max_depth
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.validation_fraction = validation_fraction
         self.max_bins = max_bins
         self.categorical_features = categorical_features
-        self.tree_cost = tree_cost
+        self.evaluation_cost = evaluation_cost
         self.time_budget = time_budget
         self.budget = budget
         self.meter = meter
@@ -170,7 +181,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         layers: list[_Layer] = []
         quality = [rows.accuracy]
         try:
-            while len(layers) < self.n_layers and rows.are_mixed and not training.clock.over:
+            while len(layers) < self.max_stages and rows.are_mixed and not training.clock.over:
                 layer = self._layer(training, rows)
                 if layer is None:
                     break
@@ -191,7 +202,9 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
             link="logistic",
             replaces=np.ones(len(layers), dtype=bool),
             stops={s: OutsideRule(0.0, layer.height) for s, layer in enumerate(layers)},
-            evaluation_costs=self.tree_cost * n_trees.astype(np.float64) if self.tree_cost else None,
+            evaluation_costs=self.evaluation_cost * n_trees.astype(np.float64)
+            if self.evaluation_cost
+            else None,
             quality=np.array(quality),
         )
 
@@ -203,7 +216,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         positive, weight = rows.positive[judged], rows.weight[judged]
         trees: list[TreeArrays] = []
         low, high, passing = -np.inf, np.inf, 1.0
-        while len(trees) < self.n_trees and passing > self.false_positive_rate:
+        while len(trees) < self.n_estimators and passing > self.false_positive_rate:
             step = trainer.step()
             if step is None:
                 break
@@ -229,17 +242,21 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         return _Layer([first, *trees[1:]], float(high - low))
 
     def _trainer(self, training: Training, rows: _Survivors) -> Trainer:
-        """AdaBoost on the survivors, both classes with the same weight."""
+        """AdaBoost on the survivors; unless ``class_weight`` says otherwise, both classes have the same weight."""
         table, learned = training.table, np.flatnonzero(rows.train & rows.alive)
         positive, weight = rows.positive[learned], rows.weight[learned]
-        weight = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
-        objective = Objective(training.loss, training.objective.y[learned], weight)
+        if self.class_weight is None:
+            weight = np.where(positive, weight / weight[positive].sum(), weight / weight[~positive].sum())
+        objective = MeanLoss(training.loss, training.objective.y[learned], weight)
         subset = table.rows(learned)
         stump = TreeLearner(
-            max_depth=self.max_depth, min_rows=self.min_rows, leaf="vote", n_threads=self._threads()
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            leaf="vote",
+            n_threads=self._threads(),
         )
-        candidates = Projected([stump], subset, objective.weight, training.costs, step_cost=1.0)
-        return Trainer(objective, candidates, Rules(cost_aware=False))
+        candidates = FittedCandidates([stump], subset, objective.weight, training.costs, step_cost=1.0)
+        return Trainer(objective, candidates, BoostingRules(cost_aware=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.boosting.candidates import Candidate, Projected
+from anytime.boosting.candidates import Candidate, FittedCandidates
 from anytime.boosting.learners import Weak
-from anytime.boosting.objective import Objective
-from anytime.boosting.trainer import Judged, Rules, Step, Trainer
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.trainer import BoostingRules, Judged, Step, Trainer
 from anytime.plan import Array
 
 __all__ = ["CrossFitted", "CrossFittedStep"]
@@ -46,7 +46,7 @@ class CrossFitted(Trainer):
     ----------
     objective, rules, base, random, steps
         As for ``Trainer``. Nothing is refitted or held out besides (``reweight="last"``, no ``holdout``).
-    candidates : Projected
+    candidates : FittedCandidates
         Without filters.
     n_folds : int, default=5
         Rows of a query are in the same fold.
@@ -66,9 +66,9 @@ class CrossFitted(Trainer):
 
     def __init__(
         self,
-        objective: Objective,
-        candidates: Projected,
-        rules: Rules,
+        objective: MeanLoss,
+        candidates: FittedCandidates,
+        rules: BoostingRules,
         base: ArrayLike | None = None,
         random: np.random.RandomState | None = None,
         steps: Sequence[Step] = (),

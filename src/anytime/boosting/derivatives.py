@@ -12,7 +12,7 @@ from anytime.plan import Array
 from anytime.trees.growing import loss_derivatives
 
 if TYPE_CHECKING:
-    from anytime.boosting.objective import Objective
+    from anytime.boosting.objective import MeanLoss
 
 __all__ = ["derivatives"]
 
@@ -24,7 +24,7 @@ _NATIVE: dict[str, Literal["squared", "logistic", "softmax"]] = {
 
 
 def derivatives(
-    objective: Objective, scores: Array, n_threads: int = 1
+    objective: MeanLoss, scores: Array, n_threads: int = 1
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.floating[Any]]]:
     """(n, K) gradient and diagonal of the Hessian of each row's loss, times the weight that it was given.
 

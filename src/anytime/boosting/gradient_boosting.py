@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
-from anytime.boosting.boosted import BoostedModel, Training, positive_integer
-from anytime.boosting.rounds import Boosting
+from anytime.boosting.boosted import BoostedModel, Training
+from anytime.boosting.rounds import GradientRounds
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
+from anytime.parameters import shared
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -25,28 +24,27 @@ class _GradientBoosting(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        "n_stages": [positive_integer],
-        "penalty": [Interval(Real, 0, None, closed="left")],
-        "patience": [positive_integer, None],
+        **shared("n_estimators", "cost_penalty"),
+        "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
-        n_stages: int = 100,
+        costs: Any = None,
+        n_estimators: int = 100,
         learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        max_leaf_nodes: int | None = 31,
         max_depth: int | None = None,
-        min_rows: int = 20,
-        l2: float = 0.0,
-        penalty: float = 0.0,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
+        cost_penalty: float = 0.0,
         loss: str | Loss = "auto",
         validation_fraction: float | None = None,
-        patience: int | None = 20,
+        n_iter_no_change: int | None = 20,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
-        tree_cost: float = 0.0,
+        evaluation_cost: float = 0.0,
         time_budget: float | None = None,
         budget: float | None = None,
         meter: str = "model",
@@ -55,19 +53,19 @@ class _GradientBoosting(BoostedModel):
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
-        self.n_stages = n_stages
+        self.n_estimators = n_estimators
         self.learning_rate = learning_rate
-        self.max_leaves = max_leaves
+        self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
-        self.min_rows = min_rows
-        self.l2 = l2
-        self.penalty = penalty
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.cost_penalty = cost_penalty
         self.loss = loss
         self.validation_fraction = validation_fraction
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.max_bins = max_bins
         self.categorical_features = categorical_features
-        self.tree_cost = tree_cost
+        self.evaluation_cost = evaluation_cost
         self.time_budget = time_budget
         self.budget = budget
         self.meter = meter
@@ -76,15 +74,15 @@ class _GradientBoosting(BoostedModel):
         self.verbose = verbose
 
     def _learn(self, training: Training) -> None:
-        boosting = Boosting(
+        boosting = GradientRounds(
             training.table.binned,
             training.objective,
             TreeGrower(
-                max_leaves=self.max_leaves,
+                max_leaf_nodes=self.max_leaf_nodes,
                 max_depth=self.max_depth,
-                min_rows=self.min_rows,
-                l2=self.l2,
-                penalty=self.penalty,
+                min_samples_leaf=self.min_samples_leaf,
+                l2_regularization=self.l2_regularization,
+                cost_penalty=self.cost_penalty,
                 scale="half_sum",
                 n_threads=self._threads(),
             ),
@@ -92,18 +90,22 @@ class _GradientBoosting(BoostedModel):
             learning_rate=self.learning_rate,
             rows=training.train if training.held.size else None,
             judge=training.held if training.held.size else None,
-            costs=training.costs if self.penalty else None,
+            costs=training.costs if self.cost_penalty else None,
         )
         try:
-            while len(boosting.rounds) < self.n_stages and not training.clock.over and boosting.round():
+            while len(boosting.rounds) < self.n_estimators and not training.clock.over and boosting.round():
                 n = len(boosting.rounds)
                 if n % 10 == 0:
-                    training.clock.tell(f"round {n} of {self.n_stages}" + _loss_so_far(boosting))
-                if boosting.losses and self.patience is not None and n - boosting.best >= self.patience:
+                    training.clock.tell(f"round {n} of {self.n_estimators}" + _loss_so_far(boosting))
+                if (
+                    boosting.losses
+                    and self.n_iter_no_change is not None
+                    and n - boosting.best >= self.n_iter_no_change
+                ):
                     break
         except KeyboardInterrupt:
             warnings.warn(
-                f"interrupted: the model has {boosting.best} of {self.n_stages} rounds", stacklevel=3
+                f"interrupted: the model has {boosting.best} of {self.n_estimators} rounds", stacklevel=3
             )
         n = boosting.best
         self.plan_ = Plan(
@@ -111,60 +113,69 @@ class _GradientBoosting(BoostedModel):
             costs=training.costs,
             base=training.base,
             link=training.loss.link,
-            evaluation_costs=np.full(n, self.tree_cost * boosting.n_outputs) if self.tree_cost else None,
+            evaluation_costs=np.full(n, self.evaluation_cost * boosting.n_outputs)
+            if self.evaluation_cost
+            else None,
             quality=-np.array(boosting.losses[: n + 1]) if boosting.losses else None,
         )
 
 
-def _loss_so_far(boosting: Boosting) -> str:
+def _loss_so_far(boosting: GradientRounds) -> str:
     return f", held-out loss {boosting.losses[-1]:.5g}" if boosting.losses else ""
 
 
 class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
-    """Gradient boosting of histogram trees, readable after any round; with a penalty, Greedy Miser.
+    """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
 
     Each round adds a tree per class (one for two classes), fitted to the gradient by Newton's rule. Costs do not matter unless
-    ``penalty`` is positive: then a split that needs a feature for the first time must save ``penalty`` times its price in
-    impurity (half the sum of squares on the scale of the gradient). With one fixed penalty this is Greedy Miser.
+    ``cost_penalty`` is positive: then a split that needs a feature for the first time must save ``cost_penalty`` times its price
+    in impurity (half the sum of squares on the scale of the gradient). With one fixed penalty this is Greedy Miser.
 
     Parameters
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    n_stages : int, default=100
-        Rounds.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    n_estimators : int, default=100
+        Number of trees or learners in the ensemble. Here rounds, of one tree per class.
     learning_rate : float, default=0.1
-    max_leaves : int or None, default=31
+        Factor by which each learner's step is shrunk.
+    max_leaf_nodes : int or None, default=31
+        The most leaves of a tree. None: no limit.
     max_depth : int or None, default=None
-    min_rows : int, default=20
-        In a leaf.
-    l2 : float, default=0.0
-        Added to the curvature of a leaf.
-    penalty : float, default=0.0
-        Lambda: impurity that one unit of price must save.
+        The most splits from root to leaf. None: no limit.
+    min_samples_leaf : int, default=20
+        The fewest training rows in a leaf.
+    l2_regularization : float, default=0.0
+        Added to the curvature of a leaf's loss.
+    cost_penalty : float, default=0.0
+        Loss that one unit of cost must save to be spent. Here the impurity that a split takes off.
     loss : {"auto", "logistic", "multinomial", "one_vs_all", "exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     validation_fraction : float or None, default=None
-        Share of the rows on which the loss is followed: the model ends with the best round. None: learn from all rows.
-    patience : int or None, default=20
-        Rounds without improvement there after which training ends.
+        Share of the training rows held out to decide on. None: none are. The model ends with the round of least loss there.
+    n_iter_no_change : int or None, default=20
+        Rounds without gain on the validation rows after which training ends. None: never before ``n_estimators``.
     max_bins : int, default=255
-        Bins per column.
+        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns of categories. In a table, those that are not numbers are; in an array, name those, which hold whole numbers from
-        0 on.
-    tree_cost : float, default=0.0
-        Cost of evaluating a tree, features apart.
+        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
+        whole numbers from 0 on.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
     time_budget : float, default=None
-        Seconds that training may take: the model has the rounds that were done by then.
-    budget, meter
-        As in :class:`AnytimeClassifier`.
+        Seconds that ``fit`` may take. None: no limit.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
-        Draws the held-out rows.
+        Seed; the same seed gives the same model.
     n_jobs : int, default=None
-        Threads. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every tenth round. Ctrl-C ends training with the rounds done so far.
+        Whether progress is printed.
 
     Attributes
     ----------
@@ -175,22 +186,78 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = at.GradientBoostingClassifier(costs=costs, n_stages=50).fit(X, y)
+    >>> model = at.GradientBoostingClassifier(costs=costs, n_estimators=50).fit(X, y)
     >>> len(model.plan_), bool(model.score(X, y) > 0.98)
     (50, True)
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_GradientBoosting._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        class_weight: Any = None,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaf_nodes: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 0.0,
+        cost_penalty: float = 0.0,
+        loss: str | Loss = "auto",
+        validation_fraction: float | None = None,
+        n_iter_no_change: int | None = 20,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        evaluation_cost: float = 0.0,
+        time_budget: float | None = None,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            costs=costs,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaf_nodes=max_leaf_nodes,
+            max_depth=max_depth,
+            min_samples_leaf=min_samples_leaf,
+            l2_regularization=l2_regularization,
+            cost_penalty=cost_penalty,
+            loss=loss,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            evaluation_cost=evaluation_cost,
+            time_budget=time_budget,
+            budget=budget,
+            meter=meter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
 
 class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
-    """Gradient boosting of histogram trees, readable after any round; with a penalty, Greedy Miser.
+    """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
 
     Parameters
     ----------
     loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
         "auto": squared.
-    costs, n_stages, learning_rate, max_leaves, max_depth, min_rows, l2, penalty, validation_fraction, patience, max_bins
+    costs, n_estimators, learning_rate, max_leaf_nodes, max_depth, min_samples_leaf, l2_regularization, cost_penalty
         As in :class:`GradientBoostingClassifier`.
-    categorical_features, tree_cost, time_budget, budget, meter, random_state, n_jobs, verbose
+    validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
+        As in :class:`GradientBoostingClassifier`.
+    random_state, n_jobs, verbose
         As in :class:`GradientBoostingClassifier`.
 
     Attributes
@@ -202,8 +269,8 @@ class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> miser = at.GradientBoostingRegressor(costs=costs, penalty=3e4, n_stages=30).fit(X, y)
-    >>> blind = at.GradientBoostingRegressor(costs=costs, n_stages=30).fit(X, y)
+    >>> miser = at.GradientBoostingRegressor(costs=costs, cost_penalty=3e4, n_estimators=30).fit(X, y)
+    >>> blind = at.GradientBoostingRegressor(costs=costs, n_estimators=30).fit(X, y)
     >>> bool(miser.stage_costs_[-1] < blind.stage_costs_[-1])
     True
     """

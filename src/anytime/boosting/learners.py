@@ -26,13 +26,13 @@ from anytime.trees.growing import TreeGrower, join
 
 __all__ = [
     "FunctionLearner",
+    "GradientTask",
     "KernelLearner",
-    "Learner",
     "LinearLearner",
-    "Table",
-    "Task",
+    "TrainingRows",
     "TreeLearner",
     "Weak",
+    "WeakLearner",
     "blocks_of",
     "conditional_price",
     "scaled",
@@ -42,7 +42,7 @@ __all__ = [
 Part = TreeArrays | Block
 
 
-class Table:
+class TrainingRows:
     """Training rows, and their bins once a tree learner asks for them.
 
     Parameters
@@ -66,9 +66,9 @@ class Table:
             self.X, max_bins=self.max_bins, categorical=self.categorical, n_threads=self.n_threads
         )
 
-    def rows(self, rows: NDArray[np.intp]) -> Table:
+    def rows(self, rows: NDArray[np.intp]) -> TrainingRows:
         """Some rows, with bins of their own."""
-        return Table(
+        return TrainingRows(
             self.X[rows], categorical=self.categorical, max_bins=self.max_bins, n_threads=self.n_threads
         )
 
@@ -77,12 +77,12 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class GradientTask:
     """What a learner is asked to fit.
 
     Attributes
     ----------
-    table : Table
+    table : TrainingRows
     target : (n, K)
         The negative gradient.
     weight : (n,)
@@ -96,7 +96,7 @@ class Task:
     random : RandomState
     """
 
-    table: Table
+    table: TrainingRows
     target: Array
     weight: Array
     rows: NDArray[np.intp] | None
@@ -127,13 +127,13 @@ class Weak:
         On all training rows, also those that it has not learned from: bit for bit what ``on`` gives for them.
     part : TreeArrays or Block
         One stage that computes it.
-    cost : float
+    evaluation_cost : float
         Mean cost of evaluating it on a row that it works on, features apart.
     """
 
     outputs: Array
     part: Part
-    cost: float = 0.0
+    evaluation_cost: float = 0.0
 
     @cached_property
     def columns(self) -> NDArray[np.int32]:
@@ -157,10 +157,10 @@ class Weak:
         return replace(self, outputs=self.outputs[:0])
 
 
-class Learner(Protocol):
+class WeakLearner(Protocol):
     """Anything that can fit a gradient. A class of your own needs this one method."""
 
-    def fit(self, task: Task) -> Weak | None:
+    def fit(self, task: GradientTask) -> Weak | None:
         """The predictor of this class that fits ``task.target`` best; None where there is none."""
 
 
@@ -200,8 +200,8 @@ class TreeLearner:
 
     Parameters
     ----------
-    max_depth, max_leaves : int or None
-    penalty : float, default=0
+    max_depth, max_leaf_nodes : int or None
+    cost_penalty : float, default=0
         Lambda of the cost-regularised impurity (Grubb, section 6.5.3): what one unit of price must save to be paid.
     scale : {"half_sum", "mean", "relative"}, default="mean"
         Of that impurity. The same lambda means different things in the two first: half the sum is ``n / 2`` means. "relative":
@@ -209,43 +209,43 @@ class TreeLearner:
     leaf : {"mean", "vote"}, default="mean"
         "vote": a leaf answers with one output, 1 there and ``-1 / (K - 1)`` elsewhere; with a single output, its sign. Such
         a tree is a classifier: rows count by the size of their gradient, as in AdaBoost.
-    min_rows : int, default=1
-    l2 : float, default=0
-    tree_cost, visit_cost : float, default=0
+    min_samples_leaf : int, default=1
+    l2_regularization : float, default=0
+    evaluation_cost, visit_cost : float, default=0
         Cost of evaluating a tree: so much, and so much for every node that a row passes on average.
     n_threads : int, default=1
     """
 
     max_depth: int | None = None
-    max_leaves: int | None = None
-    penalty: float = 0.0
+    max_leaf_nodes: int | None = None
+    cost_penalty: float = 0.0
     scale: Literal["half_sum", "mean", "relative"] = "mean"
     leaf: Literal["mean", "vote"] = "mean"
-    min_rows: int = 1
-    l2: float = 0.0
-    tree_cost: float = 0.0
+    min_samples_leaf: int = 1
+    l2_regularization: float = 0.0
+    evaluation_cost: float = 0.0
     visit_cost: float = 0.0
     n_threads: int = 1
 
-    def fit(self, task: Task) -> Weak | None:
+    def fit(self, task: GradientTask) -> Weak | None:
         """Grow one tree."""
         rows = task.learned_from
         target, weight = (task.target, task.weight) if self.leaf == "mean" else _opinions(task)
         mean = weight[rows].mean()
         if not mean > 0:
             return None
-        weight = weight / mean  # impurity and l2 speak of rows of weight 1
-        penalty = self.penalty
-        if self.scale == "relative" and penalty:
+        weight = weight / mean  # impurity and l2_regularization speak of rows of weight 1
+        cost_penalty = self.cost_penalty
+        if self.scale == "relative" and cost_penalty:
             square = np.mean(weight[rows] * (target[rows] ** 2).sum(axis=1))
-            penalty *= float(square) / max(task.costs.costs.total, 1e-300)
+            cost_penalty *= float(square) / max(task.costs.costs.total, 1e-300)
         grower = TreeGrower(
-            max_leaves=self.max_leaves,
+            max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
-            min_rows=self.min_rows,
+            min_samples_leaf=self.min_samples_leaf,
             min_weight=0.0,
-            l2=self.l2,
-            penalty=penalty,
+            l2_regularization=self.l2_regularization,
+            cost_penalty=cost_penalty,
             scale="half_sum" if self.scale == "half_sum" else "mean",
             n_threads=self.n_threads,
         )
@@ -255,14 +255,14 @@ class TreeLearner:
         arrays, values = tree.arrays, tree.values
         if self.leaf == "vote":
             arrays, values = replace(arrays, value=votes(arrays.value)), votes(values)
-        cost = self.tree_cost
+        cost = self.evaluation_cost
         if self.visit_cost:
             depth = _depths(arrays)[arrays.feature == LEAF][tree.leaf]
             cost += self.visit_cost * float(task.shares @ depth[rows])
         return Weak(values[tree.leaf], arrays, cost)
 
 
-def _opinions(task: Task) -> tuple[Array, Array]:
+def _opinions(task: GradientTask) -> tuple[Array, Array]:
     """What each row says by the direction of its gradient, and how much it counts by the size: weighted classification."""
     size = np.abs(task.target).max(axis=1)
     opinion = np.divide(task.target, size[:, None], out=np.zeros_like(task.target), where=size[:, None] > 0)
@@ -299,15 +299,15 @@ class LinearLearner:
     n_columns : int, default=1
     ridge : float, default=1e-6
         On columns of unit deviation.
-    cost : float, default=0
-        Of evaluating it.
+    evaluation_cost : float, default=0
+        Price of evaluating it.
     """
 
     n_columns: int = 1
     ridge: float = 1e-6
-    cost: float = 0.0
+    evaluation_cost: float = 0.0
 
-    def fit(self, task: Task) -> Weak | None:
+    def fit(self, task: GradientTask) -> Weak | None:
         """Least squares of the gradient on the chosen columns; a missing value counts as the mean."""
         X, rows, share = task.table.X, task.learned_from, task.shares
         centre, deviation = _location(X[rows], share)
@@ -320,7 +320,7 @@ class LinearLearner:
         for _ in range(min(self.n_columns, Z.shape[1])):
             explained = ((Z.T @ (share[:, None] * left)) ** 2).sum(axis=1)
             explained[chosen] = -1.0
-            rate = explained / (self._prices(task.costs, bought) + self.cost + task.step_cost)
+            rate = explained / (self._prices(task.costs, bought) + self.evaluation_cost + task.step_cost)
             chosen.append(int(np.argmax(rate)))
             bought |= task.costs.closure(task.costs.groups_of(np.array(chosen[-1:])))
             inside = Z[:, chosen]
@@ -329,7 +329,7 @@ class LinearLearner:
             left = target - inside @ solved
         slopes = solved / deviation[chosen, None]
         block = LinearBlock(chosen, slopes, intercepts=mean[None, :], centres=centre[chosen])
-        return Weak(block.outputs(0, X), block, self.cost)
+        return Weak(block.outputs(0, X), block, self.evaluation_cost)
 
     @staticmethod
     def _prices(costs: BoundCosts, bought: NDArray[np.bool_]) -> Array:
@@ -350,17 +350,17 @@ class KernelLearner:
     width : float, default=1
         Of a bump, in units of the median distance between a row and a centre.
     ridge : float, default=1e-6
-    cost : float, default=0
-        Of evaluating it.
+    evaluation_cost : float, default=0
+        Price of evaluating it.
     """
 
     n_centres: int = 10
     columns: Sequence[int] | None = None
     width: float = 1.0
     ridge: float = 1e-6
-    cost: float = 0.0
+    evaluation_cost: float = 0.0
 
-    def fit(self, task: Task) -> Weak | None:
+    def fit(self, task: GradientTask) -> Weak | None:
         """Draw centres, and solve for their weights."""
         X, rows, share = task.table.X, task.learned_from, task.shares
         columns = np.arange(X.shape[1]) if self.columns is None else np.asarray(self.columns)
@@ -378,7 +378,7 @@ class KernelLearner:
         block = block.with_weights(
             np.asarray(np.linalg.solve(gram, weighted @ task.target[rows]), dtype=np.float64)
         )
-        return Weak(block.weighed(bumps), block, self.cost)
+        return Weak(block.weighed(bumps), block, self.evaluation_cost)
 
 
 @dataclass(frozen=True)
@@ -391,8 +391,8 @@ class FunctionLearner:
         ``make(X[:, columns], target, weight)`` gives a function from (m, c) to (m, K); a single output is (m,) in both.
     columns : sequence of int
         Columns that it reads.
-    cost : float, default=0
-        Of evaluating it.
+    evaluation_cost : float, default=0
+        Price of evaluating it.
 
     Notes
     -----
@@ -401,9 +401,9 @@ class FunctionLearner:
 
     make: Callable[[Array, Array, Array], Callable[[Array], ArrayLike]]
     columns: Sequence[int]
-    cost: float = 0.0
+    evaluation_cost: float = 0.0
 
-    def fit(self, task: Task) -> Weak | None:
+    def fit(self, task: GradientTask) -> Weak | None:
         """Call ``make`` on the rows to learn from."""
         columns = np.asarray(self.columns)
         inside = task.table.X[:, columns]
@@ -412,7 +412,7 @@ class FunctionLearner:
             inside[task.learned_from], target[:, 0] if target.shape[1] == 1 else target, task.shares
         )
         block = FunctionBlock(columns, function, width=target.shape[1])
-        return Weak(block.outputs(0, task.table.X), block, self.cost)
+        return Weak(block.outputs(0, task.table.X), block, self.evaluation_cost)
 
 
 def _location(X: Array, share: Array) -> tuple[Array, Array]:

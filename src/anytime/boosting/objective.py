@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from anytime.losses import LINKS, Loss, line_search, ndcg_shortfall
 from anytime.plan import Array
 
-__all__ = ["Objective", "Rows"]
+__all__ = ["MeanLoss", "Rows"]
 
 Rows = NDArray[np.intp] | slice
 
 
-class Objective:
+class MeanLoss:
     """The mean loss over the training rows: a functional with values and gradients on those rows.
 
     Parameters

@@ -19,9 +19,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from anytime.boosting.boosted import Training
-from anytime.boosting.learners import Table
-from anytime.boosting.objective import Objective
-from anytime.boosting.rounds import Boosting
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
+from anytime.boosting.rounds import GradientRounds
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.growing import TreeGrower
@@ -40,7 +40,6 @@ _SEARCH_WORK = 1e9
 # With more groups left, not all are looked at, and several are bought at a time, for a share of what is spent together.
 _MANY = 40
 _CHANGE = 0.1
-_MOST_MODELS = 24  # of full strength
 _WIDTH = 12  # candidates looked at then: those of most split gain per price
 
 
@@ -50,28 +49,28 @@ class Booster:
 
     grower: TreeGrower
     learning_rate: float
-    n_rounds: int
-    patience: int
+    n_estimators: int
+    n_iter_no_change: int
     quick: bool = False  # one tree for all outputs, judged by the loss, which tells small differences best
 
 
-_QUICK: dict[str, Any] = {"learning_rate": 0.3, "n_rounds": 25, "patience": 5, "quick": True}
+_QUICK: dict[str, Any] = {"learning_rate": 0.3, "n_estimators": 25, "n_iter_no_change": 5, "quick": True}
 _QUICK_LEAVES = 15
 
 
-class Judge:
+class HeldOutJudge:
     """Held-out loss of boosted models on sets of columns.
 
     Parameters
     ----------
-    table : Table
-    objective : Objective
+    table : TrainingRows
+    objective : MeanLoss
     base : (K,)
     splits : sequence of (rows to learn from, rows to judge on)
     """
 
     def __init__(
-        self, table: Table, objective: Objective, base: Array, splits: Sequence[tuple[Rows, Rows]]
+        self, table: TrainingRows, objective: MeanLoss, base: Array, splits: Sequence[tuple[Rows, Rows]]
     ) -> None:
         self.table, self.objective, self.base, self.splits = table, objective, base, splits
 
@@ -82,9 +81,9 @@ class Judge:
         rows: Rows | None,
         judge: Rows | None,
         keep_gains: bool = False,
-    ) -> Boosting:
+    ) -> GradientRounds:
         """A boosting that has not begun."""
-        return Boosting(
+        return GradientRounds(
             self.table.binned,
             self.objective,
             booster.grower,
@@ -100,12 +99,12 @@ class Judge:
 
     def losses(
         self, booster: Booster, columns: NDArray[np.bool_], keep_gains: bool = False
-    ) -> tuple[Array, list[Boosting]]:
+    ) -> tuple[Array, list[GradientRounds]]:
         """Mean held-out loss before the first round and after each, and the boostings, one per split."""
         runs = []
         for rows, judge in self.splits:
             run = self.boosted(booster, columns, rows, judge, keep_gains)
-            run.run(booster.n_rounds if columns.any() else 0, booster.patience)
+            run.run(booster.n_estimators if columns.any() else 0, booster.n_iter_no_change)
             runs.append(run)
         last = [run.losses[-1] for run in runs]
         length = max(len(run.losses) for run in runs)
@@ -141,11 +140,10 @@ class Renewal:
     training : Training
     booster : Booster
         Of the models that stay.
-    cost_aware : bool, default=True
     """
 
-    def __init__(self, training: Training, booster: Booster, *, cost_aware: bool = True) -> None:
-        self.training, self.booster, self.cost_aware = training, booster, cost_aware
+    def __init__(self, training: Training, booster: Booster) -> None:
+        self.training, self.booster = training, booster
         costs = training.costs
         self.costs = costs
         self.members = [np.flatnonzero(costs.column_group == g) for g in range(costs.n_groups)]
@@ -153,9 +151,11 @@ class Renewal:
         self.groups = [g for g in range(costs.n_groups) if self.members[g].size]
         self._amounts = costs.costs.amounts(costs.prices)
         grower = booster.grower
-        leaves = min(grower.max_leaves or _QUICK_LEAVES, _QUICK_LEAVES)
+        leaves = min(grower.max_leaf_nodes or _QUICK_LEAVES, _QUICK_LEAVES)
         # At so large a rate, leaves of little curvature would go astray without a ridge.
-        quick = replace(grower, max_leaves=leaves, l2=max(grower.l2, 1.0), n_threads=1)
+        quick = replace(
+            grower, max_leaf_nodes=leaves, l2_regularization=max(grower.l2_regularization, 1.0), n_threads=1
+        )
         self.quick_booster = Booster(quick, **_QUICK)
         self._known: dict[Groups, float] = {}
         n_folds = next((folds for rows, folds in _FOLDS if len(training.table) < rows), 0)
@@ -164,10 +164,10 @@ class Renewal:
             splits = training.folds(n_folds or _FOLDS[-1][1])
             work = len(self.groups) * _WIDTH * training.table.X.size * training.base.size
             splits = splits[: max(int(_SEARCH_WORK / work), 1)]
-        self.full = Judge(training.table, training.objective, training.base, splits)
+        self.full = HeldOutJudge(training.table, training.objective, training.base, splits)
         self.small = self._on_fewer_rows()
 
-    def _on_fewer_rows(self) -> Judge:
+    def _on_fewer_rows(self) -> HeldOutJudge:
         """The judge of orders: the same splits, on rows enough to tell groups apart."""
         training, full = self.training, self.full
         if len(training.table) <= _SEARCH_ROWS:
@@ -182,8 +182,8 @@ class Renewal:
             for learned, judged in full.splits
         ]
         # As the weights were given: the ridge is a number of rows of weight 1, whatever their number.
-        few = Objective(objective.loss, objective.y[kept], objective.weight[kept] * objective.total)
-        return Judge(table, few, training.base, splits)
+        few = MeanLoss(objective.loss, objective.y[kept], objective.weight[kept] * objective.total)
+        return HeldOutJudge(table, few, training.base, splits)
 
     def _some_rows(self) -> Rows:
         training = self.training
@@ -281,7 +281,7 @@ class Renewal:
             return float(gains[first] * early - gains[g] * late)
 
         best = max(gains, key=lambda g: (rate(g), -paid[g], -g))
-        while self.cost_aware:
+        while True:
             cheaper = [g for g in gains if paid[g] < paid[best] and saved(best, g) > 0]
             if not cheaper:
                 break
@@ -296,8 +296,8 @@ class Renewal:
         return np.asarray(np.bincount(self.costs.column_group, total, self.costs.n_groups), dtype=np.float64)
 
     def _paid(self, owned: Groups, group: int) -> float:
-        """What a group costs now; 1 for each where costs do not count."""
-        return self.price(self.closures[group] - owned) if self.cost_aware else 1.0
+        """What a group costs now."""
+        return self.price(self.closures[group] - owned)
 
     def prefixes(self, order: Sequence[int]) -> list[Groups]:
         """The sets that an order owns after each purchase that costs something."""
@@ -314,17 +314,21 @@ class Renewal:
 
     # ------------------------------------------------------------------ the models
 
-    def spaced(self, order: Sequence[int], spacing: float) -> list[Groups]:
-        """The prefixes to make models for: each costs ``spacing`` times the one before or more; and the last."""
+    def spaced(self, order: Sequence[int], max_stages: int) -> list[Groups]:
+        """The prefixes to make models for: all, or where these are too many, some spaced evenly on the logarithm of cost."""
         prefixes = self.prefixes(order)
-        chosen, spent = [], 0.0
-        prices = [price for owned in prefixes if (price := self.price(owned)) > 0]
-        if len(prices) > _MOST_MODELS:
-            spacing = max(spacing, (prices[-1] / prices[0]) ** (1 / _MOST_MODELS))
-        for owned in prefixes:
-            if owned is prefixes[-1] or self.price(owned) >= spacing * spent:
+        if len(prefixes) <= max_stages:
+            return prefixes
+        free = [owned for owned in prefixes[:1] if self.price(owned) == 0 and max_stages > 1]
+        paid = [owned for owned in prefixes if self.price(owned) > 0]
+        n_gaps = max_stages - len(free) - 1
+        first, last = self.price(paid[0]), self.price(paid[-1])
+        spacing = (last / first) ** (1 / n_gaps) * (1 + 1e-12) if n_gaps else np.inf
+        chosen, due = free, first if n_gaps else last
+        for owned in paid:
+            if owned is paid[-1] or self.price(owned) >= due:
                 chosen.append(owned)
-                spent = self.price(owned)
+                due = spacing * self.price(owned)
         return chosen
 
     def models(self, sets: Sequence[Groups]) -> Iterator[tuple[int, Renewed]]:

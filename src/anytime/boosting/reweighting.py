@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from anytime.plan import Array
 
 if TYPE_CHECKING:
-    from anytime.boosting.objective import Objective, Rows
+    from anytime.boosting.objective import MeanLoss, Rows
 
 __all__ = ["Reweighting"]
 
@@ -29,7 +29,7 @@ class Reweighting:
 
     Parameters
     ----------
-    objective : Objective
+    objective : MeanLoss
     base : (K,)
     ridge : float
     largest : float, default=inf
@@ -43,7 +43,7 @@ class Reweighting:
         Of the objective, with its ridge.
     """
 
-    def __init__(self, objective: Objective, base: Array, ridge: float, largest: float = np.inf) -> None:
+    def __init__(self, objective: MeanLoss, base: Array, ridge: float, largest: float = np.inf) -> None:
         self.objective, self.ridge, self.largest = objective, ridge, largest
         self.weights = np.zeros(0)
         self.scores = np.tile(base, (len(objective), 1))

@@ -13,26 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.boosting.derivatives import derivatives
-from anytime.boosting.objective import Objective
+from anytime.boosting.objective import MeanLoss
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import GrownTree, TreeGrower, join, update_scores
 
-__all__ = ["Boosting"]
+__all__ = ["GradientRounds"]
 
 
-class Boosting:
+class GradientRounds:
     """Boosting, one round at a time.
 
     Parameters
     ----------
     data : BinnedData
-    objective : Objective
+    objective : MeanLoss
         Of all rows of ``data``.
     grower : TreeGrower
-        Its ``penalty`` is lambda.
+        Its ``cost_penalty`` is lambda.
     start : (K,) or (n, K)
         Scores before the first round.
     learning_rate : float, default=0.1
@@ -51,7 +51,7 @@ class Boosting:
     keep_gains : bool, default=False
         Note how much splits on each column have gained.
     by_loss : bool, default=False
-        Follow the loss itself rather than what ``Objective.judged`` says.
+        Follow the loss itself rather than what ``MeanLoss.judged`` says.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Boosting:
     def __init__(
         self,
         data: BinnedData,
-        objective: Objective,
+        objective: MeanLoss,
         grower: TreeGrower,
         start: Array,
         *,
@@ -135,12 +135,12 @@ class Boosting:
             _add_gains(self.column_gains, tree, first, second)
         return tree
 
-    def run(self, n_rounds: int, patience: int | None = None) -> int:
-        """Up to so many further rounds, until the loss has not fallen for ``patience`` of them; the number of rounds to keep."""
+    def run(self, n_rounds: int, n_iter_no_change: int | None = None) -> int:
+        """Up to so many further rounds, until so many have brought no gain; returns the number of rounds to keep."""
         for _ in range(n_rounds):
             if not self.round():
                 break
-            if patience is not None and len(self.rounds) - self.best >= patience:
+            if n_iter_no_change is not None and len(self.rounds) - self.best >= n_iter_no_change:
                 break
         return self.best
 

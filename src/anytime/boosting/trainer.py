@@ -25,17 +25,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from anytime.boosting.candidates import Candidate, Candidates, reseeded
-from anytime.boosting.objective import Objective, Rows
+from anytime.boosting.objective import MeanLoss, Rows
 from anytime.boosting.reweighting import Reweighting
 from anytime.plan import Array
 
-__all__ = ["Objective", "Rules", "Step", "Trainer"]
+__all__ = ["BoostingRules", "MeanLoss", "Step", "Trainer"]
 
 ALL = slice(None)
 
 
 @dataclass(frozen=True)
-class Rules:
+class BoostingRules:
     """How a trainer chooses and weighs.
 
     Parameters
@@ -57,7 +57,7 @@ class Rules:
     holdout : float, default=None
         Share of the rows (ranking: queries), drawn anew at each step, on which improvement is measured; candidates and the steps
         along them are fitted to the others. The step of the one that is taken is then fitted to all rows.
-    patience : int, default=5
+    n_iter_no_change : int, default=5
         Draws in a row without a gain on held-out rows after which training ends.
     learning_rate : float, default=1
         Times each step ("last"), after it was chosen.
@@ -76,7 +76,7 @@ class Rules:
     schedule: Literal["greedy", "doubling"] = "greedy"
     c_min: float | None = None
     holdout: float | None = None
-    patience: int = 5
+    n_iter_no_change: int = 5
     learning_rate: float = 1.0
     largest: float = 10.0
     tolerance: float = 1e-12
@@ -95,9 +95,9 @@ class Rules:
             raise ValueError(
                 f"learning_rate must be in (0, 1], and 1 where all weights are refitted; got {self.learning_rate}"
             )
-        if not (self.ridge >= 0 and self.largest > 0 and self.tolerance >= 0 and self.patience >= 1):
+        if not (self.ridge >= 0 and self.largest > 0 and self.tolerance >= 0 and self.n_iter_no_change >= 1):
             raise ValueError(
-                "ridge and tolerance must not be negative, largest and patience must be positive"
+                "ridge and tolerance must not be negative, largest and n_iter_no_change must be positive"
             )
 
 
@@ -149,10 +149,10 @@ class Trainer:
 
     Parameters
     ----------
-    objective : Objective
+    objective : MeanLoss
     candidates : Candidates
         Of which nothing has been taken yet.
-    rules : Rules
+    rules : BoostingRules
     base : (K,)
         Scores before the first step. The theorems assume 0.
     random : RandomState, default=None
@@ -177,16 +177,16 @@ class Trainer:
     >>> from anytime.losses import training_loss
     >>> y = np.array([1.0, -1.0, 2.0, -2.0])
     >>> dear, cheap = y, np.sign(y)
-    >>> trainer = Trainer(Objective(training_loss("squared"), y), Dictionary([dear, cheap], [5.0, 1.0]), Rules())
+    >>> trainer = Trainer(MeanLoss(training_loss("squared"), y), Dictionary([dear, cheap], [5.0, 1.0]), BoostingRules())
     >>> [step.candidate.number for step in trainer.run(2)]
     [1, 0]
     """
 
     def __init__(
         self,
-        objective: Objective,
+        objective: MeanLoss,
         candidates: Candidates,
-        rules: Rules,
+        rules: BoostingRules,
         base: ArrayLike | None = None,
         random: np.random.RandomState | None = None,
         steps: Sequence[Step] = (),
@@ -232,7 +232,7 @@ class Trainer:
                     self._idle = 0
                     return taken
             self._idle += 1
-            if self.rules.holdout is None or self._idle >= self.rules.patience:
+            if self.rules.holdout is None or self._idle >= self.rules.n_iter_no_change:
                 self.stopped = "stuck" if len(gaining) > len(allowed) else "no gain"
         return None  # else another draw of rows may tell candidates apart
 

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["Digits", "Part", "groups_left_out", "speedboost", "usual"]
 
 _SECONDS = 15.0  # that SpeedBoost may take, so that the demonstration is short on a slow machine, too
-_TREES: dict[str, Any] = {"learning_rate": 0.3, "max_leaves": 8, "min_rows": 5, "l2": 0.1, "max_bins": 15}
+_TREES: dict[str, Any] = {
+    "learning_rate": 0.3,
+    "max_leaf_nodes": 8,
+    "min_samples_leaf": 5,
+    "l2_regularization": 0.1,
+    "max_bins": 15,
+}
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,9 @@ class Digits:
 def speedboost(data: Digits, rounds: int) -> Any:
     """Groups bought by what they gain per millisecond, and a model of full strength on what is bought so far."""
     model = SpeedBoostClassifier(
-        data.costs,
-        n_rounds=rounds,
-        patience=5,
-        spacing=1.0,
+        costs=data.costs,
+        n_estimators=rounds,
+        n_iter_no_change=5,
         time_budget=_SECONDS,
         random_state=0,
         **_TREES,
@@ -54,7 +59,9 @@ def speedboost(data: Digits, rounds: int) -> Any:
 
 def usual(data: Digits, rounds: int) -> Any:
     """The same trees boosted as everybody does: each looks everywhere, so the first answer costs nearly everything."""
-    return GradientBoostingClassifier(data.costs, n_stages=rounds, **_TREES).fit(data.train.X, data.train.y)
+    return GradientBoostingClassifier(costs=data.costs, n_estimators=rounds, **_TREES).fit(
+        data.train.X, data.train.y
+    )
 
 
 def groups_left_out(model: Any, costs: FeatureCosts) -> list[str]:

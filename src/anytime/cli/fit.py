@@ -44,6 +44,7 @@ class Learner(StrEnum):
     """What ``--model`` may be."""
 
     speedboost = "speedboost"
+    additive_speedboost = "additive-speedboost"
     boosting = "boosting"
     hist = "hist"
     forest = "forest"
@@ -67,6 +68,7 @@ class Task(StrEnum):
 _CONSTRAINABLE = (Learner.hist, Learner.lightgbm, Learner.xgboost)  # these can keep a tree to some columns
 _OURS = {  # models that are anytime from the start: their room and name
     Learner.speedboost: ("boosting", "SpeedBoost"),
+    Learner.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
     Learner.boosting: ("boosting", "GradientBoosting"),
     Learner.linear: ("linear", "GroupPursuit"),
     Learner.budget_forest: ("forests", "BudgetForest"),
@@ -75,8 +77,6 @@ _OURS = {  # models that are anytime from the start: their room and name
 }
 _IN_FRONT = (Learner.ladder, Learner.adaptive)  # models that send rows on to a costly one
 _ROUNDS = {
-    Learner.speedboost: "n_rounds",
-    Learner.boosting: "n_stages",
     Learner.hist: "max_iter",
     Learner.budget_forest: "n_trees",
     Learner.adaptive: "n_estimators",
@@ -89,7 +89,7 @@ _OPTIONS = {
     "random_state": "seed",
 }  # parameters that --set leaves alone
 _TAKES_WORDS = (
-    *(Learner.speedboost, Learner.boosting, Learner.budget_forest, *_IN_FRONT),
+    *(Learner.speedboost, Learner.additive_speedboost, Learner.boosting, Learner.budget_forest, *_IN_FRONT),
     *_CONSTRAINABLE,
 )
 
@@ -111,7 +111,8 @@ def fit(
     model: Annotated[
         Learner,
         typer.Option(
-            help="What is trained. speedboost: as good as possible at every budget. boosting: the same trees, blind to "
+            help="What is trained. speedboost: as good as possible at every budget. "
+            "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
             "ladder: cheap models that send rows in doubt to a --costly one; they pay --budget on average. adaptive: the same "
             "with one cheap model and a learned gate. "
@@ -202,8 +203,7 @@ def fit(
     if costly is not None:
         asked["costly"] = load_estimator(costly, trusted)
     if trees is not None:
-        adds = model is Learner.speedboost and asked.get("method", "renew") != "renew"
-        asked.setdefault("n_stages" if adds else _ROUNDS.get(model, "n_estimators"), trees)
+        asked.setdefault(_ROUNDS.get(model, "n_estimators"), trees)
     estimator.set_params(**asked)
     train, test = split_rows(y, holdout, classify, seed)
     answers = labels_of(y) if classify else y.to_numpy(dtype=float)

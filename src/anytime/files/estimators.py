@@ -27,6 +27,9 @@ __all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
 # The only classes a file can name, and where this library keeps them.
 ESTIMATORS = {
     "AdaptiveClassifier": "anytime.adaptive.adaptive_classifier:AdaptiveClassifier",
+    "AdditiveSpeedBoostClassifier": "anytime.boosting.additive:AdditiveSpeedBoostClassifier",
+    "AdditiveSpeedBoostRanker": "anytime.boosting.additive:AdditiveSpeedBoostRanker",
+    "AdditiveSpeedBoostRegressor": "anytime.boosting.additive:AdditiveSpeedBoostRegressor",
     "AnytimeClassifier": "anytime.trees.models:AnytimeClassifier",
     "AnytimeRegressor": "anytime.trees.models:AnytimeRegressor",
     "BudgetForestClassifier": "anytime.forests.budget:BudgetForestClassifier",

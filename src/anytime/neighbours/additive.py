@@ -317,7 +317,7 @@ def _stumps_of(trees: TreeArrays) -> Stumps:
     if (sizes > 3).any():
         raise TypeError(
             f"tree {int(np.argmax(sizes > 3))} asks several questions, so it is no function of one column; use stumps: "
-            "max_depth=1, or max_leaves=2"
+            "max_depth=1, or max_leaf_nodes=2"
         )
     if (trees.category_set[split] != NUMERIC).any() or (trees.missing[split] == MISSING_NAN_OR_ZERO).any():
         raise TypeError(

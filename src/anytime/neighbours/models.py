@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Calibration", "MarginAcquisitionClassifier", "MarginTrace"]
 
-_STUMPS: dict[str, Any] = {"n_stages": 1000, "max_leaves": 2, "learning_rate": 0.1, "min_rows": 5}
+_STUMPS: dict[str, Any] = {
+    "n_estimators": 1000,
+    "max_leaf_nodes": 2,
+    "learning_rate": 0.1,
+    "min_samples_leaf": 5,
+}
 _LOOKED_AT = {"margin": 250, "random": 250, "voc": 20}  # reference rows that say what stages cost
 _WORTH_OF_ALL = 0.1  # accuracy that all groups together have to bring
 _CHUNK = 512  # rows whose purchases are followed together

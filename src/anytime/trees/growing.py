@@ -1,15 +1,15 @@
 """Growing trees on bins, with prices on the columns.
 
     data = BinnedData.fit(X)                                # once
-    grower = TreeGrower(max_leaves=31, n_threads=2)
+    grower = TreeGrower(max_leaf_nodes=31, n_threads=2)
     tree = grower.grow(data, residuals, sample_weight)      # regression; (n, K) targets: one tree with K outputs
     tree = grower.grow_newton(data, gradient, hessian)      # boosting
     tree.arrays                                             # TreeArrays: real thresholds, runs anywhere
     scores += 0.1 * tree.outputs()                          # of the training rows; or update_scores(...)
     tree.leaf_of(data.transform(X_valid))                   # other rows
 
-With ``costs`` and a ``penalty`` a split on a column that neither the ensemble (``bought``) nor the tree itself has paid for
-must be worth ``penalty`` x its price; what it pays for, it may use again for nothing. Growth is best first, so that what is
+With ``costs`` and a ``cost_penalty`` a split on a column that neither the ensemble (``bought``) nor the tree itself has paid for
+must be worth ``cost_penalty`` x its price; what it pays for, it may use again for nothing. Growth is best first, so that what is
 bought early is known everywhere. Sums are whole numbers: any number of threads gives the same tree, bit by bit.
 """
 
@@ -39,18 +39,18 @@ class TreeGrower:
 
     Parameters
     ----------
-    max_leaves : int or None, default=31
+    max_leaf_nodes : int or None, default=31
     max_depth : int or None, default=None
         None: no limit.
-    min_rows : int, default=20
+    min_samples_leaf : int, default=20
         The fewest rows of a leaf.
     min_weight : float, default=1e-3
         The least weight (sum of hessians) of a leaf.
-    l2 : float, default=0.0
-        Leaves minimise ``sum_i weight_i |target_i - value|^2 + l2 |value|^2``.
+    l2_regularization : float, default=0.0
+        Leaves minimise ``sum_i weight_i |target_i - value|^2 + l2_regularization |value|^2``.
     min_gain : float, default=0.0
         A split is made when its gain, less what it has to pay, is more than this.
-    penalty : float, default=0.0
+    cost_penalty : float, default=0.0
         Price of a unit of cost, in units of the impurity (λ).
     scale : {"half_sum", "mean"}, default="half_sum"
         The impurity: ``1/2 sum_i weight_i |target_i - value|^2``, or the mean of ``weight_i |target_i - value|^2`` over the
@@ -60,23 +60,28 @@ class TreeGrower:
     n_threads : int, default=1
     """
 
-    max_leaves: int | None = 31
+    max_leaf_nodes: int | None = 31
     max_depth: int | None = None
-    min_rows: int = 20
+    min_samples_leaf: int = 20
     min_weight: float = 1e-3
-    l2: float = 0.0
+    l2_regularization: float = 0.0
     min_gain: float = 0.0
-    penalty: float = 0.0
+    cost_penalty: float = 0.0
     scale: Literal["half_sum", "mean"] = "half_sum"
     leaf: Literal["mean", "vote"] = "mean"
     n_threads: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("max_leaves", 1), ("max_depth", 1), ("min_rows", 1), ("n_threads", 1)):
+        for name, least in (
+            ("max_leaf_nodes", 1),
+            ("max_depth", 1),
+            ("min_samples_leaf", 1),
+            ("n_threads", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
-        for name in ("min_weight", "l2", "penalty"):
+        for name in ("min_weight", "l2_regularization", "cost_penalty"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
         if self.scale not in ("half_sum", "mean"):
@@ -125,7 +130,7 @@ class TreeGrower:
         costs: BoundCosts | None = None,
         bought: NDArray[np.bool_] | None = None,
     ) -> GrownTree:
-        """Grow a tree whose leaves hold Newton steps, ``-sum gradient / (sum hessian + l2)``.
+        """Grow a tree whose leaves hold Newton steps, ``-sum gradient / (sum hessian + l2_regularization)``.
 
         The same tree as ``grow`` with targets ``-gradient / hessian`` and weights ``hessian`` (None: 1). Arrays of float32
         are taken as they are.
@@ -161,13 +166,13 @@ class TreeGrower:
 
     def _options(self) -> _native.GrowOptions:
         return _native.GrowOptions(
-            max_leaves=self.max_leaves or 0,
+            max_leaves=self.max_leaf_nodes or 0,
             max_depth=self.max_depth or 0,
-            min_rows=self.min_rows,
+            min_rows=self.min_samples_leaf,
             min_weight=self.min_weight,
-            l2=self.l2,
+            l2=self.l2_regularization,
             min_gain=self.min_gain,
-            penalty=self.penalty,
+            penalty=self.cost_penalty,
             mean_scale=self.scale == "mean",
             vote=self.leaf == "vote",
             threads=self.n_threads,

@@ -120,9 +120,9 @@ class RefitBank(Bank):
         kept = min(self._seen, self.learner.buffer)
         data = BinnedData.fit(self._rows[:kept])
         grower = TreeGrower(
-            max_leaves=None,
+            max_leaf_nodes=None,
             max_depth=self.learner.max_depth,
-            min_rows=self.learner.min_samples_leaf,
+            min_samples_leaf=self.learner.min_samples_leaf,
             min_weight=0.0,
         )
         weights = self._weights[:kept]

@@ -1,0 +1,393 @@
+"""The SpeedBoost family of the papers: stages that add to the answer, each chosen for its gain per cost."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from anytime.boosting.adding import Adding, competing_trees
+from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training
+from anytime.boosting.trainer import BoostingRules
+from anytime.estimator import ClassifierFace, RegressorFace
+from anytime.losses import LINKS, Loss
+from anytime.parameters import shared
+
+__all__ = [
+    "METHODS",
+    "AdditiveSpeedBoostClassifier",
+    "AdditiveSpeedBoostRanker",
+    "AdditiveSpeedBoostRegressor",
+]
+
+# The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
+METHODS: dict[str, dict[str, Any]] = {
+    "proj": {"selection": "gain", "reweight": "last"},
+    "mp": {"selection": "inner", "reweight": "last"},
+    "omp": {"selection": "inner", "reweight": "all"},
+    "omp_gain": {"selection": "gain", "reweight": "all"},
+}
+
+
+class _AdditiveSpeedBoost(BoostedModel):
+    """What classifier, regressor and ranker share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BoostedModel._parameter_constraints,
+        **shared("n_estimators", "n_iter_no_change", "warm_start"),
+        "method": [StrOptions(set(METHODS))],
+        "learners": [list, tuple, None],
+        "cost_aware": ["boolean"],
+        "schedule": [StrOptions({"greedy", "doubling"})],
+        "c_min": [Interval(Real, 0, None, closed="neither"), None],
+        "holdout": [Interval(Real, 0, 1, closed="neither"), None],
+        "folds": [Interval(Integral, 2, None, closed="left"), None],
+        "filters": [callable, None],
+        "ridge": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        method: str = "proj",
+        loss: str | Loss = "auto",
+        learners: Any = None,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 1.0,
+        cost_aware: bool = True,
+        schedule: str = "greedy",
+        c_min: float | None = None,
+        holdout: float | None = None,
+        folds: int | None = None,
+        filters: Any = None,
+        ridge: float = 0.0,
+        validation_fraction: float | None = 0.2,
+        n_iter_no_change: int = 20,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        evaluation_cost: float = 0.0,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.costs = costs
+        self.method = method
+        self.loss = loss
+        self.learners = learners
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.cost_aware = cost_aware
+        self.schedule = schedule
+        self.c_min = c_min
+        self.holdout = holdout
+        self.folds = folds
+        self.filters = filters
+        self.ridge = ridge
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.evaluation_cost = evaluation_cost
+        self.time_budget = time_budget
+        self.warm_start = warm_start
+        self.budget = budget
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _validate_params(self) -> None:
+        """Also refuse settings that do not go together."""
+        super()._validate_params()
+        refits = METHODS[self.method]["reweight"] == "all"
+        if self.ridge and not refits:
+            raise ValueError(
+                f"ridge means nothing with method={self.method!r}; it is for 'omp' and 'omp_gain', which refit all weights"
+            )
+        if self.folds is not None and refits:
+            raise ValueError(f"folds mean nothing with method={self.method!r}; they are for 'proj' and 'mp'")
+        if self.folds is not None and (self.holdout is not None or self.filters is not None):
+            raise ValueError("folds go neither with holdout nor with filters; leave one of them out")
+        if self.c_min is not None and self.schedule != "doubling":
+            raise ValueError(f"c_min is for schedule='doubling', but the schedule is {self.schedule!r}")
+
+    def _learn(self, training: Training) -> None:
+        reweight = METHODS[self.method]["reweight"]
+        rules = BoostingRules(
+            **METHODS[self.method],
+            ridge=self.ridge,
+            cost_aware=self.cost_aware,
+            schedule=self.schedule,  # type: ignore[arg-type]  # checked with the parameters
+            c_min=self.c_min,
+            holdout=self.holdout,
+            learning_rate=1.0 if reweight == "all" else self.learning_rate,
+            largest=_longest(training),
+        )
+        known = self.__dict__.get("_run") if self.warm_start else None
+        if known is None:
+            known = Adding(training, rules, self._learners(training), filters=self.filters, folds=self.folds)
+        else:
+            known.take_up(training, rules)
+        try:
+            known.run(self.n_estimators, self.n_iter_no_change)
+        except KeyboardInterrupt:
+            if not known.trainer.steps:
+                raise
+            warnings.warn(
+                f"interrupted: the model has {known.plan.n_stages} of {self.n_estimators} stages",
+                stacklevel=4,
+            )
+        if self.warm_start:
+            self._run = known
+        self.steps_ = known.trainer.steps
+        self.plan_ = known.plan
+
+    def _learners(self, training: Training) -> list[Any]:
+        if self.learners is not None:
+            return list(self.learners)
+        return competing_trees(
+            max_depth=self.max_depth,
+            min_samples_leaf=self._least_rows(training),
+            l2_regularization=self.l2_regularization,
+            evaluation_cost=self.evaluation_cost,
+            n_threads=self._threads(),
+        )
+
+
+def _longest(training: Training) -> float:
+    """The longest step: classes told apart perfectly would ask for an infinite one; numbers come in units of their own."""
+    objective, link = training.objective, LINKS[training.loss.link]
+    if link.classifies or training.loss.ranks:
+        return BoostingRules.largest
+    start = np.tile(training.base, (len(objective), 1))
+    return BoostingRules.largest / min(objective.curvature(start), 1.0)
+
+
+class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
+    """SpeedBoost as in the papers: each stage adds the weak predictor with the most improvement per unit of cost.
+
+    Grubb and Bagnell, *SpeedBoost* (2012); Grubb, *Anytime Prediction* (2014), chapter 6. Nothing is computed twice, which is
+    right where evaluating trees costs as much as features; :class:`SpeedBoostClassifier` is better where features are dear.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    method : {"proj", "mp", "omp", "omp_gain"}, default="proj"
+        "proj": each learner's best fit to the gradient, chosen by true gain per cost. "mp": by squared inner product with the
+        gradient. "omp": as "mp", with all weights fitted again after each step; "omp_gain": by the gain after that.
+    loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
+        "auto": logistic for two classes, multinomial for more.
+    learners : list of learners, default=None
+        What competes, see :mod:`anytime.boosting.learners`. None: small and large trees at three prices of first use.
+    n_estimators : int, default=200
+        Number of trees or learners in the ensemble. The most: each is a stage.
+    learning_rate : float, default=0.1
+        Factor by which each learner's step is shrunk. The papers print 1, and "omp" takes no other.
+    max_depth : int or None, default=None
+        The most splits from root to leaf. None: no limit.
+    min_samples_leaf : int, default=20
+        The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
+    l2_regularization : float, default=1.0
+        Added to the curvature of a leaf's loss.
+    cost_aware : bool, default=True
+        False: choose by improvement alone. A baseline; costs are charged all the same.
+    schedule : {"greedy", "doubling"}, default="greedy"
+        "doubling": never take what costs more than everything so far.
+    c_min : float, default=None
+        Doubling: the most that the first stage may cost. None: the cheapest candidate.
+    holdout : float, default=None
+        Share of the rows, drawn anew for each stage, on which candidates are compared instead of where they were fitted.
+    folds : int, default=None
+        Choose and weigh stages by what copies that have not seen a row gain on it, with so many copies.
+    filters : callable, default=None
+        Filters to choose from, such as ``anytime.boosting.margin_filters()``; a stage then works only on rows that its filter
+        lets pass.
+    ridge : float, default=0.0
+        "omp": on the weights.
+    validation_fraction : float or None, default=0.2
+        Share of the training rows held out to decide on. None: none are.
+    n_iter_no_change : int, default=20
+        Rounds without gain on the validation rows after which training ends.
+    max_bins : int, default=255
+        The most bins per column; missing values have one of their own.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
+        whole numbers from 0 on.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed.
+
+    Attributes
+    ----------
+    plan_, classes_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_
+        As in :class:`AnytimeClassifier`.
+    steps_ : list of Step
+        Gain, cost, edge and rivals of each stage; not kept in a file.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> model = at.AdditiveSpeedBoostClassifier(costs=costs, n_estimators=30, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > model.score(X, y, budget=5) > 0.6)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_AdditiveSpeedBoost._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        class_weight: Any = None,
+        method: str = "proj",
+        loss: str | Loss = "auto",
+        learners: Any = None,
+        n_estimators: int = 200,
+        learning_rate: float = 0.1,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        l2_regularization: float = 1.0,
+        cost_aware: bool = True,
+        schedule: str = "greedy",
+        c_min: float | None = None,
+        holdout: float | None = None,
+        folds: int | None = None,
+        filters: Any = None,
+        ridge: float = 0.0,
+        validation_fraction: float | None = 0.2,
+        n_iter_no_change: int = 20,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        evaluation_cost: float = 0.0,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            costs=costs,
+            method=method,
+            loss=loss,
+            learners=learners,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_depth=max_depth,
+            min_samples_leaf=min_samples_leaf,
+            l2_regularization=l2_regularization,
+            cost_aware=cost_aware,
+            schedule=schedule,
+            c_min=c_min,
+            holdout=holdout,
+            folds=folds,
+            filters=filters,
+            ridge=ridge,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            max_bins=max_bins,
+            categorical_features=categorical_features,
+            evaluation_cost=evaluation_cost,
+            time_budget=time_budget,
+            warm_start=warm_start,
+            budget=budget,
+            meter=meter,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+
+class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
+    """SpeedBoost as in the papers, for numbers.
+
+    Parameters
+    ----------
+    loss : {"auto", "squared", "absolute", "huber", "quantile", "poisson"} or Loss, default="auto"
+        "auto": squared.
+    costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
+        As in :class:`AdditiveSpeedBoostClassifier`.
+    schedule, c_min, holdout, folds, filters, ridge, validation_fraction, n_iter_no_change, max_bins, categorical_features
+        As in :class:`AdditiveSpeedBoostClassifier`.
+    evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
+        As in :class:`AdditiveSpeedBoostClassifier`.
+
+    Attributes
+    ----------
+    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_, steps_
+        As in :class:`AdditiveSpeedBoostClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> model = at.AdditiveSpeedBoostRegressor(costs=costs, method="omp", n_estimators=20, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > model.score(X, y, budget=5) > 0)
+    True
+    """
+
+
+class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
+    """SpeedBoost as in the papers, for the order of documents; ``score`` is NDCG.
+
+    Parameters
+    ----------
+    loss : {"auto", "lambdarank", "pairwise_logistic", "pairwise_hinge", "squared"} or Loss, default="auto"
+        "auto": lambdarank. "squared": regression on the grades.
+    costs, method, learners, n_estimators, learning_rate, max_depth, min_samples_leaf, l2_regularization, cost_aware
+        As in :class:`AdditiveSpeedBoostClassifier`.
+    schedule, c_min, holdout, folds, filters, ridge, validation_fraction, n_iter_no_change, max_bins, categorical_features
+        As in :class:`AdditiveSpeedBoostClassifier`.
+    evaluation_cost, time_budget, warm_start, budget, meter, random_state, n_jobs, verbose
+        As in :class:`AdditiveSpeedBoostClassifier`.
+
+    Attributes
+    ----------
+    plan_, n_features_in_, feature_names_in_, stage_costs_, order_, categories_, steps_
+        As in :class:`AdditiveSpeedBoostClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> grades, queries = np.digitize(X[:, 0], [-0.5, 0.5]), np.arange(300) // 10
+    >>> model = at.AdditiveSpeedBoostRanker(n_estimators=20, random_state=0).fit(X, grades, qid=queries)
+    >>> bool(model.score(X, grades, qid=queries) > 0.95)
+    True
+    """
