@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime._native import Forest, StopFlag
+from anytime._native import Forest, StopFlag, use_vectors, vectors, vectors_in_use
 from anytime.trees.arrays import TreeArrays
 from tests.native.cases import SHAPES, expected, forest_of, run, seeds, shapes
 from tests.reference import trees as reference
@@ -90,6 +90,62 @@ def test_two_threads_give_the_bits_of_one(seed, shape):
     one = run(forest, X, until, threads=1)
     np.testing.assert_array_equal(one, run(forest, X, until, threads=2))
     np.testing.assert_array_equal(one, run(forest, X, until, threads=2, deadline=time.monotonic() + 1000))
+
+
+@pytest.fixture(params=vectors())
+def instructions(request):
+    """Each instruction set of this machine for which scans are compiled, in use."""
+    before = vectors_in_use()
+    use_vectors(request.param)
+    yield request.param
+    use_vectors(before)
+
+
+def walked(forest, X, until):
+    """The same run in parts too small to be scanned."""
+    limits = np.broadcast_to(until, len(X))
+    return np.concatenate([run(forest, X[i : i + 32], limits[i : i + 32]) for i in range(0, len(X), 32)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", [name for name in SHAPES if "large" not in name and "two bytes" not in name])
+def test_scanned_trees_give_the_bits_of_walked_ones(instructions, name, seed):
+    random = np.random.default_rng(seed)
+    trees = random_forest(random, SHAPES[name])
+    forest = forest_of(trees)
+    for n in (33, 64, 300):
+        X = random_rows(random, trees, n)
+        for until in (forest.n_stages, random.integers(0, forest.n_stages + 1, n)):
+            want = walked(forest, X, until)
+            np.testing.assert_array_equal(run(forest, X, until), want)
+            np.testing.assert_array_equal(run(forest, X, until, deadline=time.monotonic() + 1000), want)
+
+
+def test_an_instruction_set_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="no instruction set is called 'abacus'"):
+        use_vectors("abacus")
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0, 700.0])
+def test_thresholds_may_lie_as_unevenly_as_they_like(spread):
+    """Ranks are looked up in buckets of equal width: all thresholds in one bucket, or far beyond, are the hard cases."""
+    random = np.random.default_rng(5)
+    trees = random_forest(random, Shape(n_stages=30, most_leaves=60, n_features=2))
+    with np.errstate(over="ignore"):
+        skewed = np.sign(trees.threshold) * np.expm1(spread * np.abs(trees.threshold))
+    skewed[random.random(skewed.size) < 0.01] = random.choice([np.inf, -np.inf, 1e308, -1e308, 5e-324])
+    trees = replace(trees, threshold=skewed)
+    forest = forest_of(trees)
+    X = random_rows(random, trees, 64)
+    X[:2] = [[np.inf], [0.0]]
+    X[2] = -np.inf
+    want = expected(trees, forest, X, forest.n_stages)
+    np.testing.assert_array_equal(run(forest, X), want)
+    np.testing.assert_array_equal(walked(forest, X, forest.n_stages), want)
+    acc = np.zeros(forest.n_outputs, np.int64)
+    for x, row in zip(X, want, strict=True):
+        forest.run_one(x, forest.n_stages, INF, acc)
+        np.testing.assert_array_equal(acc, row)
 
 
 def test_sums_are_the_values_to_the_last_bits():

@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Search kNoSearch{};  // stands in for one of another kind
 
 // The value to search for. NaN is above no threshold and so has rank 0, like -inf.
 double prepared(double x, Reading reading) noexcept {
@@ -37,34 +38,39 @@ uint32_t category_rank(const Layout& layout, const Search& search, double x) noe
   return at != end && *at == static_cast<int32_t>(x) ? static_cast<uint32_t>(at - begin) : search.count;
 }
 
-// How many of the sorted thresholds lie below each x. All lanes halve together, so that their loads overlap;
-// there is no condition, because the outcome is random and a mispredicted branch costs more than a step.
-void count_below(const double* thresholds, uint32_t count, const double (&x)[kLanes],
+// How many of the search's thresholds lie below each x. All lanes halve together, so that their loads
+// overlap; there is no condition, because the outcome is random and a mispredicted branch costs more than a
+// step.
+void count_below(const Layout& layout, const Search& search, const double (&x)[kLanes],
                  uint32_t (&below)[kLanes]) noexcept {
-  uint32_t at[kLanes] = {};
-  while (count > 1) {
-    const uint32_t half = count / 2;
+  const double* thresholds = layout.thresholds.data() + search.first;
+  const uint16_t* buckets = layout.buckets.data() + search.bucket;
+  for (int i = 0; i < kLanes; ++i) below[i] = buckets[search.bucket_of(x[i])];
+  for (uint32_t half = (1u << search.steps) >> 1; half > 0; half /= 2) {
     for (int i = 0; i < kLanes; ++i)
-      at[i] += half & -static_cast<uint32_t>(thresholds[at[i] + half - 1] < x[i]);
-    count -= half;
+      below[i] += half & -static_cast<uint32_t>(thresholds[below[i] + half - 1] < x[i]);
   }
-  for (int i = 0; i < kLanes; ++i) below[i] = at[i] + (thresholds[at[i]] < x[i]);
 }
 
-// The same for one row and several columns, each with its own thresholds.
+// The same for one row and several searches.
 template <int N>
-void count_below_each(const double* const (&thresholds)[N], uint32_t (&count)[N], const double (&x)[N],
+void count_below_each(const Layout& layout, const Search* const (&searches)[N], const double (&x)[N],
                       uint32_t (&below)[N]) noexcept {
-  uint32_t at[N] = {}, most = 0;
-  for (const uint32_t c : count) most = std::max(most, c);
-  for (; most > 1; most -= most / 2) {
-    for (int i = 0; i < N; ++i) {
-      const uint32_t half = count[i] / 2, probe = at[i] + half - (half != 0);
-      at[i] += half & -static_cast<uint32_t>(thresholds[i][probe] < x[i]);
-      count[i] -= half;
+  const double* thresholds[N];
+  uint32_t half[N], most = 0;
+  for (int i = 0; i < N; ++i) {
+    const Search& search = *searches[i];
+    thresholds[i] = layout.thresholds.data() + search.first;
+    below[i] = layout.buckets[search.bucket + search.bucket_of(x[i])];
+    half[i] = (1u << search.steps) >> 1;
+    most = std::max(most, half[i]);
+  }
+  for (; most > 0; most /= 2) {
+    for (int i = 0; i < N; ++i) {  // who has no half left reads a threshold that decides nothing
+      below[i] += half[i] & -static_cast<uint32_t>(thresholds[i][below[i] + half[i] - (half[i] != 0)] < x[i]);
+      half[i] /= 2;
     }
   }
-  for (int i = 0; i < N; ++i) below[i] = at[i] + (thresholds[i][at[i]] < x[i]);
 }
 
 // The part of a count that column `part` of a search tells.
@@ -92,7 +98,7 @@ void bin_pack(const Layout& layout, bool float32_input, const double* const (&ro
       for (int i = 0; i < kLanes; ++i) below[i] = category_rank(layout, search, x[i]);
     } else {
       for (double& value : x) value = prepared(value, search.reading);
-      count_below(layout.thresholds.data() + search.first, search.count, x, below);
+      count_below(layout, search, x, below);
     }
     const bool nan_last = nan_goes_right(search.reading);
     for (uint32_t part = 0; part < search.columns; ++part) {
@@ -102,8 +108,8 @@ void bin_pack(const Layout& layout, bool float32_input, const double* const (&ro
         for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(below[i]);
       }
       for (int i = 0; nan_last && i < kLanes; ++i) out[i] = std::isnan(x[i]) ? kLastRank<Rank> : out[i];
-      std::copy_n(out, kHalf, ranks.low + size_t{search.column + part} * kHalf);
-      std::copy_n(out + kHalf, kHalf, ranks.high + size_t{search.column + part} * kHalf);
+      std::copy_n(out, kHalf, ranks.low + (search.column + part) * ranks.stride);
+      std::copy_n(out + kHalf, kHalf, ranks.high + (search.column + part) * ranks.stride);
     }
   }
 }
@@ -112,22 +118,19 @@ template <class Rank>
 void bin_row(const Layout& layout, bool float32_input, const double* row, int32_t from, int32_t to,
              Rank* ranks) noexcept {
   constexpr int kTogether = 8;
-  static constexpr double kNoThreshold[1] = {kInfinity};
   for (int32_t s = from; s < to; s += kTogether) {
     const int together = std::min(kTogether, to - s);
     const Search* searches = layout.searches.data() + s;
-    const double* thresholds[kTogether];
-    uint32_t count[kTogether], below[kTogether];
+    const Search* numeric[kTogether];
+    uint32_t below[kTogether];
     double x[kTogether];
     for (int i = 0; i < kTogether; ++i) {
       const Search& search = searches[i < together ? i : 0];
-      const bool numeric = i < together && search.reading != Reading::kCategory;
-      x[i] = float32_input ? static_cast<float>(row[search.feature]) : row[search.feature];
-      if (numeric) x[i] = prepared(x[i], search.reading);
-      thresholds[i] = numeric ? layout.thresholds.data() + search.first : kNoThreshold;
-      count[i] = numeric ? search.count : 1;
+      numeric[i] = search.reading == Reading::kCategory ? &kNoSearch : &search;
+      x[i] = prepared(float32_input ? static_cast<float>(row[search.feature]) : row[search.feature],
+                      search.reading);
     }
-    count_below_each(thresholds, count, x, below);
+    count_below_each(layout, numeric, x, below);
     for (int i = 0; i < together; ++i) {
       const Search& search = searches[i];
       Rank* out = ranks + size_t{search.column} * kHalf;

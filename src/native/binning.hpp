@@ -7,11 +7,12 @@
 
 namespace anytime {
 
-// The ranks of a pack: those of its first kHalf rows, column after column, then those of the others.
+// The ranks of a pack: those of its first kHalf rows, column after column, and those of the others.
 template <class Rank>
 struct PackRanks {
   Rank* low;
   Rank* high;
+  size_t stride;  // from a column to the next: kHalf, or kScanRows where trees may be scanned
 };
 
 // Searches [from, to) of the layout for the rows of a pack.

@@ -1,9 +1,11 @@
 #include "evaluate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,8 @@ namespace {
 
 constexpr int64_t kSpanWork = 16384;      // under a watch, the most work that one stage puts at stake
 constexpr int32_t kSearchesPerLook = 64;  // under a watch, searches between two looks at the clock
+constexpr size_t kLeastScanned = 3;       // packs: fewer rows are walked quicker than scanned
+constexpr size_t kScanSpan = 4;           // packs that fill the widest vectors
 constexpr size_t kMaxKeptBytes = size_t{1} << 28;  // more ranks than this are worked out again in every pass
 constexpr size_t kBlockBytes = size_t{1} << 18;
 constexpr int64_t kPassBytes = 1 << 19;
@@ -40,8 +44,16 @@ struct Job {
   }
   const double* x(const Pack& pack, int lane) const noexcept { return rows.row(forest, row(pack, lane)); }
 
+  // Steps that a row takes in stages [from, to), in 64ths.
+  int64_t steps(int32_t from, int32_t to) const noexcept {
+    const Layout& layout = forest.layout();
+    const auto a = static_cast<size_t>(from), b = static_cast<size_t>(to);
+    return scans ? layout.scan_work[b] - layout.scan_work[a] : kWholeStep * (layout.work[b] - layout.work[a]);
+  }
+
   const Forest& forest;
   Rows rows;
+  bool scans = false;                 // enough rows and small trees that scanning them pays
   std::vector<int32_t> start, until;  // copies: another thread may write to the caller's arrays meanwhile
   std::vector<int64_t> order;  // rows with something left to do, those with equal stages next to each other
   std::vector<Pack> packs;
@@ -75,6 +87,15 @@ Job::Job(const Forest& forest_, const Rows& rows_)
     }
     packs.push_back(pack);
   }
+  if (packs.size() < kLeastScanned) return;
+  int32_t begin = forest.n_stages(), end = 0;
+  for (const Pack& pack : packs) {
+    begin = std::min(begin, pack.next);
+    end = std::max(end, pack.end);
+  }
+  const int64_t walked = steps(begin, end);
+  scans = true;
+  scans = 2 * steps(begin, end) < walked;
 }
 
 // Takes some of a job's packs through their stages. Everything it needs is allocated before it runs, so that
@@ -88,7 +109,8 @@ class Worker {
         layout_(job.forest.layout()),
         packs_(packs),
         pacer_(watch),
-        store_(layout_, 0, 0) {
+        scan_(scan_for<Rank>(vectors_in_use())),
+        store_(layout_, 0, 0, false) {
     int32_t end = 0;
     begin_ = forest_.n_stages();
     for (const Pack& pack : packs) {
@@ -99,7 +121,10 @@ class Worker {
     const size_t bytes = RankStore<Rank>::bytes_per_pack(layout_, end);
     keep_ = !pacer_.armed() || packs.size() <= kMaxKeptBytes / bytes;
     block_ = pacer_.armed() ? packs.size() : std::min(packs.size(), std::max(kSpan, kBlockBytes / bytes));
-    if (!plain_) store_ = RankStore<Rank>(layout_, end, keep_ ? block_ : std::min(packs.size(), kSpan));
+    scans_ = job.scans && !plain_;
+    if (!plain_) {
+      store_ = RankStore<Rank>(layout_, end, keep_ ? block_ : std::min(packs.size(), kSpan), scans_);
+    }
     if (pacer_.armed()) {
       backup_.resize(std::min(packs.size(), kSpan) * kLanes * static_cast<size_t>(forest_.n_outputs()));
       plan_watched_passes(end);
@@ -157,11 +182,11 @@ class Worker {
 
   size_t span_for(int32_t from, int32_t to) const noexcept {
     if (!pacer_.armed()) return kSpan;
-    int64_t most = 1;
-    for (auto s = static_cast<size_t>(from); s < static_cast<size_t>(to); ++s) {
-      most = std::max(most, layout_.work[s + 1] - layout_.work[s]);
-    }
-    return static_cast<size_t>(std::clamp<int64_t>(kSpanWork / (most * kLanes * step_cost()), 1, kSpan));
+    int64_t most = kWholeStep;
+    for (int32_t s = from; s < to; ++s) most = std::max(most, job_.steps(s, s + 1));
+    const auto span = static_cast<size_t>(
+        std::clamp<int64_t>(kSpanWork * kWholeStep / (most * kLanes * step_cost()), 1, kSpan));
+    return scans_ ? std::max(kScanSpan, std::bit_floor(span)) : span;  // which begins with a whole vector
   }
 
   // Packs [first, first + count) go through stages [from, to); the store begins with the ranks of `stored`.
@@ -172,11 +197,14 @@ class Worker {
       if (!keep_) pack.searched = 0;
       if (!rank(pack, std::min(pack.end, to), store_[p - stored])) return false;
     }
+    span_rows_ = count * kLanes;
+    if (scans_) span_ranks_ = store_[first - stored].low;
     for (int32_t stage = from; stage < to; ++stage) {
       n_active_ = 0;
       for (size_t p = first; p < first + count; ++p) {
         if (packs_[p].next != stage || stage >= packs_[p].end) continue;
         if (!plain_) ranks_[n_active_] = store_[p - stored];
+        place_[n_active_] = p - first;
         active_[n_active_++] = &packs_[p];
       }
       if (n_active_ > 0 && !run_stage(stage)) return false;
@@ -192,7 +220,7 @@ class Worker {
     while (pack.searched < needed) {
       const int32_t to = pacer_.armed() ? std::min(needed, pack.searched + kSearchesPerLook) : needed;
       bin_pack(layout_, forest_.float32_input(), rows, pack.searched, to, ranks);
-      const int64_t work = (to - pack.searched) * int64_t{10 * kLanes};
+      const int64_t work = (to - pack.searched) * int64_t{3 * kLanes};
       pack.searched = to;
       if (pacer_.expired_after(work)) return false;
     }
@@ -211,7 +239,8 @@ class Worker {
       } else {
         with_slots<Rank>(layout_, tree.form, [&](const auto& slots) { add_tree(slots, tree); });
       }
-      const int64_t steps = (tree.depth + 1) * static_cast<int64_t>(n_active_) * kLanes;
+      const int64_t steps =
+          layout_.cost(tree, scans_) * static_cast<int64_t>(n_active_) * kLanes / kWholeStep;
       expired = pacer_.expired_after(steps * step_cost());
       if (expired && t + 1 < end) {
         restore_sums();
@@ -224,19 +253,44 @@ class Worker {
 
   template <class Node>
   void add_tree(const Slots<Node>& slots, const Tree& tree) noexcept {
+    if constexpr (!std::is_same_v<Node, LargeNode>) {
+      if (scans_ && tree.scanned) return add_scanned(slots, tree);
+    }
     uint32_t slot[kSpan * kLanes];
-    find_slots(layout_, slots, tree, std::span<const PackRanks<Rank>>(ranks_, n_active_), slot);
+    const std::span<const PackRanks<Rank>> packs(ranks_, n_active_);
+    if (scans_) {
+      find_slots<kScanRows>(layout_, slots, tree, packs, slot);
+    } else {
+      find_slots<kHalf>(layout_, slots, tree, packs, slot);
+    }
+    add_leaves(tree, [&](size_t a, int lane, size_t width) {
+      return leaf_values(slots, tree, slot[a * kLanes + static_cast<size_t>(lane)], width);
+    });
+  }
+
+  template <class Node>
+  void add_scanned(const Slots<Node>& slots, const Tree& tree) noexcept {
+    Rank leaf[kScanRows];
+    scan_(slots.scan.data() + tree.scan, tree.scan_count, span_ranks_, span_rows_,
+          static_cast<Rank>(tree.first_leaf), leaf);
     const auto width = static_cast<size_t>(forest_.value_width());
-    const auto leaf = [&](size_t a, int lane) { return slot[a * kLanes + static_cast<size_t>(lane)]; };
+    const int64_t* values = slots.values.data() + tree.value * width;
+    add_leaves(tree, [&](size_t a, int lane, size_t each) {
+      return values + leaf[place_[a] * kLanes + static_cast<size_t>(lane)] * each;
+    });
+  }
+
+  // `values(a, lane, width)` are those of the leaf that a row of an active pack has reached.
+  template <class Values>
+  void add_leaves(const Tree& tree, Values&& values) noexcept {
+    const auto width = static_cast<size_t>(forest_.value_width());
     if (width == 1) {
       const int32_t output = tree.output;
-      each_sum([&](size_t a, int lane, int64_t* sums) {
-        add_units(sums[output], *leaf_values(slots, tree, leaf(a, lane), 1));
-      });
+      each_sum([&](size_t a, int lane, int64_t* sums) { add_units(sums[output], *values(a, lane, 1)); });
       return;
     }
     each_sum([&](size_t a, int lane, int64_t* sums) {
-      add_values(leaf_values(slots, tree, leaf(a, lane), width), width, tree.output, sums);
+      add_values(values(a, lane, width), width, tree.output, sums);
     });
   }
 
@@ -285,8 +339,10 @@ class Worker {
   const Layout& layout_;
   std::span<Pack> packs_;
   Pacer pacer_;
+  ScanTree<Rank> scan_;
   RankStore<Rank> store_;
   int32_t begin_ = 0;
+  bool scans_ = false;
   bool plain_ = false;  // too few stages for ranks to pay
   bool keep_ = false;   // the ranks of a block, not only of a span
   size_t block_ = 0;    // packs that advance together
@@ -294,15 +350,15 @@ class Worker {
   std::vector<int32_t> passes_;  // the stages at which they end
   Pack* active_[kSpan] = {};
   PackRanks<Rank> ranks_[kSpan] = {};  // of the active packs
+  size_t place_[kSpan] = {};           // of the active packs within the span
   size_t n_active_ = 0;
+  const Rank* span_ranks_ = nullptr;  // where a scan of the span reads
+  size_t span_rows_ = 0;
 };
 
 size_t useful_threads(const Job& job, int asked) {
   int64_t work = 0;
-  const auto& steps = job.forest.layout().work;
-  for (const Pack& pack : job.packs) {
-    work += (steps[static_cast<size_t>(pack.end)] - steps[static_cast<size_t>(pack.next)]) * kLanes;
-  }
+  for (const Pack& pack : job.packs) work += job.steps(pack.next, pack.end) * kLanes / kWholeStep;
   const auto paying = static_cast<size_t>(std::max<int64_t>(1, work / kWorkPerThread));
   return std::min({static_cast<size_t>(std::max(asked, 1)), paying, std::max<size_t>(1, job.packs.size())});
 }

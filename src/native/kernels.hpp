@@ -15,9 +15,19 @@ namespace anytime {
 inline constexpr uint32_t kMostWalks = 256;  // that are finished together
 inline constexpr int32_t kStepsPerCheck = 4;
 
-inline size_t rank_at(const SmallNode& node) noexcept { return size_t{node.column} * kHalf; }
-inline size_t rank_at(const MediumNode& node) noexcept { return node.column; }
-inline size_t rank_at(const LargeNode& node) noexcept { return size_t{node.column} * kHalf; }
+// Where a node's rank is found, with `kStride` ranks from a column to the next.
+template <size_t kStride>
+inline size_t rank_at(const SmallNode& node) noexcept {
+  return size_t{node.column} * kStride;
+}
+template <size_t kStride>
+inline size_t rank_at(const MediumNode& node) noexcept {
+  return size_t{node.column} * (kStride / kHalf);
+}
+template <size_t kStride>
+inline size_t rank_at(const LargeNode& node) noexcept {
+  return size_t{node.column} * kStride;
+}
 
 template <class Node, class Rank>
 inline uint32_t goes_right(const Node& node, const uint32_t*, Rank rank) noexcept {
@@ -31,7 +41,7 @@ inline uint32_t goes_right(const LargeNode& node, const uint32_t* set_bits, Rank
 }
 
 // Takes `steps` steps down with kLanes walks; `lane(i)` is where walk i reads its ranks.
-template <class Node, class Lane>
+template <size_t kStride, class Node, class Lane>
 inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, int32_t steps,
                     uint32_t* slot) noexcept {
   uint32_t at[kLanes];
@@ -41,7 +51,7 @@ inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, in
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) {
       const Node& node = nodes[at[i]];
-      at[i] += node.down + goes_right(node, set_bits, lane(i)[rank_at(node)]);
+      at[i] += node.down + goes_right(node, set_bits, lane(i)[rank_at<kStride>(node)]);
     }
   }
 #pragma GCC unroll 16
@@ -49,7 +59,7 @@ inline void descend(const Node* nodes, const uint32_t* set_bits, Lane&& lane, in
 }
 
 // Takes `count` walks, at most kMostWalks, from wherever they are down to their leaves; `lane(w)` as above.
-template <class Rank, class Node, class Lane>
+template <class Rank, size_t kStride, class Node, class Lane>
 inline void finish(const Node* nodes, const uint32_t* set_bits, Lane&& lane, uint32_t* slot,
                    uint32_t count) noexcept {
   uint16_t open[kMostWalks + kLanes];
@@ -68,7 +78,7 @@ inline void finish(const Node* nodes, const uint32_t* set_bits, Lane&& lane, uin
         at[i] = slot[walk[i]];
         ranks[i] = lane(walk[i]);
       }
-      descend(nodes, set_bits, [&](int i) { return ranks[i]; }, kStepsPerCheck, at);
+      descend<kStride>(nodes, set_bits, [&](int i) { return ranks[i]; }, kStepsPerCheck, at);
       for (int i = 0; i < kLanes; ++i) slot[walk[i]] = at[i];
     }
     uint32_t still = 0;

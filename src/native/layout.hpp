@@ -16,14 +16,16 @@
 
 #include "forest.hpp"
 #include "frozen.hpp"
+#include "scan.hpp"
 
 namespace anytime {
 
-inline constexpr int kHalf = 8;           // ranks of this many rows stand side by side, column after column
-inline constexpr int kLanes = 2 * kHalf;  // rows of a pack, walks that go side by side
+inline constexpr int kHalf = 8;            // ranks of this many rows stand side by side, column after column
+inline constexpr int kLanes = 2 * kHalf;   // rows of a pack, walks that go side by side
+inline constexpr int64_t kWholeStep = 64;  // a node of a scan costs a row about this part of a step of a walk
 
 // Nanoseconds that the search for a rank takes, measured: for one of many rows, for a row alone.
-inline constexpr double kSearchInPack = 8.0, kSearchAlone = 16.0;
+inline constexpr double kSearchInPack = 2.5, kSearchAlone = 6.0;
 
 // Ranks of 8 bits, at most 256 columns: four bytes a node keep a forest of 500 trees in the second cache.
 struct SmallNode {
@@ -43,6 +45,7 @@ struct MediumNode {
 
 // For trees with categories, and for forests with more columns than the others can number.
 struct LargeNode {
+  using Rank = uint16_t;
   uint32_t column;
   uint32_t rank;
   uint32_t down;
@@ -53,6 +56,10 @@ struct LargeNode {
 enum class Reading : uint8_t { kNanIsZero, kNanLeft, kNanRight, kNanOrZeroLeft, kNanOrZeroRight, kCategory };
 
 // One look-up of a value among sorted numbers; the answer fills one or more columns of ranks.
+//
+// The range of a column's thresholds is cut into buckets of equal width. Which bucket a value falls into is a
+// product and a rounding, both of which never swap two numbers: thresholds of lower buckets lie below the
+// value, those of higher buckets do not, and only the few of its own bucket are left to search.
 struct Search {
   int32_t feature;
   Reading reading;
@@ -60,6 +67,16 @@ struct Search {
   uint32_t count;
   uint32_t column;
   uint32_t columns;
+  double low = 0.0, scale = 0.0;  // of thresholds: where buckets begin, buckets per unit
+  double last_bucket = 0.0;
+  uint32_t bucket = 0;  // in Layout::buckets
+  uint32_t steps = 0;   // halvings that find a place among the thresholds of any bucket
+
+  // A NaN falls into the first bucket: it lies above no threshold.
+  uint32_t bucket_of(double x) const noexcept {
+    const double at = (x - low) * scale, above = at > 0.0 ? at : 0.0;
+    return static_cast<uint32_t>(above < last_bucket ? above : last_bucket);
+  }
 };
 
 enum class Form : uint8_t { kSmall, kMedium, kLarge, kPlain };
@@ -71,7 +88,11 @@ struct Tree {
   int32_t sure_steps;  // steps that most walks need; the depth itself where that is not much more
   int32_t output;
   Form form;
-  bool numbered;  // values by the number of the leaf; otherwise by slot
+  bool numbered;            // values by the number of the leaf; otherwise by slot
+  bool scanned = false;     // whether `scan` and what follows is there
+  uint16_t scan_count = 0;  // inner nodes
+  uint16_t first_leaf = 0;  // the leftmost
+  uint32_t scan = 0;        // the first of its nodes in Slots::scan
 };
 
 template <class T>
@@ -95,17 +116,20 @@ template <class Node>
 struct Slots {
   Frozen<Node, LineAligned<Node>> nodes;
   Frozen<int64_t> values;  // (leaves or slots, value_width), in units
+  Frozen<ScanNode<typename Node::Rank>> scan;
 };
 
 struct Layout {
   explicit Layout(const Forest& forest);
   Layout() = default;  // to be filled by each()
 
-  Frozen<Search> searches;  // in the order in which stages first need them
-  Frozen<double> thresholds;
+  Frozen<Search> searches;    // in the order in which stages first need them
+  Frozen<double> thresholds;  // behind those of a search so many infinities that its last steps stay inside
+  Frozen<uint16_t> buckets;   // how many of the search's thresholds lie in the buckets before this one
   Frozen<int32_t> categories;
   Frozen<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
   Frozen<int64_t> work;             // (n_stages + 1): the most steps that a row takes in the stages before s
+  Frozen<int64_t> scan_work;        // (n_stages + 1): the same in 64ths of a step, if small trees are scanned
   Frozen<int64_t> visits;           // (n_stages + 1): nodes that a row typically visits in them
   Frozen<Tree> trees;
   Frozen<uint32_t> roots;  // of the trees once more, close together
@@ -121,21 +145,30 @@ struct Layout {
   static void each(Self& self, Visit&& visit) {
     visit(self.searches);
     visit(self.thresholds);
+    visit(self.buckets);
     visit(self.categories);
     visit(self.searches_needed);
     visit(self.work);
+    visit(self.scan_work);
     visit(self.visits);
     visit(self.trees);
     visit(self.roots);
     visit(self.small.nodes);
     visit(self.small.values);
+    visit(self.small.scan);
     visit(self.medium.nodes);
     visit(self.medium.values);
+    visit(self.medium.scan);
     visit(self.large.nodes);
     visit(self.large.values);
     visit(self.set_bits);
   }
 
+  // Steps of a row in a tree, in 64ths.
+  static int64_t cost(const Tree& tree, bool scans) noexcept {
+    return scans && tree.scanned ? tree.scan_count + int64_t{kWholeStep}
+                                 : kWholeStep * int64_t{tree.depth + 1};
+  }
   // Columns to reserve for the stages before s.
   size_t columns_for(int32_t stages) const noexcept;
   // Whether so few nodes are visited that the ranks which stages before `end` need would cost more than they

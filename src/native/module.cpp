@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
@@ -20,6 +21,7 @@
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
+#include "scan.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -481,6 +483,29 @@ void bind_forest(nb::module_& m) {
       });
 }
 
+void bind_vectors(nb::module_& m) {
+  m.def(
+      "vectors",
+      [] {
+        nb::list names;
+        for (const Vectors vectors : kAllVectors) {
+          if (is_supported(vectors)) names.append(name_of(vectors));
+        }
+        return names;
+      },
+      "Instruction sets of this machine for which forests are compiled, narrowest first.");
+  m.def("vectors_in_use", [] { return name_of(vectors_in_use()); }, "The one that runs use: the widest.");
+  m.def(
+      "use_vectors",
+      [](const std::string& name) {
+        for (const Vectors vectors : kAllVectors) {
+          if (name == name_of(vectors)) return use_vectors(vectors);
+        }
+        throw std::invalid_argument("no instruction set is called '" + name + "'");
+      },
+      "name"_a, "Use another instruction set from now on. For tests: each gives the same bits.");
+}
+
 }  // namespace
 }  // namespace anytime
 
@@ -493,6 +518,7 @@ NB_MODULE(_native, m) {
   anytime::bind_cost_table(m);
   anytime::bind_ledger(m);
   anytime::bind_forest(m);
+  anytime::bind_vectors(m);
   anytime::bind_bandit(m);
   anytime::bind_grow(m);
   anytime::bind_class_grow(m);

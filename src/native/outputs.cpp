@@ -19,7 +19,7 @@ class StageOutputs {
         layout_(forest.layout()),
         end_(end),
         plain_(plain),
-        store_(layout_, end, plain ? 0 : kSpan),
+        store_(layout_, end, plain ? 0 : kSpan, false),
         sums_(static_cast<size_t>(kRows * forest.n_outputs())) {}
 
   // Turns to `count` rows from x on, at most kRows.
@@ -65,7 +65,7 @@ class StageOutputs {
   template <class Node>
   void add_tree(const Slots<Node>& slots, const Tree& tree) noexcept {
     uint32_t slot[kRows];
-    find_slots(layout_, slots, tree, std::span<const PackRanks<Rank>>(ranks_, n_packs_), slot);
+    find_slots<kHalf>(layout_, slots, tree, std::span<const PackRanks<Rank>>(ranks_, n_packs_), slot);
     const auto width = static_cast<size_t>(forest_.value_width());
     for (int64_t i = 0; i < count_; ++i) {
       add_values(leaf_values(slots, tree, slot[i], width), width, tree.output, sums(i));

@@ -11,29 +11,38 @@
 namespace anytime {
 
 inline constexpr size_t kSpan = kMostWalks / kLanes;  // packs that go through a tree together
+static_assert(kSpan * kLanes == kScanRows);
 
-// Memory for the ranks of packs, all of one size.
+// Memory for the ranks of packs. Those for scans lie in pieces of kSpan packs, kScanRows ranks of a column
+// side by side; others pack by pack, so that a walk finds the columns that it tests close together.
 template <class Rank>
 class RankStore {
  public:
-  RankStore(const Layout& layout, int32_t stages, size_t packs)
-      : half_(layout.columns_for(stages) * kHalf), ranks_(2 * half_ * packs) {}
+  RankStore(const Layout& layout, int32_t stages, size_t packs, bool scans)
+      : scans_(scans),
+        half_(layout.columns_for(stages) * kHalf),
+        ranks_(2 * half_ * (scans ? (packs + kSpan - 1) / kSpan * kSpan : packs)) {}
 
   PackRanks<Rank> operator[](size_t pack) noexcept {
+    if (scans_) {
+      Rank* low = ranks_.data() + 2 * half_ * (pack / kSpan * kSpan) + pack % kSpan * kLanes;
+      return {low, low + kHalf, kScanRows};
+    }
     Rank* low = ranks_.data() + 2 * half_ * pack;
-    return {low, low + half_};
+    return {low, low + half_, kHalf};
   }
   static size_t bytes_per_pack(const Layout& layout, int32_t stages) noexcept {
     return 2 * kHalf * sizeof(Rank) * layout.columns_for(stages);
   }
 
  private:
+  bool scans_;
   size_t half_;
   LineVector<Rank> ranks_;
 };
 
 // Slots of the leaves that the rows of at most kSpan packs reach; kLanes of them per pack.
-template <class Node, class Rank>
+template <size_t kStride, class Node, class Rank>
 void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree,
                 std::span<const PackRanks<Rank>> packs, uint32_t* slot) noexcept {
   const Node* nodes = slots.nodes.data();
@@ -41,7 +50,7 @@ void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree
   for (size_t p = 0; p < packs.size(); ++p) {
     const PackRanks<Rank> ranks = packs[p];
     std::fill_n(slot + p * kLanes, kLanes, tree.root);
-    descend(
+    descend<kStride>(
         nodes, set_bits, [&](int i) { return i < kHalf ? ranks.low + i : ranks.high + (i - kHalf); },
         tree.sure_steps, slot + p * kLanes);
   }
@@ -50,7 +59,7 @@ void find_slots(const Layout& layout, const Slots<Node>& slots, const Tree& tree
     const PackRanks<Rank>& ranks = packs[w / kLanes];
     return (w % kLanes < kHalf ? ranks.low : ranks.high) + w % kHalf;
   };
-  finish<Rank>(nodes, set_bits, lane, slot, static_cast<uint32_t>(packs.size()) * kLanes);
+  finish<Rank, kStride>(nodes, set_bits, lane, slot, static_cast<uint32_t>(packs.size()) * kLanes);
 }
 
 // Values of the leaf in a slot.

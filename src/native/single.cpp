@@ -30,9 +30,9 @@ void add_group(const Forest& forest, const Slots<Node>& slots, const Rank* ranks
   std::copy_n(layout.roots.data() + t, count, slot);
   std::fill_n(slot + count, kLanes, layout.roots[t]);
   for (size_t first = 0; first < count; first += kLanes) {
-    descend(nodes, layout.set_bits.data(), lane, trees[first].sure_steps, slot + first);
+    descend<kHalf>(nodes, layout.set_bits.data(), lane, trees[first].sure_steps, slot + first);
   }
-  finish<Rank>(nodes, layout.set_bits.data(), lane, slot, static_cast<uint32_t>(count));
+  finish<Rank, kHalf>(nodes, layout.set_bits.data(), lane, slot, static_cast<uint32_t>(count));
 
   const auto width = static_cast<size_t>(forest.value_width());
   if (forest.n_outputs() == 1) {  // a sum in a register does not wait for the one before to be stored

@@ -19,6 +19,7 @@
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
+#include "scan.hpp"
 #include "walk.hpp"
 
 using namespace anytime;
@@ -257,6 +258,42 @@ void test_every_form_equals_the_plain_walk() {
         CHECK(out[i] == static_cast<double>(want[static_cast<size_t>(k)]) * forest.unit());
       }
     }
+  }
+}
+
+// Every instruction set that the machine has, with rows that fill vectors and rows that do not.
+void test_scans_equal_the_plain_walk() {
+  const std::vector<Spec> specs = {
+      {.stages = 60, .leaves = 1},
+      {.stages = 60, .leaves = 64},
+      {.stages = 20, .trees_per_stage = 5, .leaves = 20, .outputs = 3},
+      {.stages = 20, .trees_per_stage = 5, .leaves = 20, .outputs = 3, .shared = true},
+      {.stages = 20, .leaves = 256, .lopsided = true},
+      {.stages = 60, .leaves = 30, .categorical = 0.02},
+      {.stages = 300, .leaves = 60, .features = 300, .one_reading = true},
+      {.stages = 300, .leaves = 60, .features = 300, .outputs = 2, .shared = true, .one_reading = true},
+  };
+  const Vectors before = vectors_in_use();
+  CHECK(is_supported(before) && is_supported(Vectors::kPortable));
+  for (const Spec& spec : specs) {
+    Random random(11);
+    const Arrays arrays = random_arrays(random, spec);
+    const Forest forest(arrays.view());
+    const auto& trees = forest.layout().trees;
+    CHECK(std::any_of(trees.begin(), trees.end(), [](const Tree& t) { return t.scanned; }));
+    const auto x = random_rows(random, arrays, 300);
+    for (const Vectors vectors : kAllVectors) {
+      if (!is_supported(vectors)) continue;
+      use_vectors(vectors);
+      for (const int64_t n : {33, 64, 100, 257, 300}) {
+        for (const Watch& watch : {Watch(), kFar}) {
+          State state(forest, n, forest.n_stages());
+          CHECK(run(forest, state.rows(x), watch, 2));
+          state.check(forest, x);
+        }
+      }
+    }
+    use_vectors(before);
   }
 }
 
@@ -512,6 +549,7 @@ void test_filtered_run() {
 
 int main() {
   test_every_form_equals_the_plain_walk();
+  test_scans_equal_the_plain_walk();
   test_rows_start_and_end_anywhere_on_any_number_of_threads();
   test_interrupts_leave_prefixes_and_resume();
   test_stop_flag_set_by_another_thread();
