@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 import anytime as at
-from anytime.boosting.descent import Descent, descend
 from anytime.curves import disagreement
 from anytime.losses import training_loss
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import TreeGrower
+from anytime_research.boosting.descent import Descent, descend
 from common import write
 
 Array = NDArray[np.float64]

@@ -14,8 +14,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.boosting.projection import Array, Predictor, Projection, WeakLearner, length, measure, project
 from anytime.losses import Loss, Target, line_search, training_loss
+from anytime_research.boosting.projection import (
+    Array,
+    Predictor,
+    Projection,
+    WeakLearner,
+    length,
+    measure,
+    project,
+)
 
 __all__ = ["STEP_RULES", "Descent", "descend"]
 
@@ -147,7 +155,7 @@ def descend(
     --------
     The example of section 2.4, ``2 |f(x_1)| + |f(x_2)|`` with coordinates as learners: basic never looks at the second row.
 
-    >>> from anytime.boosting.projection import Dictionary
+    >>> from anytime_research.boosting.projection import Dictionary
     >>> steep = np.array([[2.0], [1.0]])
     >>> loss = Loss("steep", lambda f, y: (steep * abs(f)).sum(axis=1), lambda f, y: steep * np.where(f >= 0, 1, -1))
     >>> for algorithm in ("basic", "residual"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.boosting.rates import (
+from anytime_research.boosting.rates import (
     best_scale,
     inner_error,
     inner_steps,

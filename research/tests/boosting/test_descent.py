@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from anytime.boosting.descent import Descent, descend
-from anytime.boosting.projection import Dictionary, classification, inner, length, regression
-from anytime.boosting.rates import (
+from anytime.losses import Loss, regularised, training_loss
+from anytime_research.boosting.descent import Descent, descend
+from anytime_research.boosting.projection import Dictionary, classification, inner, length, regression
+from anytime_research.boosting.rates import (
     best_scale,
     inner_error,
     repeated_bound,
@@ -21,7 +22,6 @@ from anytime.boosting.rates import (
     smooth_bound,
     smooth_decrease,
 )
-from anytime.losses import Loss, regularised, training_loss
 
 SIGNED_AXES = Dictionary([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 

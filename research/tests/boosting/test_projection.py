@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from anytime.boosting.projection import (
+from anytime_research.boosting.projection import (
     Dictionary,
     advantage,
     classification,
