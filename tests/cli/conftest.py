@@ -47,6 +47,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory, patients: pd.DataFrame) -> 
     patients.to_csv(path / "patients.csv", index=False)
     patients.drop(columns=["sex", "city", "sick"]).fillna(200.0).to_csv(path / "numbers.csv", index=False)
     (path / "prices.yaml").write_text(PRICES)
-    options = ["--costs", path / "prices.yaml", "--model", "hist", "--trees", 30, "-o", path / "sick.anytime"]
+    options = [
+        "--costs",
+        path / "prices.yaml",
+        "--model",
+        "hist",
+        "--n-estimators",
+        30,
+        "-o",
+        path / "sick.anytime",
+    ]
     run("fit", path / "patients.csv", "--target", "sick", *options)
     return path

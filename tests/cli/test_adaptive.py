@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import anytime as at
 from tests.cli.running import fails, run
 
-FEW = ["--trees", 5, "--set", "max_iter=1", "--set", "min_samples_leaf=5"]
+FEW = ["--n-estimators", 5, "--set", "max_iter=1", "--set", "min_samples_leaf=5"]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
 ) -> None:
     data, file = folder / "patients.csv", tmp_path / "model.anytime"
     said = run("fit", data, "-t", "sick", "--model", "adaptive", *FEW, "-o", file).stdout
-    assert "2 stages; mean cost and accuracy on the 48 rows kept aside" in said
+    assert "2 stages; mean cost and accuracy on the 48 rows held out" in said
     lines = said.splitlines()
     last = next(lines[k - 1] for k, line in enumerate(lines) if line.startswith("95% of the gain"))
     stage, budget, cost, _ = last.split()
@@ -51,13 +51,38 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
 
 def test_a_ladder_of_cheap_models(folder: Path, numbers: Path, tmp_path: Path) -> None:
     data, file = folder / "patients.csv", tmp_path / "model.anytime"
-    run("fit", data, "-t", "sick", "--model", "ladder", "--trees", 5, "--set", "max_stages=3", "-o", file)
+    run(
+        "fit",
+        data,
+        "-t",
+        "sick",
+        "--model",
+        "ladder",
+        "--n-estimators",
+        5,
+        "--set",
+        "max_stages=3",
+        "-o",
+        file,
+    )
     model = at.load(file)
     assert isinstance(model, at.LadderClassifier)
     assert (model.n_estimators, model.max_stages) == (5, 3)
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     svm = numbers.parent / "svm.joblib"
-    asked = ["fit", numbers, "-t", "sick", "--model", "ladder", "--costly", svm, "--trusted", "--trees", 5]
+    asked = [
+        "fit",
+        numbers,
+        "-t",
+        "sick",
+        "--model",
+        "ladder",
+        "--costly",
+        svm,
+        "--trusted",
+        "--n-estimators",
+        5,
+    ]
     run(*asked, "--set", "tolerance=0", "--set", "caution=5", "-o", file)
     assert at.load(file).detached_ == "SVC"
     number = ["fit", numbers, "-t", "age", "--task", "regression", "--model", "ladder", "-o", file]
@@ -86,7 +111,18 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
 
 def test_a_model_of_ours_may_be_the_costly_one(folder: Path, tmp_path: Path) -> None:
     data = folder / "patients.csv"
-    run("fit", data, "-t", "sick", "--trees", 5, "--model", "boosting", "-o", tmp_path / "costly.anytime")
+    run(
+        "fit",
+        data,
+        "-t",
+        "sick",
+        "--n-estimators",
+        5,
+        "--model",
+        "boosting",
+        "-o",
+        tmp_path / "costly.anytime",
+    )
     file = tmp_path / "model.anytime"
     run(
         "fit",

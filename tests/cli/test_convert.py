@@ -220,11 +220,20 @@ def test_with_held_out_rows_the_model_knows_their_names_as_in_python(blanks: Pat
     assert model.score(table.drop(columns="y"), table["y"]) == 1
 
 
+def test_prices_under_names_with_blanks_need_no_held_out_rows(blanks: Path, tmp_path: Path) -> None:
+    run("convert", blanks / "lightgbm.txt", "--costs", blanks / "prices.yaml", "-o", tmp_path / "m.anytime")
+    model = at.load(tmp_path / "m.anytime")
+    assert model.feature_names_in_.tolist() == ["mean width", "blood code"]
+    assert model.costs_.prices == {"mean width": 2.0, "blood code": 3.0}
+    table = pd.read_csv(blanks / "rows.csv", dtype={"blood code": str})
+    assert model.score(table.drop(columns="y"), table["y"]) == 1
+
+
 def test_a_column_of_its_own_does_not_stand_in_for_one_with_a_blank(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a b", "a_b"])
     table["y"] = table["a b"] + table["a_b"]
     table.to_csv(tmp_path / "d.csv", index=False)
-    run("fit", tmp_path / "d.csv", "-t", "y", "--trees", 5, "-o", tmp_path / "m.anytime")
+    run("fit", tmp_path / "d.csv", "-t", "y", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     table[["a_b"]].to_csv(tmp_path / "one.csv", index=False)
     assert "lacks the column 'a b'" in fails("predict", tmp_path / "m.anytime", tmp_path / "one.csv")

@@ -26,7 +26,7 @@ def other(folder: Path) -> Path:
         "--model",
         "hist",
         "--mixed",
-        "--trees",
+        "--n-estimators",
         10,
         "-o",
         file,
@@ -125,7 +125,7 @@ def test_models_may_use_different_columns(folder: Path, tmp_path: Path, patients
         "sick",
         "--costs",
         tmp_path / "p.yaml",
-        "--trees",
+        "--n-estimators",
         5,
         "-o",
         tmp_path / "n.anytime",
@@ -144,7 +144,7 @@ def test_models_of_the_same_name_go_by_their_paths(folder: Path, tmp_path: Path)
 
 
 def test_different_units_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
-    run("fit", folder / "patients.csv", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime")
+    run("fit", folder / "patients.csv", "-t", "sick", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     said = fails(
         "compare", folder / "sick.anytime", tmp_path / "m.anytime", folder / "patients.csv", "-t", "sick"
     )
@@ -152,7 +152,7 @@ def test_different_units_cannot_be_compared(folder: Path, tmp_path: Path) -> Non
 
 
 def test_classes_and_numbers_cannot_be_compared(folder: Path, tmp_path: Path) -> None:
-    run("fit", folder / "numbers.csv", "-t", "age", "--trees", 5, "-o", tmp_path / "m.anytime")
+    run("fit", folder / "numbers.csv", "-t", "age", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     files = [folder / "sick.anytime", tmp_path / "m.anytime", folder / "patients.csv"]
     assert "answer different questions" in fails("compare", *files, "-t", "sick", code=2)
 

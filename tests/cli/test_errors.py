@@ -33,9 +33,9 @@ def write(path: Path, contents: str | bytes) -> Path:
         ("a,y\n1,\n2,1\n,\n", "the target 'y' is missing in 2 of 3 rows, first in row 1"),
         ("a,y\n1,5\n2,5\n", "the target 'y' has one value only, 5; there is nothing to learn"),
         ("a,y\n1,p\n2,q\n3,r\n", "the target 'y' has 3 classes in 3 rows; is it the right column?"),
-        ("a,b,y\n1,,1\n2,,0\n3,,0\n", "column 'b' is empty; remove it"),
-        ("a,b,y\n1,,5\n", "the target 'y' has one value only, 5"),  # and not: column 'b' is empty
-        ("a,y\n1,1\ninf,0\n3,0\n", "column 'a' holds an infinite number"),
+        ("a,b,y\n1,,5\n", "the target 'y' has one value only, 5"),
+        ("a,y\n1,1\ninf,0\n3,0\n", "column 'a' is infinite in row 2; leave the cell empty"),
+        ("a,y\n1,1.5\n2,inf\n3,0.5\n", "column 'y' is infinite in row 2"),
     ],
 )
 def test_table_that_cannot_be_trained_on(tmp_path: Path, contents: str | bytes, said: str) -> None:
@@ -172,7 +172,7 @@ def test_price_list_that_does_not_fit(folder: Path, tmp_path: Path) -> None:
         (["fit", "d.csv"], "missing option"),
         (["fit", "d.csv", "-t", "y", "-o", "m", "--model", "svm"], "'svm' is not one of 'speedboost'"),
         (["fit", "d.csv", "-t", "y", "-o", "m", "--holdout", "2"], "'--holdout'"),
-        (["fit", "d.csv", "-t", "y", "-o", "m", "--trees", "many"], "'--trees'"),
+        (["fit", "d.csv", "-t", "y", "-o", "m", "--n-estimators", "many"], "'--n-estimators'"),
         (["predict", "m", "d.csv", "--budget", "-1"], "'--budget'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,14 @@ from tests.cli.running import fails, run
 def fit(data: Path, target: str, *options: object) -> tuple[at.AnytimeClassifier, str]:
     """The model that ``anytime fit`` wrote, and what it said."""
     file = data.parent / f"{target}-{abs(hash(options))}.anytime"
-    result = run("fit", data, "--target", target, "--trees", 10, *options, "-o", file)
+    result = run("fit", data, "--target", target, "--n-estimators", 10, *options, "-o", file)
     return at.load(file), result.stdout
 
 
 def test_summary_says_what_is_bought_and_what_it_is_good_for(folder: Path) -> None:
     _, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml", "--model", "hist")
     assert "240 rows, 5 columns: classification, 2 classes, one group per tree" in said
-    assert "10 stages; accuracy on the 48 rows kept aside" in said
+    assert "10 stages; accuracy on the 48 rows held out" in said
     lines = {line.split("  ")[0]: line.split() for line in said.splitlines() if line}
     assert lines["draw, blood"][2] == "7.1"  # what a group requires is bought with it
     assert lines["nothing"][1:4] == ["0", "0", "-"]
@@ -32,7 +33,7 @@ def test_summary_says_what_is_bought_and_what_it_is_good_for(folder: Path) -> No
 def test_by_default_groups_are_bought_and_the_model_is_renewed(folder: Path) -> None:
     model, said = fit(folder / "patients.csv", "sick", "--costs", folder / "prices.yaml")
     assert isinstance(model, at.SpeedBoostClassifier)
-    assert model.n_estimators == 10  # --trees
+    assert model.n_estimators == 10  # --n-estimators
     assert model.plan_.replaces.all()
     assert model.classes_.tolist() == ["no", "yes"]
     assert "one group per tree" not in said
@@ -61,7 +62,7 @@ def test_speedboost_of_the_papers_and_a_miser_by_their_parameters(folder: Path) 
     assert 1 <= adding.n_stages_ <= 7
     blind, _ = fit(data, "sick", *prices, "--model", "boosting")
     miser, _ = fit(data, "sick", *prices, "--model", "boosting", "--set", "cost_penalty=5")
-    assert blind.n_stages_ == 10  # --trees
+    assert blind.n_stages_ == 10  # --n-estimators
     assert miser.stage_costs_[-1] < blind.stage_costs_[-1]
 
 
@@ -94,7 +95,7 @@ def test_mixed_lets_a_tree_use_several_groups(folder: Path) -> None:
 
 def test_costly_first_answer_is_pointed_out(folder: Path, tmp_path: Path) -> None:
     data, file = folder / "patients.csv", tmp_path / "m.anytime"
-    command = ["fit", data, "-t", "sick", "--model", "hist", "--trees", 5, "-o", file]
+    command = ["fit", data, "-t", "sick", "--model", "hist", "--n-estimators", 5, "-o", file]
     assert "--one-group-per-tree makes cheaper ones possible" in run(*command).stderr
     assert run(*command, "--one-group-per-tree").stderr == ""
 
@@ -168,7 +169,18 @@ def test_budget_is_kept_with_the_model(folder: Path) -> None:
 
 def test_same_seed_gives_the_same_file(folder: Path, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        run("fit", folder / "patients.csv", "-t", "sick", "--trees", 5, "--seed", 3, "-o", tmp_path / name)
+        run(
+            "fit",
+            folder / "patients.csv",
+            "-t",
+            "sick",
+            "--n-estimators",
+            5,
+            "--seed",
+            3,
+            "-o",
+            tmp_path / name,
+        )
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -180,7 +192,7 @@ def test_without_holdout_nothing_is_judged(folder: Path) -> None:
 
 def test_a_few_rows_are_all_trained_on_and_that_is_said(folder: Path, tmp_path: Path) -> None:
     command = ["fit", tmp_path / "d.csv", "-t", "age", "--task", "regression", "-o", tmp_path / "m"]
-    told = "fewer than 10 rows: none are kept aside, and nothing is known of new ones"
+    told = "fewer than 10 rows: none are held out, and nothing is known of new ones"
     table = pd.read_csv(folder / "numbers.csv")
     table[:9].to_csv(tmp_path / "d.csv", index=False)
     assert told in run(*command).stderr
@@ -206,7 +218,7 @@ def test_a_word_among_numbers_is_mentioned_once(tmp_path: Path, folder: Path, le
         "sick",
         "--model",
         learner,
-        "--trees",
+        "--n-estimators",
         5,
         "-o",
         tmp_path / "m",
@@ -238,14 +250,16 @@ def test_reads_parquet_compressed_and_other_separators(
 
 def test_reads_a_pipe(folder: Path, tmp_path: Path) -> None:
     given = (folder / "patients.csv").read_text()
-    said = run("fit", "-", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime", given=given).stdout
+    said = run(
+        "fit", "-", "-t", "sick", "--n-estimators", 5, "-o", tmp_path / "m.anytime", given=given
+    ).stdout
     assert "240 rows, 5 columns" in said
     assert (tmp_path / "m.anytime").exists()
 
 
 def test_saved_row_numbers_are_no_feature(patients: pd.DataFrame, tmp_path: Path) -> None:
     patients.to_csv(tmp_path / "d.csv")  # with pandas' index, as people do
-    result = run("fit", tmp_path / "d.csv", "-t", "sick", "--trees", 5, "-o", tmp_path / "m.anytime")
+    result = run("fit", tmp_path / "d.csv", "-t", "sick", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     assert "240 rows, 5 columns" in result.stdout
     assert "row numbers" in result.stderr
 
@@ -345,3 +359,64 @@ def test_a_setting_like_no_other_and_a_value_out_of_range_are_told(folder: Path,
     said = fails(*command, "--set", "qqq=1", code=2)
     assert "GroupPursuitRegressor has no such parameter; it has c_min, cost_aware, fit_intercept" in said
     assert "'selection' parameter of GroupPursuitRegressor" in fails(*command, "--set", "selection=best")
+
+
+# ---------------------------------------------------------------------- rows that are rare, cells that are missing
+
+
+@pytest.fixture
+def rare(tmp_path: Path) -> Path:
+    """Two classes, and two more that have one row each; a column without any value; and ``?`` where numbers are missing."""
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(60, 2)), columns=["a", "b"]).assign(empty=np.nan)
+    table["y"] = np.where(table.a > 0, "yes", "no")
+    table.loc[[3, 40], "y"] = ["once", "twice"]
+    table["a"] = table["a"].astype(object)
+    table.loc[7, "a"] = "?"
+    table.loc[8, "a"] = -999
+    table.to_csv(tmp_path / "rare.csv", index=False)
+    return tmp_path / "rare.csv"
+
+
+@pytest.mark.parametrize("learner", ["speedboost", "hist"])
+def test_every_class_is_trained_on_and_empty_columns_are_no_trouble(rare: Path, learner: str) -> None:
+    data, file = rare, rare.parent / "m.anytime"
+    options = ["--model", learner, "--n-estimators", 5, "--na-values", "?,-999", "-o", file]
+    for seed in range(3):
+        result = run("fit", data, "-t", "y", *options, "--seed", seed)
+        assert at.load(file).classes_.tolist() == ["no", "once", "twice", "yes"]
+    assert "column 'empty' is empty; no answer will depend on it" in result.stderr
+    assert "empty" not in at.load(file).order_
+    judged = run("curve", file, data, "-t", "y", "--na-values", "?,-999")
+    assert "60 rows" in judged.stdout
+    assert "does not know" not in judged.stderr
+
+
+def test_labels_that_the_model_does_not_know_count_as_wrong(folder: Path, patients: pd.DataFrame) -> None:
+    table = patients.copy()
+    model, y = at.load(folder / "sick.anytime"), table["sick"].to_numpy()
+    right = model.predict(table.drop(columns="sick")) == y
+    table.loc[np.flatnonzero(right)[:24], "sick"] = "perhaps"
+    table.to_csv(folder / "unknown.csv", index=False)
+    file = folder / "unknown.json"
+    told = run("curve", folder / "sick.anytime", folder / "unknown.csv", "-t", "sick", "--json", file).stderr
+    assert "labels that the model does not know, perhaps: 24 of 240 rows, which count as wrong" in told
+    points = json.loads(file.read_text())["points"]
+    assert points["accuracy"][-1] == pytest.approx((right.sum() - 24) / 240)
+    result = run("compare", folder / "sick.anytime", folder / "unknown.csv", "-t", "sick")
+    assert "24 of 240 rows, which count as wrong" in result.stderr
+
+
+def test_cells_can_be_named_that_mean_a_missing_value(rare: Path, tmp_path: Path) -> None:
+    data, file = rare, tmp_path / "m.anytime"
+    run("fit", data, "-t", "b", "--n-estimators", 5, "--na-values", "?,-999", "-o", file)
+    assert "y" in (known := at.load(file)).feature_names_in_
+    assert len(known.categories_) == 1  # y, and not a
+    table = pd.read_csv(data, na_values=["?", "-999"])
+    answers = [float(line) for line in run("predict", file, data, "--na-values", "?,-999").stdout.split()[1:]]
+    assert answers == pytest.approx(known.predict(table.drop(columns="b")))
+    said = fails("predict", file, data)
+    assert "column 'a' must hold numbers, but holds '?' in row 8; if that means a missing value" in said
+    pd.read_csv(data, na_values=["?"]).to_parquet(tmp_path / "d.parquet")
+    parquet = run("predict", file, tmp_path / "d.parquet", "--na-values=-999").stdout
+    assert [float(line) for line in parquet.split()[1:]] == pytest.approx(answers)

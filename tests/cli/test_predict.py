@@ -84,7 +84,7 @@ def test_words_that_look_like_numbers_stay_words(tmp_path: Path) -> None:
     pd.DataFrame({"code": code, "y": np.where(code == "7", "in", "out")}).to_csv(
         tmp_path / "d.csv", index=False
     )
-    run("fit", tmp_path / "d.csv", "-t", "y", "--trees", 20, "-o", tmp_path / "m.anytime")
+    run("fit", tmp_path / "d.csv", "-t", "y", "--n-estimators", 20, "-o", tmp_path / "m.anytime")
     pd.DataFrame({"code": [7, 8]}).to_csv(tmp_path / "new.csv", index=False)
     assert answers(tmp_path / "m.anytime", tmp_path / "new.csv")["prediction"].tolist() == ["in", "out"]
 
@@ -133,6 +133,6 @@ def test_model_without_names_takes_columns_in_order(folder: Path, tmp_path: Path
 
 
 def test_regression_has_no_probabilities(folder: Path, tmp_path: Path) -> None:
-    run("fit", folder / "numbers.csv", "-t", "age", "--trees", 5, "-o", tmp_path / "m.anytime")
+    run("fit", folder / "numbers.csv", "-t", "age", "--n-estimators", 5, "-o", tmp_path / "m.anytime")
     said = fails("predict", tmp_path / "m.anytime", folder / "numbers.csv", "--proba", code=2)
     assert "is a regression model" in said

@@ -180,7 +180,7 @@ def test_what_is_wrong_is_told_in_one_line(trips: Path) -> None:
     unknown = fails("stream", trips / "late.csv", "-t", "late", *save, *FEW, "--classes", "yes,maybe")
     assert "'no'" in unknown
     assert "--classes" in unknown
-    run("fit", trips / "late.csv", "-t", "late", "-o", trips / "f.anytime", "--trees", 3)
+    run("fit", trips / "late.csv", "-t", "late", "-o", trips / "f.anytime", "--n-estimators", 3)
     other = ("--begin", trips / "f.anytime")
     assert "does not learn from a stream" in fails("stream", trips / "late.csv", "-t", "late", *save, *other)
     assert "one of them" in fails(
@@ -264,3 +264,17 @@ def test_rows_without_a_target_may_be_among_the_first(trips: Path) -> None:
     lines[1:6] = [line.rpartition(",")[0] + "," for line in lines[1:6]]
     (trips / "bad.csv").write_text("\n".join(lines) + "\n")
     assert "no row of the first chunk has a target" in fails(*asked, "--lenient", "--chunk", 5)
+
+
+def test_cells_can_be_named_that_mean_a_missing_value(trips: Path) -> None:
+    text = (trips / "trips.csv").read_text().splitlines()
+    cells = text[3].split(",")
+    cells[text[0].split(",").index("km")] = "?"
+    text[3] = ",".join(cells)
+    (trips / "gaps.csv").write_text("\n".join(text))
+    asked = ["stream", trips / "gaps.csv", "-t", "minutes", "--save", trips / "gaps.anytime", *FEW]
+    run(*asked, "--na-values", "?")
+    assert at.load(trips / "gaps.anytime").categories_.keys() == {
+        list(at.load(trips / "gaps.anytime").feature_names_in_).index("kind")
+    }
+    run(*asked[:1], "-", *asked[2:], "--na-values", "?", given="\n".join(text))

@@ -11,6 +11,7 @@ import typer
 from anytime.cli.curve import Meter, judge, meaning_of_timeliness, save_figure
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
+from anytime.cli.options import NaValues
 from anytime.cli.tables import console, note, number, print_table, print_title, share
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the curves into a PNG, SVG or PDF file.")
     ] = None,
+    na_values: NaValues = None,
 ) -> None:
     """Compare models at every budget, on the same rows.
 
@@ -50,7 +52,7 @@ def compare(
     check_writable(report, plot)
     models = {name: load_model(path) for name, path in zip(_names(paths), paths, strict=True)}
     _check_questions(models)
-    table = read_table(data, words=[word for model in models.values() for word in word_columns(model)])
+    table = read_table(data, [word for model in models.values() for word in word_columns(model)], na_values)
     curves = {}
     axis = meter or usual_meter(models.values())
     for name, model in models.items():  # each by its own columns: they need not be the same

@@ -22,10 +22,11 @@ from anytime.cli.io import (
     target_for,
     word_columns,
 )
-from anytime.cli.options import Trusted
+from anytime.cli.options import NaValues, Trusted
 from anytime.cli.tables import console, note, print_title, step
 
 if TYPE_CHECKING:
+    from anytime.costs import FeatureCosts
     from anytime.trees.importers import Imported
 
 __all__ = ["convert"]
@@ -79,6 +80,7 @@ def convert(
         ),
     ] = None,
     trusted: Trusted = False,
+    na_values: NaValues = None,
 ) -> None:
     """Make a model that you already have interruptible.
 
@@ -94,21 +96,24 @@ def convert(
     if train is not None and prune is None:
         raise UsageError("--train is for --prune: a model that keeps all of its trees learns nothing")
     check_writable(output)
+    prices = read_costs(costs)
     imported = _labelled(_import(source, trusted), classes)
-    held = None
-    if holdout is not None and target is not None:
-        held = _held_out(imported, holdout, target, named=classes is not None)
-    if prune is not None and held is not None:
+
+    def rows_of(path: Path) -> tuple[Any, Any]:
         assert target is not None
-        known = None if train is None else _held_out(imported, train, target, named=classes is not None)
+        return _rows_of(imported, path, target, na_values, named=classes is not None)
+
+    held = None if holdout is None else rows_of(holdout)
+    if prune is not None and held is not None:
+        known = None if train is None else rows_of(train)
         forest: Any = imported
         if known is not None and classes is None and refuse_pickle(source, trusted):
             import joblib
 
             forest = joblib.load(source)  # it remembers which rows each tree has drawn
-        model = _pruned(forest, imported.trees.n_trees, held, known, read_costs(costs), prune)
+        model = _pruned(forest, imported.trees.n_trees, held, known, prices, prune)
     else:
-        model = _ordered(imported, held, read_costs(costs))
+        model = _ordered(imported if held is not None else _named_as_priced(imported, prices), held, prices)
     model.save(output)
     print_title(f"{imported.source}: {imported.trees.n_trees} trees in {model.n_stages_} stages")
     _say_what_it_buys(model, held, holdout)
@@ -166,16 +171,27 @@ def _labelled(imported: Imported, classes: str | None) -> Imported:
     return replace(imported, classes=np.array(labels))
 
 
-def _held_out(imported: Imported, path: Path, target: str, named: bool) -> tuple[Any, Any]:
-    """Held-out rows by the model's own columns; a model without names takes those of the table."""
+def _named_as_priced(imported: Imported, costs: FeatureCosts | None) -> Imported:
+    """The model with its columns called as the price list calls them: LightGBM writes ``_`` for a blank."""
+    if costs is None or imported.feature_names is None:
+        return imported
+    priced = [str(column) for columns in costs.groups.values() for column in columns]
+    here = spellings(imported.feature_names, priced)
+    return replace(imported, feature_names=[here.get(name, name) for name in imported.feature_names])
+
+
+def _rows_of(
+    imported: Imported, path: Path, target: str, na_values: str | None, named: bool
+) -> tuple[Any, Any]:
+    """Rows by the model's own columns; a model without names takes those of the table."""
     known = SimpleNamespace(n_features_in_=imported.trees.n_features, categories_=imported.columns.categories)
     if imported.classes is not None:
         known.classes_ = imported.classes
     if imported.feature_names is not None:
         known.feature_names_in_ = imported.feature_names
-    table = read_table(path, words=word_columns(known))
+    table = read_table(path, word_columns(known), na_values)
     try:
-        y = target_for(known, table, target, path)
+        y = target_for(known, table, target, path, all_known=True)
     except UnknownLabel as error:
         hint = "" if named else "; give the labels in the order of training with --classes"
         raise CliError(f"{error}{hint}") from None

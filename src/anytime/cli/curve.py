@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.options import CostlyFile, Trusted
+from anytime.cli.options import CostlyFile, NaValues, Trusted
 from anytime.cli.tables import amount, console, note, number, print_table, print_title, share, step, thinned
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def curve(
     ] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,
+    na_values: NaValues = None,
 ) -> None:
     """Show the quality that each budget buys.
 
@@ -65,7 +66,7 @@ def curve(
     to_stdout = as_json is not None and str(as_json) == "-"
     check_writable(plot, None if to_stdout else as_json)
     loaded = load_model(model, costly, trusted)
-    table = read_table(data, words=word_columns(loaded))
+    table = read_table(data, word_columns(loaded), na_values)
     y = target_for(loaded, table, target, data)
     X = features_for(loaded, table, data, without=target)
     judged = judge(loaded, X, y, metric, meter, model.stem)

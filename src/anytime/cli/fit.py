@@ -18,12 +18,13 @@ from anytime.cli.io import (
     labels_of,
     listing,
     load_estimator,
+    numbers_of,
     read_costs,
     read_table,
     target_of,
     training_features,
 )
-from anytime.cli.options import Trusted
+from anytime.cli.options import NaValues, Trusted
 from anytime.cli.tables import amount, console, counted, note, print_text, print_title, step
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ __all__ = ["fit", "is_classification", "read_settings"]
 
 _DEAR_START = 0.5  # share of all costs that a first answer should not take
 _SMALL = 1_000_000  # numbers in a table
-_FEWEST = 10  # rows from which some can be kept aside
+_FEWEST = 10  # rows from which some can be held out
 _MOST_CLASSES = 20  # whole numbers with more distinct values are taken for amounts, not for labels
 
 
-class Learner(StrEnum):
+class ModelName(StrEnum):
     """What ``--model`` may be."""
 
     speedboost = "speedboost"
@@ -57,7 +58,7 @@ class Learner(StrEnum):
     ladder = "ladder"
 
 
-class Task(StrEnum):
+class TaskName(StrEnum):
     """What ``--task`` may be."""
 
     auto = "auto"
@@ -65,31 +66,37 @@ class Task(StrEnum):
     regression = "regression"
 
 
-_CONSTRAINABLE = (Learner.hist, Learner.lightgbm, Learner.xgboost)  # these can keep a tree to some columns
+_CONSTRAINABLE = (
+    ModelName.hist,
+    ModelName.lightgbm,
+    ModelName.xgboost,
+)  # these can keep a tree to some columns
 _OURS = {  # models that are anytime from the start: their room and name
-    Learner.speedboost: ("boosting", "SpeedBoost"),
-    Learner.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
-    Learner.boosting: ("boosting", "GradientBoosting"),
-    Learner.linear: ("linear", "GroupPursuit"),
-    Learner.budget_forest: ("forests", "BudgetForest"),
-    Learner.adaptive: ("adaptive", "Adaptive"),
-    Learner.ladder: ("adaptive", "Ladder"),
+    ModelName.speedboost: ("boosting", "SpeedBoost"),
+    ModelName.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
+    ModelName.boosting: ("boosting", "GradientBoosting"),
+    ModelName.linear: ("linear", "GroupPursuit"),
+    ModelName.budget_forest: ("forests", "BudgetForest"),
+    ModelName.adaptive: ("adaptive", "Adaptive"),
+    ModelName.ladder: ("adaptive", "Ladder"),
 }
-_IN_FRONT = (Learner.ladder, Learner.adaptive)  # models that send rows on to a costly one
-_ROUNDS = {
-    Learner.hist: "max_iter",
-    Learner.budget_forest: "n_trees",
-    Learner.adaptive: "n_estimators",
-    Learner.ladder: "n_estimators",
-}
+_IN_FRONT = (ModelName.ladder, ModelName.adaptive)  # models that send rows on to a costly one
+_LENGTHS = ("n_estimators", "n_trees", "max_iter")  # names of --n-estimators: the first that is there
 _OPTIONS = {
     "costs": "costs",
     "costly": "costly",
     "budget": "budget",
+    "mean_budget": "mean-budget",
     "random_state": "seed",
 }  # parameters that --set leaves alone
 _TAKES_WORDS = (
-    *(Learner.speedboost, Learner.additive_speedboost, Learner.boosting, Learner.budget_forest, *_IN_FRONT),
+    *(
+        ModelName.speedboost,
+        ModelName.additive_speedboost,
+        ModelName.boosting,
+        ModelName.budget_forest,
+        *_IN_FRONT,
+    ),
     *_CONSTRAINABLE,
 )
 
@@ -109,25 +116,27 @@ def fit(
         ),
     ] = None,
     model: Annotated[
-        Learner,
+        ModelName,
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. "
             "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
-            "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --budget on average. "
-            "ladder: cheap models that send rows in doubt to a --costly one; they pay --budget on average. adaptive: the same "
-            "with one cheap model and a learned gate. "
+            "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --mean-budget on "
+            "average. ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
+            "adaptive: the same with one cheap model and a learned gate. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
             metavar="NAME",
         ),
-    ] = Learner.speedboost,
-    task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
+    ] = ModelName.speedboost,
+    task: Annotated[
+        TaskName, typer.Option(help="auto: words and few whole numbers are classes.")
+    ] = TaskName.auto,
     holdout: Annotated[
         float,
         typer.Option(
             min=0.0,
             max=0.9,
             metavar="SHARE",
-            help="Share of the rows that is kept aside to judge the model; 0: none.",
+            help="Share of the rows that is held out to judge the model; 0: none.",
         ),
     ] = 0.2,
     budget: Annotated[
@@ -135,8 +144,15 @@ def fit(
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Budget of a prediction that names none; of a budget-forest, ladder or adaptive model, what rows pay on "
-            "average. None: unlimited.",
+            help="The most that a row may pay in a prediction that names no bound. None: unlimited.",
+        ),
+    ] = None,
+    mean_budget: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="COST",
+            help="What rows pay on average: a budget-forest, ladder or adaptive model is trained for it. None: unlimited.",
         ),
     ] = None,
     one_group_per_tree: Annotated[
@@ -149,11 +165,9 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    trees: Annotated[
+    n_estimators: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="N", help="Trees of a forest, or rounds of boosting. None: the library's own."
-        ),
+        typer.Option(min=1, metavar="N", help="Trees of a forest or of boosting. None: the library's own."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -173,6 +187,7 @@ def fit(
     ] = None,
     trusted: Trusted = False,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
+    na_values: NaValues = None,
 ) -> None:
     """Train a model that can be interrupted.
 
@@ -187,36 +202,62 @@ def fit(
     if costly is not None and model not in _IN_FRONT:
         raise UsageError(f"--costly goes with --model {' or '.join(_IN_FRONT)}, not with {model}")
     with step(f"reading {data}"):
-        table = read_table(data)
-    y = target_of(table, target, data)
-    classify = is_classification(y, task, target, data)
-    X = training_features(table.drop(columns=[target]), data)
-    _reject_words(X, model, data)
-    if model in _IN_FRONT and not classify:
-        raise UsageError(f"--model {model} predicts classes, but the target {target!r} is a number")
+        table = read_table(data, na_values=na_values)
+    X, answers, classify = _training_rows(table, target, task, model, data)
     prices = FeatureCosts.coerce(read_costs(costs), X.shape[1], [str(name) for name in X.columns])
     grouped = _wants_groups(one_group_per_tree, model, priced=costs is not None)
-    if model is Learner.linear and trees is not None:
-        raise UsageError("--trees does not go with --model linear, which has none")
     estimator = make_estimator(model, classify, seed, _constraints(prices, X, model) if grouped else None)
-    asked = read_settings(estimator, settings or [])
+    given = read_settings(estimator, settings or [])
+    given |= _bounds(estimator, model, budget, mean_budget) | _length(estimator, model, n_estimators, given)
     if costly is not None:
-        asked["costly"] = load_estimator(costly, trusted)
-    if trees is not None:
-        asked.setdefault(_ROUNDS.get(model, "n_estimators"), trees)
-    estimator.set_params(**asked)
-    train, test = split_rows(y, holdout, classify, seed)
-    answers = labels_of(y) if classify else y.to_numpy(dtype=float)
+        given["costly"] = load_estimator(costly, trusted)
+    train, test = split_rows(answers, holdout, classify, seed)
     _announce(X, answers, classify, grouped)
     if holdout and not len(test):
-        note(f"fewer than {_FEWEST} rows: none are kept aside, and nothing is known of new ones")
+        note(f"fewer than {_FEWEST} rows: none are held out, and nothing is known of new ones")
     with step(f"training {type(estimator).__name__}"), few_threads(X.size):
-        fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, budget, seed)
+        fitted = train_model(estimator, X.iloc[train], answers[train], classify, prices, given, seed)
     fitted.save(output)
-    _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows kept aside")
+    _summarise(fitted, X.iloc[test], answers[test], f"the {len(test)} rows held out")
     console().print(f"wrote {output}", soft_wrap=True)
     if model in _CONSTRAINABLE and not grouped:
         _mention_groups(fitted)
+
+
+def _training_rows(
+    table: pd.DataFrame, target: str, task: TaskName, model: ModelName, path: Path
+) -> tuple[pd.DataFrame, NDArray[Any], bool]:
+    """Columns, answers, and whether these are classes."""
+    y = target_of(table, target, path)
+    classify = is_classification(y, task, target, path)
+    if model in _IN_FRONT and not classify:
+        raise UsageError(f"--model {model} predicts classes, but the target {target!r} is a number")
+    X = training_features(table.drop(columns=[target]), path)
+    _reject_words(X, model, path)
+    return X, labels_of(y) if classify else numbers_of(y, target, path).to_numpy(), classify
+
+
+def _bounds(
+    estimator: Any, model: ModelName, budget: float | None, mean_budget: float | None
+) -> dict[str, float]:
+    """The bounds that were given, as parameters."""
+    if mean_budget is not None and "mean_budget" not in estimator.get_params():
+        raise UsageError(
+            f"--model {model} is not trained for a --mean-budget; predict --mean-budget takes one"
+        )
+    bounds = {"budget": budget, "mean_budget": mean_budget}
+    return {name: value for name, value in bounds.items() if value is not None}
+
+
+def _length(estimator: Any, model: ModelName, n: int | None, given: dict[str, Any]) -> dict[str, int]:
+    """``--n-estimators`` under the estimator's name for it, unless ``--set`` has named it."""
+    if n is None:
+        return {}
+    known = estimator.get_params(deep=False)
+    name = next((name for name in _LENGTHS if name in known), None)
+    if name is None or model is ModelName.linear:
+        raise UsageError(f"--n-estimators does not go with --model {model}, which has none")
+    return {} if name in given else {name: n}
 
 
 # ---------------------------------------------------------------------- training
@@ -228,19 +269,20 @@ def train_model(
     y: NDArray[Any],
     classify: bool,
     costs: FeatureCosts,
-    budget: float | None,
+    given: dict[str, Any],
     seed: int,
 ) -> Any:
-    """Fit an anytime model around ``estimator``."""
+    """Fit an anytime model around ``estimator`` with the parameters ``given``; a budget is the anytime model's."""
     import numpy as np
 
     from anytime.estimator import AnytimeModel
     from anytime.trees import AnytimeClassifier, AnytimeRegressor
 
     if isinstance(estimator, AnytimeModel):  # one of our own: it needs no wrapping
-        return estimator.set_params(costs=costs, budget=budget, random_state=seed).fit(X, y)
+        return estimator.set_params(costs=costs, random_state=seed, **given).fit(X, y)
     face = AnytimeClassifier if classify else AnytimeRegressor
-    wrapped = face(estimator, costs=costs, budget=budget, random_state=seed)
+    budget = given.pop("budget", None)
+    wrapped = face(estimator.set_params(**given), costs=costs, budget=budget, random_state=seed)
     if not classify or type(estimator).__name__ != "XGBClassifier":
         return wrapped.fit(X, y)
     labels, numbers = np.unique(y, return_inverse=True)  # XGBoost knows no labels but 0, 1, 2, …
@@ -250,13 +292,13 @@ def train_model(
 
 
 def make_estimator(
-    model: Learner, classify: bool, seed: int, constraints: list[list[int]] | None = None
+    model: ModelName, classify: bool, seed: int, constraints: list[list[int]] | None = None
 ) -> Any:
     """The estimator that ``--model`` names, with the library's own defaults.
 
     Parameters
     ----------
-    model : Learner
+    model : ModelName
     classify : bool
     seed : int
     constraints : list of lists of int or None
@@ -267,14 +309,14 @@ def make_estimator(
     if model in _OURS:
         room, name = _OURS[model]
         return getattr(import_module(f"anytime.{room}"), name + kind)(**parameters)
-    if model is Learner.lightgbm:
+    if model is ModelName.lightgbm:
         import lightgbm
 
         parameters |= {"verbosity": -1, "deterministic": True, "force_row_wise": True}
         if constraints is not None:
             parameters["interaction_constraints"] = constraints
         return getattr(lightgbm, f"LGBM{kind}")(**parameters)
-    if model is Learner.xgboost:
+    if model is ModelName.xgboost:
         import xgboost
 
         parameters["enable_categorical"] = True
@@ -283,14 +325,14 @@ def make_estimator(
         return getattr(xgboost, f"XGB{kind}")(**parameters)
     import sklearn.ensemble
 
-    if model is Learner.hist:
+    if model is ModelName.hist:
         parameters["categorical_features"] = "from_dtype"
         if constraints is not None:
             parameters["interaction_cst"] = [set(columns) for columns in constraints]
     names = {
-        Learner.hist: "HistGradientBoosting",
-        Learner.forest: "RandomForest",
-        Learner.extra: "ExtraTrees",
+        ModelName.hist: "HistGradientBoosting",
+        ModelName.forest: "RandomForest",
+        ModelName.extra: "ExtraTrees",
     }
     return getattr(sklearn.ensemble, names[model] + kind)(**parameters)
 
@@ -305,26 +347,33 @@ def few_threads(size: int) -> Iterator[None]:
 
 
 def split_rows(
-    y: pd.Series[Any], holdout: float, classify: bool, seed: int
+    y: NDArray[Any], holdout: float, classify: bool, seed: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows to train on and rows to judge on; every class is on both sides where it has rows enough."""
+    """Rows to train on and rows to judge on; every class has a row to train on, and one to judge on where it has enough."""
     import numpy as np
     from sklearn.model_selection import train_test_split
 
     rows = np.arange(len(y))
     if holdout == 0 or len(y) < _FEWEST:
         return rows, rows[:0]
-    counts = y.value_counts()
-    kept = int(np.ceil(holdout * len(y)))
-    stratify = y if classify and counts.min() >= 2 and len(counts) <= min(kept, len(y) - kept) else None
-    train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=stratify)
-    return np.sort(train), np.sort(test)
+    if not classify:
+        train, test = train_test_split(rows, test_size=holdout, random_state=seed)
+        return np.sort(train), np.sort(test)
+    _, numbers, counts = np.unique(y, return_inverse=True, return_counts=True)
+    held_out = int(np.ceil(holdout * len(y)))
+    enough = counts.min() >= 2 and len(counts) <= min(held_out, len(y) - held_out)
+    train, test = train_test_split(
+        rows, test_size=holdout, random_state=seed, stratify=numbers if enough else None
+    )
+    untrained, first = np.unique(numbers[test], return_index=True)
+    back = test[first[~np.isin(untrained, numbers[train])]]  # a class that nobody learns is no class
+    return np.sort(np.append(train, back)), np.setdiff1d(test, back)
 
 
 # ---------------------------------------------------------------------- what was asked for
 
 
-def _reject_words(X: pd.DataFrame, model: Learner, path: Path) -> None:
+def _reject_words(X: pd.DataFrame, model: ModelName, path: Path) -> None:
     words = _words(X)
     if words and model not in _TAKES_WORDS:
         takers = ", ".join(_TAKES_WORDS)
@@ -339,16 +388,16 @@ def _words(X: pd.DataFrame) -> list[str]:
     return [str(name) for name in X.columns if X[name].dtype == "category"]
 
 
-def is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) -> bool:
+def is_classification(y: pd.Series[Any], task: TaskName, target: str, path: Path) -> bool:
     """Whether a target holds classes: as ``--task`` says, or words and few whole numbers."""
     import pandas as pd
 
     numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
-    if task is Task.regression and not numeric:
+    if task is TaskName.regression and not numeric:
         raise UsageError(f"{path}: regression needs numbers, but the target {target!r} holds {y.iloc[0]}")
     distinct = int(y.nunique())
     few_numbers = numeric and distinct <= _MOST_CLASSES and bool((y == y.round()).all())
-    classify = task is Task.classification or (task is Task.auto and (not numeric or few_numbers))
+    classify = task is TaskName.classification or (task is TaskName.auto and (not numeric or few_numbers))
     if distinct < 2:
         raise CliError(
             f"{path}: the target {target!r} has one value only, {y.iloc[0]}; there is nothing to learn"
@@ -360,7 +409,7 @@ def is_classification(y: pd.Series[Any], task: Task, target: str, path: Path) ->
     return classify
 
 
-def _wants_groups(asked: bool | None, model: Learner, priced: bool) -> bool:
+def _wants_groups(asked: bool | None, model: ModelName, priced: bool) -> bool:
     if asked and model not in _CONSTRAINABLE:
         raise UsageError(
             f"--one-group-per-tree works with --model {', '.join(_CONSTRAINABLE)}, not with {model}"
@@ -402,11 +451,11 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _constraints(costs: FeatureCosts, X: pd.DataFrame, model: Learner) -> list[list[int]]:
+def _constraints(costs: FeatureCosts, X: pd.DataFrame, model: ModelName) -> list[list[int]]:
     """Columns that may stand in one tree: those of a group and of what it requires, which is paid for anyway."""
     import numpy as np
 
-    if model is Learner.hist:  # scikit-learn counts columns after it has moved categories to the front
+    if model is ModelName.hist:  # scikit-learn counts columns after it has moved categories to the front
         X = X[sorted(X.columns, key=lambda name: str(X[name].dtype) != "category")]
     names = [str(name) for name in X.columns]
     bound = costs.bind(len(names), names)

@@ -6,6 +6,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ __all__ = [
     "listing",
     "load_estimator",
     "load_model",
+    "missing_cells",
+    "numbers_of",
     "read_costs",
     "read_table",
     "refuse_pickle",
@@ -50,7 +53,7 @@ _PICKLES = (".pkl", ".pickle", ".joblib")
 # ---------------------------------------------------------------------- tables
 
 
-def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = None) -> pd.DataFrame:
     """Read CSV (also with semicolons or tabs, also compressed), Parquet, or CSV from standard input for ``-``.
 
     Parameters
@@ -58,15 +61,19 @@ def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
     path : Path
     words : sequence of str, default=()
         Columns that hold words even where they look like numbers; blanks and ``_`` are not told apart.
+    na_values : str or None, default=None
+        Further cells that mean a missing value, separated by commas.
     """
     import pandas as pd
 
+    absent = missing_cells(na_values)
     if str(path) == "-":
-        table = _read_csv(None, "standard input", ",", words)
+        table = _read_csv(None, "standard input", ",", words, absent)
     elif path.suffix.lower() in _PARQUET:
         table = _read_parquet(path)
+        table = table.mask(table.isin([*absent, *_asnumbers_of(absent)]))
     else:
-        table = _read_csv(path, str(path), _separator(path), words)
+        table = _read_csv(path, str(path), _separator(path), words, absent)
     table.columns = pd.Index([str(name) for name in table.columns])
     if table.columns.size and table.columns[0] == "Unnamed: 0":  # what pandas calls a column without a name
         _note(f"{path}: the first column has no name; taken for row numbers")
@@ -79,11 +86,26 @@ def read_table(path: Path, words: Sequence[str] = ()) -> pd.DataFrame:
     return table
 
 
+def missing_cells(na_values: str | None) -> list[str]:
+    """What ``--na-values`` lists."""
+    return [] if na_values is None else [cell.strip() for cell in na_values.split(",")]
+
+
+def _asnumbers_of(cells: Iterable[str]) -> list[float]:
+    numbers = []
+    for cell in cells:
+        with suppress(ValueError):
+            numbers.append(float(cell))
+    return numbers
+
+
 def _note(text: str) -> None:
     print(f"anytime: note: {text}", file=sys.stderr)
 
 
-def _read_csv(path: Path | None, name: str, separator: str, words: Sequence[str]) -> pd.DataFrame:
+def _read_csv(
+    path: Path | None, name: str, separator: str, words: Sequence[str], absent: list[str]
+) -> pd.DataFrame:
     import pandas as pd
 
     try:
@@ -92,7 +114,7 @@ def _read_csv(path: Path | None, name: str, separator: str, words: Sequence[str]
         types = dict.fromkeys(spellings(words, names).values(), str)
         if path is None:
             source.seek(0)
-        return pd.read_csv(source, sep=separator, dtype=types, low_memory=False)
+        return pd.read_csv(source, sep=separator, dtype=types, na_values=absent, low_memory=False)
     except pd.errors.EmptyDataError:
         raise CliError(f"{name} is empty") from None
     except UnicodeDecodeError as error:
@@ -224,13 +246,16 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
 
     if not table.columns.size:
         raise CliError(f"{path} has no column besides the target")
-    out = {}
+    out: dict[str, Any] = {}
     for name in table.columns:
         column = table[name]
         if column.isna().all():
-            raise CliError(f"{path}: column {name!r} is empty; remove it")
-        if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-            out[name] = _numbers(column, name, path)
+            _note(f"{path}: column {name!r} is empty; no answer will depend on it")
+            out[name] = pd.Series(
+                0.0, index=table.index
+            )  # scikit-learn's boosting cannot cut a column of gaps
+        elif pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+            out[name] = numbers_of(column, name, path)
         elif _holds_words(column):
             _mention_odd_words(column, name, path)
             out[name] = column.astype("category")
@@ -263,7 +288,7 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
                 f"{path} has {rest.shape[1]} columns, but the model takes {model.n_features_in_} and knows no names: "
                 "leave its columns only, in the order of training"
             )
-        return rest.apply(lambda column: _numbers(column, str(column.name), path)).to_numpy()
+        return rest.apply(lambda column: numbers_of(column, str(column.name), path)).to_numpy()
     import pandas as pd
 
     read = model.plan_.read_columns if hasattr(model, "plan_") else [True] * len(names)
@@ -272,7 +297,7 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
     if missing:
         raise CliError(f"{path} lacks {_columns(missing)} that the model uses")
     words = set(word_columns(model))
-    columns = {n: table[h] if n in words else _numbers(table[h], h, path) for n, h in here.items()}
+    columns = {n: table[h] if n in words else numbers_of(table[h], h, path) for n, h in here.items()}
     return pd.DataFrame(columns, index=table.index)
 
 
@@ -297,22 +322,48 @@ def word_columns(model: Any) -> list[str]:
     return [] if names is None else [str(names[j]) for j, known in categories.items() if _are_words(known)]
 
 
-def target_for(model: Any, table: pd.DataFrame, target: str, path: Path) -> NDArray[Any]:
-    """The target as the model knows it: its labels, or numbers."""
+def target_for(
+    model: Any, table: pd.DataFrame, target: str, path: Path, *, all_known: bool = False
+) -> NDArray[Any]:
+    """The target as the model knows it: its labels, or numbers.
+
+    Labels that the model does not know stay: an answer for their rows is wrong whatever it is, which a note says. Where no
+    row has a known one, or if ``all_known`` some row has not, ``UnknownLabel`` is raised.
+    """
     import numpy as np
 
     y = target_of(table, target, path)
     classes = getattr(model, "classes_", None)
     if classes is None:
-        return np.asarray(_numbers(y, target, path))
-    labels = labels_of(y) if classes.dtype.kind in "biuf" else y.astype(str).to_numpy(dtype=str)
-    unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
-    if unknown:
+        return np.asarray(numbers_of(y, target, path))
+    labels = _labels_like(classes, y)
+    known = np.isin(labels, classes)
+    if known.all():
+        return labels
+    other = y.to_numpy()[~known]
+    if all_known or not known.any():
         raise UnknownLabel(
-            f"{path}: the target {target!r} holds {unknown[0]!r}, which the model does not know; "
+            f"{path}: the target {target!r} holds {str(other[0])!r}, which the model does not know; "
             f"its classes are {listing(classes.tolist())}"
         )
+    _note(
+        f"{path}: the target {target!r} holds labels that the model does not know, {listing(dict.fromkeys(other))}: "
+        f"{len(other)} of {len(y)} rows, which count as wrong"
+    )
     return labels
+
+
+def _labels_like(classes: NDArray[Any], y: pd.Series[Any]) -> NDArray[Any]:
+    """Labels of the type that ``classes`` have; a word among numbers becomes a number that is no class."""
+    import numpy as np
+    import pandas as pd
+
+    if classes.dtype.kind not in "biuf":
+        return y.astype(str).to_numpy(dtype=str)
+    if pd.api.types.is_bool_dtype(y) or pd.api.types.is_numeric_dtype(y):
+        return labels_of(y)
+    numbers = pd.to_numeric(y, errors="coerce").to_numpy(dtype=np.float64)
+    return np.where(np.isnan(numbers), classes.max() + 1.0, numbers)
 
 
 def labels_of(y: pd.Series[Any]) -> NDArray[Any]:
@@ -328,18 +379,24 @@ def labels_of(y: pd.Series[Any]) -> NDArray[Any]:
     return y.astype(str).to_numpy(dtype=str)
 
 
-def _numbers(column: pd.Series[Any], name: str, path: Path) -> pd.Series[Any]:
+def numbers_of(column: pd.Series[Any], name: str, path: Path) -> pd.Series[Any]:
+    """A column as floats; words and infinite numbers are refused, with the first row that has one."""
     import numpy as np
     import pandas as pd
 
     try:
         values = pd.to_numeric(column).astype(np.float64)
     except (TypeError, ValueError):
-        bad = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
-        raise CliError(f"{path}: column {name!r} must hold numbers, but holds {bad.iloc[0]!r}") from None
-    if np.isinf(values).any():
+        bad = (pd.to_numeric(column, errors="coerce").isna() & column.notna()).to_numpy()
+        row = int(bad.argmax())
         raise CliError(
-            f"{path}: column {name!r} holds an infinite number; leave the cell empty for a missing value"
+            f"{path}: column {name!r} must hold numbers, but holds {column.iloc[row]!r} in row {row + 1}; "
+            "if that means a missing value, name it with --na-values"
+        ) from None
+    infinite = np.asarray(np.isinf(values))
+    if infinite.any():
+        raise CliError(
+            f"{path}: column {name!r} is infinite in row {int(infinite.argmax()) + 1}; leave the cell empty for a missing value"
         )
     return values
 

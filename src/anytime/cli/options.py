@@ -7,13 +7,21 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["CostlyFile", "Trusted"]
+__all__ = ["CostlyFile", "NaValues", "Trusted"]
 
 CostlyFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         help="The costly model of an adaptive one that is not in its file: .anytime, or with --trusted a pickle.",
+    ),
+]
+NaValues = Annotated[
+    str | None,
+    typer.Option(
+        "--na-values",
+        metavar="A,B,...",
+        help="Cells that mean a missing value, beside empty ones, NA, NaN, null and the like: --na-values '?,-999'.",
     ),
 ]
 Trusted = Annotated[

@@ -17,7 +17,7 @@ from anytime.cli.io import (
     word_columns,
     write_table,
 )
-from anytime.cli.options import CostlyFile, Trusted
+from anytime.cli.options import CostlyFile, NaValues, Trusted
 from anytime.cli.tables import amount, note, step
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def predict(
     ] = None,
     costly: CostlyFile = None,
     trusted: Trusted = False,
+    na_values: NaValues = None,
 ) -> None:
     """Answer for each row of a table, within a budget or deadline.
 
@@ -66,7 +67,7 @@ def predict(
     loaded = load_model(model, costly, trusted)
     if proba and not hasattr(loaded, "classes_"):
         raise UsageError(f"{model} is a regression model: it has no probabilities")
-    table = read_table(data, words=word_columns(loaded))
+    table = read_table(data, word_columns(loaded), na_values)
     X = features_for(loaded, table, data)
     with step(f"answering for {len(table)} rows"):
         answer, idle = _answered(loaded, X, budget, deadline)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
     from anytime.plan import Plan
 
-__all__ = ["Purchase", "held_out", "print_purchases", "purchases"]
+__all__ = ["PlanPurchase", "held_out", "print_purchases", "purchases"]
 
 _MOST_ROWS = 14
 
 
 @dataclass(frozen=True)
-class Purchase:
+class PlanPurchase:
     """Groups that are bought together, and the stages that live on them until the next purchase."""
 
     groups: tuple[str, ...]
@@ -31,7 +31,7 @@ class Purchase:
     model_cost: float  # after the last of its stages
 
 
-def purchases(plan: Plan) -> list[Purchase]:
+def purchases(plan: Plan) -> list[PlanPurchase]:
     """What a plan buys, step by step; the first entry is what can be had for nothing."""
     costs = plan.costs.costs
     found: list[tuple[list[str], int]] = [([], 0)]
@@ -44,7 +44,7 @@ def purchases(plan: Plan) -> list[Purchase]:
     ends = [first - 1 for _, first in found[1:]] + [plan.n_stages]
     spent = [0.0, *plan.stage_costs.tolist()]
     return [
-        Purchase(
+        PlanPurchase(
             groups=tuple(groups),
             price=costs.amount(sum(costs.ticks(costs.prices[name]) for name in groups)),
             first=first,
@@ -106,14 +106,14 @@ def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str,
     print_table(["stage", *columns], lines, title=title, left_out=plan.n_stages + 1 - len(shown))
 
 
-def _line(purchase: Purchase) -> list[str]:
+def _line(purchase: PlanPurchase) -> list[str]:
     words = listing(purchase.groups, 3) or "nothing"
     first = max(purchase.first, 1)
     span = f"{first}-{purchase.last}" if purchase.last > first else str(purchase.last or "-")
     return [words, number(purchase.price), number(purchase.model_cost, 6), span]
 
 
-def _quality(plan: Plan, judged: AnytimeCurve | None, purchase: Purchase) -> list[str]:
+def _quality(plan: Plan, judged: AnytimeCurve | None, purchase: PlanPurchase) -> list[str]:
     """What is known about the quality after the last stage of a purchase."""
     if judged is not None:
         return [share(float(judged.values[purchase.last]))]

@@ -103,7 +103,6 @@ def serve(
     from anytime.serve.settings import Settings
 
     named = _named(models)
-    lent = _costly_files(costly, named)
     settings = _settings(
         Settings,
         models=named,
@@ -124,7 +123,12 @@ def serve(
     )
     for path in [*named.values(), *([] if features is None else [features])]:
         path.open("rb").close()  # raises what is wrong with it, before anything takes long
-    for path in lent.values():
+    raise typer.Exit(_run(settings, _costly_files(costly, named), trusted))
+
+
+def _run(settings: Settings, costly: dict[str, Path], trusted: bool) -> int:
+    """Serve until told to stop; the exit code. ``costly``: files of models outside their model's file, by its name."""
+    for path in costly.values():
         refuse_pickle(path, trusted)
     try:
         from anytime.serve.workers import bind
@@ -138,12 +142,10 @@ def serve(
         _check_needed(server)
         _announce(server, listener)
 
-    listener = _listener(bind, host, port)
+    listener = _listener(bind, settings.host, settings.port)
     with listener:
-        loaded = {name: load_estimator(path, trusted) for name, path in lent.items()}
-        settings = replace(settings, costly=loaded)
-        code = run(settings, listener, started)
-    raise typer.Exit(code)
+        loaded = {name: load_estimator(path, trusted) for name, path in costly.items()}
+        return int(run(replace(settings, costly=loaded), listener, started))
 
 
 def _settings(kind: Any, **given: Any) -> Settings:

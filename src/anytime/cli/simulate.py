@@ -9,7 +9,7 @@ import typer
 
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import features_for, load_model, read_table, target_for, word_columns
-from anytime.cli.options import CostlyFile, Trusted
+from anytime.cli.options import CostlyFile, NaValues, Trusted
 from anytime.cli.tables import console, counted, counting, note, number, print_table, share, step
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def simulate(
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same arrivals.")] = 0,
     costly: CostlyFile = None,
     trusted: Trusted = False,
+    na_values: NaValues = None,
 ) -> None:
     """Replay requests on a virtual clock, to choose a policy.
 
@@ -92,7 +93,7 @@ def simulate(
     fitted = load_model(model, costly, trusted)
     from anytime.serve.simulate import Judge, bursts, largest_fixed
 
-    table = None if log is None else read_table(log, word_columns(fitted))
+    table = None if log is None else read_table(log, word_columns(fitted), na_values)
     if rate is not None:
         arrivals = bursts(rate, seconds, factor=burst, random_state=seed)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anytime.cli.errors import CliError, UsageError
-from anytime.cli.fit import Task, is_classification, read_settings
-from anytime.cli.io import check_writable, load_model, read_costs, target_of
+from anytime.cli.fit import TaskName, is_classification, read_settings
+from anytime.cli.io import check_writable, load_model, missing_cells, read_costs, target_of
+from anytime.cli.options import NaValues
 from anytime.cli.tables import console, note, number, share
 
 if TYPE_CHECKING:
@@ -83,7 +85,9 @@ def stream(
             metavar="NAME", help="Watch for changes: adwin or windows. None: rows are taken to be alike."
         ),
     ] = None,
-    task: Annotated[Task, typer.Option(help="auto: words and few whole numbers are classes.")] = Task.auto,
+    task: Annotated[
+        TaskName, typer.Option(help="auto: words and few whole numbers are classes.")
+    ] = TaskName.auto,
     classes: Annotated[
         str | None,
         typer.Option(metavar="A,B,...", help="All labels there will be. None: those of the first rows."),
@@ -106,6 +110,7 @@ def stream(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same model.")] = 0,
+    na_values: NaValues = None,
 ) -> None:
     """Learn from rows as they come, in constant memory.
 
@@ -113,22 +118,20 @@ def stream(
 
     Example: anytime stream trips.csv --target minutes --save trips.anytime --every 10000
     """
-    from anytime.streaming import learn_stream, read_stream
-    from anytime.streaming.streams import source_of
+    from anytime.streaming import read_stream
 
     check_writable(save)
     if resume and begin is not None:
         raise UsageError(
             "--resume goes on with the model in --save, --begin with another one: give one of them"
         )
-    earlier = save if resume and save.exists() else begin
-    model = None if earlier is None else _learning_model(earlier)
-    skip = model.position_ if model is not None and resume else 0
-    if model is not None and not resume:
-        model.position_ = 0
+    model = _earlier_model(save if resume and save.exists() else begin, resume)
+    skip = 0 if model is None else model.position_
     if skip:
         _check_same(model, save, data)
-    tables = read_stream(str(data), chunk_rows=chunk, skip=skip, strict=not lenient)
+    tables: Iterator[pd.DataFrame] = read_stream(
+        str(data), chunk_rows=chunk, skip=skip, strict=not lenient, na_values=missing_cells(na_values)
+    )
     if model is None:
         first = next(tables, None)
         if first is None:
@@ -143,33 +146,49 @@ def stream(
         }
         model.set_params(**parameters | _objects(read_settings(model, settings or [])))
         tables = chain([first], tables)
-    labels = None if classes is None else _labels(classes)
-    told = _Teller(model, skip)
+    options = {
+        "classes": None if classes is None else _labels(classes),
+        "every": every,
+        "strict": not lenient,
+    }
+    left_out = _learn(model, tables, target, data, save, options)
+    if model.position_ == skip:
+        _tell_nothing_new(save, data, skip)
+    else:
+        _summarise(model, save, left_out)
+
+
+def _earlier_model(path: Path | None, resume: bool) -> Any:
+    """The model to go on with; None: a new one. In a stream that is not resumed it has read no row yet."""
+    model = None if path is None else _learning_model(path)
+    if model is not None and not resume:
+        model.position_ = 0
+    return model
+
+
+def _learn(
+    model: Any, tables: Iterator[pd.DataFrame], target: str, data: Path, save: Path, options: dict[str, Any]
+) -> int:
+    """Learn from all tables, telling of progress; how many rows were left out. What ends it early leaves a checkpoint."""
+    from anytime.streaming import learn_stream
+    from anytime.streaming.streams import source_of
+
+    skipped, left_out = model.position_, 0
+    told = _Teller(model, skipped)
     try:
-        for progress in learn_stream(
-            model,
-            tables,
-            target,
-            classes=labels,
-            save=save,
-            every=every,
-            strict=not lenient,
-            source=source_of(data),
-        ):
-            if progress.rows > skip:
+        for progress in learn_stream(model, tables, target, save=save, source=source_of(data), **options):
+            left_out = progress.left_out
+            if progress.rows > skipped:
                 told(progress)
     except (ValueError, KeyboardInterrupt) as error:
         told.end()
-        if model.position_ > skip:
+        if model.position_ > skipped:
             note(f"wrote {save} after {model.position_} rows; --resume goes on from there")
         if isinstance(error, KeyboardInterrupt):
             raise
         raise CliError(_with_hint(str(error), data)) from None
     told.end()
-    if progress.rows == skip:
-        _tell_nothing_new(save, data, skip)
-        return
-    _summarise(model, save, progress.left_out)
+    return left_out
 
 
 def _check_same(model: Any, save: Path, data: Path) -> None:
@@ -215,7 +234,7 @@ def _learning_model(path: Path) -> Any:
     return model
 
 
-def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes: str | None) -> Any:
+def _new_model(first: pd.DataFrame, target: str, path: Path, task: TaskName, classes: str | None) -> Any:
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
 
     if target in first.columns and not first.empty:  # a row without one is met again where rows are learned
@@ -228,7 +247,7 @@ def _new_model(first: pd.DataFrame, target: str, path: Path, task: Task, classes
     if first.shape[1] < 2:
         raise CliError(f"{path} has no column besides the target")
     known = classes is not None
-    if known and task is Task.regression:
+    if known and task is TaskName.regression:
         raise UsageError("--classes does not go with --task regression")
     classify = known or is_classification(y, task, target, path)
     return StreamingBoostClassifier() if classify else StreamingBoostRegressor()

@@ -36,7 +36,12 @@ _KNOWN_BY = 20  # rows at its beginning by which a file is known again
 
 
 def read_stream(
-    source: Any, *, chunk_rows: int = 1000, skip: int = 0, strict: bool = True
+    source: Any,
+    *,
+    chunk_rows: int = 1000,
+    skip: int = 0,
+    strict: bool = True,
+    na_values: Sequence[str] = (),
 ) -> Iterator[pd.DataFrame]:
     r"""Tables of at most ``chunk_rows`` rows, one after the other; no more than one is in memory.
 
@@ -55,6 +60,8 @@ def read_stream(
     strict : bool, default=True
         Whether to stop where a cell cannot be read. Otherwise it is missing, and lines of CSV with too many cells are left out
         with a warning.
+    na_values : sequence of str, default=()
+        Further cells of CSV that mean a missing value.
 
     Raises
     ------
@@ -70,7 +77,7 @@ def read_stream(
     """
     if chunk_rows < 1:
         raise ValueError(f"chunk_rows must be at least 1, not {chunk_rows}")
-    tables = _skipping(_tables(source, chunk_rows, strict), skip)
+    tables = _skipping(_tables(source, chunk_rows, strict, na_values), skip)
     words: frozenset[str] | None = None
     names: list[str] = []
     seen = skip
@@ -125,7 +132,9 @@ def _quietly(path: Path, chunk_rows: int) -> Generator[pd.DataFrame, None, None]
         yield from _tables(path, chunk_rows, strict=False)
 
 
-def _tables(source: Any, chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame]:
+def _tables(
+    source: Any, chunk_rows: int, strict: bool, na_values: Sequence[str] = ()
+) -> Iterator[pd.DataFrame]:
     if isinstance(source, (str, Path)):
         path = Path(source)
         suffix = path.suffix.lower()
@@ -134,11 +143,11 @@ def _tables(source: Any, chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame
         elif suffix in _ARROW:
             yield from _arrow(path, chunk_rows)
         elif str(source) == "-":
-            yield from _csv_lines(sys.stdin, chunk_rows, strict)
+            yield from _csv_lines(sys.stdin, chunk_rows, strict, na_values)
         else:
-            yield from _csv(path, chunk_rows, strict)
+            yield from _csv(path, chunk_rows, strict, na_values)
     elif hasattr(source, "readline"):
-        yield from _csv_lines(source, chunk_rows, strict)
+        yield from _csv_lines(source, chunk_rows, strict, na_values)
     elif isinstance(source, Iterable):
         for part in source:
             yield from _pieces(part.to_pandas() if hasattr(part, "to_pandas") else part, chunk_rows)
@@ -148,11 +157,14 @@ def _tables(source: Any, chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame
         )
 
 
-def _csv_lines(file: IO[Any], chunk_rows: int, strict: bool) -> Iterator[pd.DataFrame]:
+def _csv_lines(
+    file: IO[Any], chunk_rows: int, strict: bool, na_values: Sequence[str]
+) -> Iterator[pd.DataFrame]:
     """Tables from a pipe as soon as their rows are there: a reader of files would wait for many more."""
     header = _record(file)
     while records := list(islice(iter(lambda: _record(file), ""), chunk_rows)):
-        yield from _csv(io.StringIO(header + "".join(records)), chunk_rows, strict, _called(file))
+        text = io.StringIO(header + "".join(records))
+        yield from _csv(text, chunk_rows, strict, na_values, _called(file))
     if not header:
         raise ValueError(f"{_called(file)} is empty")
 
@@ -167,13 +179,16 @@ def _record(file: IO[Any]) -> str:
     return record
 
 
-def _csv(source: Any, chunk_rows: int, strict: bool, called: str | None = None) -> Iterator[pd.DataFrame]:
+def _csv(
+    source: Any, chunk_rows: int, strict: bool, na_values: Sequence[str], called: str | None = None
+) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
     called = str(source) if called is None else called
     settings: dict[str, Any] = {
         "dtype": str,  # at first: what a column is must not depend on where chunks end
         "sep": _separator(source),
+        "na_values": list(na_values),
         "index_col": False,  # a first line that is too long is no table whose first column has no name
         "on_bad_lines": "error" if strict else "warn",
     }
