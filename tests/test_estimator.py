@@ -99,8 +99,8 @@ class Overspender(TwoStep):
 class Forgetful(TwoStep):
     """A negative control: it ignores the budget."""
 
-    def _advance(self, run, budget, due, stop):
-        run.advance()
+    def _reach(self, budget, mean_budget=None):
+        return super()._reach(np.inf)
 
 
 class Secretive(TwoStep):
@@ -137,8 +137,8 @@ class Rounding(TwoStep):
 class Deaf(TwoStep):
     """It hears no stop and sees no deadline."""
 
-    def _advance(self, run, budget, due, stop):
-        super()._advance(run, budget, np.inf, None)
+    def _run_plan(self, X, budget, mean_budget, due, stop=None, *, metered=False):
+        return super()._run_plan(X, budget, mean_budget, np.inf, metered=metered)
 
 
 class Moody(TwoStep):

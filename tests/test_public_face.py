@@ -15,9 +15,9 @@ def cells():
     narrow = HistGradientBoostingClassifier(
         interaction_cst=[list(c) for c in costs.groups.values()], random_state=0
     )
-    model = at.AnytimeClassifier(narrow, costs=costs, random_state=0).fit(X_train, y_train)
+    model = at.AnytimeClassifier(narrow, costs=costs, meter="model", random_state=0).fit(X_train, y_train)
     forest = RandomForestClassifier(30, random_state=0).fit(X_train, y_train)
-    other = at.make_anytime(forest, costs=costs, X=X_test, y=y_test)
+    other = at.make_anytime(forest, costs=costs, X_val=X_test, y_val=y_test)
     return model, other, X_test, y_test
 
 

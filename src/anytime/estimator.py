@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budget_scorer"]
 
 Budget = float | ArrayLike | None
-METERS = ("model", "realised", "expected")  # by which a budget can be counted
+METERS = ("model", "realised")  # by which a budget can be counted
 
 _FLOAT = np.dtype(np.float64)
 
@@ -45,15 +45,16 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     budget : float, default=None
-        The budget of a prediction that names none. None: unlimited.
-    meter : {"model", "realised", "expected"}, default="model"
-        How a budget is counted. "model": by the cost of whole stages fixed at training, so that all rows stop after the same
-        stage and none ever pays more. "realised": by what each row really pays, so that a row with a cheap path goes further.
-        "expected": by what rows pay on average, as measured on held-out rows in training, so that easy rows may leave money
-        to hard ones. Only models that measure it have it: forests that are grown or pruned for a budget.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost. "model": all rows stop
+        after the same stage. "realised": a row with a cheap path goes further. Either way no row pays more than the budget.
     n_jobs : int, default=None
         Threads for prediction; None means 1, -1 all cores. The result does not depend on it. Runs that keep a ledger
         (realised budgets, ``answer``, ``stages``, ``cost``) use one.
+
+    A family that is trained for a mean over rows also has ``mean_budget``: what rows may pay on average in a prediction that
+    names no bound.
     """
 
     _finite: bool | str = (
@@ -63,6 +64,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     plan_: Plan
     costs: Any
     budget: float | None
+    mean_budget: float | None = None  # a constructor parameter of families that are trained for a mean
     meter: str
     n_jobs: int | None
 
@@ -99,24 +101,40 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ answers
 
     def answer(
-        self, X: ArrayLike, budget: Budget = None, deadline: float | None = None, *, stop: Stop | None = None
+        self,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+        stop: Stop | None = None,
     ) -> Answer:
         """The best answer within the bounds, with all that is known about it.
+
+        A call that names neither ``budget`` nor ``mean_budget`` has those of the constructor. A call that names one has only that
+        one; where both are named, both hold.
 
         Parameters
         ----------
         X : (n, d)
         budget : float or (n,) float, default=None
-            Units of cost that each row may spend. None: the constructor's ``budget``.
+            The most that any row, or each of them, may pay. ``meter`` says how it is counted.
         deadline : float, default=None
             Seconds from now, for the whole batch.
+        mean_budget : float, default=None
+            What rows may pay on average. All go on to the last stage whose mean cost fits: as measured on validation rows in
+            training, or, in a model that has not measured it, the most that the stage can cost.
         stop : StopFlag, threading.Event or similar, default=None
             Set from another thread to interrupt.
+
+        Returns
+        -------
+        Answer
         """
         began = time.monotonic()
-        X = self._checked(X)
-        run = Run(self.plan_, X, metered=True)
-        self._advance(run, budget, self._due(began, deadline), stop)
+        run = self._run_plan(
+            self._checked(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
+        )
         return self._read(run, began)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
@@ -133,7 +151,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         self,
         X: ArrayLike,
         budget: Budget = None,
+        deadline: float | None = None,
         *,
+        mean_budget: float | None = None,
         meter: str = "realised",
         row_prices: ArrayLike | None = None,
     ) -> Array:
@@ -142,7 +162,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, d)
-        budget : float or (n,) float, default=None
+        budget, deadline, mean_budget
+            As in ``answer``.
         meter : {"realised", "model", "time"}, default="realised"
             "realised": what each row pays. "model": the cost, fixed at training, of the stages it goes through. "time": measured
             seconds of computation, the batch's time shared equally by its rows.
@@ -152,10 +173,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """
         if meter not in ("realised", "model", "time"):
             raise ValueError(f"meter must be 'realised', 'model' or 'time', not {meter!r}")
+        due = self._due(time.monotonic(), deadline)
         X = self._checked(X)
         began = time.perf_counter()
-        run = Run(self.plan_, X, metered=meter != "time" or self._metered(budget), threads=self._threads())
-        self._advance(run, budget, np.inf, None)
+        run = self._run_plan(X, budget, mean_budget, due, metered=meter != "time")
         if meter == "time":
             return np.full(len(X), (time.perf_counter() - began) / max(len(X), 1))
         if meter == "model":
@@ -175,22 +196,19 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         evaluation = self.costs_.amounts(run.ledger.paid - features)
         return np.asarray(np.where(bought, prices, 0.0).sum(axis=1) + evaluation)
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that never spends more than ``budget`` on a row.
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own that never spends more than ``budget`` on a row, or ``mean_budget`` on average.
 
-        With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
-        With the expected meter stages are dropped too, and it is the mean over rows that stays within the budget.
+        Stages beyond the bounds are dropped; a budget that is counted by what each row really pays is kept as a cap instead.
         """
         check_is_fitted(self, "plan_")
-        if budget is None or np.ndim(budget):
-            raise ValueError("truncate needs one budget, a number of units")
-        ticks = self._ticks(budget)
+        if (budget is None and mean_budget is None) or np.ndim(budget or 0):
+            raise ValueError("truncate needs a budget or a mean_budget, a number of units")
+        stages, cap = self._reach(budget, mean_budget)
         smaller = copy.copy(self)
-        if self.meter != "realised":
-            smaller.plan_ = self.plan_.head(int(self.plan_.affordable(ticks, self.meter)))
-        else:
-            limit = min(self.plan_.limit, self.costs_.amount(ticks) if ticks < UNLIMITED else np.inf)
-            smaller.plan_ = replace(self.plan_, limit=limit)
+        smaller.plan_ = self.plan_.head(int(stages))
+        if cap is not None:
+            smaller.plan_ = replace(smaller.plan_, limit=min(self.plan_.limit, self.costs_.amount(int(cap))))
         return smaller
 
     def save(self, path: str | Path) -> None:
@@ -260,14 +278,22 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ one row
 
-    def predict_one(self, x: Any, budget: float | None = None, deadline: float | None = None) -> Any:
+    def predict_one(
+        self,
+        x: Any,
+        budget: float | None = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
         """The prediction for one row; for a contiguous float64 array the microsecond path, whose values nobody checks.
 
         Parameters
         ----------
         x : (d,) array or sequence, mapping, or row of a table
             A mapping and a row of a table give values by the names of columns.
-        budget : float, default=None
+        budget, mean_budget : float, default=None
+            As in ``answer``.
         deadline : float, default=None
             Seconds from the call.
         """
@@ -282,7 +308,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             or not x.flags.c_contiguous
         ):
             x = self._one_of(x)
-        return row(x, budget, due)
+        return row(x, budget, mean_budget, due)
 
     def _one_of(self, x: Any) -> NDArray[np.float64]:
         """A single row in whatever form it comes, as the plan reads it."""
@@ -340,10 +366,6 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ within the family
 
-    def _default_budget(self) -> float | None:
-        """What a prediction may spend that names no budget; a learner whose ``budget`` is a target of training overrides it."""
-        return self.budget
-
     @property
     def _scores_link(self) -> str:
         """What turns scores into answers."""
@@ -385,30 +407,39 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
         return int(effective_n_jobs(self.n_jobs))
 
-    def _ticks(self, budget: Budget) -> Any:
+    def _ticks(self, name: str, budget: Any) -> Any:
         """A budget, or one per row, in ticks."""
-        if budget is None:
-            budget = self._default_budget()
-        if budget is None:
-            return UNLIMITED
         given = np.asarray(budget)
         for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
             if not is_amount(amount):
-                raise ValueError(f"budget must be a number that is not negative, not {amount!r}")
+                raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
         amounts = np.asarray(given, dtype=np.float64)
+        if np.isnan(amounts).any():
+            raise ValueError(f"{name} is NaN; give a number of units, or None for everything")
         if (amounts < 0).any():
-            raise ValueError(f"budget must not be negative; got {amounts.min():g}")
+            raise ValueError(f"{name} must not be negative; got {amounts.min():g}")
         if amounts.ndim == 0:
             return self.costs_.budget_ticks(float(amounts))
         return np.array([self.costs_.budget_ticks(amount) for amount in amounts.ravel()], dtype=np.int64)
 
-    def _metered(self, budget: Budget) -> bool:
-        """Whether keeping within the budget needs a ledger."""
+    def _reach(self, budget: Budget, mean_budget: float | None = None) -> tuple[Any, Any]:
+        """How far bounds let rows go: the most stages, and the most ticks of realised cost; None where no ledger is needed."""
+        plan = self.plan_
         if self.meter not in METERS:
-            raise ValueError(f"meter must be 'model', 'realised' or 'expected', not {self.meter!r}")
-        if self.meter == "realised":
-            return budget is not None or self._default_budget() is not None or self.plan_.limit < np.inf
-        return self.meter == "expected" and self.plan_.limit < np.inf
+            raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.budget, self.mean_budget
+        cap = UNLIMITED if budget is None else self._ticks("budget", budget)
+        stages = plan.n_stages
+        if mean_budget is not None:
+            if np.ndim(mean_budget):
+                raise ValueError("mean_budget is one number, for all rows together")
+            stages = int(plan.affordable_on_average(self._ticks("mean_budget", mean_budget)))
+        if self.meter == "model":
+            return np.minimum(stages, plan.affordable(cap)), None
+        most = plan.stage_ticks[stages - 1] if stages else 0
+        binding = np.min(np.minimum(cap, plan.limit_ticks), initial=UNLIMITED) < most
+        return stages, cap if binding or np.ndim(cap) else None
 
     @staticmethod
     def _due(began: float, deadline: float | None) -> float:
@@ -418,21 +449,30 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"deadline must be a number of seconds that is not negative, not {deadline!r}")
         return began + deadline
 
-    def _advance(self, run: Run, budget: Budget, due: float, stop: Stop | None) -> None:
-        ticks = self._ticks(budget)
-        if np.ndim(ticks) and np.shape(ticks) != (len(run.X),):
-            raise ValueError(f"budget has {np.size(ticks)} entries, but X has {len(run.X)} rows")
-        if self.meter == "realised":
-            run.advance(budget=ticks if self._metered(budget) else UNLIMITED, deadline=due, stop=stop)
-        else:
-            run.advance(self.plan_.affordable(ticks, self.meter), deadline=due, stop=stop)
+    def _run_plan(
+        self,
+        X: Array,
+        budget: Budget,
+        mean_budget: float | None,
+        due: float,
+        stop: Stop | None = None,
+        *,
+        metered: bool = False,
+    ) -> Run:
+        """The plan run over checked rows as far as the bounds allow."""
+        stages, cap = self._reach(budget, mean_budget)
+        for entries in (stages, cap):
+            if np.ndim(entries) and np.shape(entries) != (len(X),):
+                raise ValueError(f"budget has {np.size(entries)} entries, but X has {len(X)} rows")
+        run = Run(self.plan_, X, metered=metered or cap is not None, threads=self._threads())
+        run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
+        return run
 
-    def _scores(self, X: Any, budget: Budget, deadline: float | None) -> Array:
-        began = time.monotonic()
-        X = self._checked(X)
-        run = Run(self.plan_, X, metered=self._metered(budget), threads=self._threads())
-        self._advance(run, budget, self._due(began, deadline), None)
-        return run.scores()
+    def _scores(
+        self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
+    ) -> Array:
+        due = self._due(time.monotonic(), deadline)
+        return self._run_plan(self._checked(X), budget, mean_budget, due).scores()
 
     def _model_costs(self) -> Array:
         """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
@@ -476,27 +516,51 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
 
     classes_: NDArray[Any]
 
-    def predict(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+    def predict(
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
         """Class labels, (n,). See ``answer`` for the parameters."""
-        return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
+        return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
 
-    def predict_proba(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+    def predict_proba(
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
         """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
-        scores = self._scores(X, budget, deadline)
+        scores = self._scores(X, budget, deadline, mean_budget)
         return self._wrapped(LINKS[self._scores_link].transform(scores), X, self.classes_)
 
     def predict_log_proba(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
     ) -> Any:
         """Logarithm of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X, budget, deadline))
+            return np.log(self.predict_proba(X, budget, deadline, mean_budget=mean_budget))
 
     def decision_function(
-        self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
     ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
-        scores = self._scores(X, budget, deadline)
+        scores = self._scores(X, budget, deadline, mean_budget)
         if LINKS[self._scores_link].binary:
             scores = scores[:, 0]
         elif len(self.classes_) == 2:
@@ -510,9 +574,12 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         budget: Budget = None,
         deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
     ) -> float:
         """Accuracy within the bounds."""
-        return float(accuracy_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
+        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        return float(accuracy_score(y, prediction, sample_weight=sample_weight))
 
     def _decide(self: Any, scores: Array) -> NDArray[Any]:
         one_sided = LINKS[self._scores_link].binary
@@ -523,9 +590,16 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
 class ValueFace:
     """``predict`` of models whose answers are numbers."""
 
-    def predict(self: Any, X: ArrayLike, budget: Budget = None, deadline: float | None = None) -> Any:
+    def predict(
+        self: Any,
+        X: ArrayLike,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
         """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
-        return self._wrapped(self._decide(self._scores(X, budget, deadline)), X)
+        return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
 
     def _decide(self: Any, scores: Array) -> Array:
         values = LINKS[self._scores_link].transform(scores)
@@ -542,9 +616,12 @@ class RegressorFace(ValueFace, RegressorMixin):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         budget: Budget = None,
         deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
     ) -> float:
         """Coefficient of determination within the bounds."""
-        return float(r2_score(y, self.predict(X, budget, deadline), sample_weight=sample_weight))
+        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        return float(r2_score(y, prediction, sample_weight=sample_weight))
 
 
 class _OneRow:
@@ -555,8 +632,9 @@ class _OneRow:
         plan = model.plan_
         self.model, self.plan, self.meter = model, plan, model.meter
         self.shape = (plan.n_features,)
-        unknown = model.meter == "expected" and plan.expected_costs is None  # the general path says why
-        special = plan.weights is not None or plan.passes or plan.stops or model._metered(0.0) or unknown
+        self.realised = model.meter == "realised"
+        capped = self.realised and plan.limit < np.inf
+        special = plan.weights is not None or plan.passes or plan.stops or capped
         plain = not special and model._reads_rows_as_they_are
         alone = plain and len(plan.blocks) == 1 and plan.replaces is None
         self.forest = plan.blocks[0].forest if alone else None
@@ -566,10 +644,10 @@ class _OneRow:
             plain and plan.replaces is not None and bool(plan.replaces.all()) and forests_stand_alone
         )
         self.unit = self.forest.unit if self.forest is not None else 1.0
-        expected = model.meter == "expected" and plan.expected_costs is not None
-        ticks = plan.expected_ticks if expected else plan.stage_ticks
-        self.costs: list[float] = plan.costs.costs.amounts(ticks).tolist()
-        self.affordable = plan.n_stages if expected else bisect_right(self.costs, plan.limit)
+        amounts = plan.costs.costs.amounts
+        self.costs: list[float] = amounts(plan.stage_ticks).tolist()
+        self.mean_costs: list[float] = amounts(plan.mean_ticks).tolist()
+        self.affordable = bisect_right(self.costs, plan.limit)
         self.base = plan.base
         self.first = float(plan.base[0])
         self.mean = plan.combine == "mean"
@@ -577,17 +655,22 @@ class _OneRow:
         self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
         self.transform = None if plan.link == "identity" else LINKS[plan.link].transform
 
-    def __call__(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
-        if budget is None:
-            budget = self.model._default_budget()
-        if budget is not None and not is_amount(budget):
-            raise ValueError(f"budget must be a number that is not negative, not {budget!r}")
+    def __call__(
+        self, x: NDArray[np.float64], budget: float | None, mean_budget: float | None, due: float
+    ) -> Any:
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.model.budget, self.model.mean_budget
+        for name, amount in (("budget", budget), ("mean_budget", mean_budget)):
+            if amount is not None and not is_amount(amount):
+                raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
         forest = self.forest
-        if forest is None and not self.refits:
-            return self._general(x, budget, due)
+        if (forest is None and not self.refits) or (self.realised and budget is not None):
+            return self._general(x, budget, mean_budget, due)
         until = self.affordable
         if budget is not None:
             until = min(until, bisect_right(self.costs, budget))
+        if mean_budget is not None:
+            until = min(until, bisect_right(self.mean_costs, mean_budget))
         if forest is None:
             return self._refitted(x, until, due)
         sums = np.empty(self.base.size, dtype=np.int64)
@@ -630,21 +713,29 @@ class _OneRow:
         done = forest.run_one(x, 1, due, sums)
         return np.asarray(sums[None, :] * forest.unit if done else self.base[None, :])
 
-    def _general(self, x: NDArray[np.float64], budget: float | None, due: float) -> Any:
+    def _general(
+        self, x: NDArray[np.float64], budget: float | None, mean_budget: float | None, due: float
+    ) -> Any:
         model = self.model
-        run = Run(self.plan, model._matrix(x[None, :]), metered=model._metered(budget))
-        model._advance(run, budget, due, None)
-        return model._decide(run.scores())[0]
+        return model._decide(model._run_plan(model._matrix(x[None, :]), budget, mean_budget, due).scores())[0]
 
 
-def budget_scorer(budget: float, scoring: str | Callable[..., float] | None = None) -> Callable[..., float]:
+def budget_scorer(
+    budget: float | None = None,
+    scoring: str | Callable[..., float] | None = None,
+    *,
+    mean_budget: float | None = None,
+) -> Callable[..., float]:
     """A scorer that judges a model at a budget, for grid search and cross-validation.
 
     Parameters
     ----------
-    budget : float
+    budget : float, default=None
+        The most that any row may pay.
     scoring : str or scorer, default=None
         A scorer name of scikit-learn, a scorer, or None for the model's own ``score``.
+    mean_budget : float, default=None
+        What rows may pay on average. At least one of the two is given.
 
     Examples
     --------
@@ -652,14 +743,21 @@ def budget_scorer(budget: float, scoring: str | Callable[..., float] | None = No
     >>> import anytime as at
     >>> search = GridSearchCV(at.AnytimeClassifier(), {"n_jobs": [1]}, scoring=at.budget_scorer(10, "accuracy"))
     """
-    return _BudgetScorer(budget, scoring)
+    if budget is None and mean_budget is None:
+        raise ValueError("budget_scorer needs a budget or a mean_budget, a number of units")
+    return _BudgetScorer(budget, scoring, mean_budget)
 
 
 class _BudgetScorer:
     """A class, not a closure, so that it can be pickled to other processes."""
 
-    def __init__(self, budget: float, scoring: str | Callable[..., float] | None) -> None:
-        self.budget, self.scoring = budget, scoring
+    def __init__(
+        self,
+        budget: float | None,
+        scoring: str | Callable[..., float] | None,
+        mean_budget: float | None = None,
+    ) -> None:
+        self.budget, self.scoring, self.mean_budget = budget, scoring, mean_budget
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, **parameters: Any) -> float:
         limited = self._limited(estimator)
@@ -673,7 +771,7 @@ class _BudgetScorer:
             name, model = estimator.steps[-1]
             limited.steps = [*estimator.steps[:-1], (name, self._limited(model))]
         elif hasattr(estimator, "budget"):
-            limited.budget = self.budget
+            limited.budget, limited.mean_budget = self.budget, self.mean_budget
         else:
             raise TypeError(
                 f"{type(estimator).__name__} takes no budget; budget_scorer is for anytime models"
@@ -681,4 +779,4 @@ class _BudgetScorer:
         return limited
 
     def __repr__(self) -> str:
-        return f"budget_scorer({self.budget!r}, {self.scoring!r})"
+        return f"budget_scorer({self.budget!r}, {self.scoring!r}, mean_budget={self.mean_budget!r})"

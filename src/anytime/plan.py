@@ -127,7 +127,7 @@ class Plan:
     quality : (S + 1,) float, default=None
         Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
     expected_costs : (S,) float, default=None
-        What held-out rows paid on average by the end of each stage: what ``meter="expected"`` compares a budget with.
+        What validation rows paid on average by the end of each stage: what a mean budget is compared with.
     limit : float, default=inf
         A spending cap that no budget lifts.
     """
@@ -283,26 +283,21 @@ class Plan:
         return [self.costs.costs.names[g] for g in self._purchases[1]]
 
     @cached_property
-    def expected_ticks(self) -> NDArray[np.int64]:
-        """(S,) ``expected_costs`` in whole ticks; a budget of exactly such a cost reaches the stage."""
+    def mean_ticks(self) -> NDArray[np.int64]:
+        """(S,) what rows pay on average by the end of each stage, in ticks: as measured, else the most that they could pay."""
         if self.expected_costs is None:
-            raise ValueError(
-                'meter="expected" needs expected costs, which a model measures on held-out rows when it is trained; this one '
-                'has none: use meter="model" or meter="realised"'
-            )
+            return self.stage_ticks
         # a mean of whole ticks may come out a rounding error too large
         means = (np.asarray(self.expected_costs, dtype=np.float64) * (1 - 1e-12)).tolist()
         return np.array([self.costs.costs.budget_ticks(mean) for mean in means], dtype=np.int64)
 
-    def affordable(self, ticks: NDArray[np.int64] | int, meter: str = "model") -> NDArray[np.int64]:
-        """The most stages whose cost, fixed at training, is within ``ticks``.
-
-        With ``meter="model"`` that is what any row could have to pay, and the plan's limit holds too; with
-        ``meter="expected"`` what rows pay on average.
-        """
-        if meter == "expected":
-            return np.searchsorted(self.expected_ticks, ticks, side="right")
+    def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
         return np.searchsorted(self.stage_ticks, np.minimum(ticks, self.limit_ticks), side="right")
+
+    def affordable_on_average(self, ticks: int) -> int:
+        """The most stages that cost rows at most ``ticks`` on average."""
+        return int(np.searchsorted(self.mean_ticks, ticks, side="right"))
 
     @cached_property
     def limit_ticks(self) -> int:

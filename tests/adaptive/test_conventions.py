@@ -38,14 +38,14 @@ def test_scikit_learn_conventions(estimator, check):
     [
         *CONFIGURATIONS,
         LadderClassifier(**FEW),
-        LadderClassifier(SVC(), budget=4.0, meter="realised", **FEW),
+        LadderClassifier(SVC(), mean_budget=4.0, meter="realised", **FEW),
         LadderClassifier(
             SVC(), costs=[1, 2, 0, 4, 0.1, 3], costly_columns=[4, 1], evaluation_cost=0.3, **FEW
         ),
         AdaptiveClassifier(**SMALL),
-        AdaptiveClassifier(SVC(), budget=4.0, cost_penalty=0.01, **SMALL),
+        AdaptiveClassifier(SVC(), mean_budget=4.0, cost_penalty=0.01, **SMALL),
         AdaptiveClassifier(
-            SVC(), budget=4.0, cost_penalty=0.01, meter="realised", answer_first=False, **SMALL
+            SVC(), mean_budget=4.0, cost_penalty=0.01, meter="realised", answer_first=False, **SMALL
         ),
         AdaptiveClassifier(SVC(), cheap="lstsq", gate="margin", n_init=1, meter="model", **SMALL),
         AdaptiveClassifier(
@@ -60,7 +60,10 @@ def test_invariants_of_anytime_prediction(estimator):
 def test_weights_of_a_ladder_count_by_their_ratios_and_zero_is_absence():
     """With rows enough for exits, which the checks of weights above do not have."""
     X, y, costs = problem()
-    ladder, weight = LadderClassifier(GaussianNB(), costs=costs, budget=6.0, **FEW), np.arange(len(y)) % 3
+    ladder, weight = (
+        LadderClassifier(GaussianNB(), costs=costs, mean_budget=6.0, **FEW),
+        np.arange(len(y)) % 3,
+    )
     first, kept = clone(ladder).fit(X, y, sample_weight=weight), weight > 0
     assert first.n_stages_ > 1
     scaled = clone(ladder).fit(X, y, sample_weight=4.0 * weight)

@@ -20,13 +20,13 @@ def rows(n_classes=2):
 
 def pruned(X, y):
     forest = RandomForestClassifier(20, max_depth=6, random_state=0).fit(X, y)
-    return at.prune_forest(forest, X, y, budget=6.0)
+    return at.prune_forest(forest, X, y, mean_budget=6.0)
 
 
 def refitted(X, y):
     """Its leaves are learned anew, and may say less than 0 or more than 1."""
     forest = RandomForestClassifier(20, max_depth=6, random_state=0).fit(X, y)
-    return at.prune_forest(forest, X, y, budget=4.0, X_train=X, y_train=y)
+    return at.prune_forest(forest, X, y, mean_budget=4.0, X_train=X, y_train=y)
 
 
 def budgeted(X, y):

@@ -60,11 +60,11 @@ def test_without_the_costly_model_rows_that_stay_are_answered_and_others_raise(p
         bare.predict(X)
     assert_array_equal(bare.cost(X), model.cost(X))
     budget = float(bare.plan_.expected_costs[0])  # enough for the cheap model, not for the costly one
-    assert_array_equal(bare.predict_proba(X, budget=budget), model.predict_proba(X, budget=budget))
-    small = bare.truncate(budget)
+    assert_array_equal(bare.predict_proba(X, mean_budget=budget), model.predict_proba(X, mean_budget=budget))
+    small = bare.truncate(mean_budget=budget)
     assert (small.n_stages_, small.detached_) == (1, None)
     small.save(path)
-    assert_array_equal(at.load(path).predict(X), model.truncate(budget).predict(X))
+    assert_array_equal(at.load(path).predict(X), model.truncate(mean_budget=budget).predict(X))
 
 
 def test_another_model_is_refused_at_load(path):

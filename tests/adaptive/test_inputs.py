@@ -222,7 +222,7 @@ def test_few_rows_are_told_to_be_too_few():
     with pytest.warns(UserWarning, match=r"20 rows are too few .*: all rows go to the costly model; give 40"):
         assert at.LadderClassifier(GaussianNB()).fit(*few).sent_ == 1.0
     with pytest.warns(UserWarning, match=r"20 rows are too few .*: the model always gives the same answer"):
-        assert at.LadderClassifier(GaussianNB(), budget=1).fit(*few).sent_ == 0.0
+        assert at.LadderClassifier(GaussianNB(), mean_budget=1).fit(*few).sent_ == 0.0
     with pytest.warns(
         UserWarning, match=r"6 rows are too few .* min_samples_leaf=20: .* always gives the same answer"
     ):
@@ -235,7 +235,7 @@ def test_a_ladder_says_why_it_has_one_answer_only():
     X = np.column_stack([rng.normal(size=400), y + 0.3 * rng.normal(size=400)])
     with pytest.warns(UserWarning, match=r"no model .* costs at most 0\.5 on average, the cheapest 1"):
         model = at.LadderClassifier(
-            GaussianNB(), costs=[1, 10], budget=0.5, n_estimators=5, random_state=0
+            GaussianNB(), costs=[1, 10], mean_budget=0.5, n_estimators=5, random_state=0
         ).fit(X, y)
     assert (model.sent_, model.sent(X).mean()) == (0.0, 0.0)
 
@@ -243,14 +243,16 @@ def test_a_ladder_says_why_it_has_one_answer_only():
 @BOTH
 def test_without_its_costly_model_it_says_which_budget_is_enough(kind, tmp_path):
     X, y, _ = problem()
-    settings = {"cost_penalty": 0.005} if kind is at.AdaptiveClassifier else {"budget": 6.0}
+    settings = {"cost_penalty": 0.005} if kind is at.AdaptiveClassifier else {"mean_budget": 6.0}
     kind(SVC(), n_estimators=5, random_state=0, **settings).fit(X, y).save(tmp_path / "model.anytime")
     alone = at.load(tmp_path / "model.anytime")
     enough = alone.plan_.expected_costs[-2]
-    with pytest.raises(at.adaptive.DetachedModelError, match=f"a budget of at most {enough:.6g}") as caught:
+    with pytest.raises(
+        at.adaptive.DetachedModelError, match=f"a mean_budget of at most {enough:.6g}"
+    ) as caught:
         alone.predict(X)
     assert pickle.loads(pickle.dumps(caught.value)).enough == enough
-    assert len(alone.predict(X, budget=caught.value.enough)) == len(X)
+    assert len(alone.predict(X, mean_budget=caught.value.enough)) == len(X)
 
 
 @BOTH

@@ -171,7 +171,7 @@ def test_it_costs_less_and_is_about_as_accurate(n_classes):
 
 def test_the_plan_does_what_was_judged():
     X, y, X_val, y_val = rows()
-    model = ladder(FrozenEstimator(KNeighborsClassifier().fit(X, y)), budget=5.0).fit(
+    model = ladder(FrozenEstimator(KNeighborsClassifier().fit(X, y)), mean_budget=5.0).fit(
         X, y, X_val=X_val, y_val=y_val
     )
     assert model.expected_cost_ == pytest.approx(model.cost(X_val).mean())
@@ -188,7 +188,7 @@ def test_labels_of_noise_cannot_be_foretold():
     """Columns and margins chosen by the labels of a row must not judge it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 50)), rng.integers(0, 2, 300)
-    model = ladder(lambda some: np.tile([0.4, 0.6], (len(some), 1)), budget=25.0).fit(X, y)
+    model = ladder(lambda some: np.tile([0.4, 0.6], (len(some), 1)), mean_budget=25.0).fit(X, y)
     standard_error = 0.5 / np.sqrt(300)
     assert max(point.accuracy for point in model.points_) < 0.5 + 2 * standard_error
     assert np.mean(model.honest_proba_.argmax(axis=1) == y) < 0.5 + 4 * standard_error
@@ -196,7 +196,7 @@ def test_labels_of_noise_cannot_be_foretold():
 
 def test_points_go_from_dear_to_cheap_and_name_the_first_exit_in_use():
     X, y, _, _ = rows(n=600)
-    model = ladder(budget=6.0).fit(X, y)
+    model = ladder(mean_budget=6.0).fit(X, y)
     costs = [point.cost for point in model.points_]
     assert costs == sorted(costs, reverse=True)
     assert [point.sent for point in model.points_ if point.threshold == -np.inf] == [1.0]
@@ -222,7 +222,7 @@ def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
     X, y, X_val, y_val = rows(n=600)
     near = FrozenEstimator(KNeighborsClassifier().fit(X, y))
     few, many = (
-        ladder(near, budget=5.0).fit(X, y, np.full(len(y), scale), X_val=X_val, y_val=y_val)
+        ladder(near, mean_budget=5.0).fit(X, y, np.full(len(y), scale), X_val=X_val, y_val=y_val)
         for scale in (2.0**-9, 2.0**9)
     )
     np.testing.assert_allclose(few.margins_, many.margins_)
@@ -244,7 +244,7 @@ def test_rows_that_are_sent_are_those_the_costly_model_is_asked_about(budget):
         asked.append(len(some))
         return near.predict_proba(some)
 
-    model = ladder(costly, budget=budget).fit(X, y, X_val=X_val, y_val=y_val)
+    model = ladder(costly, mean_budget=budget).fit(X, y, X_val=X_val, y_val=y_val)
     assert model.sent(X_val).mean() == pytest.approx(model.sent_)
     asked.clear()
     model.predict(X_val)
@@ -268,7 +268,7 @@ def test_the_tolerance_is_kept_on_validation_rows():
 def test_too_small_a_budget_buys_nothing():
     X, y, X_test, _ = rows()
     with pytest.warns(UserWarning, match="always gives the same answer"):
-        model = ladder(budget=0.5).fit(X, y)
+        model = ladder(mean_budget=0.5).fit(X, y)
     assert model.cost(X_test).max() == 0
     assert len(set(model.predict(X_test))) == 1
 
@@ -286,8 +286,8 @@ def test_rows_pay_for_the_columns_on_their_way_once():
 
 def test_an_adaptive_model_may_be_the_costly_one():
     X, y, X_test, y_test = rows()
-    inner = ladder(budget=6.0).fit(X, y)
-    outer = LadderClassifier(inner, n_estimators=10, max_stages=3, budget=4.5, random_state=0).fit(X, y)
+    inner = ladder(mean_budget=6.0).fit(X, y)
+    outer = LadderClassifier(inner, n_estimators=10, max_stages=3, mean_budget=4.5, random_state=0).fit(X, y)
     assert outer.margins_.size == outer.plan_.n_stages - inner.plan_.n_stages
     assert outer.sent(X_test).mean() == pytest.approx(outer.sent_, abs=0.1)
     assert outer.plan_.expected_costs.size == outer.plan_.n_stages
@@ -319,7 +319,7 @@ def test_a_ladder_begins_with_what_is_free():
     y = (X.sum(axis=1) + 0.5 * rng.normal(size=1200) > 0).astype(int)
     model = LadderClassifier(
         FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X[:400], y[:400])),
-        costs=[0, 0, 10, 10], budget=1, n_estimators=20, random_state=0,
+        costs=[0, 0, 10, 10], mean_budget=1, n_estimators=20, random_state=0,
     ).fit(X[400:800], y[400:800])  # fmt: skip
     assert model.cost(X[800:]).mean() <= 1.5
     assert model.score(X[800:], y[800:]) > 0.65
@@ -330,7 +330,9 @@ def test_columns_within_the_budget_come_before_dear_ones_that_are_better():
     y = rng.integers(0, 2, 600)
     X = np.column_stack([y + rng.normal(size=600), y + 0.01 * rng.normal(size=600)])
     costly = FrozenEstimator(RandomForestClassifier(20, random_state=0).fit(X, y))
-    model = LadderClassifier(costly, costs=[1.0, 1.5], budget=1, n_estimators=10, random_state=0).fit(X, y)
+    model = LadderClassifier(costly, costs=[1.0, 1.5], mean_budget=1, n_estimators=10, random_state=0).fit(
+        X, y
+    )
     assert model.cost(X).max() == 1
     assert model.score(X, y) > 0.6
 

@@ -196,13 +196,13 @@ def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
     X, y, costs = problem(n=800)
     quick = {**SMALL, "n_estimators": 5, "max_iter": 1, "cross_fit": None}
     models = {
-        budget: AdaptiveClassifier(SVC(), costs=costs, budget=budget, **quick).fit(X, y)
+        budget: AdaptiveClassifier(SVC(), costs=costs, mean_budget=budget, **quick).fit(X, y)
         for budget in (3, 10, 100)
     }
     for budget, model in models.items():
         assert model.expected_cost_ <= budget
         assert_array_equal(
-            model.predict_proba(X), model.predict_proba(X, budget=np.inf)
+            model.predict_proba(X), model.predict_proba(X, mean_budget=np.inf)
         )  # all of it is within
         assert len(model.trials_) == 18
     qualities = [model.plan_.quality[-1] for model in models.values()]
@@ -213,7 +213,7 @@ def test_a_budget_is_kept_on_held_out_rows_and_more_of_it_is_no_worse():
 def test_a_budget_that_buys_nothing_warns_and_gives_the_same_answer_to_all():
     X, y, costs = problem()
     with pytest.warns(UserWarning, match="costs at most 0.5"):
-        model = AdaptiveClassifier(SVC(), costs=costs, budget=0.5, cost_penalty=1e-4, **SMALL).fit(X, y)
+        model = AdaptiveClassifier(SVC(), costs=costs, mean_budget=0.5, cost_penalty=1e-4, **SMALL).fit(X, y)
     assert (model.cost(X) == 0).all()
     assert len(set(model.predict(X))) == 1
 
@@ -237,7 +237,7 @@ def test_without_held_out_rows_the_threshold_is_zero():
 def test_time_that_is_up_leaves_a_model():
     X, y, costs = problem()
     with pytest.warns(UserWarning, match="always gives the same answer; allow more time"):
-        model = AdaptiveClassifier(SVC(), costs=costs, budget=8, time_budget=1e-6, **SMALL).fit(X, y)
+        model = AdaptiveClassifier(SVC(), costs=costs, mean_budget=8, time_budget=1e-6, **SMALL).fit(X, y)
     assert len(model.trials_) == 1
     model.predict(X)
 
@@ -268,7 +268,7 @@ def test_features_are_computed_only_for_rows_that_need_them():
 
 @pytest.mark.parametrize(
     ("setting", "advice"),
-    [({"cost_penalty": 100.0}, "lower cost_penalty"), ({"budget": 0.5}, "raise the budget")],
+    [({"cost_penalty": 100.0}, "lower cost_penalty"), ({"mean_budget": 0.5}, "raise mean_budget")],
 )
 def test_a_model_that_buys_nothing_says_so(setting, advice):
     X, y = make_classification(300, 4, n_informative=3, n_redundant=0, random_state=0)

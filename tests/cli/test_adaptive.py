@@ -105,7 +105,9 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
     assert len({line.split(",")[1] for line in whole.splitlines()[1:]}) > 1
     assert run("curve", file, numbers, "-t", "sick", "--costly", svm, "--trusted").stdout
     assert "sent to 'SVC'" in fails("curve", file, numbers, "-t", "sick")
-    cheap = run("predict", file, numbers, "--budget", float(at.load(file).plan_.expected_costs[0])).stdout
+    cheap = run(
+        "predict", file, numbers, "--mean-budget", float(at.load(file).plan_.expected_costs[0])
+    ).stdout
     assert len(cheap.splitlines()) == len(whole.splitlines())
 
 

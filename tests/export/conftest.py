@@ -17,6 +17,7 @@ def family() -> Callable[[str], Fitted]:
     def get(name: str) -> Fitted:
         if name not in fitted:
             fitted[name] = FAMILIES[name]()
+            fitted[name][0].set_params(meter="model")  # an exported model has no ledger: budgets count stages
         return fitted[name]
 
     return get

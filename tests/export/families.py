@@ -88,7 +88,7 @@ def _xgboost(missing: float) -> Fitted:
 def _pruned() -> Fitted:
     X, y, costs = _cells()
     forest = RandomForestClassifier(15, max_depth=5, random_state=0).fit(X[::2], y[::2])
-    return at.prune_forest(forest, X[1::2], y[1::2], costs=costs, budget=60), X
+    return at.prune_forest(forest, X[1::2], y[1::2], costs=costs, mean_budget=60), X
 
 
 def _ranker() -> Fitted:
@@ -122,7 +122,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
         missing=0.1,
     ),
     "ranker": _ranker,
-    "forest": lambda: _fitted(at.BudgetForestClassifier(_costs(), budget=20, n_trees=10, random_state=0)),
+    "forest": lambda: _fitted(at.BudgetForestClassifier(_costs(), mean_budget=20, n_trees=10, random_state=0)),
     "pruned": _pruned,
     "sklearn_forest": lambda: _imported(RandomForestClassifier(20, max_depth=5, random_state=0)),
     "sklearn_extra": lambda: _diabetes_import(),
@@ -165,6 +165,5 @@ def _diabetes_import() -> Fitted:
 
 def budgets_of(model: Any) -> list[float | None]:
     """A budget for an early stage, one for a middle one, and all."""
-    plan = model.plan_
-    spent = plan.costs.costs.amounts(plan.expected_ticks) if model.meter == "expected" else plan.stage_costs
+    spent = model.plan_.stage_costs
     return [*sorted({float(spent[0]), float(spent[len(spent) // 2])}), None]

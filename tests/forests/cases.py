@@ -29,8 +29,8 @@ def problem(n=300, seed=0, classes=3):
 UNIT = at.FeatureCosts(np.ones(8), unit="CAD")
 
 
-def forest(budget=None, **settings):
-    return at.BudgetForestClassifier(UNIT, budget=budget, **{**SMALL, **FIXED, **settings})
+def forest(mean_budget=None, **settings):
+    return at.BudgetForestClassifier(UNIT, mean_budget=mean_budget, **{**SMALL, **FIXED, **settings})
 
 
 def same(a: ClassTree, b: ClassTree) -> bool:

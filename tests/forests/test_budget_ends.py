@@ -77,7 +77,7 @@ def test_a_loaded_model_knows_what_was_chosen(tmp_path):
         loaded = at.load(path)
         assert loaded.setting_ == model.setting_
         assert loaded.expected_cost_ == model.expected_cost_
-        assert_array_equal(loaded.predict_proba(X, budget=1.0), model.predict_proba(X, budget=1.0))
+        assert_array_equal(loaded.predict_proba(X, mean_budget=1.0), model.predict_proba(X, mean_budget=1.0))
     assert loaded.guarantee_ == model.guarantee_
     assert loaded.max_cost_ == model.max_cost_
 
@@ -227,12 +227,12 @@ def test_another_fit_goes_on_from_the_trees_there_are(monkeypatch, random_state)
 def test_a_larger_budget_goes_on_with_the_setting_that_was_chosen():
     X, y = problem(600)
     cheap = at.BudgetForestClassifier(
-        UNIT, budget=5, n_trees=8, alphas=[0, 4], random_state=0, warm_start=True
+        UNIT, mean_budget=5, n_trees=8, alphas=[0, 4], random_state=0, warm_start=True
     )
     cheap.fit(X, y)
     setting, n = cheap.setting_, len(cheap.trees_)
     assert 0 < n < 8
-    cheap.set_params(budget=6.5).fit(X, y)
+    cheap.set_params(mean_budget=6.5).fit(X, y)
     assert cheap.setting_ == setting
     assert len(cheap.trees_) > n
     assert 5 < cheap.expected_cost_ <= 6.5

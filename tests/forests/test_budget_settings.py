@@ -23,7 +23,7 @@ def test_more_threads_grow_the_same_forest():
 
 def test_validation_chooses_the_best_of_the_settings():
     X, y = problem(600)
-    model = at.BudgetForestClassifier(COSTS, budget=6, n_trees=10, alphas=[0, 3, 40], random_state=0)
+    model = at.BudgetForestClassifier(COSTS, mean_budget=6, n_trees=10, alphas=[0, 3, 40], random_state=0)
     model.fit(X, y)
     best = best_trial(model.trials_)
     assert model.setting_ == best.setting
@@ -32,7 +32,12 @@ def test_validation_chooses_the_best_of_the_settings():
     assert {trial.setting.weighting for trial in model.trials_} == {1, 0.2, 0.1, 0.05, 0}
     assert np.isclose(model.expected_cost_, best.cost)
     same = at.BudgetForestClassifier(
-        COSTS, budget=6, n_trees=10, alpha=model.alpha_, cost_weighted=best.setting.weighting, random_state=0
+        COSTS,
+        mean_budget=6,
+        n_trees=10,
+        alpha=model.alpha_,
+        cost_weighted=best.setting.weighting,
+        random_state=0,
     ).fit(X, y)
     assert_array_equal(same.predict_proba(X), model.predict_proba(X))
 

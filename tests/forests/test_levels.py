@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from anytime.costs import FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import Entropy, SquaredError
-from anytime.forests.levels import cost_levels, cut, expected_costs, groups_before, max_cost
+from anytime.forests.levels import cost_levels, cut, groups_before, max_cost
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
 from anytime.forests.within_budget import Bench
@@ -204,7 +204,6 @@ def test_a_plan_ends_with_the_mean_of_the_trees_and_knows_what_it_costs():
     assert np.isclose(plan.expected_costs[-1], total)
     assert np.isclose(-plan.quality[-1], bench.loss(np.mean([t.outputs for t in trees], axis=0)))
     assert np.isclose(-plan.quality[0], bench.loss(np.tile(base, (len(bench.X), 1))))
-    assert_array_equal(plan.expected_costs, expected_costs(plan, bench.X, bench.weight))
     best = np.maximum.accumulate(plan.quality[: plan.replaces.sum()])
     assert_array_equal(
         best, plan.quality[: plan.replaces.sum()], "a level was kept that answers worse than a cheaper one"

@@ -48,7 +48,7 @@ def test_scikit_learn_conventions(estimator, check):
     "settings",
     [
         {"confidence": 0.9},
-        {"classifier": "stumps", "meter": "expected"},
+        {"classifier": "stumps", "meter": "model"},
         {"meter": "model", "trade_off": 0.02, "refresh": False},
         {"acquisition": "random", "neighbourhood": "radius", "radius": 0.5, "costs": PLAIN},
     ],

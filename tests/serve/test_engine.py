@@ -59,7 +59,8 @@ def test_answers_are_the_models_own_bit_for_bit(plan, data, meter, seconds):
     arrivals.sort(key=lambda arrival: arrival[0])
     for (_, X, bounds), served in zip(arrivals, replay(engine, arrivals), strict=True):
         run = Run(plan, X, metered=True)
-        run.advance(served.stage, budget=model._ticks(bounds["budget"]) if meter == "realised" else 1 << 62)
+        cap = model._reach(bounds["budget"])[1]
+        run.advance(served.stage, budget=1 << 62 if cap is None else cap)
         scores = run.scores()
         assert_array_equal(served.prediction, model._decide(scores))
         if LINKS[plan.link].classifies:
@@ -98,18 +99,16 @@ def test_a_model_of_trees_takes_the_short_way_to_the_same_bits():
                     assert_array_equal(served.prediction, model.answer(rows, until).prediction)
 
 
-def test_a_budget_by_expected_cost_is_the_models_own():
+def test_a_mean_budget_is_the_models_own():
     from anytime import BudgetForestClassifier
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
-    model = BudgetForestClassifier(costs=[1.0, 2.0, 3.0, 4.0], budget=6, meter="expected").fit(
-        X, X[:, 0] > X[:, 1]
-    )
+    model = BudgetForestClassifier(costs=[1.0, 2.0, 3.0, 4.0], mean_budget=6).fit(X, X[:, 0] > X[:, 1])
     engine = VirtualEngine(model, steady(model.n_stages_, 1e-5), Adaptive(RESERVE))
     for budget in (None, 0.5, *model.plan_.expected_costs):
-        (served,) = replay(engine, [(0.0, X[:20], {"budget": budget})])
-        whole = model.answer(X[:20], budget)
+        (served,) = replay(engine, [(0.0, X[:20], {"mean_budget": budget})])
+        whole = model.answer(X[:20], mean_budget=budget)
         assert_array_equal(served.probabilities, whole.probabilities)
         assert_array_equal(served.stage, whole.stage)
 

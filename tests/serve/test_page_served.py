@@ -23,7 +23,7 @@ def forest(n_trees):
     """A forest that knows what its trees cost and what they are worth."""
     X, y, costs = at.datasets.load("breast_cancer")
     trees = RandomForestClassifier(n_trees, max_depth=3, max_features=3, random_state=0).fit(X[::2], y[::2])
-    return at.make_anytime(trees, costs=costs, X=X[1::2], y=y[1::2])
+    return at.make_anytime(trees, costs=costs, X_val=X[1::2], y_val=y[1::2])
 
 
 @pytest.fixture(scope="module")

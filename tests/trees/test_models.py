@@ -64,7 +64,7 @@ def test_a_classifier_keeps_its_full_answer(name, data, held_out):
     if "lightgbm" not in name and "xgboost" not in name:
         y = labels
     original = clone(CLASSIFIERS[name]).fit(X[::2], y[::2])
-    held = {"X": X[1::2], "y": y[1::2]} if held_out else {}
+    held = {"X_val": X[1::2], "y_val": y[1::2]} if held_out else {}
     model = at.make_anytime(original, **held)
     assert_allclose(model.predict_proba(X), original.predict_proba(X), atol=1e-6, rtol=0)
     assert_array_equal(model.predict(X), original.predict(X))
@@ -77,7 +77,7 @@ def test_a_classifier_keeps_its_full_answer(name, data, held_out):
 def test_a_regressor_keeps_its_full_answer(name, held_out):
     X, y = DIABETES
     original = clone(REGRESSORS[name]).fit(X[::2], y[::2])
-    held = {"X": X[1::2], "y": y[1::2]} if held_out else {}
+    held = {"X_val": X[1::2], "y_val": y[1::2]} if held_out else {}
     model = at.make_anytime(original, **held)
     assert_allclose(model.predict(X), original.predict(X), rtol=1e-6)
     check_anytime_estimator(model, X[:60])
@@ -100,7 +100,7 @@ def test_a_table_with_categories_and_gaps_is_answered_exactly(original, tmp_path
     y = ((colour == "red") | (colour == "black")).astype(int) ^ (np.nan_to_num(size) > 0.5)
     y = np.where(rng.random(800) < 0.1, 1 - y, y)
     original.fit(table[:400], y[:400])
-    model = at.make_anytime(original, X=table[400:600], y=y[400:600])
+    model = at.make_anytime(original, X_val=table[400:600], y_val=y[400:600])
     assert_allclose(model.predict_proba(table), original.predict_proba(table), atol=1e-6, rtol=0)
     assert_array_equal(model.predict(table), original.predict(table))
     assert len(np.unique(model.predict_proba(table)[:, 1].round(6))) > 10
@@ -141,7 +141,7 @@ def test_ordering_on_held_out_data_makes_small_budgets_useful():
     groups = [list(columns) for columns in costs.groups.values()]
     boosted = HistGradientBoostingClassifier(max_iter=30, interaction_cst=groups, random_state=0)
     boosted.fit(X[:900], y[:900])
-    ordered = at.make_anytime(boosted, costs=costs, X=X[900:1300], y=y[900:1300])
+    ordered = at.make_anytime(boosted, costs=costs, X_val=X[900:1300], y_val=y[900:1300])
     as_trained = at.make_anytime(boosted, costs=costs)
     areas = [
         np.mean([model.score(X[1300:], y[1300:], budget=b) for b in np.linspace(0, costs.total, 25)])
@@ -156,7 +156,7 @@ def test_a_list_of_models_becomes_a_plan_that_replaces():
     X, y, costs = digits_by_rows()
     cheap = RandomForestClassifier(10, random_state=0).fit(X[:900, :24], y[:900])
     full = ExtraTreesClassifier(20, random_state=0).fit(X[:900], y[:900])
-    model = at.make_anytime([(cheap, range(24)), full], costs=costs, X=X[900:1300], y=y[900:1300])
+    model = at.make_anytime([(cheap, range(24)), full], costs=costs, X_val=X[900:1300], y_val=y[900:1300])
     assert_allclose(model.predict_proba(X, budget=6), cheap.predict_proba(X[:, :24]), atol=1e-12)
     assert_allclose(model.predict_proba(X), full.predict_proba(X), atol=1e-12)
     assert model.stage_costs_.tolist() == [6.0, 36.0]
@@ -192,9 +192,9 @@ def test_a_list_of_boosted_models_carries_each_base():
         (lambda X, y: at.make_anytime(LogisticRegression().fit(X, y)), TypeError, "LogisticRegression"),
         (lambda X, y: at.make_anytime([]), ValueError, "empty"),
         (
-            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X),
+            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X_val=X),
             ValueError,
-            "X and y together",
+            "X_val and y_val together",
         ),
         (
             lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), costs=[1.0]),
@@ -202,12 +202,14 @@ def test_a_list_of_boosted_models_carries_each_base():
             "costs has 1 price for 8 columns",
         ),
         (
-            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X=X, y=y + 7),
+            lambda X, y: at.make_anytime(CLASSIFIERS["extra trees"].fit(X, y), X_val=X, y_val=y + 7),
             ValueError,
             "which the model does not know",
         ),
         (
-            lambda X, y: at.make_anytime([(CLASSIFIERS["extra trees"].fit(X[:, :2], y), [0])], X=X, y=y),
+            lambda X, y: at.make_anytime(
+                [(CLASSIFIERS["extra trees"].fit(X[:, :2], y), [0])], X_val=X, y_val=y
+            ),
             ValueError,
             "has 2 columns, but 1 are named",
         ),
@@ -257,8 +259,8 @@ def test_columns_in_another_order_than_in_training_are_refused(estimator):
         (y, "rows and columns"),
     ]:
         with pytest.raises(ValueError, match=words):
-            at.make_anytime(original, X=X, y=y)
-    model = at.make_anytime(original, X=TABLE, y=y)
+            at.make_anytime(original, X_val=X, y_val=y)
+    model = at.make_anytime(original, X_val=TABLE, y_val=y)
     assert_array_equal(model.predict(TABLE), original.predict(TABLE))
 
 
@@ -268,11 +270,11 @@ def test_a_rung_whose_columns_are_named_in_another_order_is_refused():
     full = clone(CLASSIFIERS["random forest"]).fit(TABLE, y)
     for columns in (["ash", "alcohol"], [1, 0]):
         with pytest.raises(ValueError, match="another order"):
-            at.make_anytime([(cheap, columns), full], X=TABLE, y=y)
+            at.make_anytime([(cheap, columns), full], X_val=TABLE, y_val=y)
     with pytest.raises(ValueError, match="other columns"):
         at.make_anytime([(cheap, ["alcohol", "hue"]), full])  # the names are those of the full model
     for columns in (["alcohol", "ash"], [0, 1], range(2)):
-        model = at.make_anytime([(cheap, columns), full], X=TABLE, y=y)
+        model = at.make_anytime([(cheap, columns), full], X_val=TABLE, y_val=y)
         assert_allclose(model.predict_proba(TABLE, budget=2), cheap.predict_proba(TABLE[["alcohol", "ash"]]))
 
 
@@ -281,7 +283,7 @@ def test_a_rung_whose_columns_are_named_in_another_order_is_refused():
 def test_numbers_are_no_names_of_columns(name):
     X, y = pd.DataFrame(BINARY[0]), BINARY[1]
     original = clone(CLASSIFIERS[name]).fit(X, y)
-    model = at.make_anytime(original, X=X, y=y)
+    model = at.make_anytime(original, X_val=X, y_val=y)
     assert not hasattr(model, "feature_names_in_")
     assert_array_equal(model.predict(X), original.predict(X))
 
@@ -290,10 +292,10 @@ def test_numbers_are_no_names_of_columns(name):
 def test_lightgbm_takes_names_with_blanks(held_out, tmp_path):
     X, y = TABLE.rename(columns={"ash": "ash of wood"}), BINARY[1]
     original = clone(CLASSIFIERS["lightgbm"]).fit(X, y)
-    model = at.make_anytime(original, **({"X": X, "y": y} if held_out else {}))
+    model = at.make_anytime(original, **({"X_val": X, "y_val": y} if held_out else {}))
     assert_array_equal(model.predict(X), original.predict(X))
     with pytest.raises(ValueError, match="another order"):
-        at.make_anytime(original, X=X[X.columns[::-1]], y=y)
+        at.make_anytime(original, X_val=X[X.columns[::-1]], y_val=y)
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(X[X.columns[::-1]])
 
@@ -301,7 +303,7 @@ def test_lightgbm_takes_names_with_blanks(held_out, tmp_path):
 def test_a_pair_by_itself_is_a_list_of_one():
     X, y = BINARY
     forest = CLASSIFIERS["random forest"].fit(X[:, [2, 5]], y)
-    model = at.make_anytime((forest, [2, 5]), X=X, y=y)
+    model = at.make_anytime((forest, [2, 5]), X_val=X, y_val=y)
     assert model.n_features_in_ == 8
     assert_allclose(model.predict_proba(X), forest.predict_proba(X[:, [2, 5]]))
     assert at.make_anytime((forest, [2, 5])).n_features_in_ == 6
@@ -334,7 +336,7 @@ def test_a_made_model_takes_what_the_original_takes(name, number, tmp_path):
                 ours.predict(X)
             assert ours.__sklearn_tags__().input_tags.allow_nan == (name != "gradient boosting")
         with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
-            at.make_anytime(original, X=X, y=y)
+            at.make_anytime(original, X_val=X, y_val=y)
         with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
             at.make_anytime([original, original]).predict(X)
     else:
@@ -354,13 +356,22 @@ def test_a_forest_of_one_class_is_refused():
 @pytest.mark.parametrize(
     ("held", "words"),
     [
-        ({"sample_weight": np.ones(600)}, "give X and y with it"),
-        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.zeros(600)}, "all sample weights are zero"),
-        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.full(600, -1.0)}, "must not be negative"),
-        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.full(600, np.nan)}, "NaN or infinity"),
-        ({"X": BINARY[0], "y": BINARY[1], "sample_weight": np.ones(7)}, "inconsistent numbers of samples"),
-        ({"X": BINARY[0], "y": BINARY[1][:-1]}, "inconsistent numbers of samples"),
-        ({"X": BINARY[0], "y": np.c_[BINARY[1], BINARY[1]]}, "1d array"),
+        ({"sample_weight": np.ones(600)}, "give X_val and y_val with it"),
+        (
+            {"X_val": BINARY[0], "y_val": BINARY[1], "sample_weight": np.zeros(600)},
+            "all sample weights are zero",
+        ),
+        (
+            {"X_val": BINARY[0], "y_val": BINARY[1], "sample_weight": np.full(600, -1.0)},
+            "must not be negative",
+        ),
+        ({"X_val": BINARY[0], "y_val": BINARY[1], "sample_weight": np.full(600, np.nan)}, "NaN or infinity"),
+        (
+            {"X_val": BINARY[0], "y_val": BINARY[1], "sample_weight": np.ones(7)},
+            "inconsistent numbers of samples",
+        ),
+        ({"X_val": BINARY[0], "y_val": BINARY[1][:-1]}, "inconsistent numbers of samples"),
+        ({"X_val": BINARY[0], "y_val": np.c_[BINARY[1], BINARY[1]]}, "1d array"),
     ],
 )
 def test_held_out_rows_that_do_not_fit_are_refused(held, words, ladder):
@@ -379,16 +390,16 @@ def test_a_column_of_truth_is_as_good_as_a_row():
         (REGRESSORS["xgboost"], DIABETES),
     ]:
         fitted = clone(estimator).fit(X, y)
-        column = at.make_anytime(fitted, X=X, y=y[:, None])
-        assert_array_equal(column.plan_.quality, at.make_anytime(fitted, X=X, y=y).plan_.quality)
+        column = at.make_anytime(fitted, X_val=X, y_val=y[:, None])
+        assert_array_equal(column.plan_.quality, at.make_anytime(fitted, X_val=X, y_val=y).plan_.quality)
 
 
 def test_two_targets_need_two_columns_of_truth():
     X, y = DIABETES
     original = clone(REGRESSORS["random forest"]).fit(X, np.c_[y, -y])
-    assert at.make_anytime(original, X=X, y=np.c_[y, -y]).ordering_ is not None
+    assert at.make_anytime(original, X_val=X, y_val=np.c_[y, -y]).ordering_ is not None
     with pytest.raises(ValueError, match="predicts 2 numbers per row"):
-        at.make_anytime(original, X=X, y=y)
+        at.make_anytime(original, X_val=X, y_val=y)
 
 
 @pytest.mark.parametrize("labels", ["same labels", "other labels"])
@@ -489,7 +500,7 @@ def test_a_clone_of_a_made_model_trains_the_same_kind(name):
     again = clone(at.make_anytime(original)).fit(X[::2], y[::2])
     assert type(again.estimator_) is type(original)
     assert_allclose(again.predict_proba(X), original.predict_proba(X), atol=1e-6)
-    assert clone(at.make_anytime(original, X=X, y=y)).fit(X, y).ordering_ is not None
+    assert clone(at.make_anytime(original, X_val=X, y_val=y)).fit(X, y).ordering_ is not None
 
 
 def test_bare_trees_cannot_be_fitted_again(tmp_path):
@@ -510,7 +521,7 @@ def test_bare_trees_cannot_be_fitted_again(tmp_path):
 
 def test_a_truncated_model_is_small_in_a_pickle():
     model = at.AnytimeClassifier(RandomForestClassifier(15), random_state=0).fit(*BINARY)
-    small = model.truncate(4)
+    small = model.truncate(mean_budget=4)
     assert not hasattr(small, "estimator_")
     assert hasattr(model, "estimator_")
     assert len(pickle.dumps(small)) < len(pickle.dumps(model)) / 4

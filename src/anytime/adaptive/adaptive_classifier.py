@@ -42,9 +42,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     """A cheap model and a gate in front of a costly model, so that only rows that need it pay for it.
 
     The gate and the cheap model are learned together, on as few features as they can share. Every row has the cheap answer
-    first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``budget`` the model tries several
-    prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget. ADAPT-GBRT,
-    ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
+    first; a row whose gate says so goes on to the costly model, whose answer replaces it. With ``mean_budget`` the model tries
+    several prices of features and shares of rows to send on, and held-out rows choose the most accurate within the budget.
+    ADAPT-GBRT, ADAPT-LIN and ADAPT-LSTSQ of Nan, *Learning to predict under a budget*, 2018, chapter 5; Nan and Saligrama,
     *Adaptive Classification for Prediction Under a Budget*, NIPS 2017.
 
     Parameters
@@ -58,9 +58,11 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         What gate and cheap model are: boosted trees, linear models, or linear models whose gate is a least-squares fit.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. ``cost_penalty`` and
+        ``costly_fraction``, where not given, are chosen for it.
     budget : float, default=None
-        What the average row may pay: ``cost_penalty`` and ``costly_fraction``, where not given, are chosen for it.
-        Predictions that name no budget have this one.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
     costly_fraction : float, default=None
         The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
     cost_penalty : float, default=None
@@ -107,9 +109,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         As in :class:`GradientBoostingClassifier`.
     time_budget : float, default=None
         Seconds after which no further turn or setting begins. Fitting the costly model is not counted.
-    meter : {"expected", "model", "realised"}, default="expected"
-        How the budget of a prediction is counted: by what the average row pays, by what a row could have to pay at most, or by
-        what each row really pays.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads. The result does not depend on it.
@@ -161,7 +162,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         "costly": "no_validation",  # read_costly does
         "cheap": [StrOptions({"boost", "linear", "lstsq"})],
         "costs": "no_validation",
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        **shared("mean_budget", "budget", "meter"),
         "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],
         "cost_penalty": [Interval(Real, 0, None, closed="left"), None],
         "proba_source": [StrOptions(set(SOURCES))],
@@ -187,7 +188,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
                 "verbose",
             ),
         ),
-        "meter": [StrOptions({"expected", "model", "realised"})],
     }
 
     def __init__(
@@ -196,6 +196,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         *,
         cheap: Literal["boost", "linear", "lstsq"] = "boost",
         costs: Any = None,
+        mean_budget: float | None = None,
         budget: float | None = None,
         costly_fraction: float | None = None,
         cost_penalty: float | None = None,
@@ -219,7 +220,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -227,6 +228,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self.costly = costly
         self.cheap = cheap
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.costly_fraction = costly_fraction
         self.cost_penalty = cost_penalty
@@ -321,7 +323,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self,
         X: Any,
         budget: Budget = None,
+        deadline: float | None = None,
         *,
+        mean_budget: float | None = None,
         meter: str = "realised",
         row_prices: ArrayLike | None = None,
     ) -> Array:
@@ -331,7 +335,9 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
             blocks = [b.silent if isinstance(b, CostlyBlock) else b for b in self.plan_.blocks]
             asked = copy.copy(self)
             asked.plan_ = replace(self.plan_, blocks=blocks)
-        return AdaptiveModel.cost(asked, X, budget, meter=meter, row_prices=row_prices)
+        return AdaptiveModel.cost(
+            asked, X, budget, deadline, mean_budget=mean_budget, meter=meter, row_prices=row_prices
+        )
 
     def attach(self, costly: Any) -> Self:
         """Give the costly model that is missing: after learning from its probabilities alone, or after loading from a file.

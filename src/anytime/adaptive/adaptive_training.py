@@ -184,7 +184,7 @@ class AdaptiveModel(BoostedModel):
 
     def _settings(self, task: Task) -> list[tuple[float, float]]:
         """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
-        search = self.budget is not None and task.bench is not None
+        search = self.mean_budget is not None and task.bench is not None
         cost_penalties = (
             [_PENALTY * task.unit] if not search else [task.unit * factor for factor in reversed(_PENALTIES)]
         )
@@ -200,9 +200,9 @@ class AdaptiveModel(BoostedModel):
         chain = self._chain_of(done, task)
         point = None
         if task.bench is not None:
-            budget = np.inf if self.budget is None else self.budget
+            budget = np.inf if self.mean_budget is None else self.mean_budget
             # a gate is told by the budget, or by the user, how many it may send
-            most = fraction if self.budget is None or self.costly_fraction is not None else 1.0
+            most = fraction if self.mean_budget is None or self.costly_fraction is not None else 1.0
             point = best_point(task.bench.points(chain, self._doubts), budget, most)
         return _Candidate(Trial(cost_penalty, fraction, done.terms.total, point), chain, done)
 
@@ -240,10 +240,12 @@ class AdaptiveModel(BoostedModel):
 
     def _costly_alone(self, task: Task, best: _Candidate) -> _Candidate | None:
         """The costly model for all rows, where it is within the budget."""
-        if task.bench is None or self.budget is None or self.costly_fraction is not None:
+        if task.bench is None or self.mean_budget is None or self.costly_fraction is not None:
             return None
         point = task.bench.costly_alone(best.chain)
-        return replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.budget else None
+        return (
+            replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.mean_budget else None
+        )
 
     def _finished(self, best: _Candidate, task: Task) -> Plan:
         """The plan of the chosen chain at its threshold, with what it costs."""
@@ -258,8 +260,8 @@ class AdaptiveModel(BoostedModel):
             return replace(chain.plan(task.costs, task.base, task.loss.link), expected_costs=expected)
         if point is None:
             warnings.warn(
-                f"no cheap model that was tried costs at most {self.budget:g} on average: the model always gives the same "
-                "answer; raise cost_penalty or the budget",
+                f"no cheap model that was tried costs at most {self.mean_budget:g} on average: the model always gives the same "
+                "answer; raise cost_penalty or mean_budget",
                 stacklevel=4,
             )
             empty = chain.plan(task.costs, task.base, task.loss.link).head(0)
@@ -281,8 +283,8 @@ class AdaptiveModel(BoostedModel):
                 f"no feature was worth its price at cost_penalty {cost_penalty:.3g}",
                 "lower cost_penalty",
             )
-            if self.cost_penalty is None and self.budget is not None and task.bench is not None:
-                advice = "allow more time" if task.clock.over else "raise the budget"
+            if self.cost_penalty is None and self.mean_budget is not None and task.bench is not None:
+                advice = "allow more time" if task.clock.over else "raise mean_budget"
         warnings.warn(f"{reason}: the model always gives the same answer; {advice}", stacklevel=5)
 
     # ------------------------------------------------------------------ learners

@@ -32,7 +32,9 @@ class DetachedModelError(RuntimeError):
     """
 
     def __init__(self, costly_name: str, enough: float | None = None) -> None:
-        budget = "a budget that does not reach it" if enough is None else f"a budget of at most {enough:.6g}"
+        budget = (
+            "a budget that does not reach it" if enough is None else f"a mean_budget of at most {enough:.6g}"
+        )
         super().__init__(
             f"the costly model {costly_name!r} is not attached: its name is all that is known here. Give it, with "
             f"attach(model) or load(path, costly=model), or {budget}"

@@ -78,12 +78,8 @@ def _own_trees(model: Any, question: Question) -> Imported | None:
 
 def _within_budget(model: Any) -> bool:
     """Whether the model answers with its whole plan."""
-    budget, expected = getattr(model, "budget", None), model.plan_.expected_costs
-    if budget is None:
-        return True
-    return bool(
-        getattr(model, "meter", None) == "expected" and expected is not None and expected[-1] <= budget
-    )
+    stages, cap = model._reach(None)
+    return bool(cap is None and stages == model.plan_.n_stages)
 
 
 def _reads_alike(columns: Columns, question: Question) -> bool:

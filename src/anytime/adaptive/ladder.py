@@ -121,7 +121,7 @@ class LadderClassifier(AdaptiveClassifier):
     Groups of columns are put in the order in which boosting buys them at falling prices. Each exit answers with a blend of
     boosted and random trees on a beginning of that order, and keeps rows whose margin is large enough; the others go on, in the
     end to the costly model. All margins are chosen together, on training rows that the models have not learned from and on
-    validation rows where there are some, for many prices; then ``budget`` or ``tolerance`` choose among those. It is the
+    validation rows where there are some, for many prices; then ``mean_budget`` or ``tolerance`` choose among those. It is the
     recursion of adaptive approximation (Nan, *Learning to predict under a budget*, 2018, chapter 5, remark 2) with all
     stages learned at once, and margins for gates.
 
@@ -131,13 +131,16 @@ class LadderClassifier(AdaptiveClassifier):
         As in :class:`AdaptiveClassifier`.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. The most accurate choice within it is
+        taken.
     budget : float, default=None
-        What the average row may pay: the most accurate choice within it.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
     tolerance : float, default=0.01
-        Without a budget: how much accuracy may be lost against the costly model; the cheapest choice within it. It is kept on the
-        rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate and no
-        bound: it is meant to hold on average over sets of data, and single ones may lose more. With a budget it is not looked at:
-        all accuracy that the budget buys is wanted.
+        Without a mean budget: how much accuracy may be lost against the costly model; the cheapest choice within it. It is kept
+        on the rows that judge: validation rows where there are some, else training rows by folds. On new rows it is an estimate
+        and no bound: it is meant to hold on average over sets of data, and single ones may lose more. With a mean budget it is
+        not looked at: all accuracy that it buys is wanted.
     caution : float, default=0.5
         Of the tolerance: how many standard errors of the loss are added to it, the loss being that of rows whose margins were
         chosen by other rows. Training rows count in it as far as they agree with validation rows. The more, the surer and dearer.
@@ -182,7 +185,7 @@ class LadderClassifier(AdaptiveClassifier):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(50, oob_score=True, random_state=0).fit(X, y)
-    >>> model = LadderClassifier(forest, costs=costs, budget=30, n_estimators=20, random_state=0).fit(X, y)
+    >>> model = LadderClassifier(forest, costs=costs, mean_budget=30, n_estimators=20, random_state=0).fit(X, y)
     >>> bool(model.cost(X).mean() < 0.3 * costs.total), bool(model.score(X, y) > 0.95)
     (True, True)
     """
@@ -198,6 +201,7 @@ class LadderClassifier(AdaptiveClassifier):
                 *(
                     "costly",
                     "costs",
+                    "mean_budget",
                     "budget",
                     "proba_source",
                     "costly_columns",
@@ -227,6 +231,7 @@ class LadderClassifier(AdaptiveClassifier):
         costly: Any = None,
         *,
         costs: Any = None,
+        mean_budget: float | None = None,
         budget: float | None = None,
         tolerance: float = 0.01,
         caution: float = 0.5,
@@ -243,13 +248,14 @@ class LadderClassifier(AdaptiveClassifier):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         self.costly = costly
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.tolerance = tolerance
         self.caution = caution
@@ -320,7 +326,7 @@ class LadderClassifier(AdaptiveClassifier):
         objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
 
         def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
-            return purchases(task.table, objective, task.base, task.costs, rows, threads, self.budget)
+            return purchases(task.table, objective, task.base, task.costs, rows, threads, self.mean_budget)
 
         sets = column_sets(order(None), task.costs, self._most(task), self.max_stages - 1)
         if len(task.y) < 2 * LEAST_ROWS and not sets:
@@ -415,8 +421,8 @@ class LadderClassifier(AdaptiveClassifier):
 
     def _choice(self, path: Sequence[_Choice]) -> _Choice | None:
         """The best; None where all are too dear."""
-        if self.budget is not None:
-            best = best_point(self.points_, self.budget)
+        if self.mean_budget is not None:
+            best = best_point(self.points_, self.mean_budget)
             return None if best is None else path[self.points_.index(best)]
         most = self.tolerance + 1e-12
         enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
@@ -474,8 +480,8 @@ class LadderClassifier(AdaptiveClassifier):
             return _warn_of_few_rows(len(task.y), outcome)
         cheapest = min(point.cost for point in self.points_)
         warnings.warn(
-            f"no model that was tried costs at most {self.budget:g} on average, the cheapest {cheapest:g}: {outcome}; raise the "
-            "budget",
+            f"no model that was tried costs at most {self.mean_budget:g} on average, the cheapest {cheapest:g}: {outcome}; raise "
+            "mean_budget",
             stacklevel=4,
         )
 

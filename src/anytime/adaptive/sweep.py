@@ -298,7 +298,7 @@ def sweep(
             "see its points_"
         )
     ready = copy.copy(model)
-    ready.set_params(budget=None, validation_fraction=None)
+    ready.set_params(mean_budget=None, validation_fraction=None)
     ready._validate_params()
     question, _ = ready._question(X, y, None, None)
     costly = read_costly(question, ready.proba_source)

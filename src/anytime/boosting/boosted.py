@@ -270,9 +270,11 @@ class BoostedRanker(ValueFace):
         budget: Budget = None,
         deadline: float | None = None,
         k: int | None = 10,
+        *,
+        mean_budget: float | None = None,
     ) -> float:
         """NDCG of the first ``k`` within the bounds, mean over queries."""
         # curves stand above the models, so they are met only here, at run time
         ndcg = import_module("anytime.curves.metrics").ndcg
         queries = np.zeros(len(np.asarray(y))) if qid is None else qid
-        return float(ndcg(y, self.predict(X, budget, deadline), queries, k=k))
+        return float(ndcg(y, self.predict(X, budget, deadline, mean_budget=mean_budget), queries, k=k))

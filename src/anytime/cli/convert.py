@@ -69,7 +69,7 @@ def convert(
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Prune a forest until a row of --holdout costs so much on average; smaller budgets remain possible.",
+            help="Prune a forest until rows of --holdout cost so much on average; smaller mean budgets remain possible.",
         ),
     ] = None,
     train: Annotated[
@@ -125,17 +125,24 @@ def _ordered(imported: Imported, held: tuple[Any, Any] | None, costs: Any) -> An
 
     with step(f"ordering {imported.trees.n_trees} trees"):
         X, y = (None, None) if held is None else held
-        return make_anytime(imported, costs=costs, X=X, y=y)
+        return make_anytime(imported, costs=costs, X_val=X, y_val=y)
 
 
 def _pruned(
-    forest: Any, n_trees: int, held: tuple[Any, Any], train: tuple[Any, Any] | None, costs: Any, budget: float
+    forest: Any,
+    n_trees: int,
+    held: tuple[Any, Any],
+    train: tuple[Any, Any] | None,
+    costs: Any,
+    mean_budget: float,
 ) -> Any:
     from anytime.forests import prune_forest
 
     X_train, y_train = (None, None) if train is None else train
     with step(f"pruning {n_trees} trees"):
-        return prune_forest(forest, *held, costs=costs, budget=budget, X_train=X_train, y_train=y_train)
+        return prune_forest(
+            forest, *held, costs=costs, mean_budget=mean_budget, X_train=X_train, y_train=y_train
+        )
 
 
 def _import(path: Path, trusted: bool) -> Imported:

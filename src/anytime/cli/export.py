@@ -32,7 +32,11 @@ def export(
         Format | None, typer.Option("--format", help="None: by the name of the file.", show_default=False)
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="What a row may spend. None: all.")
+        float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay. None: all.")
+    ] = None,
+    mean_budget: Annotated[
+        float | None,
+        typer.Option(min=0.0, metavar="COST", help="What rows may pay on average. None: all."),
     ] = None,
     budgets: Annotated[
         str | None,
@@ -55,8 +59,10 @@ def export(
     Example: anytime export heart.anytime --budgets 5,20,all -o heart.onnx
     """
     form = _format(output) if form is None else form
-    if budget is not None and budgets is not None:
-        raise UsageError("--budget and --budgets exclude each other: one answer, or one for each")
+    if (budget is not None or mean_budget is not None) and budgets is not None:
+        raise UsageError(
+            "--budgets excludes --budget and --mean-budget: one answer for each of them, or one in all"
+        )
     if form is Format.c and (budgets is not None or float32):
         raise UsageError(
             "--budgets and --float32 are for ONNX: a C header reads doubles and answers at every budget"
@@ -66,11 +72,13 @@ def export(
     amounts = None if budgets is None else _amounts(budgets)
     check_writable(output)
     loaded = load_model(model, costly, trusted)
-    if budget is not None:
-        first, unit = float(loaded.stage_costs_[0]), loaded.costs_.unit
-        loaded = loaded.truncate(budget)
+    if budget is not None or mean_budget is not None:
+        plan, unit = loaded.plan_, loaded.costs_.unit
+        loaded = loaded.truncate(budget, mean_budget=mean_budget)
         if loaded.n_stages_ == 0:
-            raise CliError(f"--budget {budget:g} buys no stage: the first costs {amount(first, unit)}")
+            ticks = plan.stage_ticks if mean_budget is None else plan.mean_ticks
+            first = amount(plan.costs.costs.amount(int(ticks[0])), unit)
+            raise CliError(f"the budget buys no stage: the first costs {first}")
     with step(f"writing {output}"):
         if form is Format.onnx:
             loaded.to_onnx(output, budgets=amounts, dtype="float32" if float32 else "float64")

@@ -65,9 +65,7 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "costly": _costly(model),
         "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
-        "budget": "unlimited unless a prediction names one"
-        if model.budget is None
-        else amount(model.budget, costs.unit),
+        "budget": _budgets(model) or "unlimited unless a prediction names one",
         "buys first": listing(model.order_),
         "lasso": f"optimal to {model.kkt_residual_:.1e} of the penalty"
         if hasattr(model, "kkt_residual_")
@@ -75,6 +73,14 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
         "written by": ", ".join(f"{name} {version}" for name, version in described["versions"].items()),
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _budgets(model: Any) -> str:
+    """The bounds of a prediction that names none."""
+    unit = model.costs_.unit
+    cap = "" if model.budget is None else f"{amount(model.budget, unit)} for any row"
+    mean = "" if model.mean_budget is None else f"{amount(model.mean_budget, unit)} on average"
+    return ", ".join(part for part in (cap, mean) if part)
 
 
 def _costly(model: Any) -> str:

@@ -34,7 +34,10 @@ def predict(
         Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")
     ],
     budget: Annotated[
-        float | None, typer.Option(min=0.0, metavar="COST", help="What each row may spend.")
+        float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay.")
+    ] = None,
+    mean_budget: Annotated[
+        float | None, typer.Option(min=0.0, metavar="COST", help="What rows may pay on average.")
     ] = None,
     deadline: Annotated[
         float | None,
@@ -70,7 +73,7 @@ def predict(
     table = read_table(data, word_columns(loaded), na_values)
     X = features_for(loaded, table, data)
     with step(f"answering for {len(table)} rows"):
-        answer, idle = _answered(loaded, X, budget, deadline)
+        answer, idle = _answered(loaded, X, deadline, budget=budget, mean_budget=mean_budget)
     write_table(_answers(loaded, answer, proba, with_cost), output)
     if output is not None:
         note(
@@ -83,16 +86,16 @@ def predict(
         )
 
 
-def _answered(model: Any, X: Any, budget: float | None, deadline: float | None) -> tuple[Answer, int]:
+def _answered(model: Any, X: Any, deadline: float | None, **budgets: float | None) -> tuple[Answer, int]:
     """The answers, and for how many rows the deadline allowed no stage.
 
     What is done once in a process, such as importing, is no part of the deadline: one row is answered before the clock starts.
     Where that one gets no stage either, it is the budget that allows none.
     """
     if deadline is None:
-        return model.answer(X, budget=budget), 0
-    affordable = model.answer(X[:1], budget=budget).stage.any()
-    answer = model.answer(X, budget=budget, deadline=deadline)
+        return model.answer(X, **budgets), 0
+    affordable = model.answer(X[:1], **budgets).stage.any()
+    answer = model.answer(X, deadline=deadline, **budgets)
     return answer, int((answer.stage == 0).sum()) if affordable else 0
 
 

@@ -56,7 +56,7 @@ def purchases(plan: Plan) -> list[PlanPurchase]:
 
 
 def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = "") -> None:
-    """One line per purchase, with the quality that is reached before the next; per stage where budgets are means over rows.
+    """One line per purchase, with the quality that is reached before the next; per stage where rows pay differently.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     """
     plan, unit = model.plan_, model.costs_.unit
     title = counted(plan.n_stages, "stage")
-    if model.meter == "expected":
+    if model.meter == "realised" and plan.expected_costs is not None:
         _print_means(plan, judged, title, rows, f" ({unit})" if unit else "")
         return
     title += f"; {judged.metric} on {rows}" if judged is not None else ""
@@ -86,14 +86,14 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
 def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str, unit: str) -> None:
     """One line per stage: rows buy different groups, so that there is no order of purchases.
 
-    A budget buys a stage by what rows paid in training; those of the curve may pay a little more or less.
+    A mean budget buys a stage by what rows paid in training; those of the curve may pay a little more or less.
     """
     assert plan.expected_costs is not None
     budgets = [number(cost, 6) for cost in (0.0, *plan.expected_costs.tolist())]
     if judged is not None:
         title += f"; mean cost and {judged.metric} on {rows}"
         columns = {
-            f"budget{unit}": budgets,
+            f"mean budget{unit}": budgets,
             f"mean cost{unit}": [number(cost, 6) for cost in judged.costs.tolist()],
             judged.metric: [share(value) for value in judged.values.tolist()],
         }

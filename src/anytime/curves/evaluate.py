@@ -55,8 +55,8 @@ def curve(
         NDCG@5 for a regressor given ``qid``.
     meter : {"model", "realised", "time"}, default=None
         The cost axis: what the plan costs, fixed at training; the mean over rows of what was really paid; or seconds for the
-        whole batch, judging not included. None: "model", or "realised" for a model whose budgets are means over rows
-        (``meter="expected"``).
+        whole batch, judging not included. None: "model", or "realised" where a model counts budgets by that or has
+        a ``mean_budget``.
     sample_weight : (n,), default=None
     qid : (n,), default=None
         The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
@@ -165,8 +165,8 @@ class _Judge:
 
 
 def usual_meter(models: Iterable[Any]) -> Meter:
-    """The cost that budgets of these models are about: means over rows as soon as one of them counts so."""
-    return "realised" if any(getattr(model, "meter", None) == "expected" for model in models) else "model"
+    """The cost that budgets of these models are about: what rows really pay as soon as one of them counts so."""
+    return "realised" if any(getattr(model, "meter", None) == "realised" for model in models) else "model"
 
 
 def _timed(stages: Iterator[Any]) -> Iterator[tuple[Any, float]]:

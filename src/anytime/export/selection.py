@@ -79,9 +79,6 @@ def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Expor
     stages = [_reached(model, budget) for budget in given]
     plan: Plan = model.plan_
     names = getattr(model, "feature_names_in_", None)
-    spent = plan.stage_costs
-    if model.meter == "expected":
-        spent = plan.costs.costs.amounts(plan.expected_ticks)
     return Exported(
         plan=plan.head(max(stages)),
         link=LINKS[model._scores_link],
@@ -90,32 +87,27 @@ def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Expor
         classes=getattr(model, "classes_", None),
         names=[f"x{column}" for column in range(plan.n_features)] if names is None else [*map(str, names)],
         columns=getattr(model, "columns_", None),
-        spent=spent[: max(stages)],
+        spent=plan.stage_costs[: max(stages)],
     )
 
 
 def _reached(model: Any, budget: float | None) -> int:
     """Stages that a budget buys."""
-    if model._metered(budget):
+    reached, cap = model._reach(budget)
+    if cap is not None:
         raise ExportError(
             f"meter={model.meter!r} stops each row where its own money ends, which needs the ledger of this library; "
-            'count by stages instead: set_params(meter="model")'
+            'count by stages instead: set_params(meter="model"), or truncate(mean_budget=...)'
         )
-    plan: Plan = model.plan_
-    ticks = model._ticks(budget)
-    meter = model.meter if model.meter == "expected" else "model"
-    stages = int(plan.affordable(ticks, meter))
+    plan, stages = model.plan_, int(reached)
     if stages == 0:
         unit = f" {model.costs_.unit}" if model.costs_.unit else ""
         if plan.n_stages == 0:
             raise ExportError(
                 "the model has no stage, only a constant answer: the budget that it was cut to buys nothing"
             )
-        ticks_of = plan.expected_ticks if meter == "expected" else plan.stage_ticks
-        first = model.costs_.amount(int(ticks_of[0]))
-        money = model.costs_.amount(int(ticks))
         raise ExportError(
-            f"a budget of {money:g}{unit} buys no stage, only a constant: the first stage costs {first:g}{unit}"
+            f"the budget buys no stage, only a constant: the first stage costs {plan.stage_costs[0]:g}{unit}"
         )
     return stages
 

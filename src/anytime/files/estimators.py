@@ -159,8 +159,6 @@ def read_model(
     if any(block.kind == "costly" for block in plan.blocks) and not hasattr(face, "attach"):
         bad("manifest.plan", f"a {face.__name__} has no stage whose model is not in the file")
     model = face(**_read_parameters(fields, decoder, face, plan))
-    if model.meter == "expected" and plan.expected_costs is None:
-        bad("manifest.parameters.meter", "budgets are means over rows, but the plan has no expected costs")
     model.plan_ = plan
     model.n_features_in_ = n_features
     if names is not None:
@@ -212,11 +210,13 @@ def _check_parameters(parameters: Mapping[str, Any], where: str) -> None:
     for name in _OUTSIDE:
         if parameters.get(name) is not None:
             bad(f"{where}.{name}", "somebody else's model is never stored in a file")
-    budget, meter, n_jobs = (parameters.get(name) for name in ("budget", "meter", "n_jobs"))
-    if budget is not None and (type(budget) not in (int, float) or not budget >= 0):
-        bad(f"{where}.budget", f"expected a number that is not negative, found {shown(budget)}")
+    meter, n_jobs = parameters.get("meter"), parameters.get("n_jobs")
+    for name in ("budget", "mean_budget"):
+        amount = parameters.get(name)
+        if amount is not None and (type(amount) not in (int, float) or not amount >= 0):
+            bad(f"{where}.{name}", f"expected a number that is not negative, found {shown(amount)}")
     if "meter" in parameters and (type(meter) is not str or meter not in METERS):
-        bad(f"{where}.meter", f"expected 'model', 'realised' or 'expected', found {shown(meter)}")
+        bad(f"{where}.meter", f"expected 'model' or 'realised', found {shown(meter)}")
     if n_jobs is not None and (type(n_jobs) is not int or not n_jobs or abs(n_jobs) > _MOST_THREADS):
         bad(f"{where}.n_jobs", f"expected a number of threads, found {shown(n_jobs)}")
 

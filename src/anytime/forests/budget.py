@@ -30,7 +30,7 @@ class BudgetForestClassifier(Classes):
     within the budget on average. Nan, Wang and Saligrama, *Feature-Budgeted Random Forest* (ICML 2015).
 
     The plan begins with one tree, level by level, so that small budgets have an answer; then tree after tree joins.
-    ``predict(X, budget=b)`` stops where the average row has paid ``b``; without a budget it uses all trees.
+    ``predict(X, mean_budget=b)`` stops where the average row has paid ``b``, ``predict(X, budget=b)`` each row where it has.
 
     With "auto", a forest is grown for each of up to 20 settings, and given up after an eighth, a quarter or a half of its trees
     where another is clearly better, by three standard errors. Of those whose error is within one of the least, the one of least
@@ -40,8 +40,10 @@ class BudgetForestClassifier(Classes):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. Trees are grown up to it.
     budget : float, default=None
-        What the average row may pay: trees are grown up to it. None: no limit but ``n_trees``.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
     n_trees : int, default=100
         The most trees.
     impurity : {"pairs", "powers", "entropy", "gini"} or Impurity, default="pairs"
@@ -83,12 +85,11 @@ class BudgetForestClassifier(Classes):
         0 on.
     time_budget : float, default=None
         Seconds that training may take: the forest has the trees that were grown by then.
-    meter : {"expected", "model", "realised"}, default="expected"
-        How the budget of a prediction is counted: by what the average row pays, by what a row could have to pay at most, or
-        by what each row really pays.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     warm_start : bool, default=False
-        Another ``fit`` on the same rows goes on from the trees there are: for more ``n_trees``, a larger ``budget`` or more time.
-        The setting stays the one chosen first. A model from a file or a pickle begins anew.
+        Another ``fit`` on the same rows goes on from the trees there are: for more ``n_trees``, a larger ``mean_budget`` or more
+        time. The setting stays the one chosen first. A model from a file or a pickle begins anew.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads. The result does not depend on it.
@@ -122,8 +123,8 @@ class BudgetForestClassifier(Classes):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = at.BudgetForestClassifier(costs, budget=20, n_trees=20, random_state=0).fit(X, y)
-    >>> model.expected_cost_ <= 20, bool(model.cost(X, budget=10).mean() < 12)
+    >>> model = at.BudgetForestClassifier(costs, mean_budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model.expected_cost_ <= 20, bool(model.cost(X, mean_budget=10).mean() < 12)
     (True, True)
     """
 
@@ -139,6 +140,7 @@ class BudgetForestClassifier(Classes):
         self,
         costs: Any = None,
         *,
+        mean_budget: float | None = None,
         budget: float | None = None,
         n_trees: int = 100,
         impurity: str | Impurity = "pairs",
@@ -159,13 +161,14 @@ class BudgetForestClassifier(Classes):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.n_trees = n_trees
         self.impurity = impurity
@@ -204,8 +207,11 @@ class BudgetTreeClassifier(SingleTree, Classes):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. The tree is cut where its levels exceed
+        it.
     budget : float, default=None
-        What the average row may pay: the tree is cut where its levels exceed it. None: no limit.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
     alpha : float or "auto", default=0.0
         As in :class:`BudgetForestClassifier`; here 0 unless asked for.
     search : {"exhaustive", "random"}, default="exhaustive"
@@ -244,6 +250,7 @@ class BudgetTreeClassifier(SingleTree, Classes):
         self,
         costs: Any = None,
         *,
+        mean_budget: float | None = None,
         budget: float | None = None,
         impurity: str | Impurity = "pairs",
         alpha: float | Literal["auto"] = 0.0,
@@ -261,12 +268,13 @@ class BudgetTreeClassifier(SingleTree, Classes):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.impurity = impurity
         self.alpha = alpha
@@ -303,7 +311,7 @@ class BudgetForestRegressor(Numbers):
     min_rows : int or "auto", default="auto"
         In a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
-    costs, budget, n_trees, split, tests, search, max_features, max_depth, min_impurity, discount_reused, bootstrap
+    costs, mean_budget, budget, n_trees, split, tests, search, max_features, max_depth, min_impurity, discount_reused, bootstrap
         As in :class:`BudgetForestClassifier`.
     cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, warm_start, random_state
         As in :class:`BudgetForestClassifier`.
@@ -323,7 +331,7 @@ class BudgetForestRegressor(Numbers):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> model = at.BudgetForestRegressor(costs, budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model = at.BudgetForestRegressor(costs, mean_budget=20, n_trees=20, random_state=0).fit(X, y)
     >>> model.expected_cost_ <= 20, bool(model.score(X, y) > 0.4)
     (True, True)
     """
@@ -339,6 +347,7 @@ class BudgetForestRegressor(Numbers):
         self,
         costs: Any = None,
         *,
+        mean_budget: float | None = None,
         budget: float | None = None,
         n_trees: int = 100,
         impurity: str | Impurity = "pairs",
@@ -357,13 +366,14 @@ class BudgetForestRegressor(Numbers):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.n_trees = n_trees
         self.impurity = impurity
@@ -426,6 +436,7 @@ class BudgetTreeRegressor(SingleTree, Numbers):
         self,
         costs: Any = None,
         *,
+        mean_budget: float | None = None,
         budget: float | None = None,
         impurity: str | Impurity = "pairs",
         min_rows: int | Literal["auto"] = "auto",
@@ -442,12 +453,13 @@ class BudgetTreeRegressor(SingleTree, Numbers):
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
         time_budget: float | None = None,
-        meter: str = "expected",
+        meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.impurity = impurity
         self.min_rows = min_rows

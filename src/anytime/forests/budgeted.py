@@ -27,6 +27,7 @@ from anytime.forests.impurity import (
 )
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
 from anytime.forests.within_budget import Bench, Growth, Rival, Visited, grow_within
+from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
@@ -68,7 +69,7 @@ class Task:
     base : (K,)
         The answer that costs nothing.
     budget : float
-        Ticks.
+        What rows may pay on average, in ticks.
     seed : int
     random : RandomState
         Before anything was drawn: the same rows are held out again.
@@ -149,7 +150,7 @@ class BudgetModel(ColumnModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "costs": "no_validation",  # FeatureCosts reads and checks them
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        **shared("mean_budget", "budget", "meter"),
         "split": [StrOptions({"minimax", "expected"})],
         "tests": [StrOptions({"stumps", "multiway"})],
         "search": [StrOptions({"exhaustive", "random"})],
@@ -165,7 +166,6 @@ class BudgetModel(ColumnModel):
         "cost_weighted": ["boolean", Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "max_bins": [Interval(Integral, 2, 255, closed="both")],
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-        "meter": [StrOptions({"expected", "model", "realised"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "random_state": ["random_state"],
         "n_jobs": [Interval(Integral, None, -1, closed="right"), positive_integer, None],
@@ -207,12 +207,9 @@ class BudgetModel(ColumnModel):
         costs = self._plan.expected_costs
         return float(costs[-1]) if costs is not None and costs.size else 0.0
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own within a smaller budget, without ``trees_``.
-
-        With the expected meter it is the average row that stays within the budget.
-        """
-        smaller = super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds, without ``trees_``."""
+        smaller = super().truncate(budget, mean_budget=mean_budget)
         for name in ("trees_", "_grown"):
             smaller.__dict__.pop(name, None)
         return smaller
@@ -354,7 +351,7 @@ class BudgetModel(ColumnModel):
         )
         task.notes.append(
             f"the first tree costs {attempt.growth.dropped_cost * costs.amount(1):.6g} {costs.unit or 'units'} on average, "
-            f"beyond the budget of {self.budget:.6g}; {kept}"
+            f"beyond the mean_budget of {self.mean_budget:.6g}; {kept}"
         )
 
     # ------------------------------------------------------------------ settings
@@ -449,7 +446,9 @@ class BudgetModel(ColumnModel):
             weight=weight,
             bench=bench,
             base=self._base(target[train], weight),
-            budget=float(UNLIMITED if self.budget is None else costs.costs.budget_ticks(self.budget)),
+            budget=float(
+                UNLIMITED if self.mean_budget is None else costs.costs.budget_ticks(self.mean_budget)
+            ),
             seed=int(random.randint(np.iinfo(np.int32).max)),
             random=before,
             clock=clock,

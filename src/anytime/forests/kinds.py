@@ -167,9 +167,9 @@ class SingleTree(BudgetModel):
         del fields["shift"]
         return max_cost(TreeArrays(**fields), self._plan.costs)
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own within a smaller budget, without ``trees_`` and ``guarantee_``."""
-        smaller = super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds, without ``trees_`` and ``guarantee_``."""
+        smaller = super().truncate(budget, mean_budget=mean_budget)
         smaller.guarantee_ = None
         return smaller
 

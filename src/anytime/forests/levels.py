@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
-from anytime.engine import Run
-from anytime.plan import Array, Plan
+from anytime.plan import Array
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "Level",
     "cost_levels",
     "cut",
-    "expected_costs",
     "groups_before",
     "max_cost",
     "ticks_of",
@@ -148,25 +146,6 @@ def ticks_of(groups: NDArray[np.bool_], costs: BoundCosts) -> NDArray[np.int64]:
 def max_cost(trees: TreeArrays, costs: BoundCosts) -> float:
     """The cost of the dearest path of a single tree."""
     return costs.costs.amount(int(ticks_of(groups_before(trees, costs), costs).max()))
-
-
-def expected_costs(plan: Plan, X: Array, weight: Array | None = None) -> Array:
-    """(S,) what rows pay on average by the end of each stage.
-
-    Parameters
-    ----------
-    plan : Plan
-    X : (n, d)
-        As the plan reads it; rows that it was not trained on.
-    weight : (n,), default=None
-    """
-    run = Run(plan, X, metered=True)
-    means = np.empty(plan.n_stages)
-    for stage in range(plan.n_stages):
-        run.advance(stage + 1)
-        assert run.ledger is not None
-        means[stage] = np.average(run.ledger.paid, weights=weight)
-    return np.maximum.accumulate(means) * plan.costs.costs.amount(1)
 
 
 # ---------------------------------------------------------------------- cutting

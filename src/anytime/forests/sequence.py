@@ -8,13 +8,12 @@ most gain for what the average row has to pay in addition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import BoundCosts
-from anytime.forests.levels import Level, cost_levels, expected_costs
+from anytime.forests.levels import Level, cost_levels
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.within_budget import Bench, Visited
 from anytime.plan import Array, Plan
@@ -58,8 +57,7 @@ def plan_of(levels: list[TreeArrays], others: list[TreeArrays], bench: Bench, ba
         combine="mean",
         replaces=np.arange(len(levels) + len(others)) < len(levels),
     )
-    plan = replace(plan, expected_costs=expected_costs(plan, bench.X, bench.weight))
-    return plan if bench.target is None else judged(plan, bench.X, bench.target, bench.weight)
+    return judged(plan, bench.X, bench.target, bench.weight)
 
 
 def levels_within(tree: Visited, bench: Bench, base: Array, budget: float) -> Plan:

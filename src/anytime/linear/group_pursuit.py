@@ -425,9 +425,9 @@ class GroupPursuit(AnytimeModel):
     def _start_from_moments(self, n_targets: int) -> None:
         raise NotImplementedError
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that never spends more than ``budget`` on a row; its certificate ends there too."""
-        smaller: Self = super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds; its certificate ends there too."""
+        smaller: Self = super().truncate(budget, mean_budget=mean_budget)
         n_stages = smaller.plan_.n_stages
         smaller.ridges_ = self.ridges_[:n_stages]
         smaller.certificate_ = None if self.certificate_ is None else self.certificate_.head(n_stages)

@@ -128,9 +128,9 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         column would say, which takes far longer.
     budget, n_jobs
         As in :class:`AnytimeClassifier`.
-    meter : {"realised", "expected", "model"}, default="realised"
-        How a budget is counted: by what each row pays; by what rows pay on average, as measured on reference rows; or by the most
-        that a row could have to pay, which is the price of everything from the second purchase on.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost, which is the price of
+        everything from the second purchase on.
     random_state : int, RandomState or None, default=None
         Draws held-out rows and random purchases, and trains the classifier.
 

@@ -52,6 +52,7 @@ class Bounds:
         confidence: float | None = None,
         stop: Stop | None = None,
         max_stages: int | None = None,
+        mean_budget: float | None = None,
     ) -> Bounds:
         """Check what a user asks for, and turn it into bounds."""
         plan = model.plan_
@@ -62,12 +63,9 @@ class Bounds:
         _check_confidence(model, confidence)
         _check_stop(stop)
         due = model._due(now, deadline)
-        ticks = int(model._ticks(budget))
-        until, reason, cap = plan.n_stages, "complete", min(ticks, plan.limit_ticks)
-        if model.meter != "realised":  # by the cost of whole stages, fixed at training
-            until = int(plan.affordable(ticks, model.meter))
-            cap = plan.limit_ticks if model._metered(budget) else int(UNLIMITED)
-            reason = "complete" if until == plan.n_stages else "budget"
+        stages, most = model._reach(budget, mean_budget)
+        until, cap = int(stages), int(UNLIMITED) if most is None else min(int(most), plan.limit_ticks)
+        reason = "complete" if until == plan.n_stages else "budget"
         if max_stages is not None and max_stages < until:
             until, reason = max_stages, "stages"
         return cls(until, reason, cap, due, confidence, stop)

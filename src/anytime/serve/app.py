@@ -375,6 +375,7 @@ class Server:
         return Question(
             X=rows.X,
             budget=bounds.budget,
+            mean_budget=bounds.mean_budget,
             deadline=bounds.deadline,
             confidence=bounds.confidence,
             held=rows.held,

@@ -55,7 +55,7 @@ class Reader:
 
     Notes
     -----
-    The cost of a row is what it has paid where the model's meter needs a ledger, or rows are expected to pay differently; else
+    The cost of a row is what it has paid where budgets are counted by that (``meter="realised"``); else
     the cost of its stages, fixed at training, which is what a budget is compared with.
     """
 

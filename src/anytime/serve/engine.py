@@ -49,8 +49,8 @@ class Question:
     ----------
     X : (n, d) float64, C order
         As the model's plan reads them. Columns of groups that are not held may be anything.
-    budget : float or None
-        Units of cost that each row may spend. None: the model's own budget.
+    budget, mean_budget : float or None
+        The most that any row may pay, and what rows may pay on average. Both None: the model's own bounds.
     deadline : float or None
         Seconds from the arrival.
     confidence : float or None
@@ -65,6 +65,7 @@ class Question:
 
     X: Array
     budget: float | None = None
+    mean_budget: float | None = None
     deadline: float | None = None
     confidence: float | None = None
     held: NDArray[np.bool_] | None = None
@@ -82,7 +83,7 @@ class Served:
     probabilities : (n, C) or None
         For classifiers.
     cost : (n,) float
-        What rows have paid where the model's meter is "realised" or "expected", and for raw examples; else what their stages cost
+        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost
         by training.
     stage : (n,) int
         Stages done.
@@ -290,7 +291,9 @@ class Engine:
             raise ValueError(
                 "this server has no extractors, so raw examples cannot be answered; send columns"
             )
-        self._bounds_of(question.budget, question.confidence)  # says what is wrong with them
+        self._bounds_of(
+            question.budget, question.mean_budget, question.confidence
+        )  # says what is wrong with them
         due, reserve = self._due(question)
         self.queue += 1
         try:
@@ -323,7 +326,7 @@ class Engine:
                 f"a question is a matrix with {self.model.plan_.n_features} columns and at least one row; "
                 f"this one has shape {X.shape}"
             )
-        bounds = self._bounds_of(question.budget, question.confidence)
+        bounds = self._bounds_of(question.budget, question.mean_budget, question.confidence)
         queue = self._small if len(X) <= self._piece_rows else self._large
         ticket = Ticket(question, *self._due(question), queue, self.model.plan_, bounds)
         if question.held is not None and not question.held.all():
@@ -453,5 +456,7 @@ class Engine:
         return ticket.reason
 
 
-def _bounds(model: AnytimeModel, budget: float | None, confidence: float | None) -> Bounds:
-    return Bounds.of(model, 0.0, budget=budget, confidence=confidence)
+def _bounds(
+    model: AnytimeModel, budget: float | None, mean_budget: float | None, confidence: float | None
+) -> Bounds:
+    return Bounds.of(model, 0.0, budget=budget, mean_budget=mean_budget, confidence=confidence)

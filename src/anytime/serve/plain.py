@@ -27,6 +27,7 @@ _FIELDS = frozenset(
         "raw",
         "raws",
         "budget",
+        "mean_budget",
         "deadline_ms",
         "confidence",
         "probabilities",

@@ -105,8 +105,8 @@ def _needs(plan: Plan) -> NDArray[np.bool_]:
 
 
 def keeps_ledger(model: AnytimeModel) -> bool:
-    """Whether it is counted what rows pay: a budget may need it, or rows are expected to pay differently."""
-    return model.meter == "expected" or model._metered(0.0)
+    """Whether it is counted what each row pays."""
+    return model.meter == "realised"
 
 
 def begin(plan: Plan, X: Array, metered: bool, caps: NDArray[np.int64] | None = None) -> Progress:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,9 +54,10 @@ _NUMBERS = {int, float, bool}
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a client allows for an answer: units of cost, seconds, a confidence that is enough."""
+    """What a client allows for an answer: cost of any row and on average, seconds, a confidence that is enough."""
 
     budget: float | None = None
+    mean_budget: float | None = None
     deadline: float | None = None
     confidence: float | None = None
 
@@ -143,8 +144,8 @@ def object_of(body: bytes | memoryview, what: str = "the body") -> dict[str, Any
 
 
 def bounds(given: dict[str, Any], classifies: bool) -> Bounds:
-    """Budget, deadline and confidence among parameters or fields."""
-    budget = _amount(given, "budget")
+    """Budgets, deadline and confidence among parameters or fields."""
+    budget, mean_budget = _amount(given, "budget"), _amount(given, "mean_budget")
     deadline = _amount(given, "deadline_ms")
     confidence = _amount(given, "confidence")
     if confidence is not None:
@@ -152,7 +153,7 @@ def bounds(given: dict[str, Any], classifies: bool) -> Bounds:
             refuse("confidence is for classifiers; this model predicts numbers")
         if not 0 < confidence <= 1:
             refuse(f"confidence must be above 0 and at most 1, not {confidence:g}")
-    return Bounds(budget, None if deadline is None else deadline / 1e3, confidence)
+    return Bounds(budget, mean_budget, None if deadline is None else deadline / 1e3, confidence)
 
 
 def _amount(given: dict[str, Any], name: str) -> float | None:
@@ -198,7 +199,7 @@ def _bounds_of(parameters: dict[str, Any], classifies: bool) -> Bounds:
     timeout = _amount(parameters, "timeout")  # Triton's, in microseconds; 0: none
     if timeout:
         seconds = timeout / 1e6 if found.deadline is None else min(found.deadline, timeout / 1e6)
-        return Bounds(found.budget, seconds, found.confidence)
+        return replace(found, deadline=seconds)
     return found
 
 

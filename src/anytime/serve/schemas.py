@@ -31,7 +31,8 @@ _PARAMETERS: Schema = {
     "type": "object",
     "additionalProperties": True,
     "properties": {
-        "budget": {**_AMOUNT, "description": "Units of cost that each row may spend."},
+        "budget": {**_AMOUNT, "description": "The most that any row may pay."},
+        "mean_budget": {**_AMOUNT, "description": "What rows may pay on average."},
         "deadline_ms": {**_AMOUNT, "description": "Milliseconds from the arrival of the request."},
         "confidence": {**_CHANCE, "description": "Chance of a class that is enough."},
         "binary_data_output": {"type": "boolean"},
@@ -129,6 +130,7 @@ SCHEMAS: dict[str, Schema] = {
             raw={"description": "One raw example, for a server with extractors."},
             raws=_list({}),
             budget=_AMOUNT,
+            mean_budget=_AMOUNT,
             deadline_ms=_AMOUNT,
             confidence=_CHANCE,
             probabilities={"type": "boolean"},

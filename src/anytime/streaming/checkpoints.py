@@ -33,9 +33,9 @@ class Checkpoints(StreamReports):
         """All that a plan depends on."""
         raise NotImplementedError
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that never spends more than ``budget`` on a row, and that does not learn any more."""
-        return super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds, and that does not learn any more."""
+        return super().truncate(budget, mean_budget=mean_budget)
 
     def save(self, path: str | Path, *, learning: bool = True) -> None:
         """Write the model to an ``.anytime`` file; ``anytime.load`` reads it back.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
 from anytime.costs import BoundCosts
-from anytime.engine import Run
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
@@ -180,7 +179,14 @@ class OneByOne(StreamReader):
 
     # ------------------------------------------------------------------ answers
 
-    def predict_one(self, x: Any, budget: float | None = None, deadline: float | None = None) -> Any:
+    def predict_one(
+        self,
+        x: Any,
+        budget: float | None = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
         """The prediction for one row.
 
         Without bounds it comes from the learners themselves, so that a loop which predicts and learns makes no plan. With a
@@ -189,53 +195,64 @@ class OneByOne(StreamReader):
         Parameters
         ----------
         x : (d,) array or dict
-        budget : float, default=None
+        budget, mean_budget : float, default=None
         deadline : float, default=None
             Seconds from the call.
         """
         self._refuse_unfitted()
         if self._learning is None and self._open is not None:
             return next(iter(self._number))  # the only label so far
-        if budget is None and deadline is None and self._answers_live:
+        unbounded = budget is None and deadline is None and mean_budget is None
+        if unbounded and self._answers_live:
             assert self._learning is not None
             return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
         if self._reads_rows_as_they_are and not isinstance(x, Mapping):
-            return super().predict_one(x, budget, deadline)
-        run = Run(self.plan_, self._one_row_of(x), metered=self._metered(budget))
-        self._advance(run, budget, self._due_in(deadline), None)
+            return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
+        run = self._run_plan(self._one_row_of(x), budget, mean_budget, self._due_in(deadline))
         return self._decide(run.scores())[0]
 
     def predict_proba_one(
-        self, x: Any, budget: float | None = None, deadline: float | None = None
+        self,
+        x: Any,
+        budget: float | None = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
     ) -> dict[Any, float]:
         """The probability of each label, by label.
 
         Parameters
         ----------
         x : (d,) array or dict
-        budget, deadline : float, default=None
+        budget, deadline, mean_budget : float, default=None
         """
         if not isinstance(self, ClassifierFace):
             raise AttributeError(f"a {type(self).__name__} has no probabilities")
         self._refuse_unfitted()
         if self._learning is None and self._open is not None:
             return dict.fromkeys(self._number, 1.0)
-        if budget is None and deadline is None and self._answers_live:
+        unbounded = budget is None and deadline is None and mean_budget is None
+        if unbounded and self._answers_live:
             assert self._learning is not None
             scores = self._learning.scores(self._one_row_of(x))
             link = self._learning.boosting.loss.link
         else:
-            run = Run(self.plan_, self._one_row_of(x), metered=self._metered(budget))
-            self._advance(run, budget, self._due_in(deadline), None)
+            run = self._run_plan(self._one_row_of(x), budget, mean_budget, self._due_in(deadline))
             scores, link = run.scores(), self.plan_.link
         return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
 
-    def _scores(self, X: Any, budget: Any, deadline: float | None) -> Array:
+    def _scores(self, X: Any, budget: Any, deadline: float | None, mean_budget: float | None = None) -> Array:
         shape: tuple[int, ...] = getattr(X, "shape", ())
-        few = len(shape) == 2 and shape[0] <= _FEW and budget is None and deadline is None
-        if few and self._learning is not None and self._answers_live:
+        unbounded = budget is None and deadline is None and mean_budget is None
+        if (
+            unbounded
+            and len(shape) == 2
+            and shape[0] <= _FEW
+            and self._learning is not None
+            and self._answers_live
+        ):
             return self._learning.scores(self._numbers.apply(self._codes(self._completed(X), grow=False)))
-        return super()._scores(X, budget, deadline)
+        return super()._scores(X, budget, deadline, mean_budget)
 
     @property
     def _scores_link(self) -> str:
@@ -246,7 +263,7 @@ class OneByOne(StreamReader):
         """Whether the learners themselves answer: they are what a plan would be, and there is none of this moment."""
         if self._learning is None:
             return self._open is not None
-        plain = self._rules.hypotheses == "last" and self.prefix == "all" and self._default_budget() is None
+        plain = self._rules.hypotheses == "last" and self.prefix == "all" and self.budget is None
         return plain and self._is_stale
 
     @property

@@ -352,10 +352,12 @@ def _problem(classification: bool) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 
 def _with(model: Any, **parameters: Any) -> Any:
-    """The same fitted model with other constructor parameters; the original stays as it was."""
+    """The same fitted model with other constructor parameters and no mean budget; the original stays as it was."""
     import copy
 
-    return copy.copy(model).set_params(**parameters)
+    other = copy.copy(model).set_params(**parameters)
+    other.mean_budget = None
+    return other
 
 
 def _budgets(model: Any) -> list[float]:

@@ -53,11 +53,16 @@ def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) ->
     return judged(plan, X, target, weight), log
 
 
-def judged(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) -> Plan:
-    """The plan with its quality: minus the held-out loss before the first and after each stage."""
-    run, loss = Run(plan, X), loss_for(plan.link)
-    quality = [-loss(run.scores(), target, weight)]
-    for stage in range(1, plan.n_stages + 1):
+def judged(plan: Plan, X: Array, target: NDArray[Any] | None, weight: Array | None) -> Plan:
+    """The plan with what validation rows pay on average, and, where their truth is known, its quality: minus their loss."""
+    run, loss = Run(plan, X, metered=True), loss_for(plan.link)
+    means, quality = np.empty(plan.n_stages), np.empty(plan.n_stages + 1)
+    for stage in range(plan.n_stages + 1):
         run.advance(stage)
-        quality.append(-loss(run.scores(), target, weight))
-    return replace(plan, quality=np.array(quality))
+        assert run.ledger is not None
+        if stage:
+            means[stage - 1] = np.average(run.ledger.paid, weights=weight)
+        if target is not None:
+            quality[stage] = -loss(run.scores(), target, weight)
+    paid = np.maximum.accumulate(means) * plan.costs.costs.amount(1)  # a mean may fall by a last digit
+    return replace(plan, expected_costs=paid, quality=None if target is None else quality)

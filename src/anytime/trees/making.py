@@ -29,11 +29,11 @@ def make_anytime(
     model: Any,
     *,
     costs: Any = None,
-    X: Any = None,
-    y: Any = None,
+    X_val: Any = None,
+    y_val: Any = None,
     sample_weight: ArrayLike | None = None,
     budget: float | None = None,
-    meter: str = "model",
+    meter: str = "realised",
     evaluation_cost: float = 0.0,
     n_jobs: int | None = None,
 ) -> AnytimeClassifier | AnytimeRegressor:
@@ -48,11 +48,11 @@ def make_anytime(
         columns only. Such a pair by itself is a list of one.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    X, y : (n, d) and (n,), default=None
-        Held-out data, not seen in training, with the columns of training in the same order. With them, stages are
-        ordered by held-out loss drop per cost. Without, the trained order stays.
+    X_val, y_val : (n, d) and (n,), default=None
+        Validation rows, not seen in training, with the columns of training in the same order. With them, stages are
+        ordered by the drop of their loss per cost. Without, the trained order stays.
     sample_weight : (n,), default=None
-        Weights of the held-out rows.
+        Weights of the validation rows.
     budget, meter, evaluation_cost, n_jobs
         As in :class:`AnytimeClassifier`.
 
@@ -61,7 +61,7 @@ def make_anytime(
     AnytimeClassifier or AnytimeRegressor
         Its full prediction equals that of ``model``, and it refuses the NaN and infinity that ``model`` refuses. Its
         ``estimator`` is a clone of ``model``, so ``fit`` and cross-validation train the same kind again, on all rows or, when
-        ``X`` was given, on a share of them that leaves others for the order. A booster, a file or a list cannot be fitted
+        ``X_val`` was given, on a share of them that leaves others for the order. A booster, a file or a list cannot be fitted
         again.
 
     Examples
@@ -70,7 +70,7 @@ def make_anytime(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("wine")
     >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
-    >>> model = at.make_anytime(forest, costs=costs, X=X[1::2], y=y[1::2])
+    >>> model = at.make_anytime(forest, costs=costs, X_val=X[1::2], y_val=y[1::2])
     >>> bool((model.predict(X) == forest.predict(X)).all())
     True
     """
@@ -85,13 +85,13 @@ def make_anytime(
         budget=budget,
         meter=meter,
         evaluation_cost=evaluation_cost,
-        validation_fraction=None if X is None else 0.2,
+        validation_fraction=None if X_val is None else 0.2,
         n_jobs=n_jobs,
     )
     made._validate_params()
     made._check_kind(first)
-    take_names(made, rungs, X)
-    held = _held_out(X, y, sample_weight)
+    take_names(made, rungs, X_val)
+    held = _held_out(X_val, y_val, sample_weight)
     if len(rungs) == 1 and columns is None:
         check_columns(made, first)
         made._adopt(first, made._bound_costs(), held)
@@ -192,10 +192,10 @@ def check_columns(made: ImportedModel, imported: Imported) -> None:
 
 def _held_out(X: Any, y: Any, sample_weight: ArrayLike | None) -> Rows | None:
     if (X is None) != (y is None):
-        raise ValueError("give X and y together: held-out rows and their truth")
+        raise ValueError("give X_val and y_val together: validation rows and their truth")
     if X is None:
         if sample_weight is not None:
-            raise ValueError("sample_weight is for held-out rows: give X and y with it")
+            raise ValueError("sample_weight is for validation rows: give X_val and y_val with it")
         return None
     check_consistent_length(X, y)
     return X, y, None if sample_weight is None else checked_weights(sample_weight, X)

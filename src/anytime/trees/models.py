@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
+from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import Imported, import_trees
@@ -63,8 +64,7 @@ class ImportedModel(ColumnModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
         "costs": "no_validation",  # FeatureCosts reads and checks them
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
-        "meter": [StrOptions({"model", "realised"})],
+        **shared("budget", "meter"),
         "evaluation_cost": [Interval(Real, 0, None, closed="left")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "random_state": ["random_state"],
@@ -81,7 +81,7 @@ class ImportedModel(ColumnModel):
         *,
         costs: Any = None,
         budget: float | None = None,
-        meter: str = "model",
+        meter: str = "realised",
         evaluation_cost: float = 0.0,
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
@@ -119,12 +119,9 @@ class ImportedModel(ColumnModel):
         self.__dict__ = trained.__dict__
         return self
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that never spends more than ``budget`` on a row, without ``estimator_``.
-
-        With the model meter the stages beyond the budget are dropped; with the realised meter the plan is kept and capped.
-        """
-        smaller = super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds, without ``estimator_``."""
+        smaller = super().truncate(budget, mean_budget=mean_budget)
         smaller.__dict__.pop(
             "estimator_", None
         )  # all trees again: a small model is to be small in a pickle too
@@ -285,9 +282,10 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     budget : float, default=None
-        The budget of a prediction that names none. None: unlimited.
-    meter : {"model", "realised"}, default="model"
-        Whether a budget counts the cost of whole stages, the same for all rows, or what each row really pays.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter, the first tree
+        that mixes many columns costs as much as all of them.
     evaluation_cost : float, default=0.0
         Cost of evaluating one tree, features apart.
     validation_fraction : float, default=0.2

@@ -36,7 +36,9 @@ def test_fit_prunes_on_rows_that_the_forest_has_not_seen(regression):
             return super().fit(X, y, sample_weight)
 
     budget = 5.0 if regression else 40.0
-    model = face(Spy(10, random_state=0), costs=costs, budget=budget, validation_fraction=0.3, random_state=0)
+    model = face(
+        Spy(10, random_state=0), costs=costs, mean_budget=budget, validation_fraction=0.3, random_state=0
+    )
     model.fit(X, y)
     assert len(seen[0]) == pytest.approx(0.7 * len(X), abs=3)
     assert model.path_.cost[-1] <= budget
@@ -48,7 +50,7 @@ def test_fit_prunes_on_rows_that_the_forest_has_not_seen(regression):
 def test_the_number_of_threads_changes_nothing():
     X, y = CANCER
     one, two = (
-        PrunedForestClassifier(RandomForestClassifier(8), budget=5.0, random_state=0, n_jobs=n).fit(X, y)
+        PrunedForestClassifier(RandomForestClassifier(8), mean_budget=5.0, random_state=0, n_jobs=n).fit(X, y)
         for n in (1, 2)
     )
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
@@ -58,7 +60,7 @@ def test_the_number_of_threads_changes_nothing():
 def test_without_held_out_rows_the_training_rows_pay():
     X, y = WINE
     model = PrunedForestClassifier(
-        RandomForestClassifier(5, random_state=0), budget=3.0, validation_fraction=None, random_state=0
+        RandomForestClassifier(5, random_state=0), mean_budget=3.0, validation_fraction=None, random_state=0
     ).fit(X, y)
     assert model.cost(X).mean() == pytest.approx(model.plan_.expected_costs[-1])
     assert model.cost(X).mean() <= 3.0
@@ -68,7 +70,7 @@ def test_without_held_out_rows_the_training_rows_pay():
     "model",
     [
         PrunedForestClassifier(RandomForestClassifier(5), random_state=0),
-        PrunedForestClassifier(RandomForestClassifier(5), budget=2.0, vote="majority", random_state=0),
+        PrunedForestClassifier(RandomForestClassifier(5), mean_budget=2.0, vote="majority", random_state=0),
         PrunedForestClassifier(lgb.LGBMClassifier(**LIGHTGBM), tolerance=1.0, random_state=0),
         PrunedForestRegressor(RandomForestRegressor(5, max_depth=4), lam=0.01, random_state=0),
     ],
@@ -85,7 +87,7 @@ def test_other_meters_count_as_they_say(forest):
         for budget in (0.0, 3.0, 7.0):
             assert (other.cost(held, budget=budget) <= budget).all()
     budget = float(model.plan_.expected_costs[-2])
-    by_mean = model.cost(held, budget=budget)
+    by_mean = model.cost(held, mean_budget=budget)
     assert by_mean.mean() == pytest.approx(budget)
     assert by_mean.max() > budget
 
@@ -126,7 +128,7 @@ def test_scikit_learn_takes_the_default_for_one_of_its_own(face):
 def test_a_saved_model_is_the_same_model(name, tmp_path):
     estimator, data = FORESTS[name]
     X, y, held, truth = halves(data)
-    made = prune_forest(clone(estimator).fit(X, y), held, truth, budget=4.0)
+    made = prune_forest(clone(estimator).fit(X, y), held, truth, mean_budget=4.0)
     made.save(tmp_path / "pruned.anytime")
     read = at.load(tmp_path / "pruned.anytime")
     assert_array_equal(answers(read, held), answers(made, held))
@@ -167,9 +169,9 @@ def test_a_spoiled_file_is_refused(pruned, spoil, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"budget": 1.0, "lam": 1.0}, "budget and lam each say"),
+        ({"mean_budget": 1.0, "lam": 1.0}, "budget and lam each say"),
         ({"lam": 1.0, "tolerance": 1.0}, "lam and tolerance each say"),
-        ({"budget": -1.0}, "budget"),
+        ({"mean_budget": -1.0}, "budget"),
         ({"lam": -1.0}, "lam"),
         ({"lam": np.inf}, "lam"),
         ({"lam": np.nan}, "lam"),
@@ -233,6 +235,6 @@ def test_a_boosted_estimator_is_refused_and_the_old_fit_stays(forest):
     with pytest.raises(ValueError, match="adds up its trees"):
         model.set_params(estimator=GradientBoostingClassifier(n_estimators=2)).fit(held, truth)
     with pytest.raises(ValueError, match="each say"):
-        model.set_params(estimator=None, budget=1.0, lam=1.0).fit(held, truth)
-    model.set_params(budget=None)
+        model.set_params(estimator=None, mean_budget=1.0, lam=1.0).fit(held, truth)
+    model.set_params(mean_budget=None)
     assert_array_equal(model.predict(held), before)

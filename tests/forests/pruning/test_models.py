@@ -116,7 +116,7 @@ def test_a_budget_is_met_on_held_out_rows(name, share):
     model = clone(model).fit(X, y)
     whole = prune_forest(model, held, truth)
     budget = share * whole.path_.cost[-1]
-    made = prune_forest(model, held, truth, budget=budget)
+    made = prune_forest(model, held, truth, mean_budget=budget)
     assert made.cost(held).mean() <= budget + 1e-9
     assert made.plan_.expected_costs[-1] == pytest.approx(made.cost(held).mean())
     assert made.path_.error[-1] < made.path_.error[0]
@@ -125,7 +125,7 @@ def test_a_budget_is_met_on_held_out_rows(name, share):
 
 def test_a_budget_that_is_large_enough_prunes_nothing(forest):
     model, held, truth = forest
-    made = prune_forest(model, held, truth, budget=13.0)
+    made = prune_forest(model, held, truth, mean_budget=13.0)
     assert_allclose(made.predict_proba(held), model.predict_proba(held), atol=1e-12)
 
 
@@ -147,7 +147,7 @@ def test_the_path_is_nested_and_rises(forest, pruned):
 def test_free_groups_are_used_before_anything_is_paid(pruned, forest):
     """The group of price 0 may be tested at once; whoever has no budget gets that answer."""
     _, held, _ = forest
-    free = pruned.answer(held, budget=0)
+    free = pruned.answer(held, mean_budget=0)
     assert_array_equal(free.cost, 0)
     assert set(free.groups) <= {"third"}
 
@@ -166,8 +166,8 @@ def test_weights_are_repeated_rows(forest):
     model, held, truth = forest
     weight = np.random.default_rng(0).integers(0, 3, len(held))
     repeated = np.repeat(np.arange(len(held)), weight)
-    weighted = prune_forest(model, held, truth, sample_weight=weight, budget=3.0)
-    rows = prune_forest(model, held[repeated], truth[repeated], budget=3.0)
+    weighted = prune_forest(model, held, truth, sample_weight=weight, mean_budget=3.0)
+    rows = prune_forest(model, held[repeated], truth[repeated], mean_budget=3.0)
     assert_allclose(weighted.path_.cost, rows.path_.cost)
     assert_allclose(weighted.path_.loss, rows.path_.loss)
     assert_array_equal(weighted.predict(held), rows.predict(held))
@@ -176,7 +176,7 @@ def test_weights_are_repeated_rows(forest):
 def test_a_session_computes_and_pays_exactly_the_path(forest):
     """Lazy features: what is extracted for an example is what its paths test, and what those require."""
     model, held, truth = forest
-    made = prune_forest(model, held, truth, costs=GROUPED, budget=6.0)
+    made = prune_forest(model, held, truth, costs=GROUPED, mean_budget=6.0)
     computed = []
 
     def extractor(name, columns):
@@ -244,7 +244,7 @@ def test_a_near_optimum_is_nested_too_and_says_how_near_it_is(forest):
     assert near.gap_ <= 0.01 * exact.pruning_.value
     for answer, stage in zip(list(near.stages(held))[1:], near.path_.stages, strict=True):
         assert answer.cost.mean() == pytest.approx(near.path_.cost[stage])
-    within = prune_forest(model, held, truth, budget=4.0, method="primal_dual")
+    within = prune_forest(model, held, truth, mean_budget=4.0, method="primal_dual")
     assert within.cost(held).mean() <= 4.0
 
 
@@ -253,7 +253,7 @@ def test_between_two_best_prunings_the_gap_is_known(forest):
     model, held, truth = forest
     path = prune_forest(model, held, truth, out_of_bag=0.0).path_
     for budget in np.linspace(1.0, 9.0, 9):
-        made = prune_forest(model, held, truth, out_of_bag=0.0, budget=budget)
+        made = prune_forest(model, held, truth, out_of_bag=0.0, mean_budget=budget)
         assert 0 <= made.gap_ < 0.3
         cheaper = path.cost <= made.path_.cost[-1]
         assert (path.error[cheaper] >= made.path_.error[-1] - made.gap_ - 1e-12).all()
@@ -263,7 +263,7 @@ def test_between_two_best_prunings_the_gap_is_known(forest):
 @pytest.mark.parametrize("method", ["cost_complexity", "greedy_prune"])
 def test_baselines_have_the_same_face(forest, method):
     model, held, truth = forest
-    made = prune_forest(model, held, truth, costs=GROUPED, method=method, budget=5.0)
+    made = prune_forest(model, held, truth, costs=GROUPED, method=method, mean_budget=5.0)
     assert made.cost(held).mean() <= 5.0
     assert (np.diff(made.path_.cost) >= -1e-12).all()
     assert made.pruner_ is None
@@ -312,7 +312,7 @@ def test_tables(pruned):
 def test_pruning_lowers_usage(forest):
     """Table 4.1: fewer rows use a group a few times only; more use it never."""
     model, held, truth = forest
-    usage = prune_forest(model, held, truth, budget=4.0).usage_
+    usage = prune_forest(model, held, truth, mean_budget=4.0).usage_
     assert usage.after[:, 0].mean() > usage.before[:, 0].mean() + 0.2
     assert (usage.after[:, 0] >= usage.before[:, 0]).all()
     assert usage.after[:, 1].mean() < usage.before[:, 1].mean()
@@ -346,7 +346,7 @@ def test_labels_and_tables():
     table, other = pd.DataFrame(X, columns=columns), pd.DataFrame(held, columns=columns)
     model = RandomForestClassifier(5, random_state=0).fit(table, names[y])
     costs = dict.fromkeys(columns, 1.0) | {"c6": 5.0}
-    made = prune_forest(model, other, names[truth], costs=costs, budget=4.0)
+    made = prune_forest(model, other, names[truth], costs=costs, mean_budget=4.0)
     assert list(made.feature_names_in_) == columns
     assert set(made.predict(other)) <= set(names)
     assert made.score(other, names[truth]) > 0.6
@@ -363,7 +363,7 @@ def test_missing_values_go_their_way():
     model = RandomForestClassifier(8, random_state=0).fit(X, y)
     made = prune_forest(model, held, truth)
     assert_allclose(made.predict_proba(held), model.predict_proba(held), atol=1e-12)
-    fitted = PrunedForestClassifier(DecisionTreeClassifier(), budget=2.0, random_state=0).fit(X, y)
+    fitted = PrunedForestClassifier(DecisionTreeClassifier(), mean_budget=2.0, random_state=0).fit(X, y)
     assert fitted.cost(held).max() <= 13
 
 
@@ -379,7 +379,7 @@ def test_categories_of_lightgbm(tmp_path):
     model = lgb.LGBMClassifier(**LIGHTGBM).fit(table, y)
     made = prune_forest(model, table, y)
     assert_allclose(made.predict_proba(table), model.predict_proba(table), atol=1e-12)
-    assert prune_forest(model, table, y, budget=1.0).cost(table).mean() <= 1.0
+    assert prune_forest(model, table, y, mean_budget=1.0).cost(table).mean() <= 1.0
 
 
 @pytest.mark.parametrize("regression", [False, True])
@@ -391,7 +391,7 @@ def test_forests_grown_here(regression):
     assert_allclose(answers(made, X), answers(grown, X), rtol=1e-9, atol=1e-12)
     assert_array_equal(made.cost(X), grown.cost(X))
     half = made.path_.cost[-1] / 2
-    assert prune_forest(grown, X[1::2], y[1::2], costs=costs, budget=half).cost(X[1::2]).mean() <= half
+    assert prune_forest(grown, X[1::2], y[1::2], costs=costs, mean_budget=half).cost(X[1::2]).mean() <= half
 
 
 def test_several_targets_at_once():
@@ -404,16 +404,22 @@ def test_several_targets_at_once():
 
 def test_a_forest_that_costs_nothing_is_kept_whole(forest):
     model, held, truth = forest
-    for options in ({}, {"budget": 0.0}):
+    for options in ({}, {"mean_budget": 0.0}):
         made = prune_forest(model, held, truth, costs=np.zeros(13), **options)
         assert made.n_stages_ == 1
-        assert_allclose(made.predict_proba(held, budget=0), model.predict_proba(held), atol=1e-12)
+        assert_allclose(made.predict_proba(held, mean_budget=0), model.predict_proba(held), atol=1e-12)
 
 
 def test_trees_that_test_nothing(forest):
     _, held, truth = forest
     model = RandomForestClassifier(3, max_depth=2, random_state=0).fit(np.ones_like(held), truth)
-    for options in ({}, {"budget": 1.0}, {"lam": 0.0}, {"tolerance": 1.0}, {"method": "cost_complexity"}):
+    for options in (
+        {},
+        {"mean_budget": 1.0},
+        {"lam": 0.0},
+        {"tolerance": 1.0},
+        {"method": "cost_complexity"},
+    ):
         made = prune_forest(model, held, truth, **options)
         assert made.n_nodes_ == 3
         assert_array_equal(made.cost(held), 0)
@@ -422,10 +428,10 @@ def test_trees_that_test_nothing(forest):
 
 def test_rows_without_labels_are_enough(forest):
     model, held, truth = forest
-    made = prune_forest(model, held, budget=4.0)
+    made = prune_forest(model, held, mean_budget=4.0)
     assert made.plan_.quality is None
     assert made.path_.loss is None
-    assert_array_equal(made.predict(held), prune_forest(model, held, truth, budget=4.0).predict(held))
+    assert_array_equal(made.predict(held), prune_forest(model, held, truth, mean_budget=4.0).predict(held))
 
 
 def test_errors_of_rows_that_trees_have_not_seen():

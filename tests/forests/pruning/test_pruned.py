@@ -38,8 +38,8 @@ def test_with_a_budget_it_is_hardly_ever_worse_than_taking_out_groups(data, seed
     X, y, held, truth = data
     forest = RandomForestClassifier(10, random_state=seed).fit(X, y)
     for budget in (1.5, 2, 2.5, 3, 3.5, 4, 4.5):
-        ours = prune_forest(forest, held, truth, budget=budget).path_
-        theirs = prune_forest(forest, held, truth, budget=budget, method="greedy_prune").path_
+        ours = prune_forest(forest, held, truth, mean_budget=budget).path_
+        theirs = prune_forest(forest, held, truth, mean_budget=budget, method="greedy_prune").path_
         assert ours.cost[-1] <= budget
         assert ours.error[-1] <= theirs.error[-1] + 0.003
 
@@ -48,7 +48,7 @@ def test_a_budget_just_below_a_vertex_is_spent(data, forest):
     _, _, held, truth = data
     path = prune_forest(forest, held, truth).pruner_.path(n=40)
     for vertex in path[2:]:
-        model = prune_forest(forest, held, truth, budget=vertex.spent - 1e-6)
+        model = prune_forest(forest, held, truth, mean_budget=vertex.spent - 1e-6)
         assert model.path_.cost[-1] > 0.9 * vertex.spent
         assert model.gap_ >= 0
 
@@ -107,39 +107,39 @@ def test_an_interrupt_before_anything_is_found_goes_on(interrupt):
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 6])
-@pytest.mark.parametrize("goal", [{}, {"budget": 2.5}, {"lam": 0.01}, {"tolerance": 1.0}])
+@pytest.mark.parametrize("goal", [{}, {"mean_budget": 2.5}, {"lam": 0.01}, {"tolerance": 1.0}])
 def test_an_interrupt_leaves_a_model_that_keeps_to_its_goal(data, forest, interrupt, n, goal):
     _, _, held, truth = data
     interrupt(n)
     with pytest.warns(UserWarning, match="interrupted"):
         model = prune_forest(forest, held, truth, **goal)
-    assert model.cost(held).mean() <= goal.get("budget", np.inf)
+    assert model.cost(held).mean() <= goal.get("mean_budget", np.inf)
     assert model.predict(held).shape == truth.shape
     if not goal:
         np.testing.assert_allclose(model.predict_proba(held), forest.predict_proba(held))
 
 
 @pytest.mark.parametrize("name", ["fill_gap", "spend", "judged"])
-@pytest.mark.parametrize("goal", [{"budget": 2.5}, {"tolerance": 1.0}])
+@pytest.mark.parametrize("goal", [{"mean_budget": 2.5}, {"tolerance": 1.0}])
 def test_an_interrupt_of_what_comes_after_the_search_leaves_a_model(data, forest, monkeypatch, name, goal):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     _, _, held, truth = data
     monkeypatch.setattr(pruned, name, interrupted)
-    if name == "spend" and "budget" not in goal:
+    if name == "spend" and "mean_budget" not in goal:
         return
     with pytest.warns(UserWarning, match="interrupted"):
         model = prune_forest(forest, held, truth, **goal)
-    assert model.cost(held).mean() <= goal.get("budget", np.inf)
+    assert model.cost(held).mean() <= goal.get("mean_budget", np.inf)
     assert model.predict(held).shape == truth.shape
 
 
 def test_progress_is_told_where_wanted(data, forest, capsys):
     _, _, held, truth = data
-    prune_forest(forest, held, truth, budget=3)
+    prune_forest(forest, held, truth, mean_budget=3)
     assert capsys.readouterr().err == ""
-    prune_forest(forest, held, truth, budget=3, verbose=1)
+    prune_forest(forest, held, truth, mean_budget=3, verbose=1)
     told = capsys.readouterr().err
     assert "pruning 1: lam 0" in told
     assert "judged on 200 rows" in told
@@ -187,12 +187,12 @@ def test_what_holds_no_trees_is_refused_with_the_reason(data, tmp_path):
     forest = grown(X, y)
     forest.save(tmp_path / "forest.anytime")
     loaded = anytime.load(tmp_path / "forest.anytime")
-    pruned_already = prune_forest(forest, held, truth, budget=2)
+    pruned_already = prune_forest(forest, held, truth, mean_budget=2)
     for model in (loaded, forest.truncate(2), pruned_already):
         with pytest.raises(ValueError, match=f"this {type(model).__name__} does not hold what pruning needs"):
             prune_forest(model, held, truth)
-    with pytest.warns(UserWarning, match="beyond the budget"):
-        too_dear = grown(X, y, budget=0.5)
+    with pytest.warns(UserWarning, match="beyond the mean_budget"):
+        too_dear = grown(X, y, mean_budget=0.5)
     with pytest.raises(ValueError, match="no whole tree of this BudgetForestClassifier is within its budget"):
         prune_forest(too_dear, held, truth)
 
@@ -227,8 +227,8 @@ def test_rows_that_judge_prunings_do_not_choose_them(data, forest):
 
 def test_a_truncated_model_knows_itself(data, forest, tmp_path):
     _, _, held, truth = data
-    model = prune_forest(forest, held, truth, budget=4.5)
-    smaller = model.truncate(2.2)
+    model = prune_forest(forest, held, truth, mean_budget=4.5)
+    smaller = model.truncate(mean_budget=2.2)
     n_stages = smaller.plan_.n_stages
     assert 0 < n_stages < model.plan_.n_stages
     last = model.path_.stages[n_stages - 1]

@@ -162,7 +162,7 @@ def test_a_pruned_forest_errs_less_on_rows_it_has_not_seen(numbers):
         y, truth, unknown = y > 0, truth > 0, unknown > 0
         forest = RandomForestClassifier(30, random_state=0)
     forest.fit(X, y)
-    given = {"X_train": X, "y_train": y, "budget": 3.0}
+    given = {"X_train": X, "y_train": y, "mean_budget": 3.0}
     as_grown, refitted = (prune_forest(forest, held, truth, refit=on, **given) for on in (False, True))
     loss = [
         np.mean((answers(m, new) - unknown) ** 2)
@@ -184,7 +184,9 @@ def test_what_is_pruned_and_paid_does_not_change():
     for a, b in zip(one.stages(held), two.stages(held), strict=True):
         assert_array_equal(a.cost, b.cost)
     middle = one.path_.cost[len(one.path_) // 2]
-    assert not np.array_equal(one.predict_proba(held, budget=middle), two.predict_proba(held, budget=middle))
+    assert not np.array_equal(
+        one.predict_proba(held, mean_budget=middle), two.predict_proba(held, mean_budget=middle)
+    )
     assert_allclose(one.predict_proba(held), forest.predict_proba(held), atol=1e-12)
 
 
@@ -211,9 +213,9 @@ def test_held_out_rows_judge_what_was_refitted():
 def test_several_targets_are_refitted_as_one_is():
     X, y, held, truth, new, _ = additive(1)
     forest = RandomForestRegressor(10, max_depth=5, random_state=0)
-    one = prune_forest(forest.fit(X, y), held, truth, X_train=X, y_train=y, budget=3.0)
+    one = prune_forest(forest.fit(X, y), held, truth, X_train=X, y_train=y, mean_budget=3.0)
     y, truth = np.column_stack([y, -y]), np.column_stack([truth, -truth])
-    both = prune_forest(forest.fit(X, y), held, truth, X_train=X, y_train=y, budget=3.0)
+    both = prune_forest(forest.fit(X, y), held, truth, X_train=X, y_train=y, mean_budget=3.0)
     assert_allclose(both.predict(new), one.predict(new)[:, None] * [1, -1], atol=1e-9)
 
 
@@ -225,7 +227,8 @@ def test_forests_that_average_other_things_answer_as_they_did(name):
     X, y, held, truth = halves(data)
     forest = forest.fit(X, y)
     one, two = (
-        prune_forest(forest, held, truth, X_train=X, y_train=y, budget=3.0, refit=on) for on in (True, False)
+        prune_forest(forest, held, truth, X_train=X, y_train=y, mean_budget=3.0, refit=on)
+        for on in (True, False)
     )
     assert_array_equal(one.predict_proba(held), two.predict_proba(held))
 
@@ -234,7 +237,9 @@ def test_whole_votes_stay_whole_and_without_training_rows_nothing_is_refitted():
     X, y, held, truth = halves(WINE)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     for given in ({"X_train": X, "y_train": y, "vote": "majority"}, {}):
-        one, two = (prune_forest(forest, held, truth, budget=3.0, refit=on, **given) for on in (True, False))
+        one, two = (
+            prune_forest(forest, held, truth, mean_budget=3.0, refit=on, **given) for on in (True, False)
+        )
         assert_array_equal(one.predict_proba(held), two.predict_proba(held))
 
 
@@ -251,7 +256,7 @@ def test_fit_refits_on_the_rows_of_the_forest(numbers):
         else (PrunedForestClassifier, RandomForestClassifier)
     )
     scores = [
-        face(forest(20), budget=3.0, refit=on, random_state=0).fit(X, y).score(held, truth)
+        face(forest(20), mean_budget=3.0, refit=on, random_state=0).fit(X, y).score(held, truth)
         for on in (False, True)
     ]
     assert scores[1] > scores[0]
@@ -265,7 +270,7 @@ def test_a_forest_grown_here_may_be_handed_over_as_its_nodes():
     nodes = NodeStatistics.of_trees(grown.trees_, classes=grown.classes_, vote=grown.vote)
     assert_array_equal(grown_from(nodes), grown_from(grown))
     one, two = (
-        prune_forest(forest, held, truth, X_train=X, y_train=y, budget=2.0) for forest in (grown, nodes)
+        prune_forest(forest, held, truth, X_train=X, y_train=y, mean_budget=2.0) for forest in (grown, nodes)
     )
     assert one.path_.cost[-1] > 0
     assert_array_equal(one.predict_proba(held), two.predict_proba(held))
@@ -277,7 +282,7 @@ def test_a_forest_grown_here_may_be_handed_over_as_its_nodes():
 def test_a_refitted_model_is_saved_with_its_answers(numbers, tmp_path):
     X, y, _, _, new, _ = additive(3)
     face = PrunedForestRegressor if numbers else PrunedForestClassifier
-    made = face(budget=3.0, refit=True, random_state=0).fit(X, y if numbers else y > 0)
+    made = face(mean_budget=3.0, refit=True, random_state=0).fit(X, y if numbers else y > 0)
     made.save(tmp_path / "refitted.anytime")
     read = at.load(tmp_path / "refitted.anytime")
     assert read.refit is True
@@ -307,5 +312,5 @@ def test_a_budget_that_leaves_one_answer_is_told():
     X, y, held, truth = halves(WINE)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
     with pytest.warns(UserWarning, match=r"as little as 0\.001 on average: all rows get one answer"):
-        pruned = prune_forest(forest, held, truth, budget=0.001)
+        pruned = prune_forest(forest, held, truth, mean_budget=0.001)
     assert pruned.cost(held).max() == 0

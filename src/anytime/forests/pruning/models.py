@@ -43,15 +43,17 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         a ``BudgetForestClassifier``. None: ``RandomForestClassifier``.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. The forest is pruned as little as that
+        needs.
     budget : float, default=None
-        What a held-out row may cost on average: the forest is pruned as little as that needs. Also the budget of a
-        prediction that names none.
+        The most that any row may pay in a prediction that names no bound. None: no limit.
     lam : float, default=None
         The error that one unit of cost is worth. 0 prunes what no error is saved by.
     tolerance : float, default=None
         Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors. The rows that
         judge it then have no share in the errors of nodes.
-        At most one of ``budget``, ``lam`` and ``tolerance`` is given. None of them: the last stage is the whole forest.
+        At most one of ``mean_budget``, ``lam`` and ``tolerance`` is given. None of them: the last stage is the whole forest.
     method : str, default="auto"
         "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, for many rows. "lp": exact, by a linear program, for
         small forests. "auto": exact where that is quick. To compare with: "cost_complexity" prunes by the size of trees
@@ -69,11 +71,11 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         as ``sample_weight`` says, not as a ``class_weight`` of the forest does. Not with ``vote="majority"``, nor where trees
         average other things than numbers or chances. False: nodes answer as they did in their tree, as in the paper.
     computation : float, default=0.0
-        The price of testing a row at one node, which pruning and ``budget`` reckon with. Predictions do not charge it.
+        The price of testing a row at one node, which pruning and ``mean_budget`` reckon with. Predictions do not charge it.
     n_stages : int, default=12
         About so many prunings are kept, at equal ratios of cost.
-    meter : {"model", "realised", "expected"}, default="expected"
-        Whether a budget counts the cost of whole stages, what each row really pays, or what rows pay on average.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     validation_fraction : float, default=0.2
         Share of the rows that is kept from the forest and says what prunings cost and how good they are. None: the rows that
         the forest was trained on say it.
@@ -120,7 +122,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = PrunedForestClassifier(costs=costs, budget=40, random_state=0).fit(X, y)
+    >>> model = PrunedForestClassifier(costs=costs, mean_budget=40, random_state=0).fit(X, y)
     >>> bool(30 < model.path_.cost[-1] <= 40)
     True
     """
@@ -135,6 +137,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         estimator: Any = None,
         *,
         costs: Any = None,
+        mean_budget: float | None = None,
         budget: float | None = None,
         lam: float | None = None,
         tolerance: float | None = None,
@@ -144,7 +147,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         refit: bool = True,
         computation: float = 0.0,
         n_stages: int = 12,
-        meter: str = "expected",
+        meter: str = "realised",
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -153,6 +156,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         super().__init__(
             estimator,
             costs=costs,
+            mean_budget=mean_budget,
             budget=budget,
             lam=lam,
             tolerance=tolerance,
@@ -188,7 +192,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
         a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
     lam : float, default=None
         The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
-    costs, budget, tolerance, method, out_of_bag, refit, computation, n_stages, meter
+    costs, mean_budget, budget, tolerance, method, out_of_bag, refit, computation, n_stages, meter
         As in :class:`PrunedForestClassifier`.
     validation_fraction, random_state, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
@@ -208,7 +212,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> model = PrunedForestRegressor(costs=costs, budget=5, random_state=0).fit(X, y)
+    >>> model = PrunedForestRegressor(costs=costs, mean_budget=5, random_state=0).fit(X, y)
     >>> bool(model.path_.cost[-1] <= 5)
     True
     """
@@ -221,10 +225,11 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
 
 def prune_forest(
     forest: Any,
-    X: Any,
-    y: Any = None,
+    X_val: Any,
+    y_val: Any = None,
     *,
     costs: Any = None,
+    mean_budget: float | None = None,
     budget: float | None = None,
     lam: float | None = None,
     tolerance: float | None = None,
@@ -237,7 +242,7 @@ def prune_forest(
     refit: bool = True,
     computation: float = 0.0,
     n_stages: int = 12,
-    meter: str = "expected",
+    meter: str = "realised",
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> PrunedForestClassifier | PrunedForestRegressor:
@@ -249,23 +254,23 @@ def prune_forest(
         A decision tree, random forest or extra-trees model of scikit-learn, a random forest of LightGBM
         (``boosting_type="rf"``) or XGBoost (``XGBRF*``), one of this library, or what
         ``anytime.trees.importers.import_file`` read.
-    X, y : (n, d) and (n,), y default=None
+    X_val, y_val : (n, d) and (n,), y_val default=None
         Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
         are, and without ``X_train`` and ``tolerance`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
-    costs, budget, lam, tolerance, method, vote, out_of_bag, refit, computation, n_stages, meter, n_jobs, verbose
+    costs, mean_budget, budget, lam, tolerance, method, vote, out_of_bag, refit, computation, n_stages, meter, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
         The rows that the forest was trained on, in their order; of a forest grown here, without those that ``fit`` held out.
         Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none.
-        ``refit`` needs them. None: what the forest remembers, and ``X, y``.
+        ``refit`` needs them. None: what the forest remembers, and ``X_val, y_val``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
 
     Returns
     -------
     PrunedForestClassifier or PrunedForestRegressor
-        With none of ``budget``, ``lam`` and ``tolerance`` its last stage answers as ``forest`` does. Its ``estimator`` is a clone
-        of ``forest``, where that can be fitted again.
+        With none of ``mean_budget``, ``lam`` and ``tolerance`` its last stage answers as ``forest`` does. Its ``estimator`` is a
+        clone of ``forest``, where that can be fitted again.
 
     Raises
     ------
@@ -278,13 +283,14 @@ def prune_forest(
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> forest = RandomForestClassifier(20, random_state=0).fit(X[::2], y[::2])
-    >>> model = prune_forest(forest, X[1::2], y[1::2], costs=costs, budget=40)
+    >>> model = prune_forest(forest, X[1::2], y[1::2], costs=costs, mean_budget=40)
     >>> bool(30 < model.cost(X[1::2]).mean() <= 40)
     True
     """
-    statistics = _statistics(forest, (X, y, sample_weight), X_train, y_train, out_of_bag, tolerance)
+    statistics = _statistics(forest, (X_val, y_val, sample_weight), X_train, y_train, out_of_bag, tolerance)
     options: dict[str, Any] = {
         "costs": costs,
+        "mean_budget": mean_budget,
         "budget": budget,
         "lam": lam,
         "tolerance": tolerance,
@@ -307,11 +313,11 @@ def prune_forest(
         made = PrunedForestRegressor(to_fit_again(forest, rungs), **options)
     made._validate_params()
     made._check_goal()
-    take_names(made, rungs, X)
+    take_names(made, rungs, X_val)
     check_columns(made, statistics)
-    weight = None if sample_weight is None else checked_weights(sample_weight, X)
+    weight = None if sample_weight is None else checked_weights(sample_weight, X_val)
     learned = None if X_train is None else (X_train, y_train, None)
-    made._prune(statistics, made._bound_costs(), (X, y, weight), learned)
+    made._prune(statistics, made._bound_costs(), (X_val, y_val, weight), learned)
     return made
 
 
@@ -329,7 +335,9 @@ def _statistics(
     counts_held = held[1] is not None and tolerance is None  # what judges prunings does not choose them
     if not keeps_errors(forest) and X_train is None:
         if not counts_held:
-            given = "y, or" if tolerance is None else "besides the rows that tolerance compares prunings on"
+            given = (
+                "y_val, or" if tolerance is None else "besides the rows that tolerance compares prunings on"
+            )
             raise ValueError(
                 f"this {type(forest).__name__} keeps no training errors at its nodes: give {given} X_train and y_train, to "
                 "count them"

@@ -29,6 +29,7 @@ from anytime.forests.pruning.paths import Answers, PruningPath, judged, plan_of,
 from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
 from anytime.forests.pruning.refit import Lessons
 from anytime.forests.pruning.solvers import BudgetPruner
+from anytime.parameters import shared
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.models import ImportedModel, NothingToFit, Rows
@@ -83,7 +84,7 @@ class PrunedForest(ImportedModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
         "costs": "no_validation",  # FeatureCosts reads and checks them
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
+        **shared("mean_budget", "budget", "meter"),
         "lam": [Interval(Real, 0, None, closed="left"), None],
         "tolerance": [Interval(Real, 0, None, closed="left"), None],
         "method": [StrOptions({"auto", "min_cut", "primal_dual", "lp", *_BASELINES})],
@@ -91,7 +92,6 @@ class PrunedForest(ImportedModel):
         "refit": ["boolean"],
         "computation": [Interval(Real, 0, None, closed="left")],
         "n_stages": [Interval(Integral, 1, None, closed="left")],
-        "meter": [StrOptions({"model", "realised", "expected"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "random_state": ["random_state"],
         "n_jobs": [
@@ -107,6 +107,7 @@ class PrunedForest(ImportedModel):
         estimator: Any = None,
         *,
         costs: Any = None,
+        mean_budget: float | None = None,
         budget: float | None = None,
         lam: float | None = None,
         tolerance: float | None = None,
@@ -115,7 +116,7 @@ class PrunedForest(ImportedModel):
         refit: bool = True,
         computation: float = 0.0,
         n_stages: int = 12,
-        meter: str = "expected",
+        meter: str = "realised",
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -123,6 +124,7 @@ class PrunedForest(ImportedModel):
     ) -> None:
         self.estimator = estimator
         self.costs = costs
+        self.mean_budget = mean_budget
         self.budget = budget
         self.lam = lam
         self.tolerance = tolerance
@@ -157,9 +159,9 @@ class PrunedForest(ImportedModel):
         self._check_goal()
         return super().fit(X, y, sample_weight)
 
-    def truncate(self, budget: float) -> Self:
-        """A model of its own that keeps within ``budget``, without ``estimator_``, ``pruner_`` and ``pruning_``."""
-        smaller = super().truncate(budget)
+    def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
+        """A model of its own within smaller bounds, without ``estimator_``, ``pruner_`` and ``pruning_``."""
+        smaller = super().truncate(budget, mean_budget=mean_budget)
         smaller.pruner_ = smaller.pruning_ = None
         if smaller.plan_.n_stages < self.plan_.n_stages:
             smaller.path_, smaller.usage_, smaller.gap_ = (
@@ -172,7 +174,7 @@ class PrunedForest(ImportedModel):
     # ------------------------------------------------------------------ from a forest to a plan
 
     def _check_goal(self) -> None:
-        given = [name for name in ("budget", "lam", "tolerance") if getattr(self, name) is not None]
+        given = [name for name in ("mean_budget", "lam", "tolerance") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} each say how much is pruned: give one of them")
 
@@ -204,7 +206,7 @@ class PrunedForest(ImportedModel):
             computation=self.computation,
         )
         if truth is None and self.tolerance is not None:
-            raise ValueError("tolerance compares prunings on held-out rows: give y")
+            raise ValueError("tolerance compares prunings on held-out rows: give y_val")
         clock = Clock(None, int(self.verbose))
         statistics, answers = self._answering(statistics, problem, learned)
         prunings = self._prunings(problem, clock)
@@ -221,9 +223,9 @@ class PrunedForest(ImportedModel):
             last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
             prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
         clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
-        if self.budget is not None and problem.splits.any() and not prunings[-1].internal.any():
+        if self.mean_budget is not None and problem.splits.any() and not prunings[-1].internal.any():
             _warn(
-                f"no pruning costs as little as {self.budget:g} on average: all rows get one answer; raise the budget"
+                f"no pruning costs as little as {self.mean_budget:g} on average: all rows get one answer; raise mean_budget"
             )
         self._keep(statistics, problem, prunings, answers, marks, costs)
 
@@ -272,7 +274,7 @@ class PrunedForest(ImportedModel):
             path = _distinct(problem, [roots, *(pruning for pruning in found if pruning.lam >= self.lam)])
         else:
             path = _distinct(problem, [roots, *found, whole])
-        if self.budget is not None and self.budget < whole.spent:
+        if self.mean_budget is not None and self.mean_budget < whole.spent:
             path = self._within_budget(self.pruner_, path)
         clock.tell(f"{len(path)} prunings are best at their cost; those between follow")
         return _bridged(problem, path, _LEAP * whole.spent)
@@ -283,8 +285,8 @@ class PrunedForest(ImportedModel):
             pruner.path(n=_PATH)
             if self.lam is not None and not pruner.interrupted:
                 pruner.prune(self.lam)
-            if self.budget is not None and self.budget < whole.spent and not pruner.interrupted:
-                pruner.to_budget(self.budget)
+            if self.mean_budget is not None and self.mean_budget < whole.spent and not pruner.interrupted:
+                pruner.to_budget(self.mean_budget)
         except KeyboardInterrupt:
             _warn("interrupted: the best of the prunings found so far")
             pruner.interrupted = True
@@ -292,7 +294,7 @@ class PrunedForest(ImportedModel):
 
     def _within_budget(self, pruner: BudgetPruner, path: list[Pruning]) -> list[Pruning]:
         """The prunings of a path within the budget, and one that spends nearly all of it."""
-        budget, problem = self.budget, pruner.problem
+        budget, problem = self.mean_budget, pruner.problem
         assert budget is not None
         within = [pruning for pruning in path if pruning.spent <= budget]
         small, large = within[-1], path[len(within)]
@@ -319,8 +321,8 @@ class PrunedForest(ImportedModel):
             at_level = found = greedy_prune(problem, 0.0 if self.lam is None else self.lam)[::-1]
             if self.lam is not None:
                 at_level = found[: 1 + int(np.argmin([pruning.value for pruning in found]))]
-        if self.budget is not None:
-            at_level = [pruning for pruning in at_level if pruning.spent <= self.budget]
+        if self.mean_budget is not None:
+            at_level = [pruning for pruning in at_level if pruning.spent <= self.mean_budget]
         return at_level or found[:1]
 
     def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
