@@ -165,9 +165,16 @@ def curve(model: Model, rows: Rows, seed: int, units: float, offset: float = 0.0
         some = next(stream)
         model.learn(rows.X[some], rows.y[some] + offset, batch_size=ROUND)
         learned += len(some)
-        while len(losses) < len(points) and model.units >= points[len(losses)]:
+        while len(losses) < len(points) and _spent(model) >= points[len(losses)]:
             losses.append(judged(rows, model.predict(rows.test) - offset))
     return {"rows": learned, "test_loss": losses, **_blocks(model)}
+
+
+def _spent(model: Model) -> float:
+    """Units that learning has cost so far."""
+    return (
+        model.units if isinstance(model, BlockBoosting) else streaming_units(model.n_rows, model.n_estimators)
+    )
 
 
 def _blocks(model: Model) -> dict[str, Any]:

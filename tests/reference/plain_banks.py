@@ -24,8 +24,6 @@ class PlainRidge(StreamLearner):
 
 
 class RidgeBank(Bank):
-    linear_in_parameters = True
-
     def __init__(self, learner: PlainRidge, *sizes: int) -> None:
         super().__init__(learner, *sizes)
         d = self.n_features + 1
@@ -35,7 +33,7 @@ class RidgeBank(Bank):
     def predict(self, X):
         return np.einsum("bj,njm->nbm", _with_one(X), self.weights)
 
-    def _update(self, X, targets, weight):
+    def update(self, X, targets, weight=None):
         for t, z in enumerate(_with_one(X)):
             w = 1.0 if weight is None else weight[t]
             Pz = np.einsum("nij,j->ni", self.inverse, z)
@@ -95,7 +93,7 @@ class TreeBank(Bank):
             return np.zeros((self.n_estimators, len(X), self.n_outputs))
         return np.stack([tree.predict(X).reshape(len(X), -1) for tree in self.trees])
 
-    def _update(self, X, targets, weight):
+    def update(self, X, targets, weight=None):
         self.rows.append(X.copy())
         self.targets.append(targets.copy())
         n = sum(map(len, self.rows))

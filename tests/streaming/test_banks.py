@@ -122,7 +122,6 @@ def test_learners_appended_before_the_first_row_are_like_those_made_at_once(lear
 def test_learning_goes_on_from_a_saved_state_bit_for_bit(learner, at):
     X = rows()
     bank = learner.make(3, 4, 2, 5)
-    bank.track("reservoir", kept=2)
     teach(bank, X[:at])
     description, arrays = bank.state()
     again = bank_from_state(description, {name: array.copy() for name, array in arrays.items()})
@@ -130,8 +129,6 @@ def test_learning_goes_on_from_a_saved_state_bit_for_bit(learner, at):
     for one in (bank, again):
         teach(one, X[at:])
     assert np.array_equal(again.predict(X), bank.predict(X))
-    ours, theirs = bank.averaged("reservoir"), again.averaged("reservoir")
-    assert np.array_equal(ours.outputs(1, X), theirs.outputs(1, X))
 
 
 @each_kind
@@ -170,73 +167,39 @@ def test_learners_get_better_at_their_targets(learner):
     assert (missed < 0.9 * (q**2).mean(axis=(1, 2))).all()
 
 
-@each_kind
-@pytest.mark.parametrize("mode", ["reservoir", "tail"])
-def test_an_average_is_the_mean_of_copies_spread_over_the_rounds(learner, mode):
-    X = rows()
-    bank = learner.make(2, 4, 1, 5)
-    bank.track(mode, kept=3)
-    q = targets_of(X, 2, 1)
-    said = []
-    for t in range(100):
-        bank.update(X[t : t + 1], q[:, t : t + 1])
-        said.append(bank.predict(X))
-    assert bank.snapshots.stride == 16
-    at = [t for t in range(16, 101, 16) if mode == "reservoir" or t > 50]
-    block = bank.averaged(mode)
-    expected = np.mean([said[t - 1] for t in at], axis=0)
-    np.testing.assert_allclose([block.outputs(i, X) for i in range(2)], expected, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("learner", [KINDS[kind] for kind in ("ridge", "sgd", "adagrad", "random")])
 def test_the_mean_of_parameters_is_the_mean_of_linear_functions(learner):
     """A.3: exact for learners that are linear in their parameters."""
     X = rows()
     bank = learner.make(2, 4, 1, 5)
-    assert bank.linear_in_parameters
     bank.track("params")
     q = targets_of(X, 2, 1)
     total = 0.0
     for t in range(60):
         bank.update(X[t : t + 1], q[:, t : t + 1])
         total = total + bank.predict(X)
-    block = bank.averaged("params")
+    block = bank.read("params")
     np.testing.assert_allclose([block.outputs(i, X) for i in range(2)], total / 60, rtol=0, atol=1e-10)
 
 
 def test_the_mean_of_parameters_is_not_the_mean_of_nets():
     X = rows()
     bank = KINDS["small_net"].make(2, 4, 1, 5)
-    assert not bank.linear_in_parameters
     bank.track("params")
-    bank.track("reservoir", kept=100)
-    teach(bank, X)
-    assert (
-        np.abs(bank.averaged("params").outputs(0, X) - bank.averaged("reservoir").outputs(0, X)).max() > 1e-4
-    )
+    q = targets_of(X, 2, 1)
+    total = 0.0
+    for t in range(len(X)):
+        bank.update(X[t : t + 1], q[:, t : t + 1])
+        total = total + bank.predict(X)
+    assert np.abs(bank.read("params").outputs(0, X) - total[0] / len(X)).max() > 1e-4
 
 
-def test_a_learner_that_was_appended_is_averaged_over_the_copies_that_have_it():
-    X = rows()
-    for learner in KINDS.values():
-        bank = learner.make(1, 4, 1, 5)
-        bank.track("reservoir", kept=100)
-        teach(bank, X[:50])
-        bank.append(1)
-        teach(bank, X[50:80])
-        copies = [block for block in bank.snapshots.blocks() if block.n_stages == 2]
-        expected = np.mean([block.outputs(1, X) for block in copies], axis=0)
-        np.testing.assert_allclose(bank.averaged("reservoir").outputs(1, X), expected, rtol=0, atol=1e-10)
-
-
-def test_averages_that_a_bank_does_not_have_are_refused():
+def test_hypotheses_that_a_bank_does_not_have_are_refused():
     trees = KINDS["hoeffding_tree"].make(2, 4, 1)
-    with pytest.raises(ValueError, match="cannot average by 'params'; it can by 'last', 'reservoir', 'tail'"):
-        trees.averaged("params")
-    with pytest.raises(ValueError, match=r"call track\('tail'\) before"):
-        trees.averaged("tail")
+    with pytest.raises(ValueError, match="cannot be read by 'params', only by 'last'"):
+        trees.read("params")
     with pytest.raises(ValueError, match=r"call track\('params'\) before"):
-        KINDS["ridge"].make(2, 4, 1).averaged("params")
+        KINDS["ridge"].make(2, 4, 1).read("params")
 
 
 def test_refitted_trees_are_grown_when_the_rows_have_grown_by_a_factor():

@@ -84,7 +84,6 @@ def test_appending_changes_nothing_before_it(kind):
         model.learn(X[20:], y[20:])
     np.testing.assert_array_equal(grown.bank.weights[:3], fixed.bank.weights)
     np.testing.assert_array_equal(grown.answers(X)[:4], fixed.answers(X))
-    assert grown.units == 20 * 3 * 3 + 40 * 5 * 3  # 3 T N
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,7 +96,7 @@ def test_state_goes_on_bit_for_bit(kind):
     copy = BoostedBank.from_state(bank, json.loads(json.dumps(description)), arrays)
     np.testing.assert_array_equal(model.learn(X[33:], y[33:]), copy.learn(X[33:], y[33:]))
     np.testing.assert_array_equal(model.predict_rounds(X), copy.predict_rounds(X))
-    assert (copy.n_rows, copy.units, copy.n_alarms) == (model.n_rows, model.units, model.n_alarms)
+    assert (copy.n_rows, copy.n_alarms) == (model.n_rows, model.n_alarms)
     assert copy.best_prefix() == model.best_prefix()
 
 
@@ -135,45 +134,10 @@ def test_averaging_rules():
     np.testing.assert_allclose(averaged(sums, "post")[-1], sums.sum(axis=0) / 4)
 
 
-def test_algorithm_8_averages_over_snapshots():
-    """A.5: for every stored round the projected recursion, averaged over learners and then over rounds."""
-    model, bare = _boosting(4, "ball"), _boosting(4, "ball")
-    model.bank.track("reservoir", kept=3)
-    X, y = _rows(model.loss)
-    seen = {}
-    for at in range(len(X)):
-        model.round(X[at : at + 1], y[at : at + 1])
-        bare.round(X[at : at + 1], y[at : at + 1])
-        seen[at + 1] = averaged(bare.predict_rounds(X), "theory")
-    kept = [at for at, _ in model.bank.snapshots.copies]
-    assert 3 <= len(kept) <= 6
-    np.testing.assert_allclose(
-        model.answers(X), np.mean([seen[at] for at in [*kept, len(X)]], axis=0), atol=1e-12
-    )
-    np.testing.assert_array_equal(bare.answers(X), seen[len(X)])  # one snapshot: the last
-
-
-def test_algorithm_8_after_appending_averages_over_those_that_have_the_learners():
-    model = _boosting(2, "ball")
-    model.bank.track("reservoir", kept=2)
-    X, y = _rows(model.loss)
-    model.learn(X[:20], y[:20])
-    model.append(2)
-    model.learn(X[20:24], y[20:24])
-    banks = [copy for _, copy in model.bank.snapshots.copies]
-    assert {bank.n_stages for bank in banks} == {2, 4}
-    for k in (2, 4):
-        having = [bank for bank in banks if bank.n_stages >= k]
-        outputs = [np.stack([bank.outputs(i, X) for i in range(k)]) for bank in having]
-        sums = [model._sums(part) for part in [*outputs, model.bank.predict(X)[:k]]]
-        expected = np.mean([averaged(part, "theory")[-1] for part in sums], axis=0)
-        np.testing.assert_allclose(model.answers(X)[k], expected, atol=1e-12)
-
-
 def test_no_rows_change_nothing():
     model = _boosting(3, "smooth")
     assert model.learn(np.empty((0, 3)), np.empty(0)).shape == (0, 1)
-    assert model.n_rows == model.units == 0
+    assert model.n_rows == 0
 
 
 def test_steps():

@@ -55,13 +55,9 @@ SETTINGS = [
         "class_weight": {"low": 2.0},
     },
     {"learner": SmallNet(hidden=3, activation="leaky_relu")},
-    {
-        "learner": SmallConvNet(shape=(1, 5), channels=2, size=3),
-        "algorithm": StreamAlgorithm(hypotheses="tail"),
-    },
+    {"learner": SmallConvNet(shape=(1, 5), channels=2, size=3)},
     {"learner": "ridge", "algorithm": StreamAlgorithm(hypotheses="params")},
     {"learner": "ridge", "drift": Drift("windows", action="restart", size=30, delta=0.5)},
-    {"learner": "hoeffding_tree", "algorithm": StreamAlgorithm(hypotheses="reservoir")},
 ]
 
 

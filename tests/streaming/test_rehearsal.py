@@ -111,7 +111,6 @@ def test_nothing_is_measured_on_rows_that_were_learned_before():
         assert_array_equal(old, new)
     assert_array_equal(rows, model.monitor.rows)
     assert model.n_rows == 60
-    assert model.units == (60 + 7) * 4 * 3
     assert (model.predict(X) != answers).any()
 
 

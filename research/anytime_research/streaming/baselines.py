@@ -20,6 +20,8 @@ from anytime_research.streaming.loss_bounds import gradient_bound
 
 Array = NDArray[np.float64]
 
+_PREDICT, _UPDATE = 1.0, 2.0  # units of one learner on one row
+
 __all__ = [
     "BlockBoosting",
     "FrankWolfeBoosting",
@@ -35,13 +37,15 @@ __all__ = [
 
 
 def streaming_units(
-    n_rows: float, n_estimators: float, *, predict: float = 1.0, update: float = 2.0
+    n_rows: float, n_estimators: float, *, predict: float = _PREDICT, update: float = _UPDATE
 ) -> float:
     """Of streaming boosting: every learner predicts and learns every row, ``3 T N``."""
     return n_rows * n_estimators * (predict + update)
 
 
-def block_units(n_rows: ArrayLike, size: int = 1, *, predict: float = 1.0, update: float = 2.0) -> float:
+def block_units(
+    n_rows: ArrayLike, size: int = 1, *, predict: float = _PREDICT, update: float = _UPDATE
+) -> float:
     """Of blocks trained one after another, the b-th on ``n_rows[b]`` rows: ``sum_b T_b ((b - 1) k + 3 k)``.
 
     Blocks of one learner are batch gradient boosting: ``T_B (N (N + 1) / 2 + 2 N)`` where all see ``T_B`` rows.
@@ -199,8 +203,8 @@ class BlockBoosting:
         start, current = self._after(X, len(self.blocks) - 1), self.blocks[-1]
         squares = current.monitor.sums[0].sum()
         answers = current.round(X, y, start=start)
-        self.units += len(X) * sum(block.n_estimators * block.bank.predict_cost for block in self.blocks)
-        self.units += len(X) * current.n_estimators * current.bank.update_cost
+        self.units += len(X) * sum(block.n_estimators * _PREDICT for block in self.blocks)
+        self.units += len(X) * current.n_estimators * _UPDATE
         self.rows_of_block[-1] += len(X)
         converged = self._convergence.add(float(current.monitor.sums[0].sum() - squares), len(X))
         if converged if self.rows is None else self.rows_of_block[-1] >= self.rows:
@@ -308,9 +312,7 @@ class FrankWolfeBoosting:
         along = np.einsum("ibm,ibm->i", gradients, sums[:-1]) / len(X)
         self.shrinkage = np.clip(self.shrinkage + rate * along, 0.0, 1.0)
         self.bank.update(X, -self.gain * gradients)
-        self.units += streaming_units(
-            len(X), self.bank.n_estimators, predict=self.bank.predict_cost, update=self.bank.update_cost
-        )
+        self.units += streaming_units(len(X), self.bank.n_estimators)
         return np.asarray(sums[-1])
 
     def learn(self, X: Array, y: Target, *, batch_size: int = 1) -> Array:

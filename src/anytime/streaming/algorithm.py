@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from anytime.streaming.banks import Average
+from anytime.streaming.banks import Hypotheses
 from anytime.streaming.losses import StreamLoss
 from anytime.streaming.monitors import Gate
 from anytime.streaming.partial_sums import Averaging
@@ -41,8 +41,8 @@ class StreamAlgorithm:
         deviations of a target.
     averaging : {"auto", "last", "theory", "post", "all"}, default="auto"
         Of which partial sums the answer is the mean. "auto": "last" for "smooth", "post" (all but the first) for "residual".
-    hypotheses : {"last", "params", "reservoir", "tail"}, default="last"
-        Which of its past a learner answers with: as it is now, or averaged over the stream where it can be.
+    hypotheses : {"last", "params"}, default="last"
+        With which parameters a learner answers: those of now, or their mean over the stream ("linear", "ridge", nets).
     gate : {"skip", "shrink"} or None, default="shrink"
         Shrink learners to the multiple that would have fitted their recent targets best, or leave out those that do harm. The
         theorems are for None; with it, early learners may throw the sum far off before they have learned.
@@ -63,7 +63,7 @@ class StreamAlgorithm:
     max_step: float | Literal["auto"] | None = "auto"
     projection: Projection | Literal["auto"] | None = "auto"
     averaging: Averaging | Literal["auto"] = "auto"
-    hypotheses: Average = "last"
+    hypotheses: Hypotheses = "last"
     gate: Gate | None = "shrink"
     warm_up: int = 0
     scale_rows: int = 100
@@ -72,7 +72,7 @@ class StreamAlgorithm:
         for setting, choices in (
             ("name", ("auto", "smooth", "residual")),
             ("averaging", ("auto", *get_args(Averaging))),
-            ("hypotheses", get_args(Average)),
+            ("hypotheses", get_args(Hypotheses)),
             ("gate", (None, *get_args(Gate))),
         ):
             if getattr(self, setting) not in choices:

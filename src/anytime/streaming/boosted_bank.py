@@ -74,8 +74,6 @@ class BoostedBank:
     prefix_losses : PrefixLosses or None
     n_rows : int
         Rows learned from.
-    units : float
-        What that cost: one for a prediction of one learner on one row, two for an update.
     n_alarms : int
         Changes that were met.
 
@@ -134,7 +132,7 @@ class BoostedBank:
         self._rules: RoundRules | None = None
         known = STREAM_LOSSES.get(loss.name) is type(loss)
         self._native = bank if known and isinstance(bank, NativeBank) else None
-        self.n_rows, self.units = 0, 0.0
+        self.n_rows = 0
 
     # ------------------------------------------------------------------ reading
 
@@ -166,25 +164,13 @@ class BoostedBank:
         return self._sums(self.bank.predict(X) * self.gates[:, None, None])
 
     def answers(self, X: Array) -> Array:
-        """(N + 1, b, m) The answer of every prefix.
-
-        Algorithm 8: where the bank keeps snapshots (``bank.track``), the mean over what each of them and the learners of now
-        would have answered; a prefix is averaged over those that have all its learners.
-        """
-        answers = averaged(self.predict_rounds(X), self.averaging)
-        copies = [] if self.bank.snapshots is None else self.bank.snapshots.blocks()
-        counts = np.ones((self.n_estimators + 1, 1, 1))
-        for block in copies:
-            outputs = np.stack([block.outputs(i, X) for i in range(block.n_stages)])
-            n = len(outputs)
-            answers[: n + 1] += averaged(self._sums(outputs * self.gates[:n, None, None]), self.averaging)
-            counts[: n + 1] += 1
-        return np.asarray(answers / counts) if copies else answers
+        """(N + 1, b, m) The answer of every prefix."""
+        return averaged(self.predict_rounds(X), self.averaging)
 
     def predict(self, X: Array) -> Array:
         """(b, m) The answer of all learners."""
         native = self._native_bank
-        if native is not None and native.snapshots is None:
+        if native is not None:
             recent, rows = self.monitor.recent, self.monitor.rows
             return native.answers(np.ascontiguousarray(X), self._native_rules(), recent=recent, rows=rows)
         return np.asarray(self.answers(X)[-1])
@@ -231,7 +217,6 @@ class BoostedBank:
             for at in range(0, len(X), batch_size):
                 rows = slice(at, at + batch_size)
                 self._plain_round(X[rows], y[rows], None if weight is None else weight[rows], measured=False)
-        self.units += len(X) * self.n_estimators * (self.bank.predict_cost + self.bank.update_cost)
 
     def append(self, n: int) -> None:
         """Further learners; those before them, and every prefix of them, stay as they are."""
@@ -256,7 +241,6 @@ class BoostedBank:
             else [type(self.projection).__name__, vars(self.projection)],
             "drift": None if self.drift is None else vars(self.drift),
             "n_rows": self.n_rows,
-            "units": self.units,
         }
         arrays: dict[str, NDArray[Any]] = {"start": self.start.copy(), "faded": self._faded.copy()}
         parts = {"monitor": self.monitor, "prefix_losses": self.prefix_losses, "watch": self._watch}
@@ -281,7 +265,7 @@ class BoostedBank:
             drift=None if description["drift"] is None else Drift(**description["drift"]),
             **description["settings"],
         )
-        model.n_rows, model.units = description["n_rows"], description["units"]
+        model.n_rows = description["n_rows"]
         model._faded = arrays["faded"].copy()
 
         def own(part: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -307,7 +291,6 @@ class BoostedBank:
         else:
             answers = self._plain_round(X, y, weight, start)
         self.n_rows += len(X)
-        self.units += len(X) * self.n_estimators * (self.bank.predict_cost + self.bank.update_cost)
         self._meet_change(answers, y)
         return answers
 

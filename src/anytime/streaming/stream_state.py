@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anytime.blocks import Block
 from anytime.costs import BoundCosts
 from anytime.plan import Array, Plan
-from anytime.streaming.banks import Average, bank_from_state
+from anytime.streaming.banks import Hypotheses, bank_from_state
 from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.categories import CategoryNumbers
 from anytime.streaming.class_weights import ClassWeights
@@ -191,7 +191,7 @@ class StreamState:
         return answers if self.target is None else self.target.mean + self.target.scale * answers
 
     def plan(
-        self, costs: BoundCosts, link: str, *, hypotheses: Average, evaluation_cost: float, best: bool
+        self, costs: BoundCosts, link: str, *, hypotheses: Hypotheses, evaluation_cost: float, best: bool
     ) -> Plan:
         """A frozen copy: one stage per learner.
 
@@ -199,7 +199,7 @@ class StreamState:
         ----------
         costs : BoundCosts
         link : str
-        hypotheses : {"last", "params", "reservoir", "tail"}
+        hypotheses : {"last", "params"}
             Which of its past a learner answers with.
         evaluation_cost : float
             Of evaluating one.
@@ -208,7 +208,7 @@ class StreamState:
         """
         boosting = self.boosting
         offset, factor = (0.0, 1.0) if self.target is None else (self.target.mean[0], self.target.scale[0])
-        learners = boosting.bank.averaged(hypotheses)
+        learners = boosting.bank.read(hypotheses)
         n = learners.n_stages
         block, replaces = self._block(learners, float(offset), float(factor))
         plan = Plan(

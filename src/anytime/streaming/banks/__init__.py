@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from anytime.streaming.banks.bank import Average, Bank, StreamLearner
+from anytime.streaming.banks.bank import Bank, Hypotheses, StreamLearner
 from anytime.streaming.banks.images import ConvBank, SmallConvNet
 from anytime.streaming.banks.linear import LinearBank, OnlineLinear, OnlineRidge, RandomFeatureBank, RidgeBank
 from anytime.streaming.banks.native import NativeBank, RoundRules
@@ -17,10 +17,10 @@ from anytime.streaming.banks.refit import FtrlTree, RefitBank
 from anytime.streaming.banks.trees import HoeffdingBank, HoeffdingTree, Stump
 
 __all__ = [
-    "Average",
     "Bank",
     "FtrlTree",
     "HoeffdingTree",
+    "Hypotheses",
     "NativeBank",
     "NetBlock",
     "OnlineLinear",

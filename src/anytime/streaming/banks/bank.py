@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, State
-from anytime.streaming.banks.averaging import Snapshots
 
 Array = NDArray[np.float64]
-Average = Literal["last", "params", "reservoir", "tail"]
+Hypotheses = Literal["last", "params"]
 
-__all__ = ["Average", "Bank", "StreamLearner"]
+__all__ = ["Bank", "Hypotheses", "StreamLearner"]
 
 
 class StreamLearner(ABC):
@@ -43,19 +42,9 @@ class Bank(ABC):
     learner : StreamLearner
     n_estimators, n_features, n_outputs : int
     random_state : int
-
-    Attributes
-    ----------
-    linear_in_parameters : bool
-        The mean of its parameters over rounds is the mean of its functions.
-    predict_cost, update_cost : float
-        Of one learner on one row, in units of one prediction (in the thesis: 1 and 2).
     """
 
-    linear_in_parameters: ClassVar[bool] = False
-    predict_cost: ClassVar[float] = 1.0
-    update_cost: ClassVar[float] = 2.0
-    averages: ClassVar[tuple[Average, ...]] = ("last", "reservoir", "tail")  # what ``averaged`` can offer
+    hypotheses: ClassVar[tuple[Hypotheses, ...]] = ("last",)  # what ``read`` can offer
 
     def __init__(
         self, learner: StreamLearner, n_estimators: int, n_features: int, n_outputs: int, random_state: int
@@ -76,7 +65,6 @@ class Bank(ABC):
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.random_state = random_state
-        self.snapshots: Snapshots | None = None
 
     # ------------------------------------------------------------------ learning
 
@@ -84,16 +72,12 @@ class Bank(ABC):
     def predict(self, X: Array) -> Array:
         """(N, b, m) what every learner says of the rows ``X`` (b, d), which are contiguous."""
 
+    @abstractmethod
     def update(self, X: Array, targets: Array, weight: Array | None = None) -> None:
         """One round: a square-loss step of every learner towards its ``targets`` (N, b, m), rows in order.
 
         ``weight`` (b,), default 1, says how much rows count; a row of weight 0 teaches nothing.
         """
-        self._update(X, targets, weight)
-        self.count_rounds(1)
-
-    @abstractmethod
-    def _update(self, X: Array, targets: Array, weight: Array | None) -> None: ...
 
     @abstractmethod
     def append(self, n: int) -> None:
@@ -113,46 +97,20 @@ class Bank(ABC):
     def block(self) -> Block:
         """A frozen copy: one stage per learner, as wide as there are outputs."""
 
-    def track(self, mode: Average, kept: int = 8) -> None:
-        """Begin to keep what ``averaged(mode)`` needs; ``kept`` is how many snapshots, if it needs any."""
-        self._check_mode(mode)
-        if mode in ("reservoir", "tail") and self.snapshots is None:
-            self.snapshots = Snapshots(kept)
-
-    def averaged(self, mode: Average = "last") -> Block:
-        """The learners, averaged over the rounds since ``track(mode)``.
-
-        "last": as they are now. "params": the mean of their parameters, which is the mean of their functions only where
-        ``linear_in_parameters``. "reservoir": the mean over snapshots that lie evenly over all rounds. "tail": over those of
-        the last half of the rounds.
-        """
-        self._check_mode(mode)
-        if mode == "last":
-            return self.block()
-        if self.snapshots is None:
-            raise ValueError(f"nothing was kept for average={mode!r}: call track({mode!r}) before learning")
-        blocks = self.snapshots.blocks(tail=mode == "tail")
-        return self._mean(blocks) if blocks else self.block()
-
-    def _check_mode(self, mode: Average) -> None:
-        if mode not in self.averages:
+    def track(self, hypotheses: Hypotheses) -> None:
+        """Begin to keep what ``read(hypotheses)`` needs."""
+        if hypotheses not in self.hypotheses:
             raise ValueError(
-                f"a bank of {self.learner.kind} cannot average by {mode!r}; it can by {', '.join(map(repr, self.averages))}"
+                f"a bank of {self.learner.kind} cannot be read by {hypotheses!r}, only by {', '.join(map(repr, self.hypotheses))}"
             )
 
-    def _mean(self, blocks: list[Block]) -> Block:
-        """The mean of frozen copies; a learner that was appended is averaged over those that have it."""
-        raise NotImplementedError
+    def read(self, hypotheses: Hypotheses = "last") -> Block:
+        """The learners as they are now ("last"), or with the mean of their parameters since ``track("params")``.
 
-    def count_rounds(self, n: int) -> None:
-        """Say that ``n`` rounds have been learned; at most ``rounds_until_snapshot`` of them at a time."""
-        if self.snapshots is not None and self.snapshots.due(n):
-            self.snapshots.take(self.block())
-
-    @property
-    def rounds_until_snapshot(self) -> int | None:
-        """After how many rounds a snapshot has to be taken; None: never."""
-        return None if self.snapshots is None else self.snapshots.wait
+        The latter is the mean of their functions only where these are linear in the parameters.
+        """
+        self.track(hypotheses)
+        return self.block()
 
     # ------------------------------------------------------------------ files
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime import _native
-from anytime.blocks import Block, LinearBlock
+from anytime.blocks import LinearBlock
 from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
@@ -80,8 +79,7 @@ class OnlineLinear(StreamLearner):
 class _LinearFunctions(NativeBank):
     """Linear functions of the columns; a missing value counts as 0."""
 
-    linear_in_parameters = True
-    averages = ("last", "params", "reservoir", "tail")
+    hypotheses = ("last", "params")
 
     def _block(self, parameters: Array) -> LinearBlock:
         tables = parameters.reshape(self.n_estimators, self.n_outputs, self.n_features + 1)
@@ -91,23 +89,6 @@ class _LinearFunctions(NativeBank):
             intercepts=tables[:, :, -1],
             centres=np.zeros(self.n_features),
         )
-
-    def _mean(self, blocks: list[Block]) -> LinearBlock:
-        linear = [block for block in blocks if isinstance(block, LinearBlock)]
-        n_stages = max(block.n_stages for block in linear)
-        present = [[block for block in linear if i < block.n_stages] for i in range(n_stages)]
-        return LinearBlock(
-            np.arange(self.n_features),
-            [np.mean([block.coefficients[i] for block in some], axis=0) for i, some in enumerate(present)],
-            intercepts=[
-                np.mean([block.intercepts[i] for block in some], axis=0) for i, some in enumerate(present)
-            ],
-            centres=np.zeros(self.n_features),
-        )
-
-    @classmethod
-    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LinearBlock:
-        return LinearBlock.from_state(description, arrays)
 
 
 class RidgeBank(_LinearFunctions):
@@ -177,7 +158,6 @@ class RandomFeatureBank(NetBank):
     """Linear functions of cosines of random directions, other ones for every learner; the directions stay."""
 
     learners = (OnlineLinear,)
-    linear_in_parameters = True
 
     def __init__(
         self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int

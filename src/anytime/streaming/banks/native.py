@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
@@ -11,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, State
-from anytime.streaming.banks.averaging import Snapshots
-from anytime.streaming.banks.bank import Array, Average, Bank
+from anytime.streaming.banks.bank import Array, Bank, Hypotheses
 
 __all__ = ["NativeBank", "RoundRules"]
 
@@ -72,7 +70,8 @@ class NativeBank(Bank):
         """(N, b, m) what every learner says of the rows."""
         return np.asarray(self.native.predict(X, self.n_threads))
 
-    def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
+    def update(self, X: Array, targets: Array, weight: Array | None = None) -> None:
+        """One round of every learner towards its targets: see ``Bank.update``."""
         self.native.update(X, np.ascontiguousarray(targets), weight, self.n_threads)
 
     def rounds(
@@ -114,34 +113,22 @@ class NativeBank(Bank):
         answers : (n, m) float, or (n, N + 1, m) of all prefixes
             What was answered before a round was learned.
         """
-        n = len(X)
-        pieces: list[Array] = []
-        at = 0
-        while at < n or not pieces:
-            wait = (
-                self.rounds_until_snapshot
-            )  # a snapshot falls between two rounds, wherever the rows are cut
-            end = n if wait is None else min(n, at + wait * batch_size)
-            pieces.append(
-                self.native.rounds(
-                    X[at:end],
-                    y[at:end],
-                    None if weight is None else weight[at:end],
-                    batch=batch_size,
-                    sums=sums,
-                    recent=recent,
-                    discount=discount,
-                    rows=rows + at if at else rows,
-                    losses=losses,
-                    prefixes=prefixes,
-                    threads=self.n_threads,
-                    **vars(rules),
-                )
+        return np.asarray(
+            self.native.rounds(
+                X,
+                y,
+                weight,
+                batch=batch_size,
+                sums=sums,
+                recent=recent,
+                discount=discount,
+                rows=rows,
+                losses=losses,
+                prefixes=prefixes,
+                threads=self.n_threads,
+                **vars(rules),
             )
-            if wait is not None:
-                self.count_rounds(-(-(end - at) // batch_size))
-            at = end
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        )
 
     # ------------------------------------------------------------------ reading
 
@@ -155,19 +142,19 @@ class NativeBank(Bank):
             )
         )
 
-    def track(self, mode: Average, kept: int = 8) -> None:
-        """Begin to keep what ``averaged(mode)`` needs; ``kept`` is how many snapshots, if it needs any."""
-        super().track(mode, kept)
-        if mode == "params":
+    def track(self, hypotheses: Hypotheses) -> None:
+        """Begin to keep what ``read(hypotheses)`` needs."""
+        super().track(hypotheses)
+        if hypotheses == "params":
             self.native.track()
 
-    def averaged(self, mode: Average = "last") -> Block:
-        """The learners, averaged over the rounds since ``track(mode)``: see ``Bank.averaged``."""
-        if mode != "params" or mode not in self.averages:
-            return super().averaged(mode)
+    def read(self, hypotheses: Hypotheses = "last") -> Block:
+        """The learners as they are now, or with the mean of their parameters: see ``Bank.read``."""
+        if hypotheses != "params" or hypotheses not in self.hypotheses:
+            return super().read(hypotheses)
         state = self.native.state()
         if "means" not in state:
-            raise ValueError("nothing was kept for average='params': call track('params') before learning")
+            raise ValueError("no means of parameters were kept: call track('params') before learning")
         return self._block(state["means"])
 
     def _block(self, parameters: Array) -> Block:
@@ -186,11 +173,7 @@ class NativeBank(Bank):
             "n_outputs": self.n_outputs,
             "random_state": self.random_state,
         }
-        arrays: dict[str, NDArray[Any]] = dict(self.native.state())
-        if self.snapshots is not None:
-            description["snapshots"], kept = self.snapshots.state()
-            arrays |= kept
-        return description, arrays
+        return description, dict(self.native.state())
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -201,12 +184,5 @@ class NativeBank(Bank):
             int(description[name]) for name in ("n_estimators", "n_features", "n_outputs", "random_state")
         )
         bank = cls(learner, *sizes)
-        bank.native.load({name: array for name, array in arrays.items() if "." not in name})
-        if "snapshots" in description:
-            bank.snapshots = Snapshots.from_state(description["snapshots"], arrays, cls._read_block)
+        bank.native.load(dict(arrays))
         return bank
-
-    @classmethod
-    @abstractmethod
-    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Block:
-        """The block that ``block`` gives, of its own state."""

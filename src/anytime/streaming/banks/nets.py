@@ -58,7 +58,7 @@ class NetBank(NativeBank):
     """Networks of one hidden layer; a missing value counts as 0."""
 
     learners: ClassVar[tuple[type[Any], ...]] = (SmallNet,)
-    averages = ("last", "params", "reservoir", "tail")
+    hypotheses = ("last", "params")
 
     def __init__(
         self, learner: SmallNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int
@@ -128,24 +128,6 @@ class NetBank(NativeBank):
             self.activation,
             self.places,
         )
-
-    def _mean(self, blocks: list[Block]) -> NetBlock:
-        """A mean of nets is a net with all their hidden units."""
-        nets = [block for block in blocks if isinstance(block, NetBlock)]
-        n_stages = max(net.n_stages for net in nets)
-        k, n_units = len(nets), nets[0].readout.shape[2] - 1
-        hidden = np.zeros((n_stages, k * self.hidden, self._window + 1))
-        readout = np.zeros((n_stages, self.n_outputs, k * n_units + 1))
-        counts = np.array([sum(i < net.n_stages for net in nets) for i in range(n_stages)])[:, None, None]
-        for number, net in enumerate(nets):
-            hidden[: net.n_stages, number * self.hidden : (number + 1) * self.hidden] = net.hidden
-            readout[: net.n_stages, :, number * n_units : (number + 1) * n_units] = net.readout[:, :, :-1]
-            readout[: net.n_stages, :, -1] += net.readout[:, :, -1]
-        return NetBlock(hidden, readout / counts, self.activation, self.places)
-
-    @classmethod
-    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NetBlock:
-        return NetBlock.from_state(description, arrays)
 
 
 class NetBlock(Block):

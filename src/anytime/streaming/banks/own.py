@@ -54,7 +54,6 @@ class OwnBank(Bank):
     """Learners of one's own, asked and taught one after the other."""
 
     learner: OwnLearner
-    averages = ("last",)
 
     def __init__(
         self, learner: OwnLearner, n_estimators: int, n_features: int, n_outputs: int, random_state: int
@@ -74,7 +73,8 @@ class OwnBank(Bank):
         block = self.block()
         return np.stack([block.outputs(i, X) for i in range(self.n_estimators)])
 
-    def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
+    def update(self, X: Array, targets: Array, weight: Array | None = None) -> None:
+        """Teach every learner its targets: see ``Bank.update``."""
         used = slice(None) if weight is None else weight > 0
         X, targets = X[used], targets[:, used]
         if not len(X):

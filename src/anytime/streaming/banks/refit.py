@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Forest
-from anytime.blocks import Block, State
-from anytime.streaming.banks.averaging import Snapshots
+from anytime.blocks import State
 from anytime.streaming.banks.bank import Array, Bank, StreamLearner
-from anytime.streaming.banks.trees import mean_of_trees, single_tree
+from anytime.streaming.banks.trees import single_tree
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
@@ -91,7 +90,8 @@ class RefitBank(Bank):
             self._forest = self.block().forest
         return self._forest.stage_outputs(X, np.arange(self.n_estimators))
 
-    def _update(self, X: Array, targets: Array, weight: Array | None) -> None:
+    def update(self, X: Array, targets: Array, weight: Array | None = None) -> None:
+        """Keep rows and their targets, and grow the trees whose turn it is: see ``Bank.update``."""
         for row in range(len(X)):
             w = 1.0 if weight is None else float(weight[row])
             if w > 0:
@@ -178,9 +178,6 @@ class RefitBank(Bank):
         """The trees as they are now."""
         return TreeBlock(join(self._trees))
 
-    def _mean(self, blocks: list[Block]) -> TreeBlock:
-        return mean_of_trees(blocks)
-
     # ------------------------------------------------------------------ files
 
     def state(self) -> State:
@@ -206,9 +203,6 @@ class RefitBank(Bank):
         trees = join(self._trees).asdict()
         description["float32_input"] = trees["float32_input"]
         arrays |= {f"tree.{name}": part for name, part in trees.items() if isinstance(part, np.ndarray)}
-        if self.snapshots is not None:
-            description["snapshots"], copies = self.snapshots.state()
-            arrays |= copies
         return description, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
@@ -227,6 +221,4 @@ class RefitBank(Bank):
         trees |= {name[5:]: part for name, part in arrays.items() if name.startswith("tree.")}
         joined = TreeArrays(**trees)
         bank._trees = [single_tree(joined, i) for i in range(bank.n_estimators)]
-        if "snapshots" in description:
-            bank.snapshots = Snapshots.from_state(description["snapshots"], arrays, TreeBlock.from_state)
         return bank

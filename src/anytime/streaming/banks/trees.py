@@ -7,22 +7,19 @@ and Hulten 2000; for regression Ikonomovska, Gama and Dzeroski 2011), or that th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime import _native
-from anytime.blocks import Block
 from anytime.streaming.banks.bank import Bank, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
-from anytime.trees.growing import join
 
-__all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "mean_of_trees", "single_tree", "width_of"]
+__all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "single_tree", "width_of"]
 
 _FEWEST = 5  # columns of a tree by default, where there are so many
 
@@ -181,30 +178,9 @@ class HoeffdingBank(NativeBank):
             )
         )
 
-    def _mean(self, blocks: list[Block]) -> TreeBlock:
-        return mean_of_trees(blocks)
 
-    @classmethod
-    def _read_block(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> TreeBlock:
-        return TreeBlock.from_state(description, arrays)
-
-
-def mean_of_trees(blocks: list[Block]) -> TreeBlock:
-    """Stages that are the mean of the same stages of blocks with one tree per stage; a stage may be missing in some."""
-    forests = [dict(block.forest.arrays()) for block in blocks if block.forest is not None]
-    names = [field.name for field in fields(TreeArrays)]
-    tables = [TreeArrays(**{name: forest[name] for name in names}) for forest in forests]  # type: ignore[arg-type]
-    n_stages = max(table.n_stages for table in tables)
-    trees, counts = [], []
-    for stage in range(n_stages):
-        present = [table for table in tables if stage < table.n_stages]
-        counts.append(len(present))
-        trees += [single_tree(table, stage, 1.0 / len(present)) for table in present]
-    return TreeBlock(join(trees, counts))
-
-
-def single_tree(table: TreeArrays, i: int, scale: float = 1.0) -> TreeArrays:
-    """Tree ``i`` by itself, its answers scaled."""
+def single_tree(table: TreeArrays, i: int) -> TreeArrays:
+    """Tree ``i`` by itself."""
     nodes = slice(int(table.tree_start[i]), int(table.tree_start[i + 1]))
     names = (
         "feature",
@@ -220,7 +196,7 @@ def single_tree(table: TreeArrays, i: int, scale: float = 1.0) -> TreeArrays:
         table,
         tree_start=np.array([0, nodes.stop - nodes.start], np.int64),
         stage_start=np.array([0, 1], np.int64),
-        value=table.value[nodes] * scale,
+        value=table.value[nodes],
         tree_output=table.tree_output[i : i + 1],
         **{name: getattr(table, name)[nodes] for name in names},
     )
