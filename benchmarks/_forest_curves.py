@@ -26,7 +26,7 @@ from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs
 from anytime.forests.levels import cut
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
-from anytime.linear.joint_tree import CostSensitiveTreeClassifier
+from anytime.linear.cost_sensitive_tree import CostSensitiveTreeClassifier
 from anytime.plan import Plan
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.binning import BinnedData
@@ -268,7 +268,7 @@ def astc(
     for share in shares:
         for n_levels in levels:
             model = SubmodularTreeClassifier(
-                split.costs, node_budget=share * split.costs.total, n_levels=n_levels
+                costs=split.costs, node_budget=share * split.costs.total, max_stages=n_levels
             ).fit(*split.train)
             out[f"share {share}, {n_levels} levels"] = pair(model.plan_, split, range(n_levels + 1))
     return out
@@ -281,7 +281,7 @@ def cstc(split: Split, penalties: Sequence[float] = PATH_PENALTIES, n_levels: in
     out = {}
     for penalty in penalties:
         model = CostSensitiveTreeClassifier(
-            split.costs, penalty=penalty / mean_price, n_levels=n_levels, n_rounds=10
+            costs=split.costs, cost_penalty=penalty / mean_price, max_stages=n_levels, max_iter=10
         ).fit(X, y)
         out[f"penalty {penalty}"] = pair(model.plan_, split, range(n_levels + 1))
     return out
@@ -289,7 +289,7 @@ def cstc(split: Split, penalties: Sequence[float] = PATH_PENALTIES, n_levels: in
 
 def weighted_lasso(split: Split) -> dict[str, Pair]:
     """Least squares with an L1 penalty in proportion to prices, by its own path of solutions."""
-    model = at.GroupPursuitClassifier(split.costs, selection="lasso", refit=False, loss="squared").fit(
+    model = at.GroupPursuitClassifier(costs=split.costs, selection="lasso", refit=False, loss="squared").fit(
         *split.train
     )
     return {"path": pair(model.plan_, split, prefixes(len(model.plan_)))}

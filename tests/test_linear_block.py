@@ -221,11 +221,11 @@ def fitted_models() -> dict[str, Any]:
         requires={"a": ["draw"], "b": ["draw"]},
     )
     return {
-        "regressor": at.GroupPursuitRegressor(costs, random_state=0).fit(X, y),
-        "targets": at.GroupPursuitRegressor(costs, ridge=0.1, schedule="doubling").fit(
+        "regressor": at.GroupPursuitRegressor(costs=costs, random_state=0).fit(X, y),
+        "targets": at.GroupPursuitRegressor(costs=costs, ridge=0.1, schedule="doubling").fit(
             X, np.column_stack([y, -y, y**2])
         ),
-        "classifier": at.GroupPursuitClassifier(costs, ridge=0.1).fit(X, np.digitize(y, [100, 200])),
+        "classifier": at.GroupPursuitClassifier(costs=costs, ridge=0.1).fit(X, np.digitize(y, [100, 200])),
     }
 
 

@@ -65,7 +65,12 @@ if TYPE_CHECKING:
         PrunedForestRegressor,
         prune_forest,
     )
-    from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
+    from anytime.linear import (
+        CostSensitiveTreeClassifier,
+        GroupPursuitClassifier,
+        GroupPursuitRegressor,
+        SubmodularTreeClassifier,
+    )
     from anytime.neighbours import MarginAcquisitionClassifier
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
@@ -91,6 +96,7 @@ __all__ = [
     "BudgetTreeRegressor",
     "CascadeClassifier",
     "Comparison",
+    "CostSensitiveTreeClassifier",
     "ExportError",
     "ExtractionError",
     "Extractor",
@@ -113,6 +119,7 @@ __all__ = [
     "StopFlag",
     "StreamingBoostClassifier",
     "StreamingBoostRegressor",
+    "SubmodularTreeClassifier",
     "Trace",
     "adaptive",
     "boosting",
@@ -172,7 +179,12 @@ _HOMES = {
         "PrunedForestRegressor",
         "prune_forest",
     ],
-    "linear": ["GroupPursuitClassifier", "GroupPursuitRegressor"],
+    "linear": [
+        "CostSensitiveTreeClassifier",
+        "GroupPursuitClassifier",
+        "GroupPursuitRegressor",
+        "SubmodularTreeClassifier",
+    ],
     "neighbours": ["MarginAcquisitionClassifier"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],

@@ -44,7 +44,7 @@ def test_model_without_quality_and_names(folder: Path, tmp_path: Path) -> None:
 
 def linear_model(path: Path, **settings: object) -> at.GroupPursuitRegressor:
     X, y, _ = at.datasets.load("diabetes")
-    model = at.GroupPursuitRegressor([1, 1, 2, 2, 3, 3, 4, 4, 5, 5], ridge=0.1, **settings).fit(X, y)
+    model = at.GroupPursuitRegressor(costs=[1, 1, 2, 2, 3, 3, 4, 4, 5, 5], ridge=0.1, **settings).fit(X, y)
     model.save(path)
     return model
 
@@ -82,6 +82,6 @@ def test_bounds_need_a_budget_that_buys_something(tmp_path: Path) -> None:
     linear_model(tmp_path / "m.anytime")
     said = fails("inspect", tmp_path / "m.anytime", "--budget", 0, code=2)
     assert said == "--budget must be positive, not 0: what costs nothing has no rival"
-    free = at.GroupPursuitRegressor([0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    free = at.GroupPursuitRegressor(costs=[0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
     free.save(tmp_path / "free.anytime")
     assert "Bounds" not in run("inspect", tmp_path / "free.anytime").stdout

@@ -131,7 +131,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
     "lightgbm_zero_as_missing": lambda: _lightgbm(zero_as_missing=True),
     "xgboost": lambda: _xgboost(np.nan),
     "xgboost_missing_number": lambda: _xgboost(1.0),
-    "pursuit": lambda: _fitted(at.GroupPursuitClassifier(_costs()), missing=0.1),
+    "pursuit": lambda: _fitted(at.GroupPursuitClassifier(costs=_costs()), missing=0.1),
     "pursuit_regression": lambda: _diabetes(at.GroupPursuitRegressor()),
     "pursuit_classes": lambda: _wine(at.GroupPursuitClassifier()),
     "cascade": lambda: _fitted(at.CascadeClassifier(costs=_costs(), random_state=0)),

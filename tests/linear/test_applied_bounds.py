@@ -149,7 +149,7 @@ class _Additive:
 
 def test_a_suppressor_has_a_spectral_gamma_but_no_elementwise_one():
     """Linear specification, 3.4: with the spectral gamma Theorem 3.4.3 is not proved; with the right one it is worth nothing."""
-    model = at.GroupPursuitRegressor([1.0, 1.0], selection="forward", schedule="doubling", ridge=0.0)
+    model = at.GroupPursuitRegressor(costs=[1.0, 1.0], selection="forward", schedule="doubling", ridge=0.0)
     certificate = model.fit_moments([[1.0, 0.6], [0.6, 1.0]], [0.0, 0.8]).certificate_
     rows = certificate.bounds(2.0)
     printed, corrected = of(rows, "Theorem 3.4.3", "printed"), of(rows, "Theorem 3.4.3", form_of(rows))
@@ -246,12 +246,12 @@ def test_a_loss_that_is_not_squared_has_the_spectral_bounds_only():
 
 
 def test_budgets_of_bounds():
-    model = at.GroupPursuitRegressor([0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    model = at.GroupPursuitRegressor(costs=[0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
     assert model.certificate_.bounds() == []  # what costs nothing has no rival
     for budget in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="budget"):
             model.certificate_.bounds(budget)
-    model = at.GroupPursuitRegressor([1.0, 2.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
+    model = at.GroupPursuitRegressor(costs=[1.0, 2.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
     everything = model.certificate_.bounds()
     assert everything == model.certificate_.bounds(3.0)
     assert json.loads(json.dumps(everything)) == everything
@@ -260,7 +260,7 @@ def test_budgets_of_bounds():
 
 
 def test_product_and_corollary_have_their_printed_numbers():
-    model = at.GroupPursuitRegressor([1.0, 2.0, 1.0], ridge=0.5, selection="forward")
+    model = at.GroupPursuitRegressor(costs=[1.0, 2.0, 1.0], ridge=0.5, selection="forward")
     model.fit_moments([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]], [0.6, 0.5, 0.3])
     certificate = model.certificate_
     gamma = certificate.gamma
@@ -311,7 +311,7 @@ def test_constants_survive_files_and_older_files_are_read(tmp_path):
 
 
 def test_a_free_group_that_was_passed_over_has_no_rate_to_fall_short_of():
-    model = at.GroupPursuitRegressor([1.0, 0.0], ridge=0.1, cost_aware=False)
+    model = at.GroupPursuitRegressor(costs=[1.0, 0.0], ridge=0.1, cost_aware=False)
     certificate = model.fit_moments(np.eye(2), [0.6, 0.5]).certificate_
     assert certificate.measured.rate_slack == np.inf
     again = Certificate.from_dict(certificate.to_dict())

@@ -31,7 +31,7 @@ def test_stages_of_the_unrefitted_lasso_are_points_of_its_path(problem):
     """Each is scikit-learn's Lasso at the penalty that it meets the optimality conditions of; prices scale the columns."""
     X, y, _ = problem
     costs = np.array([1.0, 2.0, 1.0, 4.0, 1.0, 0.5, 3.0, 1.0])
-    model = Regressor(costs, selection="lasso", refit=False).fit(X, y)
+    model = Regressor(costs=costs, selection="lasso", refit=False).fit(X, y)
     Z, t, weights = standardised(X), standardised(y), costs / costs.mean()
     penalties = []
     for stage in range(model.n_stages_):
@@ -42,7 +42,7 @@ def test_stages_of_the_unrefitted_lasso_are_points_of_its_path(problem):
         assert_allclose(answers, y.mean() + y.std() * expected.predict(Z / weights), atol=1e-4 * y.std())
     assert (np.diff(penalties) < 0).all()
     assert model.kkt_residual_ <= 1e-6
-    refitted = Regressor(costs, selection="lasso", ridge=0.0).fit(X, y)
+    refitted = Regressor(costs=costs, selection="lasso", ridge=0.0).fit(X, y)
     shrunk, free = (m.truncate(model.stage_costs_[0]).predict(X).std() for m in (model, refitted))
     assert shrunk < 0.999 * free
     assert model.order_ == refitted.order_
@@ -87,7 +87,7 @@ def test_the_unrefitted_lasso_is_a_model_like_others(problem, tmp_path):
     X, y, _ = problem
     groups = {"a": [0, 1, 2], "b": [3, 4], "c": [5], "d": [6, 7]}
     costs = at.FeatureCosts({"a": 2.0, "b": 0.0, "c": 1.0, "d": 3.0}, groups=groups, unit="ms")
-    model = Regressor(costs, selection="lasso", refit=False).fit(X, np.column_stack([y, X[:, 5]]))
+    model = Regressor(costs=costs, selection="lasso", refit=False).fit(X, np.column_stack([y, X[:, 5]]))
     assert model.certificate_ is None
     assert_array_equal(model.ridges_, 0.0)
     assert model.stage_costs_[0] == 0.0  # what is free is in use from the start
@@ -97,12 +97,12 @@ def test_the_unrefitted_lasso_is_a_model_like_others(problem, tmp_path):
     assert again.kkt_residual_ == model.kkt_residual_
     for budget in (0.0, 1.5, 6.0):
         assert_array_equal(again.predict(X, budget=budget), model.predict(X, budget=budget))
-    stream = Regressor(costs, selection="lasso", refit=False)
+    stream = Regressor(costs=costs, selection="lasso", refit=False)
     stream.partial_fit(X[:30], np.column_stack([y, X[:, 5]])[:30]).partial_fit(
         X[30:], np.column_stack([y, X[:, 5]])[30:]
     )
     assert_allclose(stream.predict(X), model.predict(X), atol=1e-6)
-    assert at.curve(Regressor(costs, selection="lasso", refit=False).fit(X, y), X, y).values[-1] > 0.5
+    assert at.curve(Regressor(costs=costs, selection="lasso", refit=False).fit(X, y), X, y).values[-1] > 0.5
 
 
 def test_where_nothing_enters_there_is_still_a_stage(problem):
@@ -136,8 +136,8 @@ def test_refit_false_is_for_the_lasso_and_squared_loss(problem):
 def test_a_cost_blind_twin_has_the_order_of_equal_prices_and_pays_the_real_ones(problem, selection):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
-    blind = Regressor(costs, selection=selection, cost_aware=False, ridge=0.01).fit(X, y)
-    even = Regressor(np.ones(8), selection=selection, ridge=0.01).fit(X, y)
+    blind = Regressor(costs=costs, selection=selection, cost_aware=False, ridge=0.01).fit(X, y)
+    even = Regressor(costs=np.ones(8), selection=selection, ridge=0.01).fit(X, y)
     assert blind.order_ == even.order_
     paid = np.cumsum([costs[int(name[1:])] for name in blind.order_])
     assert_allclose(blind.stage_costs_, paid)
@@ -149,10 +149,12 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
     for budget in (4.0, 10.0, 20.0):
-        best = Regressor(costs, selection="exhaustive", budget=budget, ridge=0.01).fit(X, y).certificate_
+        best = (
+            Regressor(costs=costs, selection="exhaustive", budget=budget, ridge=0.01).fit(X, y).certificate_
+        )
         assert best.reached(budget) == pytest.approx(best.ceiling(budget))
         for selection in ("omp", "forward", "lasso"):
-            other = Regressor(costs, selection=selection, ridge=0.01).fit(X, y).certificate_
+            other = Regressor(costs=costs, selection=selection, ridge=0.01).fit(X, y).certificate_
             assert other.reached(budget) <= best.reached(budget) + 1e-12
             assert other.ceiling(budget) == pytest.approx(best.reached(budget))
 
@@ -161,7 +163,7 @@ def test_the_exhaustive_optimum_is_the_best_at_its_budget(problem):
 def test_both_oracles_are_curves_that_bound_their_source(problem, selection):
     X, y, _ = problem
     costs = np.array([9.0, 1.0, 5.0, 1.0, 7.0, 2.0, 3.0, 8.0])
-    curve = at.curve(Regressor(costs, selection=selection, ridge=0.01).fit(X, y), X, y)
+    curve = at.curve(Regressor(costs=costs, selection=selection, ridge=0.01).fit(X, y), X, y)
     oracle = curve.oracle()
     assert oracle.timeliness() >= curve.timeliness()
     assert oracle.total_cost == curve.total_cost

@@ -86,7 +86,9 @@ def certified_models(name, how_many=10):
                 random, [1] * 8, n=60, strength=random.choice([0.3, 1.0]), k=random.integers(1, 3)
             )
             model = at.GroupPursuitRegressor(
-                price_list(random, shape), ridge=float(random.choice([1e-3, 0.1, 1.0])), **SETTINGS[name]
+                costs=price_list(random, shape),
+                ridge=float(random.choice([1e-3, 0.1, 1.0])),
+                **SETTINGS[name],
             )
             yield model.fit(X, y), *all_sets(model, X, y)
 
@@ -122,7 +124,7 @@ def test_a_dear_requirement_that_many_share_does_not_lower_the_ceiling():
         requires={name: ["procedure"] for name in names},
     )
     for selection in ("omp", "forward"):
-        model = at.GroupPursuitRegressor(costs, selection=selection, ridge=0.0)
+        model = at.GroupPursuitRegressor(costs=costs, selection=selection, ridge=0.0)
         model.fit_moments(np.eye(6), np.sqrt([0.15, 0.15, 0.15, 0.15, 0.15, 0.05]))
         on_line = replace(model.certificate_, frontier=None)
         assert on_line.gamma == pytest.approx(1.0)
@@ -169,21 +171,21 @@ def test_what_is_promised_is_kept(name):
 def test_nothing_is_promised_where_theory_is_silent():
     random = np.random.default_rng(0)
     X, y, _ = random_problem(random, [1] * 4)
-    plain = at.GroupPursuitRegressor([1.0, 2.0, 3.0, 4.0], ridge=0.1).fit(X, y)
+    plain = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], ridge=0.1).fit(X, y)
     assert plain.certificate_.promised(10.0) > 0.3
-    blind = at.GroupPursuitRegressor([1.0, 2.0, 3.0, 4.0], ridge=0.1, cost_aware=False).fit(X, y)
+    blind = at.GroupPursuitRegressor(costs=[1.0, 2.0, 3.0, 4.0], ridge=0.1, cost_aware=False).fit(X, y)
     assert blind.certificate_.promised(10.0) == 0.0
-    even = at.GroupPursuitRegressor([2.0] * 4, ridge=0.1, cost_aware=False).fit(
+    even = at.GroupPursuitRegressor(costs=[2.0] * 4, ridge=0.1, cost_aware=False).fit(
         X, y
     )  # then costs do not matter
     assert even.certificate_.promised(8.0) > 0.3
     groups = {"a": [0], "b": [1], "c": [2], "d": [3], "step": []}
     prices = dict(zip(groups, [1.0, 2.0, 3.0, 4.0, 1.0], strict=True))
     shared = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"], "b": ["step"]})
-    assert at.GroupPursuitRegressor(shared, ridge=0.1).fit(X, y).certificate_.promised(11.0) == 0.0
+    assert at.GroupPursuitRegressor(costs=shared, ridge=0.1).fit(X, y).certificate_.promised(11.0) == 0.0
     alone = at.FeatureCosts(prices, groups=groups, requires={"a": ["step"]})  # its own price, in two parts
-    assert at.GroupPursuitRegressor(alone, ridge=0.1).fit(X, y).certificate_.promised(11.0) > 0.3
-    stuck = at.GroupPursuitRegressor([0.1, 2.0, 8.0, 20.0], schedule="doubling", c_min=0.1, ridge=0.1)
+    assert at.GroupPursuitRegressor(costs=alone, ridge=0.1).fit(X, y).certificate_.promised(11.0) > 0.3
+    stuck = at.GroupPursuitRegressor(costs=[0.1, 2.0, 8.0, 20.0], schedule="doubling", c_min=0.1, ridge=0.1)
     certificate = stuck.fit(X, y).certificate_
     assert certificate.selection.stuck_at == 2
     assert certificate.promised(30.0) == 0.0
@@ -221,7 +223,7 @@ def test_no_set_exceeds_the_ceiling_of_a_classifier(name, ridge):
             dict(zip("abcd", random_costs(random, 4), strict=True)),
             groups=dict(zip("abcd", groups, strict=True)),
         )
-        model = at.GroupPursuitClassifier(priced, ridge=ridge, **LOGISTIC[name]).fit(X, label)
+        model = at.GroupPursuitClassifier(costs=priced, ridge=ridge, **LOGISTIC[name]).fit(X, label)
         paid, shares = all_logistic_sets(model, X, label, groups)
         assert holds(model.certificate_.ceiling(paid), shares)
         assert_allclose(model.certificate_.reached(paid.max()), shares[-1], rtol=1e-6)
@@ -259,7 +261,7 @@ def test_a_certificate_is_about_the_rows_the_order_was_learned_from():
 @pytest.fixture(scope="module")
 def model():
     X, y, costs = at.datasets.load("diabetes")
-    return at.GroupPursuitRegressor(costs, ridge=0.1).fit(X, y)
+    return at.GroupPursuitRegressor(costs=costs, ridge=0.1).fit(X, y)
 
 
 def assert_same(left, right):

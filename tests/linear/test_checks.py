@@ -28,8 +28,8 @@ def test_scikit_learn_checks(estimator, check):
     "estimator",
     [
         *CONFIGURATIONS,
-        at.GroupPursuitRegressor([1, 2, 0, 4, 0.1, 3], selection="lasso", ridge=0.1),
-        at.GroupPursuitRegressor([1, 2, 0, 4, 0.1, 3], selection="lasso", refit=False),
+        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", ridge=0.1),
+        at.GroupPursuitRegressor(costs=[1, 2, 0, 4, 0.1, 3], selection="lasso", refit=False),
         at.GroupPursuitRegressor(selection="single", cost_aware=False, ridge=1.0, meter="realised"),
         at.GroupPursuitRegressor(selection="mp", whiten=False, ridge=0.0),
         at.GroupPursuitRegressor(selection="forward_single", ridge=0.1, norm_bound=0.5),
@@ -59,7 +59,7 @@ def test_anytime_checks_with_requirements_free_groups_gaps_and_three_targets(sel
     X, Y, _ = random_problem(random, [1] * 8, n=150, k=3)
     X[random.random(X.shape) < 0.1] = np.nan
     check_anytime_estimator(
-        at.GroupPursuitRegressor(COSTS, selection=selection, meter=meter, random_state=0), X, Y
+        at.GroupPursuitRegressor(costs=COSTS, selection=selection, meter=meter, random_state=0), X, Y
     )
 
 
@@ -68,4 +68,4 @@ def test_anytime_checks_with_requirements_and_three_labels(loss):
     random = np.random.default_rng(0)
     X, y, _ = random_problem(random, [1] * 8, n=120)
     labels = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
-    check_anytime_estimator(at.GroupPursuitClassifier(COSTS, loss=loss, ridge=0.05), X, labels)
+    check_anytime_estimator(at.GroupPursuitClassifier(costs=COSTS, loss=loss, ridge=0.05), X, labels)

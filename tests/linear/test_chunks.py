@@ -32,7 +32,7 @@ def streamed(model, X, y, sizes, weight=None, **labels):
     model, i, k = clone(model), 0, 0
     while i < len(X):
         part = slice(i, i + sizes[k % len(sizes)])
-        model.partial_fit(X[part], y[part], None if weight is None else weight[part], **labels)
+        model.partial_fit(X[part], y[part], sample_weight=None if weight is None else weight[part], **labels)
         labels, i, k = {}, part.stop, k + 1
     return model
 
@@ -67,7 +67,7 @@ def test_chunks_of_any_size_give_the_model_of_fit(sizes, ridge, seed, gaps, weig
     if gaps:
         X[random.random(X.shape) < 0.2] = np.nan
     weight = random.choice([0.0, 1.0, 2.5], size=120) if weighted else None
-    model = Regressor(COSTS, ridge=ridge, random_state=seed)
+    model = Regressor(costs=COSTS, ridge=ridge, random_state=seed)
     assert_same(streamed(model, X, y, sizes, weight), clone(model).fit(X, y, weight), X)
 
 
@@ -75,13 +75,13 @@ def test_chunks_of_any_size_give_the_model_of_fit(sizes, ridge, seed, gaps, weig
 def test_the_first_rows_may_all_be_held_out(seed):
     """Seeds that hold out the very first row, which is alone in its chunk."""
     assert np.random.default_rng(check_random_state(seed).randint(2**31)).random() < 0.1
-    model = Regressor(COSTS, random_state=seed)
+    model = Regressor(costs=COSTS, random_state=seed)
     assert_same(streamed(model, X, Y, [1]), clone(model).fit(X, Y))
 
 
 @pytest.mark.parametrize("sizes", [[1], [50], [7, 30, 1]])
 def test_a_classifier_in_chunks_is_that_of_fit(sizes):
-    model = Classifier(COSTS, loss="squared", random_state=0)
+    model = Classifier(costs=COSTS, loss="squared", random_state=0)
     found = streamed(model, X, LABELS, sizes, classes=["perhaps", "yes", "no"])
     assert_same(found, clone(model).fit(X, LABELS))
     assert found.classes_.tolist() == ["no", "perhaps", "yes"]
@@ -89,15 +89,15 @@ def test_a_classifier_in_chunks_is_that_of_fit(sizes):
 
 
 def test_a_stream_goes_on_after_answers():
-    model = Regressor(COSTS, ridge=0.1)
+    model = Regressor(costs=COSTS, ridge=0.1)
     for first, last in ((0, 30), (30, 60), (60, 120)):
         model.partial_fit(X[first:last], Y[first:last])
-        assert_same(model, Regressor(COSTS, ridge=0.1).fit(X[:last], Y[:last]))
+        assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X[:last], Y[:last]))
 
 
 def test_what_is_fitted_is_worked_out_when_asked_for_whatever_it_is():
     for name in ("plan_", "certificate_", "ridges_", "order_", "stage_costs_", "n_stages_"):
-        model = Regressor(COSTS, random_state=0).partial_fit(X, Y)
+        model = Regressor(costs=COSTS, random_state=0).partial_fit(X, Y)
         assert "plan_" not in model.__dict__
         assert getattr(model, name) is not None
         assert "plan_" in model.__dict__
@@ -111,10 +111,10 @@ def test_the_residual_of_the_lasso_is_worked_out_too_and_others_have_none():
 
 
 def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
-    model = Regressor(COSTS, ridge=0.1).fit(X[:50], Y[:50])
+    model = Regressor(costs=COSTS, ridge=0.1).fit(X[:50], Y[:50])
     model.partial_fit(X[50:], Y[50:])
-    assert_same(model, Regressor(COSTS, ridge=0.1).fit(X[50:], Y[50:]))
-    assert_same(model.fit(X[:50], Y[:50]), Regressor(COSTS, ridge=0.1).fit(X[:50], Y[:50]))
+    assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X[50:], Y[50:]))
+    assert_same(model.fit(X[:50], Y[:50]), Regressor(costs=COSTS, ridge=0.1).fit(X[:50], Y[:50]))
     labelled = Classifier(loss="squared", ridge=0.1).fit(X, LABELS)
     labelled.partial_fit(X[:60], np.full(60, "no"))  # the labels of fit are remembered
     assert labelled.classes_.tolist() == ["no", "perhaps", "yes"]
@@ -122,7 +122,7 @@ def test_after_fit_a_new_stream_begins_and_fit_forgets_the_stream():
 
 def test_a_stream_can_be_put_away_and_goes_on():
     for seed in range(3):
-        model = Regressor(COSTS, random_state=seed)
+        model = Regressor(costs=COSTS, random_state=seed)
         whole = clone(model).fit(X, Y)
         half = pickle.loads(pickle.dumps(clone(model).partial_fit(X[:1], Y[:1])))
         half.partial_fit(X[1:60], Y[1:60]).predict(X)
@@ -145,15 +145,15 @@ def test_memory_does_not_grow_with_the_rows():
         ((X, np.full(120, np.nan)), "y contains NaN"),
         ((np.full((120, 8), np.inf), Y), "infinity"),
         ((X, Y[:5]), "inconsistent numbers of samples"),
-        ((X, Y, -np.ones(120)), "Negative values"),
+        ((X, Y, None, -np.ones(120)), "Negative values"),
         ((X, None), "requires y"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_and_leave_the_stream_as_it_was(rows, message):
-    model = Regressor(COSTS, ridge=0.1).partial_fit(X[:70], Y[:70])
+    model = Regressor(costs=COSTS, ridge=0.1).partial_fit(X[:70], Y[:70])
     with pytest.raises(ValueError, match=message):
         model.partial_fit(*rows)
-    assert_same(model.partial_fit(X[70:], Y[70:]), Regressor(COSTS, ridge=0.1).fit(X, Y))
+    assert_same(model.partial_fit(X[70:], Y[70:]), Regressor(costs=COSTS, ridge=0.1).fit(X, Y))
 
 
 def test_labels_have_to_be_known_from_the_first():
@@ -167,10 +167,27 @@ def test_labels_have_to_be_known_from_the_first():
     with pytest.raises(ValueError, match="y holds the label 'never'"):
         model.partial_fit(X[:1], ["never"])
     assert_same(model.partial_fit(X[60:], LABELS[60:]), Classifier(loss="squared", ridge=0.1).fit(X, LABELS))
-    with pytest.raises(TypeError, match="unexpected argument 'classes'"):
+    with pytest.raises(ValueError, match="classes are for classifiers"):
         Regressor().partial_fit(X, Y, classes=[1, 2])
-    with pytest.raises(TypeError, match="unexpected argument 'labels'"):
-        Classifier(loss="squared").partial_fit(X, LABELS, classes=["no", "yes", "perhaps"], labels=3)
+
+
+@pytest.mark.parametrize("loss", ["log", "squared"])
+def test_weights_of_classes_are_weights_of_their_rows(loss):
+    by_class = {"no": 1.0, "yes": 4.0}
+    weight = np.array([by_class.get(label, 1.0) for label in LABELS])
+    expected = Classifier(loss=loss, ridge=0.1).fit(X, LABELS, sample_weight=weight)
+    assert_same(Classifier(loss=loss, ridge=0.1, class_weight=by_class).fit(X, LABELS), expected)
+    balanced = Classifier(loss=loss, ridge=0.1, class_weight="balanced").fit(X, LABELS)
+    assert not np.array_equal(balanced.predict_proba(X), expected.predict_proba(X))
+
+
+def test_a_stream_cannot_balance_classes_that_it_has_not_seen():
+    labels = ["no", "yes", "perhaps"]
+    model = Classifier(loss="squared", ridge=0.1, class_weight="balanced")
+    with pytest.raises(ValueError, match="needs all rows at once: use fit, or give the weights as a dict"):
+        model.partial_fit(X, LABELS, classes=labels)
+    weighed = Classifier(loss="squared", ridge=0.1, class_weight={"no": 3.0})
+    assert_same(streamed(weighed, X, LABELS, [50], classes=labels), clone(weighed).fit(X, LABELS))
 
 
 def test_a_class_that_never_comes_has_no_chance():
@@ -185,12 +202,12 @@ def test_rows_of_weight_zero_are_absent_even_alone():
     wild = X.copy()
     wild[:40] = 1e12
     weight = np.where(np.arange(120) < 40, 0.0, 2.0)
-    expected = Regressor(COSTS, random_state=0).fit(X[40:], Y[40:])
-    assert_same(streamed(Regressor(COSTS, random_state=0), wild, Y, [40], weight), expected)
-    nothing = Regressor(COSTS, ridge=0.1).partial_fit(X, Y, np.zeros(120))
+    expected = Regressor(costs=COSTS, random_state=0).fit(X[40:], Y[40:])
+    assert_same(streamed(Regressor(costs=COSTS, random_state=0), wild, Y, [40], weight), expected)
+    nothing = Regressor(costs=COSTS, ridge=0.1).partial_fit(X, Y, sample_weight=np.zeros(120))
     with pytest.raises(ValueError, match="add rows of positive weight"):
         nothing.predict(X)
-    assert_same(nothing.partial_fit(X, Y), Regressor(COSTS, ridge=0.1).fit(X, Y))
+    assert_same(nothing.partial_fit(X, Y), Regressor(costs=COSTS, ridge=0.1).fit(X, Y))
 
 
 @pytest.mark.parametrize(
@@ -211,26 +228,26 @@ def test_where_moments_do_not_suffice_there_is_no_partial_fit_and_it_says_why(mo
 
 def test_prices_that_do_not_fit_are_refused_with_the_first_rows():
     with pytest.raises(ValueError, match="2 prices for 8 columns"):
-        Regressor(at.FeatureCosts([1.0, 2.0])).partial_fit(X, Y)
+        Regressor(costs=at.FeatureCosts([1.0, 2.0])).partial_fit(X, Y)
 
 
 # ---------------------------------------------------------------------- fit_chunks
 
 
 def test_any_iterable_of_chunks_will_do():
-    whole = Regressor(COSTS, random_state=0).fit(X, Y, np.arange(120) % 3)
+    whole = Regressor(costs=COSTS, random_state=0).fit(X, Y, np.arange(120) % 3)
     parts = ((X[i : i + 25], Y[i : i + 25], (np.arange(120) % 3)[i : i + 25]) for i in range(0, 120, 25))
-    model = Regressor(COSTS, random_state=0).fit_chunks(parts)
+    model = Regressor(costs=COSTS, random_state=0).fit_chunks(parts)
     assert_same(model, whole)
     assert "_stream" not in model.__dict__  # moments are not kept
-    labelled = Classifier(COSTS, loss="squared", ridge=0.1).fit_chunks(
+    labelled = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit_chunks(
         [(X[:50], LABELS[:50]), (X[50:], LABELS[50:])], classes=["no", "perhaps", "yes"]
     )
-    assert_same(labelled, Classifier(COSTS, loss="squared", ridge=0.1).fit(X, LABELS))
+    assert_same(labelled, Classifier(costs=COSTS, loss="squared", ridge=0.1).fit(X, LABELS))
 
 
 def test_chunks_that_fail_leave_the_model_as_it_was():
-    model = Regressor(COSTS, ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
     before = dict(model.__dict__)
 
     def failing():
@@ -277,21 +294,23 @@ def test_a_parquet_file_or_a_folder_of_them_is_read_in_chunks(in_folder, tmp_pat
         path = tmp_path
     else:
         path = parquet(tmp_path / "rows.parquet", frame, row_group_size=7)
-    model = Regressor(NAMED, random_state=0).fit_chunks(path, target="y", weight="w")
-    expected = Regressor(NAMED, random_state=0).fit(features(frame), Y, frame["w"])
+    model = Regressor(costs=NAMED, random_state=0).fit_chunks(path, target="y", weight="w")
+    expected = Regressor(costs=NAMED, random_state=0).fit(features(frame), Y, frame["w"])
     assert_same(model, expected, features(frame))
     assert model.feature_names_in_.tolist() == [f"c{j}" for j in range(8)]
-    as_text = Regressor(NAMED, random_state=0).fit_chunks(str(path), target="y", weight="w")
+    as_text = Regressor(costs=NAMED, random_state=0).fit_chunks(str(path), target="y", weight="w")
     assert_same(as_text, expected, features(frame))
 
 
 def test_labels_of_a_parquet_file_are_found_in_a_first_pass(tmp_path):
     path = parquet(tmp_path / "rows.parquet", FRAME.drop(columns=["y", "w"]), row_group_size=11)
-    model = Classifier(NAMED, loss="squared", ridge=0.1).fit_chunks(path, target="label")
+    model = Classifier(costs=NAMED, loss="squared", ridge=0.1).fit_chunks(path, target="label")
     assert_same(
-        model, Classifier(NAMED, loss="squared", ridge=0.1).fit(features(FRAME), LABELS), features(FRAME)
+        model,
+        Classifier(costs=NAMED, loss="squared", ridge=0.1).fit(features(FRAME), LABELS),
+        features(FRAME),
     )
-    given_classes = Classifier(NAMED, loss="squared", ridge=0.1).fit_chunks(
+    given_classes = Classifier(costs=NAMED, loss="squared", ridge=0.1).fit_chunks(
         path, target="label", classes=["no", "yes", "perhaps", "x"]
     )
     assert given_classes.classes_.tolist() == ["no", "perhaps", "x", "yes"]
@@ -328,8 +347,10 @@ def test_columns_of_a_parquet_file_are_numbers_and_nulls_are_gaps(kind, tmp_path
 
 def test_several_targets_of_a_parquet_file(tmp_path):
     path = parquet(tmp_path / "rows.parquet", FRAME.drop(columns=["label"]))
-    model = Regressor(NAMED, ridge=0.1).fit_chunks(path, target=["y", "w"])
-    assert_same(model, Regressor(NAMED, ridge=0.1).fit(features(FRAME), FRAME[["y", "w"]]), features(FRAME))
+    model = Regressor(costs=NAMED, ridge=0.1).fit_chunks(path, target=["y", "w"])
+    assert_same(
+        model, Regressor(costs=NAMED, ridge=0.1).fit(features(FRAME), FRAME[["y", "w"]]), features(FRAME)
+    )
 
 
 @pytest.mark.parametrize(
@@ -366,20 +387,20 @@ def test_moments_of_the_rows_give_the_model_of_the_rows(n_targets):
     X, y, _ = random_problem(np.random.default_rng(4), [2, 1, 3, 2], k=n_targets)
     C = np.cov(X.T, bias=True)
     V = (X - X.mean(axis=0)).T @ (y - y.mean(axis=0)) / len(X)
-    model = Regressor(COSTS, ridge=0.1).fit_moments(
+    model = Regressor(costs=COSTS, ridge=0.1).fit_moments(
         C, V, mean=X.mean(axis=0), target_mean=y.mean(axis=0), target_variance=y.var(axis=0)
     )
-    assert_same(model, Regressor(COSTS, ridge=0.1).fit(X, y), X)
+    assert_same(model, Regressor(costs=COSTS, ridge=0.1).fit(X, y), X)
     assert model.n_features_in_ == 8
 
 
 def test_moments_of_a_classifier_have_a_target_per_class():
     indicators = (LABELS[:, None] == np.unique(LABELS)).astype(float)
     C, V = np.cov(X.T, bias=True), (X - X.mean(axis=0)).T @ indicators / len(X)
-    model = Classifier(COSTS, loss="squared", ridge=0.1).fit_moments(
+    model = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit_moments(
         C, V, mean=X.mean(axis=0), target_mean=indicators.mean(axis=0), target_variance=indicators.var(axis=0)
     )
-    expected = Classifier(COSTS, loss="squared", ridge=0.1).fit(X, LABELS)
+    expected = Classifier(costs=COSTS, loss="squared", ridge=0.1).fit(X, LABELS)
     assert_allclose(model.predict_proba(X), expected.predict_proba(X), rtol=1e-9)
     assert model.classes_.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="one target per class"):
@@ -387,7 +408,7 @@ def test_moments_of_a_classifier_have_a_target_per_class():
 
 
 def test_moments_may_name_their_columns_and_hold_a_constant_one():
-    model = Regressor({"a": 1.0, "b": 2.0, "c": 0.0}, ridge=0.1).fit_moments(
+    model = Regressor(costs={"a": 1.0, "b": 2.0, "c": 0.0}, ridge=0.1).fit_moments(
         np.diag([1.0, 4.0, 0.0]), [0.5, 1.0, 0.0], feature_names=["b", "c", "a"]
     )
     assert sorted(model.order_) == ["a", "b", "c"]

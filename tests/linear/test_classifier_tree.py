@@ -8,8 +8,11 @@ from scipy.optimize import approx_fprime
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
-from anytime.linear.classifier_tree import LinearTree, LinearTreeBlock, SubmodularTreeClassifier
-from anytime.linear.joint_tree import CostSensitiveTreeClassifier, _PathObjective
+from anytime import CostSensitiveTreeClassifier, SubmodularTreeClassifier
+from anytime.files.plans import read_plan, write_plan
+from anytime.files.reading import ArrayShelf, BadFileError, Fields
+from anytime.linear.classifier_tree import LinearTree, LinearTreeBlock
+from anytime.linear.cost_sensitive_tree import _PathObjective
 from anytime.testing import check_anytime_estimator
 
 COSTS = at.FeatureCosts(
@@ -46,7 +49,7 @@ def walked(tree: LinearTree, x, costs: at.FeatureCosts):
 def test_a_row_pays_once_for_each_group_that_the_nodes_on_its_path_look_at(seed):
     X, y = problem(seed=seed)
     X[::7, 2] = np.nan
-    model = SubmodularTreeClassifier(COSTS, n_levels=3).fit(X, y)
+    model = SubmodularTreeClassifier(costs=COSTS, max_stages=3).fit(X, y)
     rng = np.random.default_rng(seed)
     looks = rng.random((7, 6)) < 0.2
     tree = LinearTree(
@@ -71,7 +74,7 @@ def test_a_row_pays_once_for_each_group_that_the_nodes_on_its_path_look_at(seed)
 @pytest.mark.parametrize("kind", [SubmodularTreeClassifier, CostSensitiveTreeClassifier])
 def test_learns_what_one_linear_classifier_cannot(kind):
     X, y = problem(n=4000)
-    bent, flat = (kind(n_levels=n).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for n in (3, 1))
+    bent, flat = (kind(max_stages=n).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for n in (3, 1))
     assert bent > flat + 0.03
 
 
@@ -80,7 +83,7 @@ def test_learns_what_one_linear_classifier_cannot(kind):
 
 def test_a_node_spends_no_more_than_its_budget_and_owns_what_its_ancestors_bought():
     X, y = problem()
-    model = SubmodularTreeClassifier(COSTS, node_budget=2.0, n_levels=3).fit(X, y)
+    model = SubmodularTreeClassifier(costs=COSTS, node_budget=2.0, max_stages=3).fit(X, y)
     tree, bound = model.tree_, COSTS.bind(6)
     owned = {}
     for v in range(7):
@@ -111,13 +114,13 @@ def test_the_root_buys_by_explained_variance_per_price():
         best = max(fitting, key=lambda j: (explained([*chosen, j]) - explained(chosen)) / prices[j])
         chosen.append(best)
         spent += prices[best]
-    model = SubmodularTreeClassifier(prices, node_budget=6.0, n_levels=1).fit(X, y)
+    model = SubmodularTreeClassifier(costs=prices, node_budget=6.0, max_stages=1).fit(X, y)
     assert np.flatnonzero(model.tree_.support(0)).tolist() == sorted(chosen)
 
 
 def test_every_node_halves_its_rows():
     X, y = problem(n=400)
-    tree = SubmodularTreeClassifier(n_levels=3).fit(X, y).tree_
+    tree = SubmodularTreeClassifier(max_stages=3).fit(X, y).tree_
     node = np.zeros(400, dtype=int)
     for _ in range(2):
         node = (
@@ -128,7 +131,7 @@ def test_every_node_halves_its_rows():
 
 def test_a_node_that_few_rows_reach_says_what_its_parent_does():
     X, y = problem(n=40)
-    model = SubmodularTreeClassifier(n_levels=3, min_rows=15).fit(X, y)
+    model = SubmodularTreeClassifier(max_stages=3, min_samples_leaf=15).fit(X, y)
     tree = model.tree_
     for v in range(3, 7):
         assert np.array_equal(tree.weights[v], tree.weights[(v - 1) // 2])
@@ -139,9 +142,9 @@ def test_a_node_that_few_rows_reach_says_what_its_parent_does():
 
 def path_objective(seed=0, n_levels=3):
     X, y = problem(n=60, seed=seed)
-    Y, bound = np.eye(3)[y], COSTS.bind(6)
-    start = SubmodularTreeClassifier(node_budget=COSTS.total, n_levels=n_levels)._grow(X, Y, bound)
-    objective = _PathObjective(X, Y, start, bound, penalty=0.03, l1=0.01)
+    Y, bound, share = np.eye(3)[y], COSTS.bind(6), np.full(60, 1 / 60)
+    start = SubmodularTreeClassifier(node_budget=COSTS.total, max_stages=n_levels)._grow(X, Y, share, bound)
+    objective = _PathObjective(X, Y, share, start, bound, cost_penalty=0.03, l1=0.01)
     rng = np.random.default_rng(seed)
     parameters = objective.parameters(start)
     return objective, parameters + 0.1 * rng.normal(size=parameters.size), X, Y
@@ -178,7 +181,7 @@ def test_objective_is_the_printed_one_where_the_bounds_touch():
 
 def test_a_higher_penalty_costs_less():
     X, y = problem(n=600)
-    models = [CostSensitiveTreeClassifier(COSTS, penalty=p).fit(X, y) for p in (0.01, 0.3, 3.0)]
+    models = [CostSensitiveTreeClassifier(costs=COSTS, cost_penalty=p).fit(X, y) for p in (0.01, 0.3, 3.0)]
     costs = [float(model.cost(X).mean()) for model in models]
     assert costs[0] > costs[1] > costs[2]
     assert models[0].score(X, y) > models[2].score(X, y)
@@ -188,7 +191,7 @@ def test_a_higher_penalty_costs_less():
 
 
 @parametrize_with_checks(
-    [SubmodularTreeClassifier(n_levels=2), CostSensitiveTreeClassifier(n_levels=2, n_rounds=2)]
+    [SubmodularTreeClassifier(max_stages=2), CostSensitiveTreeClassifier(max_stages=2, max_iter=2)]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -198,8 +201,8 @@ def test_scikit_learn_checks(estimator, check):
     "model",
     [
         SubmodularTreeClassifier(),
-        SubmodularTreeClassifier([1, 2, 0, 4, 0.1, 3], meter="realised", budget=5.0),
-        CostSensitiveTreeClassifier(n_rounds=3),
+        SubmodularTreeClassifier(costs=[1, 2, 0, 4, 0.1, 3], meter="realised", budget=5.0),
+        CostSensitiveTreeClassifier(max_iter=3),
     ],
     ids=["ASTC", "ASTC, realised", "CSTC"],
 )
@@ -210,7 +213,7 @@ def test_anytime_checks(model):
 @pytest.mark.parametrize("meter", ["model", "realised"])
 def test_head_keeps_the_upper_levels_and_budgets_hold(meter):
     X, y = problem()
-    model = SubmodularTreeClassifier(COSTS, node_budget=2.5, n_levels=3, meter=meter).fit(X, y)
+    model = SubmodularTreeClassifier(costs=COSTS, node_budget=2.5, max_stages=3, meter=meter).fit(X, y)
     for budget in (0.0, 0.5, 1.5, 3.0, 4.0, 100.0):
         answer = model.answer(X, budget=budget)
         assert (answer.cost <= budget + 1e-9).all()
@@ -230,8 +233,44 @@ def test_block_refuses_what_is_not_a_balanced_tree():
 
 def test_state_of_the_block_reads_back():
     X, y = problem()
-    block = SubmodularTreeClassifier(COSTS).fit(X, y).plan_.blocks[0]
+    block = SubmodularTreeClassifier(costs=COSTS).fit(X, y).plan_.blocks[0]
     again = LinearTreeBlock.from_state(*block.state())
     for stage in range(3):
         assert np.array_equal(again.outputs(stage, X), block.outputs(stage, X))
         assert np.array_equal(again.head(stage + 1).outputs(stage, X), block.outputs(stage, X))
+
+
+@pytest.mark.parametrize(
+    "model", [SubmodularTreeClassifier(costs=COSTS), CostSensitiveTreeClassifier(costs=COSTS, max_iter=2)]
+)
+def test_a_saved_tree_says_the_same(model, tmp_path):
+    X, y = problem()
+    model.fit(X, y).save(tmp_path / "tree.anytime")
+    again = at.load(tmp_path / "tree.anytime")
+    assert type(again) is type(model)
+    for budget in (0.0, 2.0, 4.0, None):
+        assert np.array_equal(again.predict_proba(X, budget=budget), model.predict_proba(X, budget=budget))
+
+
+def test_a_file_whose_tree_reads_other_columns_is_refused():
+    plan = SubmodularTreeClassifier(costs=COSTS).fit(*problem()).plan_
+    description, arrays = write_plan(plan)
+    arrays["plan.blocks.0.centres"] = np.zeros(5)
+    with pytest.raises(BadFileError, match="of 5 columns, not 6"):
+        read_plan(Fields(description, "plan"), ArrayShelf(arrays), 6, None, 10**6)
+
+
+@pytest.mark.parametrize("kind", [SubmodularTreeClassifier, CostSensitiveTreeClassifier])
+def test_a_weight_counts_like_as_many_rows_and_classes_can_weigh(kind):
+    X, y = problem(n=150)
+    weight = np.where(y == 0, 3.0, 1.0)
+    weighted = kind(max_stages=2).fit(X, y, sample_weight=weight)
+    by_class = kind(max_stages=2, class_weight={0: 3.0}).fit(X, y)
+    repeated = kind(max_stages=2).fit(
+        np.repeat(X, weight.astype(int), axis=0), np.repeat(y, weight.astype(int))
+    )
+    assert np.array_equal(by_class.predict_proba(X), weighted.predict_proba(X))
+    assert repeated.predict_proba(X) == pytest.approx(weighted.predict_proba(X), abs=1e-3)
+    assert not np.allclose(
+        kind(max_stages=2).fit(X, y).predict_proba(X), weighted.predict_proba(X), atol=0.02
+    )

@@ -34,7 +34,7 @@ LABELS = np.array(["no", "yes"])[(np.median(Y) < Y).astype(int)]
     ids=["float32", "DataFrame", "lists", "objects", "Fortran", "strided", "big-endian"],
 )
 @pytest.mark.parametrize(
-    "model", [Regressor(COSTS, ridge=0.01), Classifier(COSTS, ridge=0.01)], ids=["R", "C"]
+    "model", [Regressor(costs=COSTS, ridge=0.01), Classifier(costs=COSTS, ridge=0.01)], ids=["R", "C"]
 )
 def test_the_form_of_the_table_does_not_matter(table, model):
     y = Y if isinstance(model, Regressor) else LABELS
@@ -57,20 +57,20 @@ def test_narrow_types_are_numbers(dtype):
 def test_names_of_columns_are_kept_and_asked_for():
     frame = pd.DataFrame(X[:, :3], columns=["age", "dose", "site"])
     costs = {"age": 1.0, "site": 2.0, "dose": 0.5}
-    model = Regressor(costs, ridge=0.01).fit(frame, pd.Series(Y))
+    model = Regressor(costs=costs, ridge=0.01).fit(frame, pd.Series(Y))
     assert sorted(model.order_) == ["age", "dose", "site"]
     assert model.feature_names_in_.tolist() == ["age", "dose", "site"]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["dose", "age", "site"]])
     with pytest.raises(ValueError, match="column 'height', which X does not have"):
-        Regressor({**costs, "height": 1.0}).fit(frame, Y)
+        Regressor(costs={**costs, "height": 1.0}).fit(frame, Y)
 
 
 def test_a_missing_value_counts_as_the_mean_in_training_and_after():
     random = np.random.default_rng(0)
     gaps = np.where(random.random(X.shape) < 0.2, np.nan, X)
     filled = np.where(np.isnan(gaps), np.nanmean(gaps, axis=0), gaps)
-    for model in (Regressor(COSTS, ridge=0.1), Regressor(COSTS, loss="huber", ridge=0.1)):
+    for model in (Regressor(costs=COSTS, ridge=0.1), Regressor(costs=COSTS, loss="huber", ridge=0.1)):
         with_gaps, without = clone(model).fit(gaps, Y), clone(model).fit(filled, Y)
         assert with_gaps.order_ == without.order_
         assert_allclose(with_gaps.predict(gaps), without.predict(filled), rtol=1e-7)
@@ -142,13 +142,13 @@ def test_columns_repeated_across_groups_are_paid_for_and_gain_nothing():
 
 @pytest.mark.parametrize("scale", [1e-120, 1e-9, 1e9, 1e120])
 def test_units_of_any_size(scale):
-    model = Regressor(COSTS, ridge=0.1).fit(X, Y)
-    other = Regressor(COSTS, ridge=0.1).fit(scale * X, Y / scale)
+    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
+    other = Regressor(costs=COSTS, ridge=0.1).fit(scale * X, Y / scale)
     assert other.order_ == model.order_
     assert_allclose(other.predict(scale * X) * scale, model.predict(X), rtol=1e-9)
-    log = Classifier(COSTS, ridge=0.1).fit(X, LABELS)
+    log = Classifier(costs=COSTS, ridge=0.1).fit(X, LABELS)
     assert_allclose(
-        Classifier(COSTS, ridge=0.1).fit(scale * X, LABELS).predict_proba(scale * X),
+        Classifier(costs=COSTS, ridge=0.1).fit(scale * X, LABELS).predict_proba(scale * X),
         log.predict_proba(X),
         rtol=1e-5,
     )
@@ -156,7 +156,11 @@ def test_units_of_any_size(scale):
 
 @pytest.mark.parametrize(
     "model",
-    [Regressor(COSTS, ridge=0.1), Regressor(COSTS, ridge=0.1, loss="huber"), Classifier(COSTS, ridge=0.1)],
+    [
+        Regressor(costs=COSTS, ridge=0.1),
+        Regressor(costs=COSTS, ridge=0.1, loss="huber"),
+        Classifier(costs=COSTS, ridge=0.1),
+    ],
     ids=["squared", "huber", "log"],
 )
 def test_weights_are_repetitions_and_zero_is_absence(model):
@@ -175,7 +179,7 @@ def test_inputs_are_left_as_they_were():
     table, target, weight = X.copy(), Y.copy(), np.ones(40)
     table[3, 2] = np.nan
     before = [a.copy() for a in (table, target, weight)]
-    for model in (Regressor(COSTS, random_state=0), Regressor(COSTS, loss="huber", ridge=0.1)):
+    for model in (Regressor(costs=COSTS, random_state=0), Regressor(costs=COSTS, loss="huber", ridge=0.1)):
         model.fit(table, target, weight).predict(table)
         for array, was in zip((table, target, weight), before, strict=True):
             assert_array_equal(array, was)
@@ -190,7 +194,7 @@ def test_prices_with_steps_requirements_and_free_groups_are_charged_exactly():
         groups={"draw": [], "a": [0, 1], "b": [2], "free": [3, 4, 5, 6, 7]},
         requires={"a": ["draw"], "b": ["draw"]},
     )
-    model = Regressor(costs, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=costs, ridge=0.01).fit(X, Y)
     assert model.order_[0] == "free"
     assert model.stage_costs_[0] == 0.0
     assert set(model.order_) == {"draw", "a", "b", "free"}
@@ -201,9 +205,9 @@ def test_prices_with_steps_requirements_and_free_groups_are_charged_exactly():
 
 def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
     with pytest.raises(ValueError, match="2 prices for 8 columns"):
-        Regressor(at.FeatureCosts([1.0, 2.0])).fit(X, Y)
+        Regressor(costs=at.FeatureCosts([1.0, 2.0])).fit(X, Y)
     with pytest.raises(ValueError, match="names column 99"):
-        Regressor(at.FeatureCosts({"a": 1.0}, groups={"a": [99]})).fit(X, Y)
+        Regressor(costs=at.FeatureCosts({"a": 1.0}, groups={"a": [99]})).fit(X, Y)
 
 
 # ---------------------------------------------------------------------- mistakes
@@ -232,7 +236,7 @@ def test_a_price_list_that_does_not_fit_is_refused_before_any_work():
 )
 def test_a_setting_that_makes_no_sense_is_named(settings, message):
     with pytest.raises(ValueError, match=message):
-        Regressor(COSTS, **{"ridge": 0.1, **settings}).fit(X, Y)
+        Regressor(costs=COSTS, **{"ridge": 0.1, **settings}).fit(X, Y)
 
 
 def test_a_loss_for_regressors_is_refused_by_a_classifier():
@@ -273,7 +277,7 @@ def test_a_loss_for_regressors_is_refused_by_a_classifier():
 def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(
     table, target, weight, message, loss
 ):
-    model = Regressor(COSTS, ridge=0.1, loss=loss).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.1, loss=loss).fit(X, Y)
     before = model.predict(X), dict(model.__dict__)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
         model.fit(table, target, weight)
@@ -282,7 +286,7 @@ def test_a_table_that_makes_no_sense_is_refused_and_the_model_stays_as_it_was(
 
 
 def test_a_failed_fit_leaves_a_classifier_as_it_was():
-    model = Classifier(COSTS, ridge=0.1).fit(X, LABELS)
+    model = Classifier(costs=COSTS, ridge=0.1).fit(X, LABELS)
     before = dict(model.__dict__)
     with pytest.raises(ValueError, match="needs at least 2 classes"):
         model.fit(X, np.full(40, "same"))

@@ -40,7 +40,7 @@ def columns_of(model, n_stages):
 @given(seeds, st.sampled_from(["omp", "forward", "single"]), st.sampled_from(["data", "criterion", False]))
 def test_without_ridge_every_stage_is_least_squares_on_the_raw_columns(seed, selection, whiten):
     X, y, costs = priced_problem(seed, k=1)
-    model = Regressor(costs, selection=selection, whiten=whiten, ridge=0.0).fit(X, y)
+    model = Regressor(costs=costs, selection=selection, whiten=whiten, ridge=0.0).fit(X, y)
     new = 3.0 * np.random.default_rng(seed).normal(size=(5, 8))
     for t, answer in enumerate(model.stages(new)):
         expected = plain_answers(X, y, columns_of(model, t), new)
@@ -49,13 +49,13 @@ def test_without_ridge_every_stage_is_least_squares_on_the_raw_columns(seed, sel
 
 def test_with_ridge_on_standardised_columns_the_last_stage_is_ridge_regression():
     for ridge in (1e-3, 0.1, 2.0):
-        model = Regressor(COSTS, whiten="criterion", ridge=ridge).fit(X, Y)
+        model = Regressor(costs=COSTS, whiten="criterion", ridge=ridge).fit(X, Y)
         peer = make_pipeline(StandardScaler(), Ridge(alpha=ridge * len(X))).fit(X, Y)
         assert_allclose(model.predict(X), peer.predict(X), rtol=1e-10)
 
 
 def test_l11_a_budget_buys_its_prefix_and_nothing_buys_the_mean():
-    model = Regressor(COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
     first = model.stage_costs_[0]
     assert_array_equal(model.predict(X, budget=0.0), np.full(len(X), Y.mean()))
     assert_array_equal(model.predict(X, budget=np.nextafter(first, 0)), np.full(len(X), Y.mean()))
@@ -94,25 +94,25 @@ def test_l12_squared_loss_by_refits_on_the_data_is_the_linear_code(seed, selecti
 
 
 def test_without_intercept_the_answer_before_the_first_purchase_is_zero():
-    model = Regressor(COSTS, fit_intercept=False, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, fit_intercept=False, ridge=0.01).fit(X, Y)
     assert_array_equal(model.predict(X, budget=0.0), 0.0)
     assert model.plan_.base == [0.0]
 
 
 def test_several_targets_are_answered_together():
     X, Y, costs = priced_problem(3, k=3)
-    model = Regressor(costs, ridge=0.0).fit(X, Y)
+    model = Regressor(costs=costs, ridge=0.0).fit(X, Y)
     assert model.predict(X).shape == (40, 3)
     assert_allclose(model.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-8)
     assert_allclose(model.predict(X, budget=0.0), np.tile(Y.mean(axis=0), (40, 1)))
     assert model.predict_one(X[0]).shape == (3,)
-    one = Regressor(costs, ridge=0.0).fit(X, Y[:, :1])
-    assert_array_equal(one.predict(X), Regressor(costs, ridge=0.0).fit(X, Y[:, 0]).predict(X))
+    one = Regressor(costs=costs, ridge=0.0).fit(X, Y[:, :1])
+    assert_array_equal(one.predict(X), Regressor(costs=costs, ridge=0.0).fit(X, Y[:, 0]).predict(X))
 
 
 def test_a_classifier_by_least_squares_fits_the_indicators():
     indicators = (LABELS[:, None] == np.array(["no", "yes"])).astype(float)
-    model = Classifier(COSTS, loss="squared", ridge=0.0).fit(X, LABELS)
+    model = Classifier(costs=COSTS, loss="squared", ridge=0.0).fit(X, LABELS)
     peer = LinearRegression().fit(X, indicators)
     assert_allclose(model.answer(X).scores, peer.predict(X), atol=1e-10)
     assert_array_equal(model.predict(X), np.array(["no", "yes"])[peer.predict(X).argmax(axis=1)])
@@ -141,7 +141,7 @@ def test_labels_of_any_kind_come_back(loss, labels):
 
 def test_one_row_at_a_time_and_lazily():
     """Groups are asked for in the learned order, and only as far as the budget goes."""
-    model = Regressor(COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
     asked = []
 
     def extractor(name):
@@ -166,11 +166,11 @@ def test_one_row_at_a_time_and_lazily():
 @pytest.mark.parametrize(
     "model",
     [
-        Regressor(COSTS, random_state=0),
-        Regressor(COSTS, loss="huber", ridge=0.1),
-        Classifier(COSTS, ridge=0.1),
-        Classifier(COSTS, loss="squared", ridge=0.1, schedule="doubling"),
-        Regressor(COSTS, selection="lasso", ridge=0.1),
+        Regressor(costs=COSTS, random_state=0),
+        Regressor(costs=COSTS, loss="huber", ridge=0.1),
+        Classifier(costs=COSTS, ridge=0.1),
+        Classifier(costs=COSTS, loss="squared", ridge=0.1, schedule="doubling"),
+        Regressor(costs=COSTS, selection="lasso", ridge=0.1),
     ],
     ids=["auto", "huber", "log", "squared", "lasso"],
 )
@@ -196,21 +196,21 @@ def test_pickled_copied_cloned_saved(model, tmp_path):
 
 
 def test_a_loss_of_ones_own_is_kept_as_text_in_a_file(tmp_path):
-    model = Regressor(COSTS, loss=at.losses.huber(0.5), ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, loss=at.losses.huber(0.5), ridge=0.1).fit(X, Y)
     model.save(tmp_path / "model.anytime")
     again = at.load(tmp_path / "model.anytime")
     assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_truncated_models_and_searches():
-    model = Regressor(COSTS, ridge=0.1).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.1).fit(X, Y)
     small = model.truncate(model.stage_costs_[1])
     assert small.n_stages_ == 2
     assert_array_equal(small.predict(X), model.predict(X, budget=model.stage_costs_[1]))
     nothing = model.truncate(0.0)
     assert_array_equal(nothing.predict(X), np.full(40, Y.mean()))
     search = GridSearchCV(
-        Regressor(COSTS),
+        Regressor(costs=COSTS),
         {"ridge": [1e-3, 10.0], "selection": ["omp", "forward"]},
         scoring=at.budget_scorer(3.0),
     )
@@ -240,11 +240,11 @@ def held_out_rows(random_state, n, fraction=0.2):
 def test_each_prefix_has_the_ridge_of_least_held_out_loss_and_the_best_prefix_is_the_last(whiten, seed):
     """By fitting each prefix on the other rows with each ridge; then with that ridge on all rows."""
     X, y, costs = priced_problem(seed, n=150, noise=3.0)
-    model = Regressor(costs, whiten=whiten, random_state=seed).fit(X, y)
+    model = Regressor(costs=costs, whiten=whiten, random_state=seed).fit(X, y)
     held = held_out_rows(seed, 150)
     assert held.sum() >= 10
     groups = list(costs.groups.values())
-    first = Regressor(costs, whiten=whiten, ridge=order_ridge(8, (~held).sum())).fit(X[~held], y[~held])
+    first = Regressor(costs=costs, whiten=whiten, ridge=order_ridge(8, (~held).sum())).fit(X[~held], y[~held])
     order = [costs.names.index(name) for name in first.order_]
     ridges = np.array(sorted([*RIDGES, order_ridge(8, (~held).sum())]))
     losses = np.empty((ridges.size, 4))
@@ -281,8 +281,8 @@ def test_noise_ends_a_sequence_early_and_many_columns_for_few_rows_ask_for_more_
 
 
 def test_a_number_is_the_ridge_of_every_prefix():
-    assert_array_equal(Regressor(COSTS, ridge=0.25).fit(X, Y).ridges_, np.full(4, 0.25))
-    assert_array_equal(Classifier(COSTS, ridge=0.25).fit(X, LABELS).ridges_, np.full(4, 0.25))
+    assert_array_equal(Regressor(costs=COSTS, ridge=0.25).fit(X, Y).ridges_, np.full(4, 0.25))
+    assert_array_equal(Classifier(costs=COSTS, ridge=0.25).fit(X, LABELS).ridges_, np.full(4, 0.25))
 
 
 def test_with_too_few_rows_to_hold_out_a_plain_ridge_is_taken():
@@ -306,7 +306,7 @@ def test_a_classifier_ends_where_it_does_best_on_held_out_rows():
 def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeypatch):
     from anytime.linear import smooth
 
-    model = Regressor(COSTS, loss="huber", ridge=0.1, verbose=1).fit(X, Y)
+    model = Regressor(costs=COSTS, loss="huber", ridge=0.1, verbose=1).fit(X, Y)
     told = capsys.readouterr().err
     assert told.count("\n") == 4
     assert f"group 1 of 4: {model.order_[0]!r}, risk lower by" in told
@@ -321,7 +321,7 @@ def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeyp
 
     monkeypatch.setattr(smooth._Pursuit, "add", interrupted)
     with pytest.warns(UserWarning, match="interrupted: the model has the first 2 of 4 groups"):
-        short = Regressor(COSTS, loss="huber", ridge=0.1).fit(X, Y)
+        short = Regressor(costs=COSTS, loss="huber", ridge=0.1).fit(X, Y)
     assert short.order_ == model.order_[:2]
     assert short.certificate_ is None
     assert_array_equal(short.predict(X), model.predict(X, budget=model.stage_costs_[1]))
@@ -335,20 +335,20 @@ def test_progress_is_told_and_an_interrupt_keeps_what_was_bought(capsys, monkeyp
 
 def test_bounded_weights_stay_within_their_ball_and_have_no_certificate():
     """The ball is that of the weights of standardised columns, for targets in units of their deviation."""
-    model = Regressor(COSTS, norm_bound=0.2, ridge=0.0, whiten="criterion").fit(X, Y)
+    model = Regressor(costs=COSTS, norm_bound=0.2, ridge=0.0, whiten="criterion").fit(X, Y)
     assert model.certificate_ is None
     for t, table in enumerate(model.plan_.blocks[0].coefficients):
         own = X[:, columns_of(model, t + 1)].std(axis=0)
         assert np.linalg.norm(table[:, 0] * own) == pytest.approx(0.2 * Y.std())
-    loose = Regressor(COSTS, norm_bound=1e6, ridge=0.0).fit(X, Y)
+    loose = Regressor(costs=COSTS, norm_bound=1e6, ridge=0.0).fit(X, Y)
     assert_allclose(loose.predict(X), LinearRegression().fit(X, Y).predict(X), rtol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{"norm_bound": 0.5, "ridge": 0.0}, {"loss": "huber", "ridge": 0.01}])
 def test_the_unit_of_the_target_changes_nothing(options):
     """L7 on the paths that go by refits."""
-    model = Regressor(COSTS, **options).fit(X, Y)
-    other = Regressor(COSTS, **options).fit(X, 1000.0 * Y + 7.0)
+    model = Regressor(costs=COSTS, **options).fit(X, Y)
+    other = Regressor(costs=COSTS, **options).fit(X, 1000.0 * Y + 7.0)
     assert other.order_ == model.order_
     assert_allclose(other.predict(X, budget=4.0), 1000.0 * model.predict(X, budget=4.0) + 7.0, rtol=1e-6)
 
@@ -370,7 +370,7 @@ def test_an_order_of_its_own_does_not_go_with_doubling(selection):
 
 
 def test_infinite_values_are_refused_by_predictions_too():
-    model = Regressor(COSTS, ridge=0.01).fit(X, Y)
+    model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
     strange = X[:3].copy()
     strange[1, 2] = np.inf
     with pytest.raises(ValueError, match="infinity"):

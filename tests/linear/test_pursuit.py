@@ -129,7 +129,7 @@ def test_the_fitted_order_is_the_naive_one(
     c_min = max(costs.price([name]) for name in names)
     schedule = {"schedule": "doubling", "c_min": c_min} if doubles and c_min > 0 else {}
     model = at.GroupPursuitRegressor(
-        costs, selection=selection, whiten=whiten, ridge=ridge, cost_aware=cost_aware, **schedule
+        costs=costs, selection=selection, whiten=whiten, ridge=ridge, cost_aware=cost_aware, **schedule
     ).fit(X, y, sample_weight=weight)
     criterion = "norm" if selection == "omp" and whiten is False else selection
     expected = sequence(rows, costs, criterion, cost_aware=cost_aware, c_min=c_min if schedule else None)
@@ -232,7 +232,7 @@ def test_repeated_columns_are_counted_and_do_no_harm():
     assert run.order.tolist() == [0, 2, 1]
     assert_allclose(run.values, [rows.value([0]), 0.5, 0.5])
     model = at.GroupPursuitRegressor(
-        at.FeatureCosts({"a": 1.0, "b": 1.0, "c": 1.0}, groups={"a": [0, 1, 2], "b": [3, 5], "c": [4]}),
+        costs=at.FeatureCosts({"a": 1.0, "b": 1.0, "c": 1.0}, groups={"a": [0, 1, 2], "b": [3, 5], "c": [4]}),
         ridge=0.0,
         selection="forward",
     ).fit(X, y)
@@ -322,7 +322,7 @@ def order_of(X, y, groups, costs, **settings):
     priced = at.FeatureCosts(
         dict(zip(names, costs, strict=True)), groups=dict(zip(names, groups, strict=True))
     )
-    return "".join(at.GroupPursuitRegressor(priced, **{"ridge": 0.0, **settings}).fit(X, y).order_)
+    return "".join(at.GroupPursuitRegressor(costs=priced, **{"ridge": 0.0, **settings}).fit(X, y).order_)
 
 
 def test_l6_invertible_maps_within_a_group_change_no_order_of_omp_and_forward_regression():

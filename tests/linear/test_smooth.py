@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
 from anytime.greedy import doubling, greedy
 from anytime.linear import GroupPursuitClassifier
-from anytime.linear.learning import _turned
+from anytime.linear.learning_from_rows import _turned
 from anytime.linear.smooth import Fit, GradientOracle, QuadraticObjective, RefitOracle, SmoothObjective
 from anytime.losses import LINKS, TRAINING_LOSSES, Loss
 from tests.reference import smooth as plain

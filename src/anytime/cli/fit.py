@@ -53,6 +53,7 @@ class ModelName(StrEnum):
     lightgbm = "lightgbm"
     xgboost = "xgboost"
     linear = "linear"
+    linear_tree = "linear-tree"
     budget_forest = "budget-forest"
     adaptive = "adaptive"
     ladder = "ladder"
@@ -76,6 +77,7 @@ _OURS = {  # models that are anytime from the start: their room and name
     ModelName.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
     ModelName.boosting: ("boosting", "GradientBoosting"),
     ModelName.linear: ("linear", "GroupPursuit"),
+    ModelName.linear_tree: ("linear", "SubmodularTree"),
     ModelName.budget_forest: ("forests", "BudgetForest"),
     ModelName.adaptive: ("adaptive", "Adaptive"),
     ModelName.ladder: ("adaptive", "Ladder"),
@@ -120,8 +122,8 @@ def fit(
         typer.Option(
             help="What is trained. speedboost: as good as possible at every budget. "
             "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
-            "prices. linear: groups of columns by gain per price. budget-forest: a forest whose rows pay --mean-budget on "
-            "average. ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
+            "prices. linear: groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
+            "budget-forest: a forest whose rows pay --mean-budget on average. ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
             "adaptive: the same with one cheap model and a learned gate. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
             metavar="NAME",
@@ -230,7 +232,7 @@ def _training_rows(
     """Columns, answers, and whether these are classes."""
     y = target_of(table, target, path)
     classify = is_classification(y, task, target, path)
-    if model in _IN_FRONT and not classify:
+    if model in (*_IN_FRONT, ModelName.linear_tree) and not classify:
         raise UsageError(f"--model {model} predicts classes, but the target {target!r} is a number")
     X = training_features(table.drop(columns=[target]), path)
     _reject_words(X, model, path)
@@ -255,7 +257,7 @@ def _length(estimator: Any, model: ModelName, n: int | None, given: dict[str, An
         return {}
     known = estimator.get_params(deep=False)
     name = next((name for name in _LENGTHS if name in known), None)
-    if name is None or model is ModelName.linear:
+    if name is None or model in (ModelName.linear, ModelName.linear_tree):
         raise UsageError(f"--n-estimators does not go with --model {model}, which has none")
     return {} if name in given else {name: n}
 

@@ -62,6 +62,13 @@ _ARRAYS = {  # of each kind of block
         "intercepts": ("<f8", 2),
         "centres": ("<f8", 1),
     },
+    "linear tree": {
+        "weights": ("<f8", 3),
+        "intercepts": ("<f8", 2),
+        "routes": ("<f8", 2),
+        "thresholds": ("<f8", 1),
+        "centres": ("<f8", 1),
+    },
     "kernel": {
         "columns": ("<i4", 1),
         "mean": ("<f8", 1),
@@ -102,11 +109,12 @@ _ARRAYS = {  # of each kind of block
     },
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "small nets", "stream")
+_MET_LATER = ("costly", "linear tree", "small nets", "stream")
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
+    "linear tree": (),
     "kernel": (),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
@@ -241,6 +249,9 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
         elif kind == "linear":
             ends = arrays.get(f"plan.blocks.{b}.ends")
             out.append((kind, 1 if ends is None else ends.size))
+        elif kind == "linear tree":
+            nodes = arrays.get(f"plan.blocks.{b}.thresholds")
+            out.append((kind, 0 if nodes is None else nodes.size.bit_length()))
         elif kind == "margins":
             out.append((kind, block.integer("n_stages", 0, MOST_STAGES)))
         else:
@@ -306,6 +317,12 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
                 f"array '{prefix}.ends'", f"{own['ends'].size} stages, but at most {MOST_STAGES} are possible"
             )
         block = LinearBlock.from_state({}, own)
+    elif kind == "linear tree":
+        from anytime.linear.classifier_tree import LinearTreeBlock
+
+        if own["centres"].size != n_features:
+            bad(f"array '{prefix}.centres'", f"is of {own['centres'].size} columns, not {n_features}")
+        block = LinearTreeBlock.from_state({}, own)
     elif kind == "margins":
         description = _read_margin_settings(fields)
         n, stored = len(own["reference"]), own["reference"].size

@@ -1,5 +1,12 @@
-"""Anytime linear prediction: group pursuit, generalised linear models, and the baselines they are held against."""
+"""Anytime linear prediction: group pursuit, generalised linear models, and trees of linear classifiers."""
 
-from anytime.linear.models import GroupPursuitClassifier, GroupPursuitRegressor
+from anytime.linear.classifier_tree import SubmodularTreeClassifier
+from anytime.linear.cost_sensitive_tree import CostSensitiveTreeClassifier
+from anytime.linear.pursuit_estimators import GroupPursuitClassifier, GroupPursuitRegressor
 
-__all__ = ["GroupPursuitClassifier", "GroupPursuitRegressor"]
+__all__ = [
+    "CostSensitiveTreeClassifier",
+    "GroupPursuitClassifier",
+    "GroupPursuitRegressor",
+    "SubmodularTreeClassifier",
+]

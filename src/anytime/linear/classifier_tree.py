@@ -1,9 +1,9 @@
 """Trees of linear classifiers: every row goes down a balanced tree and pays for the columns that the nodes on its path look at.
 
 Here they are trained from the root down (ASTC, the approximately submodular tree of classifiers of Kusner et al., 2014), in
-``joint_tree`` all at once (CSTC). Both are peers that budgeted forests are measured against: Nan, *Adaptive Classification*,
-section 3.5. Nodes are fitted by least squares to the indicator of each class. The levels of the tree are the stages of
-a plan, each of which replaces the answer of the level above.
+``cost_sensitive_tree`` all at once (CSTC). Both are peers of budgeted forests: Nan, *Adaptive Classification*, section 3.5.
+Nodes are fitted by least squares to the indicator of each class. The levels of the tree are the stages of a plan, each of which
+replaces the answer of the level above.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
 
 from anytime.blocks import Block, Memory, State
 from anytime.costs import BoundCosts, FeatureCosts
@@ -26,6 +28,7 @@ from anytime.greedy import greedy
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
+from anytime.parameters import shared
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["ClassifierTree", "LinearTree", "LinearTreeBlock", "SubmodularTreeClassifier"]
 
 Array = NDArray[np.float64]
+
+_MOST_LEVELS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,28 +160,42 @@ class LinearTreeBlock(Block):
 # ---------------------------------------------------------------------- one node by least squares
 
 
-def fitted_node(X: Array, Y: Array, columns: NDArray[np.intp], ridge: float) -> tuple[Array, Array]:
-    """Weights (d, C) and intercept (C,) of least squares on some columns."""
-    mean, target = X[:, columns].mean(axis=0), Y.mean(axis=0)
+def fitted_node(
+    X: Array, Y: Array, share: Array, columns: NDArray[np.intp], ridge: float
+) -> tuple[Array, Array]:
+    """Weights (d, C) and intercept (C,) of least squares on some columns, rows counted by ``share``."""
+    share = share / share.sum()
+    mean, target = share @ X[:, columns], share @ Y
     A = X[:, columns] - mean
-    C = A.T @ A / len(X)
+    C = (A.T * share) @ A
     C.flat[:: columns.size + 1] += ridge
     coefficients = np.zeros((X.shape[1], Y.shape[1]))
-    coefficients[columns] = np.linalg.solve(C, A.T @ (Y - target) / len(X))
+    coefficients[columns] = np.linalg.solve(C, (A.T * share) @ (Y - target))
     return coefficients, target - mean @ coefficients[columns]
 
 
-def halving(X: Array, coefficients: Array) -> tuple[Array, float]:
+def halving(X: Array, share: Array, coefficients: Array) -> tuple[Array, float]:
     """Route (d,) and threshold that halve rows along the direction in which what a node says of them differs most."""
     said = X @ coefficients
-    direction = leading_direction(said)
-    return coefficients @ direction, float(np.median(said @ direction))
+    direction = leading_direction(said, share)
+    return coefficients @ direction, middle(said @ direction, share)
 
 
-def leading_direction(said: Array) -> Array:
+def middle(values: Array, share: Array) -> float:
+    """Between the least value that has half of the weight up to it and the next; 0 where there are no values."""
+    if not values.size:
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(share[order])
+    low = float(values[order[np.searchsorted(reached, 0.5 * reached[-1] * (1 - 1e-12))]])
+    above = values[values > low]
+    return 0.5 * (low + float(above.min())) if above.size else low
+
+
+def leading_direction(said: Array, share: Array) -> Array:
     """(C,) the direction in which answers (n, C) differ most; its largest entry is positive."""
-    about = said - said.mean(axis=0)
-    vector = np.linalg.eigh(about.T @ about)[1][:, -1]
+    about = said - np.average(said, axis=0, weights=share)
+    vector = np.linalg.eigh((about.T * share) @ about)[1][:, -1]
     return np.asarray(vector * np.sign(vector[np.abs(vector).argmax()]))
 
 
@@ -189,18 +208,15 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
     _finite = "allow-nan"
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "costs": "no_validation",
-        "n_levels": [Interval(Integral, 1, 12, closed="both")],
+        **shared("costs", "max_stages", "class_weight", "budget", "meter", "n_jobs"),
         "ridge": [Interval(Real, 0, None, closed="neither")],
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
-        "meter": [StrOptions({"model", "realised"})],
-        "n_jobs": [Integral, None],
     }
 
-    n_levels: int
+    max_stages: int
     ridge: float
+    class_weight: Mapping[Any, float] | str | None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train the tree.
 
         Parameters
@@ -208,40 +224,53 @@ class ClassifierTree(ClassifierFace, AnytimeModel):
         X : (n, d)
             NaN where a value is missing: it counts as the mean of its column.
         y : (n,)
+        sample_weight : (n,), default=None
+            A row of weight 0 is as good as absent.
+
+        Returns
+        -------
+        self
         """
         self._validate_params()
+        if self.max_stages > _MOST_LEVELS:
+            raise ValueError(
+                f"max_stages={self.max_stages} would take {2**self.max_stages - 1} nodes; at most {_MOST_LEVELS}"
+            )
         X, y = validated(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
-        self.classes_, labels = np.unique(np.asarray(y), return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
-            )
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, y)
+        X, y, weight = X[weight > 0], np.asarray(y)[weight > 0], weight[weight > 0]
+        classes, labels = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"a classifier needs at least 2 classes; y has 1 class, {classes.tolist()[0]!r}")
         names = getattr(self, "feature_names_in_", None)
         bound = FeatureCosts.coerce(self.costs, X.shape[1], names).bind(X.shape[1], names)
-        Y = np.eye(len(self.classes_))[labels]
+        Y = np.eye(len(classes))[labels]
         known = Moments(X.shape[1], 1)
-        known.add(X, Y[:, :1])
+        known.add(X, Y[:, :1], weight)
         units = known.standardised()
         Z = np.nan_to_num((X - units.mean) / units.scale, nan=0.0)
-        tree = self._grow(Z, Y, bound)
+        share = weight / weight.sum()
+        tree = self._grow(Z, Y, share, bound)
         scaled = LinearTree(
             tree.weights / units.scale[:, None], tree.intercepts, tree.routes / units.scale, tree.thresholds,
             units.mean,
         )  # fmt: skip
-        self.tree_ = scaled
+        self.classes_, self.tree_ = classes, scaled
         self.plan_ = Plan(
             blocks=[LinearTreeBlock(scaled)],
             costs=bound,
-            base=Y.mean(axis=0),
+            base=share @ Y,
             link="least_squares",
             replaces=np.ones(scaled.n_levels, dtype=bool),
         )
         return self
 
     @abstractmethod
-    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
-        """A tree for standardised columns and indicators of the classes."""
+    def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
+        """A tree for standardised columns and indicators of the classes, rows counted by ``share``."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -262,14 +291,20 @@ class SubmodularTreeClassifier(ClassifierTree):
         What columns cost. None: 1 per column.
     node_budget : float, default=5
         What a node may spend.
-    n_levels : int, default=3
-        Levels of the tree: 1 is a single linear classifier.
+    max_stages : int, default=3
+        The most stages that the plan may have. A stage is a level of the tree: 1 is a single linear classifier. At most 12.
     ridge : float, default=1e-3
         On the weights of standardised columns.
-    min_rows : int, default=20
-        A node that fewer rows reach says what its parent does.
-    budget, meter, n_jobs
-        As in :class:`AnytimeClassifier`.
+    min_samples_leaf : int, default=20
+        The fewest training rows in a leaf. A node that fewer rows reach says what its parent does.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -282,7 +317,7 @@ class SubmodularTreeClassifier(ClassifierTree):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = SubmodularTreeClassifier(costs=costs, node_budget=25).fit(X, y)
+    >>> model = at.SubmodularTreeClassifier(costs=costs, node_budget=25).fit(X, y)
     >>> round(model.score(X, y), 3), round(float(model.cost(X).mean()), 1)
     (0.981, 44.7)
     """
@@ -290,32 +325,34 @@ class SubmodularTreeClassifier(ClassifierTree):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ClassifierTree._parameter_constraints,
         "node_budget": [Interval(Real, 0, None, closed="left")],
-        "min_rows": [Interval(Integral, 1, None, closed="left")],
+        **shared("min_samples_leaf"),
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         node_budget: float = 5.0,
-        n_levels: int = 3,
+        max_stages: int = 3,
         ridge: float = 1e-3,
-        min_rows: int = 20,
+        min_samples_leaf: int = 20,
+        class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
         meter: str = "model",
         n_jobs: int | None = None,
     ) -> None:
         self.costs = costs
         self.node_budget = node_budget
-        self.n_levels = n_levels
+        self.max_stages = max_stages
         self.ridge = ridge
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
+        self.class_weight = class_weight
         self.budget = budget
         self.meter = meter
         self.n_jobs = n_jobs
 
-    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
-        n_nodes, d, n_classes = 2**self.n_levels - 1, X.shape[1], Y.shape[1]
+    def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
+        n_nodes, d, n_classes = 2**self.max_stages - 1, X.shape[1], Y.shape[1]
         tree = LinearTree(
             np.zeros((n_nodes, d, n_classes)), np.zeros((n_nodes, n_classes)), np.zeros((n_nodes, d)),
             np.zeros(n_nodes), np.zeros(d),
@@ -326,26 +363,28 @@ class SubmodularTreeClassifier(ClassifierTree):
         for v in range(n_nodes):
             here, parent = rows[v], (v - 1) // 2
             owned[v] = owned[parent] if v else owned[0]
-            if v and (len(here) < self.min_rows or np.ptp(Y[here], axis=0).max() == 0):
+            if v and (len(here) < self.min_samples_leaf or np.ptp(Y[here], axis=0).max() == 0):
                 for name in ("weights", "intercepts", "routes", "thresholds"):
                     getattr(tree, name)[v] = getattr(tree, name)[parent]
             else:
-                owned[v] = self._bought(X[here], Y[here], arrangement, owned[v])
+                owned[v] = self._bought(X[here], Y[here], share[here], arrangement, owned[v])
                 groups = arrangement.groups[owned[v]]
                 columns = np.flatnonzero(np.isin(costs.column_group, groups))
-                tree.weights[v], tree.intercepts[v] = fitted_node(X[here], Y[here], columns, self.ridge)
-                tree.routes[v], tree.thresholds[v] = halving(X[here], tree.weights[v])
+                tree.weights[v], tree.intercepts[v] = fitted_node(
+                    X[here], Y[here], share[here], columns, self.ridge
+                )
+                tree.routes[v], tree.thresholds[v] = halving(X[here], share[here], tree.weights[v])
             if 2 * v + 2 < n_nodes:
                 right = X[here] @ tree.routes[v] > tree.thresholds[v]
                 rows[2 * v + 1], rows[2 * v + 2] = here[~right], here[right]
         return tree
 
     def _bought(
-        self, X: Array, Y: Array, arrangement: Arrangement, owned: NDArray[np.intp]
+        self, X: Array, Y: Array, share: Array, arrangement: Arrangement, owned: NDArray[np.intp]
     ) -> NDArray[np.intp]:
         """Groups of ``arrangement`` that a node looks at, given those of its ancestors."""
         moments = Moments(X.shape[1], Y.shape[1])
-        moments.add(X, Y)
+        moments.add(X, Y, share)
         columns = arrangement.columns
         C, V, power = moments.centred()
         problem = GroupedProblem.from_moments(

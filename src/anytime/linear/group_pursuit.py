@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import fields
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -29,10 +29,12 @@ from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
 from anytime.greedy.certificate import Certificate
 from anytime.linear.chunks import Chunk, parquet_chunks
-from anytime.linear.learning import Learned, learn_from_data, learn_from_moments
+from anytime.linear.learning_from_moments import LearnedSequence, learn_from_moments
+from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.losses import Loss
+from anytime.parameters import shared
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -78,7 +80,7 @@ class GroupPursuit(AnytimeModel):
     ridges_: Array
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "costs": "no_validation",  # FeatureCosts reads and checks them
+        **shared("costs", "validation_fraction", "budget", "meter", "random_state", "n_jobs", "verbose"),
         "selection": [
             StrOptions({"omp", "forward", "single", "forward_single", "mp", "lasso", "exhaustive"})
         ],
@@ -91,23 +93,13 @@ class GroupPursuit(AnytimeModel):
         "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "norm_bound": [Interval(Real, 0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "tol": [Interval(Real, 0, 1, closed="neither")],
-        "budget": [Interval(Real, 0, np.inf, closed="both"), None],
-        "meter": [StrOptions({"model", "realised"})],
-        "random_state": ["random_state"],
-        "n_jobs": [
-            Interval(Integral, None, -1, closed="right"),
-            Interval(Integral, 1, None, closed="left"),
-            None,
-        ],
-        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         selection: str = "omp",
         refit: bool = True,
         whiten: str | bool = "data",
@@ -118,7 +110,7 @@ class GroupPursuit(AnytimeModel):
         ridge: float | str = "auto",
         norm_bound: float | None = None,
         fit_intercept: bool = True,
-        validation_fraction: float = 0.2,
+        validation_fraction: float | None = 0.2,
         tol: float = 1e-8,
         budget: float | None = None,
         meter: str = "model",
@@ -166,6 +158,10 @@ class GroupPursuit(AnytimeModel):
         y : (n,) or (n, k)
         sample_weight : (n,), default=None
             A row of weight 0 is as good as absent.
+
+        Returns
+        -------
+        self
         """
         self._validate_params()
         fresh = self._unfitted()
@@ -173,6 +169,7 @@ class GroupPursuit(AnytimeModel):
         X, y, weight = _weighing(X, y, sample_weight)
         if not len(X):
             raise ValueError("all sample weights are zero")
+        weight = fresh._weighed_by_class(y, weight)
         targets = fresh._targets(y, reset=True)
         loss = fresh._loss()
         arrangement = fresh._arranged()
@@ -187,9 +184,11 @@ class GroupPursuit(AnytimeModel):
                     f"{what} is for squared loss with an intercept and no norm_bound; try selection='forward'"
                 )
             random = check_random_state(self.random_state)
-            held = random.random_sample(len(X)) < self.validation_fraction if self.ridge == "auto" else None
+            held = None
+            if self.ridge == "auto":
+                held = random.random_sample(len(X)) < (self.validation_fraction or 0.0)
             centre, spread = fresh._target_units(targets, weight, loss)
-            learned = learn_from_data(
+            learned = learn_from_rows(
                 X,
                 targets if spread is None else (targets - centre) / spread,
                 weight,
@@ -211,7 +210,9 @@ class GroupPursuit(AnytimeModel):
         return self
 
     @available_if(keeps_moments)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **labels: Any) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Add rows to those of earlier calls, keeping only their second moments: memory O(d²), whatever the number of rows.
 
         The sequence is worked out when the model is next asked for anything, so a long stream costs one pass and one sequence.
@@ -222,20 +223,26 @@ class GroupPursuit(AnytimeModel):
         ----------
         X : (n, d)
         y : (n,) or (n, k)
-        sample_weight : (n,), default=None
         classes : (C,), default=None
             Classifier: all labels there are; needed in the first call.
+        sample_weight : (n,), default=None
+
+        Returns
+        -------
+        self
         """
         self._validate_params()
         known = self.__dict__.get("_stream")
         fresh = copy.copy(self) if known is not None else self._unfitted()
-        if known is None and is_classifier(self) and labels.get("classes") is None:
+        if known is None and is_classifier(self) and classes is None:
             if not hasattr(self, "classes_"):
                 raise ValueError("the first call of partial_fit needs classes: all labels there are")
-            labels["classes"] = self.classes_  # of an earlier fit, whose rows are forgotten
+            classes = self.classes_  # of an earlier fit, whose rows are forgotten
         X, y = fresh._rows(X, y, reset=known is None)
-        targets = fresh._targets(y, reset=known is None, **labels)
+        targets = fresh._targets(y, reset=known is None, classes=classes)
+        y = _weighing(X, y, sample_weight)[1]
         X, targets, weight = _weighing(X, targets, sample_weight)
+        weight = fresh._weighed_by_class(y, weight, streaming=True)
         if known is None:
             fresh._arranged()  # prices that do not fit raise now, not when the stream has ended
             fresh._stream = _Stream(fresh, targets.shape[1])
@@ -251,7 +258,7 @@ class GroupPursuit(AnytimeModel):
         *,
         target: str | list[str] | None = None,
         weight: str | None = None,
-        **labels: Any,
+        classes: ArrayLike | None = None,
     ) -> Self:
         """Fit on more rows than fit in memory.
 
@@ -265,6 +272,10 @@ class GroupPursuit(AnytimeModel):
             The column of sample weights there.
         classes : (C,), default=None
             Classifier: all labels there are. From a Parquet file they are gathered in a first pass over that column.
+
+        Returns
+        -------
+        self
         """
         self._validate_params()
         _refuse_to_do_without_rows(self)
@@ -273,17 +284,16 @@ class GroupPursuit(AnytimeModel):
             raise ValueError("target and weight name columns of a Parquet file; other chunks bring their own")
         if isinstance(chunks, (str, FilePath)):
             chunks, found = parquet_chunks(
-                chunks, target, weight, labels=is_classifier(self) and "classes" not in labels
+                chunks, target, weight, labels=is_classifier(self) and classes is None
             )
-            if found is not None:
-                labels = {"classes": found}
+            classes = classes if found is None else found
         any_rows = False
         for chunk in chunks:
             if not isinstance(chunk, (tuple, list)) or len(chunk) not in (2, 3):
                 raise TypeError("each chunk must be a pair (X, y), or (X, y, sample_weight)")
             X, y, *rest = chunk
-            trained.partial_fit(X, y, *rest, **labels)
-            labels, any_rows = {}, True
+            trained.partial_fit(X, y, classes, *rest)
+            any_rows = True
         if not any_rows:
             raise ValueError("there are no rows: the iterable of chunks is empty")
         trained.plan_  # noqa: B018  # worked out now
@@ -385,7 +395,7 @@ class GroupPursuit(AnytimeModel):
         arrangement = self._arranged()
         self._set_learned(self._stream.learned(self, arrangement), arrangement, self._loss())
 
-    def _set_learned(self, learned: Learned, arrangement: Arrangement, loss: Loss) -> None:
+    def _set_learned(self, learned: LearnedSequence, arrangement: Arrangement, loss: Loss) -> None:
         block, n_stages = learned.block, learned.block.n_stages
         self.plan_ = Plan(
             blocks=[block] if n_stages else [],
@@ -416,8 +426,12 @@ class GroupPursuit(AnytimeModel):
     def _loss(self) -> Loss:
         raise NotImplementedError
 
-    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
+    def _targets(self, y: Any, reset: bool, classes: ArrayLike | None = None) -> NDArray[Any]:
         raise NotImplementedError
+
+    def _weighed_by_class(self, y: Any, weight: Array | None, streaming: bool = False) -> Array | None:
+        """Weights of rows, times those of their classes where there are any."""
+        return weight
 
     def _n_outputs(self, targets: NDArray[Any]) -> int:
         raise NotImplementedError
@@ -464,7 +478,7 @@ class _Stream:
         self.train = Moments(model.n_features_in_, n_targets)
         self.held = self.train.beside()
         self.n_held = 0
-        self.fraction = model.validation_fraction if model.ridge == "auto" and model.refit else 0.0
+        self.fraction = _held_share(model)
         self.random = np.random.default_rng(check_random_state(model.random_state).randint(2**31))
 
     def add(self, X: NDArray[np.floating], Y: Array, weight: Array | None) -> None:
@@ -480,9 +494,9 @@ class _Stream:
         self.held.add(X, Y, weight, np.flatnonzero(held))
         self.n_held += int(held.sum())
 
-    def learned(self, model: GroupPursuit, arrangement: Arrangement) -> Learned:
+    def learned(self, model: GroupPursuit, arrangement: Arrangement) -> LearnedSequence:
         """The sequence of what has been gathered."""
-        if (model.ridge == "auto" and model.refit) != (self.fraction > 0):
+        if (_held_share(model) > 0) != (self.fraction > 0):
             raise ValueError(
                 f"ridge is {model.ridge!r} now, but the stream began with another kind: held-out rows are drawn as they come, "
                 "so set ridge before the first partial_fit"
@@ -505,6 +519,11 @@ class _Stream:
         train = self.train.standardised()
         held = self.held.standardised(like=train)
         return learn_from_moments(train, arrangement, recipe, model.ridge, held, of_all_rows)
+
+
+def _held_share(model: GroupPursuit) -> float:
+    """Share of the rows that are held out to choose the ridge on."""
+    return (model.validation_fraction or 0.0) if model.ridge == "auto" and model.refit else 0.0
 
 
 def _weighing(

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
 _T = TypeVar("_T")
 
-__all__ = ["Fit", "GradientOracle", "Objective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
+__all__ = ["Fit", "GradientOracle", "LinearObjective", "QuadraticObjective", "RefitOracle", "SmoothObjective"]
 
 _NEAR = 1e-2  # of the gradient at the start
 _ROUND = 30  # iterations after which the curvature is looked at again
@@ -71,7 +71,7 @@ class Fit:
     gram: Gram | None = None
 
 
-class Objective(Protocol):
+class LinearObjective(Protocol):
     """What linear models are fitted for."""
 
     n_columns: int
@@ -375,7 +375,7 @@ class _Pursuit:
         After each purchase.
     """
 
-    def __init__(self, objective: Objective, start: ArrayLike) -> None:
+    def __init__(self, objective: LinearObjective, start: ArrayLike) -> None:
         self.objective, self.start = objective, np.asarray(start, dtype=np.intp)
         if self.start[0] != 0 or self.start[-1] != objective.n_columns or (np.diff(self.start) < 0).any():
             raise ValueError(
@@ -412,7 +412,7 @@ class GradientOracle(_Pursuit):
 
     Parameters
     ----------
-    objective : Objective
+    objective : LinearObjective
     start : (J+1,) int
         Group g has the columns ``start[g]:start[g+1]``.
     score : {"whitened", "plain", "single"}, default="whitened"
@@ -430,7 +430,7 @@ class GradientOracle(_Pursuit):
 
     def __init__(
         self,
-        objective: Objective,
+        objective: LinearObjective,
         start: ArrayLike,
         *,
         score: Literal["whitened", "plain", "single"] = "whitened",
@@ -466,14 +466,14 @@ class RefitOracle(_Pursuit):
 
     Parameters
     ----------
-    objective : Objective
+    objective : LinearObjective
     start : (J+1,) int
         Group g has the columns ``start[g]:start[g+1]``.
     single : bool, default=False
         Judge a group by its best column alone; what is bought is still the whole group.
     """
 
-    def __init__(self, objective: Objective, start: ArrayLike, *, single: bool = False) -> None:
+    def __init__(self, objective: LinearObjective, start: ArrayLike, *, single: bool = False) -> None:
         super().__init__(objective, start)
         self.single = single
 

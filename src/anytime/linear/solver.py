@@ -34,7 +34,7 @@ def definite_root(matrix: NDArray[Any], ridge: Array) -> NDArray[Any]:
 
 def inverse_triangle(root: NDArray[Any]) -> NDArray[Any]:
     """The inverse of a lower triangle."""
-    (trtri,) = get_lapack_funcs(("trtri",), (root,))
+    trtri: Any = get_lapack_funcs("trtri", (root,))
     return np.asarray(trtri(root, lower=1)[0])
 
 

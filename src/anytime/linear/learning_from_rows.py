@@ -1,4 +1,4 @@
-"""From data or moments to linear stages in the user's units, with what is proved of them."""
+"""From rows to linear stages in the user's units, with what is proved of them: any smooth loss, by refits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,205 +15,30 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
 from anytime.blocks import LinearBlock
-from anytime.greedy import Selection, spectral_gamma
-from anytime.greedy.certificate import Certificate, in_units
+from anytime.greedy import Selection
 from anytime.linear.lasso import group_lasso_path
-from anytime.linear.moments import Standardised, deviations, submatrix
-from anytime.linear.pursuit import GroupedProblem
-from anytime.linear.sequencing import (
-    Arrangement,
-    Recipe,
-    all_sets,
-    choose_sequence,
-    few_sets,
-    lasso_weights,
-    measurable,
-    measured_run,
-    replay,
-    sequence_from_moments,
-)
+from anytime.linear.learning_from_moments import LearnedSequence, certified
+from anytime.linear.moments import deviations
+from anytime.linear.sequencing import Arrangement, Recipe, choose_sequence, lasso_weights, replay
 from anytime.linear.smooth import (
     Fit,
     GradientOracle,
-    Objective,
+    LinearObjective,
     QuadraticObjective,
     RefitOracle,
     SmoothObjective,
 )
-from anytime.linear.tuning import RIDGES, fitted_prefixes, order_ridge, tuned
+from anytime.linear.tuning import RIDGES
 from anytime.losses import Loss, training_loss
 
 Array = NDArray[np.float64]
 
-__all__ = ["Learned", "learn_from_data", "learn_from_moments"]
+__all__ = ["learn_from_rows"]
 
 _FINE = 1e-5  # tolerance of the fits that ridges are compared by
 _ROUGH = 1e-3  # tolerance of refits that only say which group is next; values are then right to 6 digits
 _BEYOND = 20  # steps without gain on held-out rows after which the sequence ends, besides half as many as before them
 _RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
-
-
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """What a learner hands to its estimator.
-
-    Attributes
-    ----------
-    block : LinearBlock
-        A stage per group bought, in the user's units.
-    base : (K,)
-        Scores before the first purchase.
-    ridges : (S,)
-        Of each prefix.
-    certificate : Certificate or None
-    quality : (S + 1,) or None
-        Minus the mean loss on held-out rows.
-    kkt_residual : float or None
-        Of the group lasso, where the order is its.
-    """
-
-    block: LinearBlock
-    base: Array
-    ridges: Array
-    certificate: Certificate | None
-    quality: Array | None = None
-    kkt_residual: float | None = None
-
-    def with_targets_in(self, centre: Array, spread: Array) -> Learned:
-        """The same, learned from ``(target - centre) / spread``, in the units of the target. Losses stay in deviations."""
-        block = self.block
-        scaled = LinearBlock(
-            block._columns,
-            [table * spread for table in block.coefficients],
-            intercepts=block.intercepts * spread + centre,
-            centres=block.centres,
-        )
-        return replace(self, block=scaled, base=self.base * spread + centre)
-
-
-# ---------------------------------------------------------------------- squared loss, from moments
-
-
-def learn_from_moments(
-    source: Standardised,
-    arrangement: Arrangement,
-    recipe: Recipe,
-    ridge: Any,
-    held: Standardised | None = None,
-    everything: Callable[[NDArray[np.intp]], Standardised] | None = None,
-) -> Learned:
-    """Squared loss.
-
-    Parameters
-    ----------
-    source : Standardised
-        Of the rows that the order is learned from.
-    arrangement : Arrangement
-    recipe : Recipe
-    ridge : float or "auto"
-    held : Standardised or None
-        Of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the units of
-        ``source``. None: weights are fitted to the rows of ``source``.
-    everything : callable or None
-        The moments of some columns, which rise, over all rows: the weights are then fitted to these.
-    """
-    source = units = arrange(source, arrangement.columns)
-    if ridge == "auto":
-        ridge = order_ridge(arrangement.columns.size, source.n_samples)
-    sequenced = sequence_from_moments(source, arrangement, recipe, ridge)
-    columns, tables = sequenced.path.columns, sequenced.path.coefficients
-    ridges, quality = np.full(len(tables), sequenced.ridge), None
-    mean, scale = source.mean[columns], source.scale[columns]
-    if held is not None:
-        assert everything is not None
-        order, whitened = sequenced.selection.order, recipe.whiten == "data"
-        held = arrange(held, arrangement.columns)
-        found = tuned(source, held, arrangement.start, order, whitened, ridge, sequenced.path)
-        ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
-        ends = sequenced.path.ends[: ridges.size]
-        columns = columns[: ends[-1]]
-        rising = np.sort(arrangement.columns[columns])
-        units = arrange(everything(rising), np.searchsorted(rising, arrangement.columns[columns]))
-        mean, scale, tables = units.mean, units.scale, fitted_prefixes(units, ends, ridges, whitened)
-    per = units.target_scale / scale[:, None]
-    block = LinearBlock(
-        arrangement.columns[columns],
-        [table * per[: len(table)] for table in tables],
-        intercepts=np.tile(units.target_mean, (len(tables), 1)),
-        centres=mean,
-    )
-    gamma = partial(
-        spectral_gamma,
-        source.covariance,
-        sequenced.ridge,
-        arrangement.start,
-        penalty="groups" if recipe.whiten == "data" else "identity",
-        criterion=_SPECTRA[recipe.criterion],
-    )
-    risk = 0.5 * float(source.power.sum())
-    certificate = None
-    if recipe.refit:
-        problem, selection = sequenced.problem, sequenced.selection
-        certificate = replace(
-            _certificate(selection, risk, gamma, arrangement, recipe),
-            frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
-            measurement=partial(measured_run, problem, selection, arrangement)
-            if measurable(arrangement)
-            else None,
-        )
-    return Learned(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
-
-
-_SPECTRA: dict[str, Any] = {
-    "omp": "omp",
-    "forward": "forward",
-    "norm": "unwhitened",
-    "single": "single",
-    "forward_single": "single",
-}
-
-
-def arrange(moments: Standardised, columns: NDArray[np.intp]) -> Standardised:
-    """The same moments with columns in another order."""
-    if np.array_equal(columns, np.arange(columns.size)):
-        return moments
-    return replace(
-        moments,
-        covariance=submatrix(moments.covariance, columns),
-        correlation=moments.correlation[columns],
-        mean=moments.mean[columns],
-        scale=moments.scale[columns],
-    )
-
-
-def _frontier(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, Array]:
-    """Costs at which the best set of groups changes, and its value, by trying all."""
-    ticks, values = all_sets(problem, arrangement)
-    order = np.lexsort((-values, ticks))
-    best = np.maximum.accumulate(values[order])
-    better = np.concatenate([[True], best[1:] > best[:-1]])
-    return arrangement.costs.costs.amounts(ticks[order][better]), best[better]
-
-
-def _certificate(
-    selection: Selection,
-    risk: float,
-    gamma: float | Callable[[], float],
-    arrangement: Arrangement,
-    recipe: Recipe,
-) -> Certificate:
-    costs, prices = arrangement.costs.costs, arrangement.prices()
-    by_rate = recipe.cost_aware or np.ptp(prices.prices(np.arange(prices.n_elements))) == 0
-    return Certificate(
-        in_units(selection, lambda ticks: costs.amounts(np.asarray(ticks))),
-        risk,
-        gamma,
-        costs.unit,
-        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp", "exhaustive") and not prices.shared,
-    )
-
-
-# ---------------------------------------------------------------------- any smooth loss, from data
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +116,7 @@ def _location(X: NDArray[np.floating], weight: Array) -> tuple[Array, Array]:
     return mean, deviations(mean, np.asarray(square, dtype=np.float64), "column")[0]
 
 
-def learn_from_data(
+def learn_from_rows(
     X: NDArray[np.floating],
     y: NDArray[Any],
     weight: Array | None,
@@ -307,7 +131,7 @@ def learn_from_data(
     tol: float,
     n_outputs: int,
     verbose: int = 0,
-) -> Learned:
+) -> LearnedSequence:
     """Any smooth loss, by refits on the data.
 
     Parameters
@@ -358,7 +182,7 @@ def learn_from_data(
     certificate = None
     if selection is not None and bound is None:
         gamma = _smooth_gamma(problem, design, recipe)
-        certificate = _certificate(selection, problem.risk, gamma, arrangement, recipe)
+        certificate = certified(selection, problem.risk, gamma, arrangement, recipe)
     quality = None
     if judge is not None:
         quality = -np.array([judge(fit) for fit in (problem.empty(), *fits)])
@@ -366,7 +190,7 @@ def learn_from_data(
         order, quality = order[:last], quality[: last + 1]
         problem = objective(design.Z, slice(None), ridge, tol)
         fits = _refitted(problem, order, design.start)
-    return Learned(
+    return LearnedSequence(
         design.block(order, fits, arrangement),
         problem.empty().intercept,
         np.full(len(fits), float(ridge)),
@@ -383,7 +207,7 @@ def _sequence(
     verbose: int,
     judge: _Judge | None,
 ) -> tuple[Selection | None, NDArray[np.intp], list[Fit]]:
-    objective: Objective = problem
+    objective: LinearObjective = problem
     quadratic = problem.loss is training_loss("squared") and problem.fit_intercept
     if quadratic:  # moments are all it needs; the intercept stays the mean
         S = ((problem.features * problem.weight.astype(problem.features.dtype)) @ problem.features.T).astype(

@@ -1,11 +1,13 @@
-"""The two estimators."""
+"""Group pursuit as a regressor and a classifier."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
@@ -14,6 +16,7 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
+from anytime.parameters import shared
 from anytime.plan import Plan
 from anytime.validation import target_numbers
 
@@ -67,18 +70,22 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
         units of their deviations, all targets together.
     fit_intercept : bool, default=True
         The mean of ``y`` is the answer before the first purchase; False: 0 is.
-    validation_fraction : float, default=0.2
-        Share of the rows held out for ``ridge="auto"``; the order is then learned from the others. Not used with a number. Where
-        that makes fewer than 10 rows nothing can be decided on them: the ridge is 1e-3, and all groups are bought.
+    validation_fraction : float or None, default=0.2
+        Share of the training rows held out to decide on. None: none are. For ``ridge="auto"`` alone; the order is then learned
+        from the others. Where that makes fewer than 10 rows the ridge is 1e-3, and all groups are bought.
     tol : float, default=1e-8
         Relative size of the gradient at which a refit ends; squared loss is solved exactly.
-    budget, meter, n_jobs
-        As in :class:`AnytimeClassifier`.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
-        Draws the held-out rows.
+        Seed; the same seed gives the same model. It draws the held-out rows.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every purchase while a fit by refits goes on (squared loss is done at once). Ctrl-C ends such a fit with the
-        groups bought so far.
+        Whether progress is printed. 1: a line per purchase of a fit by refits (squared loss is done at once). Ctrl-C ends such a
+        fit with the groups bought so far.
 
     Attributes
     ----------
@@ -108,9 +115,9 @@ class GroupPursuitRegressor(RegressorFace, GroupPursuit):
             raise ValueError(f"the loss {loss.name!r} is for classifiers; use GroupPursuitClassifier")
         return loss
 
-    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
-        if labels:
-            raise TypeError(f"unexpected argument {next(iter(labels))!r}")
+    def _targets(self, y: Any, reset: bool, classes: ArrayLike | None = None) -> NDArray[Any]:
+        if classes is not None:
+            raise ValueError("classes are for classifiers; a regressor's targets are numbers")
         given = target_numbers(y)
         targets = np.asarray(given if given.ndim == 2 else column_or_1d(given, warn=True)[:, None])
         with np.errstate(over="ignore"):
@@ -162,8 +169,23 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
     loss : {"auto", "log", "one_vs_all", "squared"} or Loss, default="auto"
         "auto" is "log": logistic regression for two classes, multinomial for more. "one_vs_all": a logistic regression per class
         on the same groups. "squared": least squares to the indicator of each class, in one pass over the data.
-    ridge, norm_bound, fit_intercept, validation_fraction, tol, budget, meter, random_state, n_jobs, verbose
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. ``partial_fit`` and
+        ``fit_chunks`` do not know how often that is: give them a dict.
+    ridge, norm_bound, fit_intercept, tol
         As in :class:`GroupPursuitRegressor`. Without an intercept all classes are equal before the first purchase.
+    validation_fraction : float or None, default=0.2
+        Share of the training rows held out to decide on. None: none are.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed.
 
     Attributes
     ----------
@@ -184,6 +206,52 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
 
     _default_loss = "log"
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **GroupPursuit._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        selection: str = "omp",
+        refit: bool = True,
+        whiten: str | bool = "data",
+        cost_aware: bool = True,
+        schedule: str = "greedy",
+        c_min: float | str = "auto",
+        loss: str | Loss = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
+        ridge: float | str = "auto",
+        norm_bound: float | None = None,
+        fit_intercept: bool = True,
+        validation_fraction: float | None = 0.2,
+        tol: float = 1e-8,
+        budget: float | None = None,
+        meter: str = "model",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            costs=costs, selection=selection, refit=refit, whiten=whiten, cost_aware=cost_aware,
+            schedule=schedule, c_min=c_min, loss=loss, ridge=ridge, norm_bound=norm_bound,
+            fit_intercept=fit_intercept, validation_fraction=validation_fraction, tol=tol, budget=budget,
+            meter=meter, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def _weighed_by_class(self, y: Any, weight: Array | None, streaming: bool = False) -> Array | None:
+        if self.class_weight is None:
+            return weight
+        if streaming and self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once: use fit, or give the weights as a dict"
+            )
+        by_class = compute_sample_weight(self.class_weight, y)
+        return np.asarray(by_class if weight is None else weight * by_class)
+
     def _loss(self) -> Loss:
         given = self._loss_given
         if given == "log":
@@ -197,9 +265,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             )
         return loss
 
-    def _targets(self, y: Any, reset: bool, **labels: Any) -> NDArray[Any]:
-        if extra := set(labels) - {"classes"}:
-            raise TypeError(f"unexpected argument {extra.pop()!r}")
+    def _targets(self, y: Any, reset: bool, classes: ArrayLike | None = None) -> NDArray[Any]:
         y = column_or_1d(y, warn=True)
         if y.dtype == object and (
             missing := [i for i, label in enumerate(y) if label is None or label != label]
@@ -209,15 +275,12 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
             )
         check_classification_targets(y)
         if reset:
-            given = labels.get("classes")
-            self.classes_ = np.unique(y if given is None else np.asarray(given))
+            self.classes_ = np.unique(y if classes is None else np.asarray(classes))
             if len(self.classes_) < 2:
                 raise ValueError(
                     f"a classifier needs at least 2 classes; y has 1 class, {self.classes_.tolist()[0]!r}"
                 )
-        elif labels.get("classes") is not None and not np.array_equal(
-            np.unique(labels["classes"]), self.classes_
-        ):
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}")
         at = np.searchsorted(self.classes_, y)
         at = np.minimum(at, len(self.classes_) - 1)

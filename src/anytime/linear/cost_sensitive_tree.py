@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,12 +20,15 @@ from anytime.linear.classifier_tree import (
     SubmodularTreeClassifier,
     fitted_node,
     leading_direction,
+    middle,
 )
+from anytime.parameters import shared
 
 __all__ = ["CostSensitiveTreeClassifier"]
 
 Array = NDArray[np.float64]
 
+_STEPS = 30  # of the quasi-Newton method between two renewals of the bounds
 _SMOOTHING = 1e-4  # below this a weight of a standardised column counts as zero in a norm
 _ZERO = 1e-2  # share of the largest weight of a node below which a column is dropped
 
@@ -37,7 +41,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         + \lambda \sum_{\text{leaves } l} p^l \sum_g c_g \sqrt{\textstyle\sum_{v \text{ above } l} |b_{v,g}|^2}
 
     A row reaches node ``v`` with chance ``p_i^v``, the product of logistic functions of what the nodes above say. The roots are
-    replaced by their quadratic bounds, which are renewed ``n_rounds`` times; between these a quasi-Newton method moves all nodes
+    replaced by their quadratic bounds, which are renewed ``max_iter`` times; between these a quasi-Newton method moves all nodes
     at once (Xu et al. go from node to node). Then small weights are dropped, rows go where they most likely go, and what nodes
     say is fitted again on what is left. Prices are those of a group with all it requires.
 
@@ -45,22 +49,29 @@ class CostSensitiveTreeClassifier(ClassifierTree):
     ----------
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    penalty : float, default=0.1
-        Lambda: squared error that a unit of price must save.
+    cost_penalty : float, default=0.1
+        Loss that one unit of cost must save to be spent: lambda, for squared error.
     l1 : float, default=1e-4
         Rho.
-    n_levels : int, default=3
-    n_rounds : int, default=20
+    max_stages : int, default=3
+        The most stages that the plan may have. A stage is a level of the tree. At most 12.
+    max_iter : int, default=20
         Renewals of the bounds.
-    n_steps : int, default=30
-        Steps of the quasi-Newton method in each.
     ridge : float, default=1e-3
         Of the last fit, and of the start.
-    budget, meter, n_jobs
-        As in :class:`AnytimeClassifier`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
+    n_iter_ : int
+        Renewals of the bounds.
     classes_, tree_, plan_, stage_costs_, order_, n_features_in_, feature_names_in_
         As in :class:`SubmodularTreeClassifier`.
 
@@ -68,64 +79,63 @@ class CostSensitiveTreeClassifier(ClassifierTree):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> cheap, dear = (CostSensitiveTreeClassifier(costs=costs, penalty=p).fit(X, y) for p in (0.1, 1e-3))
+    >>> cheap, dear = (at.CostSensitiveTreeClassifier(costs=costs, cost_penalty=p).fit(X, y) for p in (0.1, 1e-3))
     >>> bool(cheap.cost(X).mean() < dear.cost(X).mean())
     True
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **ClassifierTree._parameter_constraints,
-        "penalty": [Interval(Real, 0, None, closed="left")],
+        **shared("cost_penalty"),
         "l1": [Interval(Real, 0, None, closed="left")],
-        "n_rounds": [Interval(Integral, 1, None, closed="left")],
-        "n_steps": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
-        penalty: float = 0.1,
+        costs: Any = None,
+        cost_penalty: float = 0.1,
         l1: float = 1e-4,
-        n_levels: int = 3,
-        n_rounds: int = 20,
-        n_steps: int = 30,
+        max_stages: int = 3,
+        max_iter: int = 20,
         ridge: float = 1e-3,
+        class_weight: Mapping[Any, float] | str | None = None,
         budget: float | None = None,
         meter: str = "model",
         n_jobs: int | None = None,
     ) -> None:
         self.costs = costs
-        self.penalty = penalty
+        self.cost_penalty = cost_penalty
         self.l1 = l1
-        self.n_levels = n_levels
-        self.n_rounds = n_rounds
-        self.n_steps = n_steps
+        self.max_stages = max_stages
+        self.max_iter = max_iter
         self.ridge = ridge
+        self.class_weight = class_weight
         self.budget = budget
         self.meter = meter
         self.n_jobs = n_jobs
 
-    def _grow(self, X: Array, Y: Array, costs: BoundCosts) -> LinearTree:
+    def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
         unbounded = SubmodularTreeClassifier(
-            node_budget=costs.costs.total, n_levels=self.n_levels, ridge=self.ridge
+            node_budget=costs.costs.total, max_stages=self.max_stages, ridge=self.ridge
         )
-        start = unbounded._grow(X, Y, costs)
-        objective = _PathObjective(X, Y, start, costs, self.penalty, self.l1)
+        start = unbounded._grow(X, Y, share, costs)
+        objective = _PathObjective(X, Y, share, start, costs, self.cost_penalty, self.l1)
         parameters = objective.parameters(start)
-        for _ in range(self.n_rounds):
+        for _ in range(self.max_iter):
             scale = objective.renew(parameters)
             found = minimize(
                 objective, parameters / scale, args=(scale,), jac=True, method="L-BFGS-B",
-                options={"maxiter": self.n_steps},
+                options={"maxiter": _STEPS},
             )  # fmt: skip
             parameters = found.x * scale
-        return self._settled(X, Y, objective, parameters, costs)
+        self.n_iter_ = self.max_iter
+        return self._settled(objective, parameters, costs)
 
-    def _settled(
-        self, X: Array, Y: Array, objective: _PathObjective, parameters: Array, costs: BoundCosts
-    ) -> LinearTree:
+    def _settled(self, objective: _PathObjective, parameters: Array, costs: BoundCosts) -> LinearTree:
         """Drop what is small, send rows where they most likely go, and fit what nodes say again."""
+        X, Y, share = objective.X, objective.Y, objective.share
         weights, intercepts, thresholds = objective.parts(parameters)
         n_nodes, d, _ = weights.shape
         size = np.sqrt((weights**2).sum(axis=2))
@@ -142,7 +152,9 @@ class CostSensitiveTreeClassifier(ClassifierTree):
             owned[v] = groups | owned[parent] if v else groups
             columns = np.flatnonzero(owned[v][costs.column_group])
             if len(here) >= 2:
-                tree.weights[v], tree.intercepts[v] = fitted_node(X[here], Y[here], columns, self.ridge)
+                tree.weights[v], tree.intercepts[v] = fitted_node(
+                    X[here], Y[here], share[here], columns, self.ridge
+                )
             elif v:
                 tree.weights[v], tree.intercepts[v] = tree.weights[parent], tree.intercepts[parent]
             if 2 * v + 2 < n_nodes:
@@ -155,14 +167,25 @@ class _PathObjective:
     """The objective of CSTC with quadratic bounds for its roots, and its gradient."""
 
     def __init__(
-        self, X: Array, Y: Array, start: LinearTree, costs: BoundCosts, penalty: float, l1: float
+        self,
+        X: Array,
+        Y: Array,
+        share: Array,
+        start: LinearTree,
+        costs: BoundCosts,
+        cost_penalty: float,
+        l1: float,
     ) -> None:
-        self.X, self.Y, self.l1 = X, Y, l1
+        self.X, self.Y, self.share, self.l1 = X, Y, share, l1
         self.n_nodes, self.d, self.n_classes = start.weights.shape
         said = X @ start.weights[0]
-        self.direction = leading_direction(said)  # of the answers, along which rows are routed at every node
+        self.direction = leading_direction(
+            said, share
+        )  # of the answers, along which rows are routed at every node
         ticks = GroupPrices(costs).prices(np.arange(costs.n_groups))
-        self.price = penalty * costs.costs.amounts(ticks.astype(np.int64))  # (G,) with all that is required
+        self.price = cost_penalty * costs.costs.amounts(
+            ticks.astype(np.int64)
+        )  # (G,) with all that is required
         self.group = costs.column_group
         first = self.n_nodes // 2
         self.leaves = range(first, self.n_nodes)
@@ -171,7 +194,9 @@ class _PathObjective:
             (self.n_nodes, costs.n_groups)
         )  # of each leaf: the root at which the bound touches
         # a soft step as wide as what the root says is spread
-        self.steepness = 4.0 / max(float(np.std(said @ self.direction)), 1e-9)
+        along = said @ self.direction
+        spread = np.sqrt(share @ (along - share @ along) ** 2)
+        self.steepness = 4.0 / max(float(spread), 1e-9)
 
     def parameters(self, tree: LinearTree) -> Array:
         """All parameters side by side; rows are halved along the common direction."""
@@ -180,7 +205,7 @@ class _PathObjective:
         node = np.zeros(len(self.X), dtype=np.int64)
         for v in range(self.n_nodes // 2):
             said = self.X[node == v] @ weights[v] @ self.direction
-            thresholds[v] = float(np.median(said)) if said.size else 0.0
+            thresholds[v] = middle(said, self.share[node == v])
             node[node == v] = 2 * v + 1 + (said > thresholds[v])
         return np.concatenate([weights.ravel(), tree.intercepts.ravel(), thresholds])
 
@@ -214,12 +239,11 @@ class _PathObjective:
     def __call__(self, scaled: Array, scale: Array) -> tuple[float, Array]:
         """Value and gradient at ``scaled * scale``."""
         weights, intercepts, thresholds = self.parts(scaled * scale)
-        n = len(self.X)
         said = np.einsum("nd,vdc->vnc", self.X, weights, optimize=True)
         answer = said + intercepts[:, None, :]
         loss = ((answer - self.Y) ** 2).sum(axis=2)  # (N, n)
         right = expit(self.steepness * (said @ self.direction - thresholds[:, None]))
-        arrive = np.ones((self.n_nodes, n))
+        arrive = np.ones((self.n_nodes, len(self.X)))
         for v in range(1, self.n_nodes):
             up = (v - 1) // 2
             arrive[v] = arrive[up] * (right[up] if v == 2 * up + 2 else 1 - right[up])
@@ -230,10 +254,10 @@ class _PathObjective:
                 self.price @ ((power[self.above[leaf]].sum(axis=0) + _SMOOTHING**2) / at + at)
             )
         size = np.sqrt(weights**2 + _SMOOTHING**2)
-        value = float((arrive * (loss + paid[:, None])).sum() / n + self.l1 * size.sum())
+        value = float((arrive * (loss + paid[:, None])).sum(axis=0) @ self.share + self.l1 * size.sum())
         # gradient: through the loss, through the prices, through where rows go
-        slope = 2 * arrive[:, :, None] * (answer - self.Y) / n
-        below = arrive * (loss + paid[:, None]) / n  # (N, n): later, of a node and all below it
+        slope = 2 * (arrive * self.share)[:, :, None] * (answer - self.Y)
+        below = arrive * self.share * (loss + paid[:, None])  # (N, n): later, of a node and all below it
         for v in range(self.n_nodes - 1, 0, -1):
             below[(v - 1) // 2] += below[v]
         through = slope.copy()
@@ -245,9 +269,9 @@ class _PathObjective:
             through[v] += turn[:, None] * self.direction
             step[v] = -turn.sum()
         gradient = np.einsum("nd,vnc->vdc", self.X, through, optimize=True) + self.l1 * weights / size
-        share = arrive.mean(axis=1)
+        reached = arrive @ self.share
         for leaf in self.leaves:
-            rate = share[leaf] * (self.price / self.bound[leaf])[self.group]
+            rate = reached[leaf] * (self.price / self.bound[leaf])[self.group]
             for v in self.above[leaf]:
                 gradient[v] += rate[:, None] * weights[v]
         return value, scale * np.concatenate([gradient.ravel(), slope.sum(axis=1).ravel(), step])

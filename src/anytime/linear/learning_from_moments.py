@@ -1,0 +1,189 @@
+"""From second moments to linear stages in the user's units, with what is proved of them: squared loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.blocks import LinearBlock
+from anytime.greedy import Selection, spectral_gamma
+from anytime.greedy.certificate import Certificate, in_units
+from anytime.linear.moments import Standardised, submatrix
+from anytime.linear.pursuit import GroupedProblem
+from anytime.linear.sequencing import (
+    Arrangement,
+    Recipe,
+    all_sets,
+    few_sets,
+    measurable,
+    measured_run,
+    sequence_from_moments,
+)
+from anytime.linear.tuning import fitted_prefixes, order_ridge, tuned
+
+Array = NDArray[np.float64]
+
+__all__ = ["LearnedSequence", "arrange", "certified", "learn_from_moments"]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedSequence:
+    """What a learner hands to its estimator.
+
+    Attributes
+    ----------
+    block : LinearBlock
+        A stage per group bought, in the user's units.
+    base : (K,)
+        Scores before the first purchase.
+    ridges : (S,)
+        Of each prefix.
+    certificate : Certificate or None
+    quality : (S + 1,) or None
+        Minus the mean loss on held-out rows.
+    kkt_residual : float or None
+        Of the group lasso, where the order is its.
+    """
+
+    block: LinearBlock
+    base: Array
+    ridges: Array
+    certificate: Certificate | None
+    quality: Array | None = None
+    kkt_residual: float | None = None
+
+    def with_targets_in(self, centre: Array, spread: Array) -> LearnedSequence:
+        """The same, learned from ``(target - centre) / spread``, in the units of the target. Losses stay in deviations."""
+        block = self.block
+        scaled = LinearBlock(
+            block._columns,
+            [table * spread for table in block.coefficients],
+            intercepts=block.intercepts * spread + centre,
+            centres=block.centres,
+        )
+        return replace(self, block=scaled, base=self.base * spread + centre)
+
+
+def learn_from_moments(
+    source: Standardised,
+    arrangement: Arrangement,
+    recipe: Recipe,
+    ridge: Any,
+    held: Standardised | None = None,
+    everything: Callable[[NDArray[np.intp]], Standardised] | None = None,
+) -> LearnedSequence:
+    """Squared loss.
+
+    Parameters
+    ----------
+    source : Standardised
+        Of the rows that the order is learned from.
+    arrangement : Arrangement
+    recipe : Recipe
+    ridge : float or "auto"
+    held : Standardised or None
+        Of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the units of
+        ``source``. None: weights are fitted to the rows of ``source``.
+    everything : callable or None
+        The moments of some columns, which rise, over all rows: the weights are then fitted to these.
+    """
+    source = units = arrange(source, arrangement.columns)
+    if ridge == "auto":
+        ridge = order_ridge(arrangement.columns.size, source.n_samples)
+    sequenced = sequence_from_moments(source, arrangement, recipe, ridge)
+    columns, tables = sequenced.path.columns, sequenced.path.coefficients
+    ridges, quality = np.full(len(tables), sequenced.ridge), None
+    mean, scale = source.mean[columns], source.scale[columns]
+    if held is not None:
+        assert everything is not None
+        order, whitened = sequenced.selection.order, recipe.whiten == "data"
+        held = arrange(held, arrangement.columns)
+        found = tuned(source, held, arrangement.start, order, whitened, ridge, sequenced.path)
+        ridges, quality = found.ridges, -(found.losses @ source.target_scale**2)
+        ends = sequenced.path.ends[: ridges.size]
+        columns = columns[: ends[-1]]
+        rising = np.sort(arrangement.columns[columns])
+        units = arrange(everything(rising), np.searchsorted(rising, arrangement.columns[columns]))
+        mean, scale, tables = units.mean, units.scale, fitted_prefixes(units, ends, ridges, whitened)
+    per = units.target_scale / scale[:, None]
+    block = LinearBlock(
+        arrangement.columns[columns],
+        [table * per[: len(table)] for table in tables],
+        intercepts=np.tile(units.target_mean, (len(tables), 1)),
+        centres=mean,
+    )
+    gamma = partial(
+        spectral_gamma,
+        source.covariance,
+        sequenced.ridge,
+        arrangement.start,
+        penalty="groups" if recipe.whiten == "data" else "identity",
+        criterion=_SPECTRA[recipe.criterion],
+    )
+    risk = 0.5 * float(source.power.sum())
+    certificate = None
+    if recipe.refit:
+        problem, selection = sequenced.problem, sequenced.selection
+        certificate = replace(
+            certified(selection, risk, gamma, arrangement, recipe),
+            frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
+            measurement=partial(measured_run, problem, selection, arrangement)
+            if measurable(arrangement)
+            else None,
+        )
+    return LearnedSequence(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
+
+
+_SPECTRA: dict[str, Any] = {
+    "omp": "omp",
+    "forward": "forward",
+    "norm": "unwhitened",
+    "single": "single",
+    "forward_single": "single",
+}
+
+
+def arrange(moments: Standardised, columns: NDArray[np.intp]) -> Standardised:
+    """The same moments with columns in another order."""
+    if np.array_equal(columns, np.arange(columns.size)):
+        return moments
+    return replace(
+        moments,
+        covariance=submatrix(moments.covariance, columns),
+        correlation=moments.correlation[columns],
+        mean=moments.mean[columns],
+        scale=moments.scale[columns],
+    )
+
+
+def _frontier(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, Array]:
+    """Costs at which the best set of groups changes, and its value, by trying all."""
+    ticks, values = all_sets(problem, arrangement)
+    order = np.lexsort((-values, ticks))
+    best = np.maximum.accumulate(values[order])
+    better = np.concatenate([[True], best[1:] > best[:-1]])
+    return arrangement.costs.costs.amounts(ticks[order][better]), best[better]
+
+
+def certified(
+    selection: Selection,
+    risk: float,
+    gamma: float | Callable[[], float],
+    arrangement: Arrangement,
+    recipe: Recipe,
+) -> Certificate:
+    """What is proved of a run, in units of the prices."""
+    costs, prices = arrangement.costs.costs, arrangement.prices()
+    by_rate = recipe.cost_aware or np.ptp(prices.prices(np.arange(prices.n_elements))) == 0
+    return Certificate(
+        in_units(selection, lambda ticks: costs.amounts(np.asarray(ticks))),
+        risk,
+        gamma,
+        costs.unit,
+        theory=bool(by_rate) and recipe.selection not in ("lasso", "mp", "exhaustive") and not prices.shared,
+    )
