@@ -123,7 +123,8 @@ def fit(
             help="What is trained. speedboost: as good as possible at every budget. "
             "additive-speedboost: the papers' rules, whose stages add up. boosting: the same trees, blind to "
             "prices. linear: groups of columns by gain per price. linear-tree: a tree of linear classifiers. "
-            "budget-forest: a forest whose rows pay --mean-budget on average. ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
+            "budget-forest: a forest whose rows pay --mean-budget on average. "
+            "ladder: cheap models that send rows in doubt to a --costly one; they pay --mean-budget on average. "
             "adaptive: the same with one cheap model and a learned gate. "
             "hist, forest, extra, lightgbm, xgboost: trees of scikit-learn, LightGBM or XGBoost, put into a good order.",
             metavar="NAME",
