@@ -108,7 +108,8 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
         As in :class:`GradientBoostingClassifier`.
     time_budget : float, default=None
-        Seconds after which no further turn or setting begins. Fitting the costly model is not counted.
+        Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
+        library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None

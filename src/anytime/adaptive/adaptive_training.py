@@ -115,9 +115,10 @@ class AdaptiveModel(BoostedModel):
         X_val: Any,
         y_val: Any,
     ) -> None:
+        clock = Clock(self.time_budget, int(self.verbose))
         question, probabilities = self._question(X, y, sample_weight, probabilities)
         costly = self._asked(question, probabilities)
-        task = self._task(question, costly, X_val, y_val)
+        task = self._task(question, costly, X_val, y_val, clock)
         chosen = self._choose(task)
         trial, point = chosen.trial, chosen.trial.point
         self.costly_ = costly.model
@@ -335,6 +336,7 @@ class AdaptiveModel(BoostedModel):
             l2_regularization=self.l2_regularization,
             n_folds=self.cross_fit,
             n_threads=self._threads(),
+            over=lambda: task.clock.over,
         )
 
     # ------------------------------------------------------------------ reading the data
@@ -381,8 +383,10 @@ class AdaptiveModel(BoostedModel):
         self._targets(labels)  # notes the classes
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         if costly is None:
+            # it is fitted once and on each fold: together at most half of the time
+            seconds = None if self.time_budget is None else self.time_budget / (2 * (self.n_folds + 1))
             costly = GradientBoostingClassifier(
-                categorical_features=self.categorical_features, n_jobs=self.n_jobs
+                categorical_features=self.categorical_features, n_jobs=self.n_jobs, time_budget=seconds
             )
             rows = self._typed(rows)
         elif names is None and has_categories(rows) and is_model(costly):
@@ -435,7 +439,9 @@ class AdaptiveModel(BoostedModel):
             raise ValueError("costly_columns names no column: the costly model has to read something")
         return np.array(found, dtype=np.int32)
 
-    def _task(self, question: Question, costly: Costly, X_val: Any, y_val: Any) -> Task:
+    def _task(
+        self, question: Question, costly: Costly, X_val: Any, y_val: Any, clock: Clock | None = None
+    ) -> Task:
         X, weight = question.numbers, question.weight
         y = question.class_numbers
         loss = training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
@@ -467,7 +473,7 @@ class AdaptiveModel(BoostedModel):
             costs=costs,
             bench=None if rows is None else Bench(*rows, costs, base, loss.link),
             random=question.random,
-            clock=Clock(self.time_budget, int(self.verbose)),
+            clock=clock or Clock(None, 0),
         )
 
     def _validation_rows(self, X_val: Any, y_val: Any, costly: Costly) -> _HeldOut:

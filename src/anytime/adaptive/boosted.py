@@ -7,6 +7,7 @@ the cheap model is Greedy Miser, tree for tree. Nan, *Learning to predict under 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -79,6 +80,8 @@ class BoostedPairLearner:
         on the features that were bought. A cheap model that fits its own rows too well would seem to need no help. None: by what
         they say of their own rows, as in the thesis.
     n_threads : int, default=1
+    over : callable, default=never
+        Whether time is up: no further tree is grown then.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class BoostedPairLearner:
         policy: Literal["restart", "continue"] = "restart",
         n_folds: int | None = None,
         n_threads: int = 1,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
         n_classes = int(y.max()) + 1 if n_classes is None else n_classes
         self.table, self.y, self.costs, self.cost_penalty = table, y, costs, cost_penalty
@@ -108,6 +112,7 @@ class BoostedPairLearner:
         self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         self.n_outputs = 1 if n_classes == 2 else n_classes
         self.n_estimators, self.learning_rate, self.policy = n_estimators, learning_rate, policy
+        self.over = over
         self.kind = GradientRounds if leaf == "newton" else _MeanLeaves
         fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
         self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
@@ -126,7 +131,7 @@ class BoostedPairLearner:
         cheap, base = self._cheap(nobody)
         gate, gate_base = self._gate(nobody, cheap.bought)
         for _ in range(self.n_estimators):
-            if not cheap.round():
+            if self.over() or not cheap.round():
                 break
         gate.scores[:] = 0.0 if random is None else self._random_direction(random)[:, None]
         return self._pair(cheap, gate, (base, gate_base))
@@ -144,7 +149,7 @@ class BoostedPairLearner:
                 owned = 0 if ensemble.bought is None else int(ensemble.bought.sum())
                 if idle.get(ensemble) != owned and not ensemble.round():
                     idle[ensemble] = owned
-            if len(idle) == 2 and len(set(idle.values())) == 1:
+            if self.over() or (len(idle) == 2 and len(set(idle.values())) == 1):
                 break
         return self._pair(cheap, gate, (base, gate_base))
 
@@ -229,7 +234,8 @@ class BoostedPairLearner:
                 rows=others,
                 columns=columns,
             )
-            again.run(len(ensemble.rounds))
+            while len(again.rounds) < len(ensemble.rounds) and not self.over() and again.round():
+                pass
             scores[fold] = again.scores[fold]
         return scores
 

@@ -24,6 +24,7 @@ from anytime.adaptive.embedding import as_trees, embedded
 from anytime.adaptive.questions import Costly, Question
 from anytime.adaptive.stages import Chain
 from anytime.plan import Array
+from anytime.trees.clock import inner_fit
 from anytime.trees.rows import fold_rows, has_categories, take_rows
 
 __all__ = ["SOURCES", "Costly", "Question", "attached", "is_model", "read_costly"]
@@ -366,9 +367,11 @@ def _fit(model: Any, question: Question, rows: NDArray[np.intp] | None) -> Any:
     X, y, weight = _as_rows(question.rows), question.y, question.weight
     if rows is not None:
         X, y, weight = take_rows(X, rows), y[rows], None if weight is None else weight[rows]
-    if weight is not None and has_fit_parameter(model, "sample_weight"):
-        return model.fit(X, y, sample_weight=weight)
-    return model.fit(X, y)
+    weights = (
+        {"sample_weight": weight} if weight is not None and has_fit_parameter(model, "sample_weight") else {}
+    )
+    with inner_fit():
+        return model.fit(X, y, **weights)
 
 
 def _as_rows(X: Any) -> Any:

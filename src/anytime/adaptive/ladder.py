@@ -22,6 +22,7 @@ from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
 
 __all__ = ["LadderClassifier"]
@@ -159,7 +160,7 @@ class LadderClassifier(AdaptiveClassifier):
         rows are in the same fold.
     proba_source, costly_columns, evaluation_cost, n_folds, max_bins, categorical_features, time_budget, meter, random_state,
     n_jobs
-        As in :class:`AdaptiveClassifier`. ``time_budget``: after so many seconds no further exit is learned.
+        As in :class:`AdaptiveClassifier`.
     verbose : int, default=0
         1: tell of every exit.
 
@@ -288,9 +289,10 @@ class LadderClassifier(AdaptiveClassifier):
         X_val: Any,
         y_val: Any,
     ) -> None:
+        clock = Clock(self.time_budget, int(self.verbose))
         question, probabilities = self._question(X, y, sample_weight, probabilities)
         costly = self._asked(question, probabilities)
-        task = self._task(question, costly, X_val, y_val)
+        task = self._task(question, costly, X_val, y_val, clock)
         if task.weight is not None:  # so that a training row counts as much as one for validation
             task = replace(task, weight=task.weight / task.weight.mean())
         models, n_rungs = self._models(task)
@@ -326,7 +328,16 @@ class LadderClassifier(AdaptiveClassifier):
         objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
 
         def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
-            return purchases(task.table, objective, task.base, task.costs, rows, threads, self.mean_budget)
+            return purchases(
+                task.table,
+                objective,
+                task.base,
+                task.costs,
+                rows,
+                threads,
+                self.mean_budget,
+                lambda: task.clock.over,
+            )
 
         sets = column_sets(order(None), task.costs, self._most(task), self.max_stages - 1)
         if len(task.y) < 2 * LEAST_ROWS and not sets:
@@ -342,31 +353,37 @@ class LadderClassifier(AdaptiveClassifier):
             "folds": folds,
             "seed": int(task.random.randint(2**31)),
             "n_threads": threads,
+            "over": lambda: task.clock.over,
         }
         n_classes = len(self.classes_)
         learner = RungLearner(task.table, objective, task.base, n_classes, **options)
-        rungs: list[Rung] = []
-        for number, (columns, *others) in enumerate(zip(sets, *by_fold, strict=True)):
-            if rungs and task.clock.over:
-                break
-            task.clock.tell(f"exit {number + 1} of {len(sets)}: {int(columns.sum())} columns")
-            rungs.append(learner.learn(columns, others))
         singles = SingleLearner(task.table, objective, task.base, n_classes, task.costs, **options)
-        return rungs + self._alone(singles, task), len(rungs)
-
-    def _alone(self, learner: SingleLearner, task: Task) -> list[Rung]:
-        """Pruned forests and penalised boosting, as far as time allows."""
-        found: list[Rung] = []
-        if len(task.y) < 2 * LEAST_ROWS:
-            return found
-        if not task.clock.over:
-            task.clock.tell("a forest is grown and pruned")
-            found += learner.pruned()
-        for model in learner.boosted():
-            found.append(model)
+        rungs: list[Rung] = []
+        alone: list[Rung] = []
+        try:
+            for columns, *others in zip(sets, *by_fold, strict=True):
+                if rungs and task.clock.over:
+                    break
+                task.clock.tell(f"exit {len(rungs) + 1} of {len(sets)}: {int(columns.sum())} columns")
+                rungs.append(learner.learn(columns, others))
+            if len(task.y) >= 2 * LEAST_ROWS and not task.clock.half_over:
+                task.clock.tell("a forest is grown and pruned")
+                with inner_fit():
+                    alone += singles.pruned()
+            if len(task.y) >= 2 * LEAST_ROWS and not task.clock.over:
+                alone.extend(singles.boosted())
+        except KeyboardInterrupt:
+            if not rungs:
+                raise
+            self._warn_of_fewer("interrupted", len(rungs))
+        else:
             if task.clock.over:
-                break
-        return found
+                self._warn_of_fewer("time is up", len(rungs))
+        return rungs + alone, len(rungs)
+
+    def _warn_of_fewer(self, why: str, done: int) -> None:
+        most = self.max_stages - 1
+        warnings.warn(f"{why}: the ladder has {done} of up to {most} exits before its last model", stacklevel=5)
 
     def _most(self, task: Task) -> float:
         """What the costly model costs at most: an exit as dear as that is of no use."""
@@ -387,6 +404,8 @@ class LadderClassifier(AdaptiveClassifier):
         part = fold_rows(X, y, _PARTS, task.random)
         choices = []
         for which in [(costly,), *self._chains(models, n_rungs, task, judge)]:
+            if choices and task.clock.over:
+                break
             chain = self._chain_of_exits(np.full(len(which) - 1, np.inf), which, models, task)
             answers = known = judge.answers(judge.bench.bill(chain), which)
             if judge is not train:

@@ -7,7 +7,7 @@ by folds, each with an order of its own: columns that were chosen by the labels 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,6 +43,7 @@ def purchases(
     rows: NDArray[np.intp] | None = None,
     n_threads: int = 1,
     mean_budget: float | None = None,
+    over: Callable[[], bool] = lambda: False,
 ) -> list[NDArray[np.intp]]:
     """Groups in the order in which they are worth buying, those bought at one time together; some may never be.
 
@@ -55,6 +56,8 @@ def purchases(
         Rows that decide. None: all.
     n_threads : int, default=1
     mean_budget : float, default=None
+    over : callable, default=never
+        Whether time is up: then the order ends with what is bought.
     """
     price = np.array(
         [_price(costs, costs.closure(np.array([g], dtype=np.int32))) for g in range(costs.n_groups)]
@@ -62,11 +65,11 @@ def purchases(
     free = price == 0
     start = [np.flatnonzero(free)] if free.any() else []
     learned_from = table, objective, base, costs, rows, n_threads
-    order = start + _bought_by_boosting(*learned_from, free, np.ones_like(free))
+    order = start + _bought_by_boosting(*learned_from, free, np.ones_like(free), over)
     within = price <= (np.inf if mean_budget is None else mean_budget)
     if mean_budget is None or not (within & ~free).any() or _dearest(order, costs, mean_budget) > 0:
         return order
-    cheap = start + _bought_by_boosting(*learned_from, free, within)
+    cheap = start + _bought_by_boosting(*learned_from, free, within, over)
     cheap = [new for k, new in enumerate(cheap) if _beginnings(cheap, costs)[1][k] <= mean_budget]
     taken = np.concatenate([np.empty(0, dtype=np.intp), *cheap])
     return cheap + [left for new in order if (left := np.setdiff1d(new, taken)).size]
@@ -87,6 +90,7 @@ def _bought_by_boosting(
     n_threads: int,
     bought: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
+    over: Callable[[], bool],
 ) -> list[NDArray[np.intp]]:
     """Groups among those ``allowed`` as boosting buys them at falling prices, beside those ``bought`` already."""
     order: list[NDArray[np.intp]] = []
@@ -96,13 +100,13 @@ def _bought_by_boosting(
             learning_rate=_RATE, columns=allowed[costs.column_group], bought=bought, n_threads=n_threads,
         )  # fmt: skip
         for _ in range(_ROUNDS):
-            if not boosting.round():
+            if (order and over()) or not boosting.round():
                 break
             assert boosting.bought is not None
             if (new := np.flatnonzero(boosting.bought & ~bought)).size:
                 order.append(new)
                 bought = boosting.bought.copy()
-        if bought[allowed].all():
+        if bought[allowed].all() or (order and over()):
             break
     return order
 
@@ -223,6 +227,8 @@ class RungLearner:
         Rows that are left out in turn, so that trees judge rows that they have not learned from.
     seed : int
     n_threads : int
+    over : callable
+        Whether time is up: then boosting ends with the trees it has.
     """
 
     def __init__(
@@ -239,7 +245,9 @@ class RungLearner:
         folds: Sequence[NDArray[np.intp]],
         seed: int,
         n_threads: int = 1,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.over = over
         self.table, self.objective, self.base, self.n_classes = table, objective, base, n_classes
         self.n_estimators, self.learning_rate, self.folds, self.seed = (
             n_estimators,
@@ -280,7 +288,8 @@ class RungLearner:
             self.table.binned, self.objective, self.grower, self.base, learning_rate=self.learning_rate,
             rows=rows, columns=columns, shared=True,
         )  # fmt: skip
-        boosting.run(self.n_estimators)
+        while len(boosting.rounds) < self.n_estimators and not self.over() and boosting.round():
+            pass
         return boosting
 
     def _random(self, columns: NDArray[np.bool_], rows: NDArray[np.intp] | None = None) -> TreeArrays:

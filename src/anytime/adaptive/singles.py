@@ -7,7 +7,7 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,6 +55,8 @@ class SingleLearner:
         Rows that are left out in turn.
     seed : int
     n_threads : int
+    over : callable
+        Whether time is up: no further model is begun then.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class SingleLearner:
         folds: Sequence[NDArray[np.intp]],
         seed: int,
         n_threads: int = 1,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.table, self.objective, self.base, self.n_classes, self.costs = (
             table,
@@ -82,12 +85,14 @@ class SingleLearner:
         )
         self.n_estimators, self.learning_rate = n_estimators, learning_rate
         self.max_leaf_nodes, self.min_samples_leaf = max_leaf_nodes, min_samples_leaf
-        self.folds, self.seed, self.n_threads = folds, seed, n_threads
+        self.folds, self.seed, self.n_threads, self.over = folds, seed, n_threads, over
         self._others = [np.setdiff1d(np.arange(len(objective)), fold) for fold in folds]
 
     def boosted(self) -> Iterator[Rung]:
         """Trees boosted at falling prices of first use."""
         for price in _PRICES:
+            if self.over():
+                return
             whole = self._boosting(price, None)
             if not whole.rounds:
                 continue
