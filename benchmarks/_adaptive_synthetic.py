@@ -9,7 +9,6 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.svm import SVC
 
 import anytime as at
-from anytime.adaptive.baseline import l1_exits
 from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Bench
@@ -18,6 +17,7 @@ from anytime.adaptive.routing import Learned, alternate, best_of
 from anytime.adaptive.stages import Chain
 from anytime.blocks import LinearBlock
 from anytime.boosting.learners import TrainingRows
+from anytime_research.adaptive import l1_exits
 
 CERTAIN = -np.log(0.99)  # loss of a costly model that is always right
 

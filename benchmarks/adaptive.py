@@ -39,13 +39,14 @@ from _adaptive_synthetic import synthetic_1, synthetic_2
 from _forest_curves import Pair, cegb, greedy_miser, kept, spread
 from _forest_prunings import as_the_library_prunes, base
 from _forest_sets import SETS, Split
-from anytime.adaptive import AdaptiveClassifier, LadderClassifier, Sweep, sweep
+from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.adaptive.choosing import Point
 from anytime.adaptive.costly import read_costly
 from anytime.adaptive.stages import Chain
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime_research.adaptive import Sweep, sweep
 from common import write
 
 Array = NDArray[np.float64]

@@ -27,23 +27,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import anytime as at
-from anytime.adaptive.online import (
+from anytime.online import Experts, OnlineSelector, RequestLearner, regret_upper_bound
+from anytime.sensing import DirectGates, RelaxedGates, SensorNetworkClassifier
+from anytime_research.online import (
     BernoulliEnvironment,
     Exp3G,
-    Experts,
+    ExpertRegret,
     FeedbackGraph,
-    OnlineSelector,
-    RegretTracker,
-    RequestLearner,
     hard_environment,
     regret_lower_bound,
-    regret_upper_bound,
 )
-from anytime.adaptive.sensing import (
+from anytime_research.sensing import (
     PANELS,
-    Direct,
-    Relaxed,
-    SensorNetworkClassifier,
     SensorVote,
     make_adaptive_sparse_regression,
     make_body_sensors,
@@ -141,10 +136,10 @@ def stream(name: str, folder: Path, cost: float = 0.2) -> dict[str, Any]:
     truth, rows = forest.predict(X[first:]), X[first:]
     regrets, asked, wrong = [], [], []
     for seed in range(10):
-        selector = OnlineSelector(Experts.confident([local]), cost=cost, random_state=seed).partial_fit(
-            rows, truth
-        )
-        tracker = RegretTracker().add(selector.expert_losses(rows, truth), selector.played_)
+        selector = OnlineSelector(
+            Experts.confident([local]), evaluation_cost=cost, random_state=seed
+        ).partial_fit(rows, truth)
+        tracker = ExpertRegret().add(selector.expert_losses(rows, truth), selector.played_)
         regrets.append(tracker.regret)
         asked.append(selector.asked_.mean())
         wrong.append(np.mean(selector.answers_ != truth))
@@ -202,13 +197,13 @@ def sensors(worlds: range = range(5, 10)) -> dict[str, Any]:
     """
     settings: dict[str, Callable[[], SensorNetworkClassifier]] = {}
     for share in (0.26, 0.4, 0.6):
-        for name, solver in (("direct", Direct()), ("relaxed", Relaxed())):
+        for name, solver in (("direct", DirectGates()), ("relaxed", RelaxedGates())):
             settings[f"{name} {share}"] = lambda share=share, solver=solver: SensorNetworkClassifier(  # type: ignore[misc]
-                5, participation=share, solver=solver, random_state=0
+                mean_budget=5 * share, solver=solver, random_state=0
             )
     for penalty in (0.0, 0.1, 1.0, 2.0):
         settings[f"relu, penalty {penalty}"] = lambda penalty=penalty: SensorNetworkClassifier(  # type: ignore[misc]
-            5, gate="relu", solver=Direct(penalty), random_state=0
+            gate="relu", solver=DirectGates(penalty), random_state=0
         )
     found: dict[str, list[tuple[float, float]]] = {}
     for seed in worlds:

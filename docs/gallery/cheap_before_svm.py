@@ -15,7 +15,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
 import anytime as at
-from anytime.adaptive import LadderClassifier, oracle_curve, sweep
+from anytime.adaptive import LadderClassifier
+from anytime_research.adaptive import oracle_curve, sweep
 
 X, y, costs = at.datasets.load("digits")
 y = y % 2

@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import anytime as at
-from anytime.adaptive import Experts, OnlineSelector, RegretTracker, regret_upper_bound
+from anytime.online import Experts, OnlineSelector, regret_upper_bound
+from anytime_research.online import ExpertRegret
 
 ROUNDS, COST, RUNS, PAST = 20_000, 0.2, 20, 600
 X, y, _ = at.datasets.make_priced_classification(PAST + ROUNDS, n_groups=6, random_state=0)
@@ -39,11 +40,11 @@ experts = Experts.confident(
 
 curves, asked, spent = [], [], []
 for seed in range(RUNS):
-    selector = OnlineSelector(experts, cost=COST, random_state=seed).partial_fit(
+    selector = OnlineSelector(experts, evaluation_cost=COST, random_state=seed).partial_fit(
         X, y
     )  # y is read where it is asked
     losses = selector.expert_losses(X, y)
-    curves.append(RegretTracker().add(losses, selector.played_).curve)
+    curves.append(ExpertRegret().add(losses, selector.played_).curve)
     asked.append(selector.asked_)
     spent.append(losses[np.arange(ROUNDS), selector.played_])
 best = int(losses.sum(axis=0).argmin())

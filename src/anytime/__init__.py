@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         linear,
         losses,
         neighbours,
+        online,
         runtime,
+        sensing,
         streaming,
         testing,
         trees,
@@ -72,8 +74,10 @@ if TYPE_CHECKING:
         SubmodularTreeClassifier,
     )
     from anytime.neighbours import MarginAcquisitionClassifier
+    from anytime.online import OnlineSelector
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
+    from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
@@ -108,9 +112,12 @@ __all__ = [
     "GroupPursuitRegressor",
     "LadderClassifier",
     "MarginAcquisitionClassifier",
+    "OnlineSelector",
     "Plan",
     "PrunedForestClassifier",
     "PrunedForestRegressor",
+    "SensorNetworkClassifier",
+    "SensorNetworkRegressor",
     "Session",
     "SpeedBoostClassifier",
     "SpeedBoostRanker",
@@ -135,11 +142,13 @@ __all__ = [
     "losses",
     "make_anytime",
     "neighbours",
+    "online",
     "pareto_frontier",
     "prune_forest",
     "replay",
     "runtime",
     "save",
+    "sensing",
     "streaming",
     "testing",
     "trees",
@@ -147,7 +156,7 @@ __all__ = [
 
 _ROOMS = [
     *("adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "neighbours", "runtime", "streaming", "testing", "trees"),
+    *("losses", "neighbours", "online", "runtime", "sensing", "streaming", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
@@ -186,8 +195,10 @@ _HOMES = {
         "SubmodularTreeClassifier",
     ],
     "neighbours": ["MarginAcquisitionClassifier"],
+    "online": ["OnlineSelector"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
+    "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }

@@ -13,7 +13,7 @@ import anytime as at
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock, DetachedModelError
 from anytime.adaptive.blocks import TableReader, scores_of_probabilities
 from anytime.losses import LINKS
-from tests.adaptive.test_models import SMALL, problem
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 
 @pytest.mark.parametrize(("n_classes", "link"), [(2, "logistic"), (3, "softmax")])

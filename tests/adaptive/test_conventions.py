@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.testing import check_anytime_estimator
-from tests.adaptive.test_models import problem
+from tests.adaptive.test_adaptive_classifier import problem
 
 SMALL = {"n_estimators": 5, "max_iter": 1, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}
 FEW = {"n_estimators": 5, "max_stages": 3, "min_samples_leaf": 5, "n_folds": 2, "random_state": 0}

@@ -20,7 +20,7 @@ from anytime.adaptive import AdaptiveClassifier, DetachedModelError
 from anytime.adaptive.stages import Chain, Exit
 from anytime.blocks import LinearBlock
 from anytime.trees.block import TreeBlock
-from tests.adaptive.test_models import SMALL, problem
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 
 def test_chances_given_instead_of_a_model_are_enough_to_learn_and_attach_gives_the_model():

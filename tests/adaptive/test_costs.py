@@ -17,8 +17,8 @@ from anytime.blocks import LinearBlock
 from anytime.boosting.learners import TrainingRows
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 from tests.adaptive.test_boosted import losses_of_costly
-from tests.adaptive.test_models import SMALL, problem
 
 PRICES = np.array([1, 2, 3, 1, 2, 3, 1, 2])
 

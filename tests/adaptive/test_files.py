@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import anytime as at
 from anytime.adaptive import DetachedModelError
 from anytime.trees.block import TreeBlock
-from tests.adaptive.test_models import SMALL, problem
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 
 class Voter(GaussianNB):

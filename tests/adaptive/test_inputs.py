@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import anytime as at
-from tests.adaptive.test_models import SMALL, problem
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 BOTH = pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
 SETTINGS = {**SMALL, "cost_penalty": 0.005, "costly_fraction": 0.5}

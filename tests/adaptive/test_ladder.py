@@ -11,7 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
 import anytime as at
-from anytime.adaptive import LadderClassifier, sweep
+from anytime.adaptive import LadderClassifier
 from anytime.adaptive.exits import Answers, best_margins, crossed_path, judged_loss, price_path
 from anytime.adaptive.rungs import column_sets, sets_as_dear
 from anytime.adaptive.stages import Chain
@@ -226,12 +226,6 @@ def test_the_scale_of_weights_does_not_matter_beside_validation_rows():
         for scale in (2.0**-9, 2.0**9)
     )
     np.testing.assert_allclose(few.margins_, many.margins_)
-
-
-def test_a_sweep_refuses_it():
-    X, y, X_val, y_val = rows(n=600)
-    with pytest.raises(TypeError, match="LadderClassifier has no gate"):
-        sweep(ladder(), [{"cost_penalty": 0.1, "costly_fraction": 0.5}], X, y, X_val, y_val)
 
 
 @pytest.mark.parametrize("budget", [4.0, 5.0, 6.0])

@@ -11,7 +11,7 @@ import anytime as at
 from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import KullbackLeibler, alternate
-from tests.adaptive.test_models import SMALL, problem
+from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 
 def rows(n_classes=2):

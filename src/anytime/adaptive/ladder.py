@@ -383,7 +383,9 @@ class LadderClassifier(AdaptiveClassifier):
 
     def _warn_of_fewer(self, why: str, done: int) -> None:
         most = self.max_stages - 1
-        warnings.warn(f"{why}: the ladder has {done} of up to {most} exits before its last model", stacklevel=5)
+        warnings.warn(
+            f"{why}: the ladder has {done} of up to {most} exits before its last model", stacklevel=5
+        )
 
     def _most(self, task: Task) -> float:
         """What the costly model costs at most: an exit as dear as that is of no use."""

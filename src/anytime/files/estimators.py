@@ -46,6 +46,8 @@ ESTIMATORS = {
     "MarginAcquisitionClassifier": "anytime.neighbours.models:MarginAcquisitionClassifier",
     "PrunedForestClassifier": "anytime.forests.pruning.models:PrunedForestClassifier",
     "PrunedForestRegressor": "anytime.forests.pruning.models:PrunedForestRegressor",
+    "SensorNetworkClassifier": "anytime.sensing.sensor_networks:SensorNetworkClassifier",
+    "SensorNetworkRegressor": "anytime.sensing.sensor_networks:SensorNetworkRegressor",
     "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
     "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",

@@ -85,6 +85,12 @@ _ARRAYS = {  # of each kind of block
         "thresholds": ("<f8", 1),
         "values": ("<f8", 1),
     },
+    "sensor": {
+        "columns": ("<i4", 1),
+        "message": ("<f8", 2),
+        "opening": ("<f8", 1),
+        "centres": ("<f8", 1),
+    },
     "costly": {
         "columns": ("<i4", 1),
         "calibration": ("<f8", 2),
@@ -109,13 +115,14 @@ _ARRAYS = {  # of each kind of block
     },
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "linear tree", "small nets", "stream")
+_MET_LATER = ("costly", "linear tree", "sensor", "small nets", "stream")
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
     "linear tree": (),
     "kernel": (),
+    "sensor": (),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
     "trees": (),
@@ -238,7 +245,7 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     out = []
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", _ARRAYS)
-        if kind in ("kernel", "costly"):
+        if kind in ("kernel", "costly", "sensor"):
             out.append((kind, 1))
         elif kind == "stream":
             steps = arrays.get(f"plan.blocks.{b}.steps")
@@ -342,6 +349,18 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = NetBlock.from_state({"activation": fields.text("activation")}, own)
     elif kind == "stream":
         block = _read_stream(fields, own, prefix, arrays, costs, most_width)
+    elif kind == "sensor":
+        from anytime.sensing.block import SensorBlock
+
+        m = own["columns"].size
+        if len(own["message"]) != m + 1 or own["opening"].size != m + 1 or own["centres"].size != m:
+            bad(f"block '{prefix}'", f"has coefficients that do not go with {m} columns")
+        description = {
+            "gate": fields.text("gate", ("sigmoid", "relu")),
+            "slope": fields.number("slope", 0),
+            "whole": fields.flag("whole"),
+        }
+        block = SensorBlock.from_state(description, own)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
     else:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.adaptive.online.bounds import HardCase
-from anytime.adaptive.online.exp3g import Exp3G, RequestLearner
-from anytime.adaptive.online.regret import RegretTracker
+from anytime.online.request_learner import RequestLearner
+from anytime_research.online.bounds import HardCase
+from anytime_research.online.exp3g import Exp3G
+from anytime_research.online.regret import ExpertRegret
 
 __all__ = ["BernoulliEnvironment", "hard_environment"]
 
@@ -60,16 +61,16 @@ class BernoulliEnvironment:
         tossed[:, self.asks] = self.cost
         return tossed
 
-    def challenge(self, learner: RequestLearner | Exp3G | Any, n_rounds: int) -> RegretTracker:
+    def challenge(self, learner: RequestLearner | Exp3G | Any, n_rounds: int) -> ExpertRegret:
         """Let a learner play, and track its regret.
 
         A learner of another kind has ``run(asks, losses)`` and returns the experts it played, (n,).
         """
         losses = self.losses(n_rounds)
         if isinstance(learner, Exp3G):
-            return RegretTracker().add(losses, learner.run(losses))
+            return ExpertRegret().add(losses, learner.run(losses))
         outcome: Any = learner.run(np.tile(self.asks, (n_rounds, 1)), losses)
-        return RegretTracker().add(losses, getattr(outcome, "played", outcome))
+        return ExpertRegret().add(losses, getattr(outcome, "played", outcome))
 
     def expected_regret(self, played: ArrayLike) -> float:
         """Expected loss of the experts played above that of the best expert."""

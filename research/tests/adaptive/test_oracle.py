@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anytime.adaptive import oracle_curve, route_at_price, route_within_budget
+from anytime_research.adaptive import oracle_curve, route_at_price, route_within_budget
 from tests.reference.routing import least_loss_within
 
 

@@ -7,12 +7,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["RegretTracker"]
+__all__ = ["ExpertRegret"]
 
 Array = NDArray[np.float64]
 
 
-class RegretTracker:
+class ExpertRegret:
     """Adds up what a learner lost and what each expert would have lost. Needs all losses, so it is for evaluation.
 
     Attributes
@@ -24,7 +24,7 @@ class RegretTracker:
 
     Examples
     --------
-    >>> tracker = RegretTracker().add([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 0, 0])
+    >>> tracker = ExpertRegret().add([[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1, 0, 0])
     >>> tracker.regret, tracker.best, tracker.curve.tolist()
     (1.0, 0, [1.0, 1.0, 1.0])
     """

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.adaptive.online import (
+from anytime.online import RequestLearner, regret_upper_bound
+from anytime.online.schedule import LearningSchedule
+from anytime_research.online import (
     BernoulliEnvironment,
     Exp3G,
+    ExpertRegret,
     FeedbackGraph,
-    RegretTracker,
-    RequestLearner,
     hard_environment,
     regret_lower_bound,
-    regret_upper_bound,
 )
-from anytime.adaptive.online.pace import Pace
 
 
 class Probabilities:
@@ -41,18 +40,18 @@ def random_graph(rng, n_experts):
 def plain_exp3g(losses, graphs, probability, rates):
     """Algorithm 6 as printed, with the draw by explorers first."""
     totals, played = np.zeros(losses.shape[1]), []
-    for loss, graph, u, eta, cost_penalty in zip(
+    for loss, graph, u, eta, gamma in zip(
         losses, graphs, probability, rates.learning, rates.exploration, strict=True
     ):
         q = np.exp(-eta * (totals - totals.min()))
         q /= q.sum()
         spread = np.zeros(q.size)
         spread[graph.explorers] = 1 / graph.explorers.size
-        p = (1 - cost_penalty) * q + cost_penalty * spread
-        if u < cost_penalty:
-            drawn = graph.explorers[int(u / cost_penalty * graph.explorers.size)]
+        p = (1 - gamma) * q + gamma * spread
+        if u < gamma:
+            drawn = graph.explorers[int(u / gamma * graph.explorers.size)]
         else:
-            drawn = int(np.searchsorted(np.cumsum(q), (u - cost_penalty) / (1 - cost_penalty), side="right"))
+            drawn = int(np.searchsorted(np.cumsum(q), (u - gamma) / (1 - gamma), side="right"))
         for i in np.flatnonzero(graph.shows[drawn]):
             totals[i] += loss[i] / sum(p[j] for j in range(q.size) if graph.shows[j, i])
         played.append(drawn)
@@ -102,7 +101,7 @@ def test_native_rounds_are_those_of_the_printed_algorithm(horizon):
     losses, probability = rng.random((300, 5)), rng.random(300)
     learner = Exp3G(graphs[0], horizon=horizon)
     learner.random = Probabilities(probability)
-    rates = learner.pace.rates(1, 300)
+    rates = learner.schedule.rates(1, 300)
     played = learner.run(losses, graphs)
     expected, totals = plain_exp3g(losses, graphs, probability, rates)
     np.testing.assert_array_equal(played, expected)
@@ -146,7 +145,7 @@ def test_the_learner_of_requests_is_exp3g_on_its_graph():
     learner = RequestLearner(5, cost=0.4, horizon=500)
     learner.random = Probabilities(probability)
     graphs = [FeedbackGraph.requests(row) for row in asks]
-    expected, totals = plain_exp3g(losses, graphs, probability, learner.pace.rates(1, 500))
+    expected, totals = plain_exp3g(losses, graphs, probability, learner.schedule.rates(1, 500))
     np.testing.assert_array_equal(learner.run(asks, losses).played, expected)
     np.testing.assert_allclose(learner.totals, totals, rtol=1e-10)
 
@@ -162,7 +161,7 @@ def _asks(rng, n, n_experts):
 
 def _skewed(learner, n_experts):
     """A learner in the middle of things, with uneven weights."""
-    learner.totals = np.linspace(0, 2, n_experts) / learner.pace.rates(1, 1).learning[0]
+    learner.totals = np.linspace(0, 2, n_experts) / learner.schedule.rates(1, 1).learning[0]
     return learner
 
 
@@ -204,8 +203,8 @@ def test_every_round_is_seen_with_at_least_the_exploration_rate():
     asks, losses = _asks(rng, 5000, 8), rng.random((5000, 8))
     learner = RequestLearner(8, cost=1.0, horizon=5000, random_state=0)
     decisions = learner.run(asks, losses)
-    cost_penalty = learner.pace.rates(1, 1).exploration[0]
-    assert decisions.probability.min() >= cost_penalty - 1e-15
+    gamma = learner.schedule.rates(1, 1).exploration[0]
+    assert decisions.probability.min() >= gamma - 1e-15
     assert (decisions.probability <= 1).all()
 
 
@@ -255,12 +254,12 @@ def test_a_round_in_which_nobody_asks_is_refused():
 
 
 def test_doubling_restarts_at_powers_of_two():
-    pace = Pace(np.log(5), "doubling", 1.0)
+    pace = LearningSchedule(np.log(5), "doubling", 1.0)
     starts = [part.start + 1 for part, restart in pace.stretches(0, 100) if restart]
     assert starts == [1, 2, 4, 8, 16, 32, 64]
     pieces = [part for done in range(0, 100, 7) for part, _ in pace.stretches(done, 7)]
     assert sum(part.stop - part.start for part in pieces) == 105
-    known = Pace(np.log(5), 64, 1.0).rates(1, 1)
+    known = LearningSchedule(np.log(5), 64, 1.0).rates(1, 1)
     np.testing.assert_array_equal(pace.rates(64, 64).exploration, known.exploration[0])
     assert pace.rates(63, 1).exploration[0] > known.exploration[0]
     learner = RequestLearner(3, cost=1.0, horizon="doubling", random_state=0)
@@ -305,7 +304,7 @@ def test_impossible_settings_are_refused(setting, match):
 def test_the_tracker_adds_up_in_any_pieces():
     rng = np.random.default_rng(10)
     losses, played = rng.random((50, 3)), rng.integers(3, size=50)
-    whole, pieces = RegretTracker().add(losses, played), RegretTracker()
+    whole, pieces = ExpertRegret().add(losses, played), ExpertRegret()
     for part in np.split(np.arange(50), [7, 7, 30]):
         pieces.add(losses[part], played[part])
     own = losses[np.arange(50), played].sum()
@@ -355,7 +354,7 @@ def test_regret_is_below_the_bound_when_the_best_expert_changes_100_seeds():
     losses[:, -1] = 0.4
     asks = np.tile(np.arange(8) == 7, (n, 1))
     regrets = [
-        RegretTracker().add(
+        ExpertRegret().add(
             losses, RequestLearner(8, cost=0.4, horizon=n, random_state=seed).run(asks, losses).played
         )
         for seed in range(100)
@@ -370,7 +369,7 @@ def test_exp3g_lies_between_the_bounds_on_the_hard_experts():
         world = hard_environment(n_experts, horizon, random_state=seed)
         losses = world.losses(horizon)
         played = Exp3G(FeedbackGraph.requests(world.asks), horizon=horizon, random_state=seed).run(losses)
-        regrets.append(RegretTracker().add(losses, played).regret)
+        regrets.append(ExpertRegret().add(losses, played).regret)
         hidden.append(world.expected_regret(played))
     error = np.std(hidden) / 10
     assert np.mean(hidden) - 3 * error > regret_lower_bound(n_experts, horizon)

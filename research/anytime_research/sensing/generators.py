@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from anytime.adaptive.sensing.problem import Gate, Problem, Weights, device_columns, device_inputs
+from anytime.costs import FeatureCosts
+from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, device_inputs
 
-__all__ = ["SensorData", "make_adaptive_sparse_regression", "make_body_sensors"]
+__all__ = ["SensorData", "device_columns", "make_adaptive_sparse_regression", "make_body_sensors"]
 
 Array = NDArray[np.float64]
 Seed = int | np.random.Generator | None
+
+
+def device_columns(devices: int | Sequence[ArrayLike], n_columns: int) -> list[NDArray[np.intp]]:
+    """The columns of each device: equal runs of columns if a number is given, else lists of positions."""
+    if isinstance(devices, int | np.integer):
+        if devices < 1 or n_columns % devices:
+            raise ValueError(
+                f"{n_columns} columns cannot be shared evenly by {devices} devices; list the columns of each"
+            )
+        return list(np.arange(n_columns, dtype=np.intp).reshape(int(devices), -1))
+    columns = [np.asarray(part, dtype=np.intp).ravel() for part in devices]
+    for k, part in enumerate(columns):
+        if not part.size or part.min() < 0 or part.max() >= n_columns:
+            raise ValueError(
+                f"device {k} has the columns {part.tolist()}; at least one of 0 to {n_columns - 1} is needed"
+            )
+    if not columns:
+        raise ValueError("there is no device")
+    return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,24 +49,34 @@ class SensorData:
         The columns of each device.
     groups : (n,) int or None
         The person an example is of, to split by.
-    truth : Weights or None
+    truth : SensorWeights or None
         What made ``y``.
-    gate : Gate or None
+    gate : SensorGate or None
     """
 
     X: Array
     y: NDArray[Any]
     devices: list[NDArray[np.intp]]
     groups: NDArray[np.intp] | None = None
-    truth: Weights | None = None
-    gate: Gate | None = None
+    truth: SensorWeights | None = None
+    gate: SensorGate | None = None
 
     @property
-    def problem(self) -> Problem:
+    def costs(self) -> FeatureCosts:
+        """Each device as a sensor that speaks at a price of 1."""
+        groups = {f"sensor {k}": part.tolist() for k, part in enumerate(self.devices)}
+        return FeatureCosts(groups=groups, prices=dict.fromkeys(groups, 1.0))
+
+    @property
+    def problem(self) -> SensingProblem:
         """Regression on the columns as they are, with nothing added by the cloud."""
         inputs = device_inputs(self.X, self.devices)
-        return Problem(
-            inputs, np.asarray(self.y, dtype=np.float64)[:, None], np.zeros(1), "squared", self.gate or Gate()
+        return SensingProblem(
+            inputs,
+            np.asarray(self.y, dtype=np.float64)[:, None],
+            np.zeros(1),
+            "squared",
+            self.gate or SensorGate(),
         )
 
 
@@ -70,7 +101,7 @@ def make_adaptive_sparse_regression(
     random = np.random.default_rng(random_state)
     X = random.standard_normal((n_samples, n_devices * n_dims))
     devices = device_columns(n_devices, n_devices * n_dims)
-    truth, phi = Weights.drawn(n_devices, n_dims, 1, random), Gate(gate, slope)
+    truth, phi = SensorWeights.drawn(n_devices, n_dims, 1, random), SensorGate(gate, slope)
     inputs = device_inputs(X, devices)
     gates = phi.value(truth.scores(inputs))
     y = np.einsum("kn,kn->n", gates, truth.messages(inputs)[:, :, 0]) + noise * random.standard_normal(

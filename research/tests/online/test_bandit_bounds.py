@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from anytime.adaptive.online import (
+from anytime.online.schedule import best_rates, regret_upper_bound
+from anytime_research.online import (
     ASK,
     HardCase,
     LabelDistribution,
     ball_size,
     class_regret_upper_bound,
-    exp3g_rates,
     fano_regret_bound,
     log_patterns,
     pattern_matrix,
     regret_lower_bound,
-    regret_upper_bound,
     split_fano_regret_bound,
 )
 
@@ -34,7 +33,7 @@ from anytime.adaptive.online import (
     ],
 )
 def test_values_of_section_15(n_experts, horizon, cost, learning, exploration, bound):
-    rates = exp3g_rates(math.log(n_experts), horizon, cost)
+    rates = best_rates(math.log(n_experts), horizon, cost)
     assert float(rates.learning) == pytest.approx(learning, abs=5e-8)
     assert float(rates.exploration) == pytest.approx(exploration, abs=5e-8)
     assert regret_upper_bound(n_experts, horizon, cost) == pytest.approx(bound, rel=2e-6)
@@ -44,9 +43,9 @@ def test_values_of_section_15(n_experts, horizon, cost, learning, exploration, b
 def test_the_three_terms_of_the_bound_are_equal_at_the_rates(n_experts, horizon, cost, n_explorers):
     log_experts = math.log(n_experts)
     horizon = max(horizon, math.ceil(n_explorers * log_experts / cost**2))
-    rates = exp3g_rates(log_experts, horizon, cost, n_explorers=n_explorers)
-    eta, cost_penalty = float(rates.learning), float(rates.exploration)
-    terms = [log_experts / eta, eta * n_explorers * horizon / cost_penalty, cost * cost_penalty * horizon]
+    rates = best_rates(log_experts, horizon, cost, n_explorers=n_explorers)
+    eta, gamma = float(rates.learning), float(rates.exploration)
+    terms = [log_experts / eta, eta * n_explorers * horizon / gamma, cost * gamma * horizon]
     np.testing.assert_allclose(terms, np.mean(terms), rtol=1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # T is long enough
@@ -56,7 +55,7 @@ def test_the_three_terms_of_the_bound_are_equal_at_the_rates(n_experts, horizon,
 
 
 def test_too_few_rounds_explore_always_and_warn():
-    rates = exp3g_rates(math.log(100), 400, 0.1)  # needs 460.5
+    rates = best_rates(math.log(100), 400, 0.1)  # needs 460.5
     assert float(rates.exploration) == 1.0
     with pytest.warns(UserWarning, match=r"fewer than 460\.5"):
         bound = regret_upper_bound(100, 400, 0.1)
@@ -66,7 +65,7 @@ def test_too_few_rounds_explore_always_and_warn():
 def test_costs_above_one_are_a_unit_of_loss():
     assert regret_upper_bound(10, 1000, 5.0) == pytest.approx(5 * regret_upper_bound(10, 1000, 1.0))
     with pytest.raises(ValueError, match="divide all losses"):
-        exp3g_rates(1.0, 10, 5.0)
+        best_rates(1.0, 10, 5.0)
 
 
 def test_unknown_horizons_cost_a_constant():

@@ -4,17 +4,18 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.neighbors import KNeighborsClassifier
 
-from anytime.adaptive import AdaptiveClassifier, sweep
+from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Point
-from anytime.adaptive.sweep import PRESETS, Outcome, Sweep
 from anytime.curves import prefix_precision
+from anytime_research.adaptive.sweep import PRESETS, Outcome, Sweep, sweep
 
 SETTINGS = [{"cost_penalty": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
 
@@ -58,7 +59,7 @@ def test_what_is_in_the_file_is_not_tried_again(tmp_path, monkeypatch):
     first = sweep(model(), SETTINGS[:4], *rows(), path=path)
     path.write_bytes(path.read_bytes()[:-30])  # killed while the fourth was being written
     tried = []
-    module = sys.modules["anytime.adaptive.sweep"]
+    module = sys.modules["anytime_research.adaptive.sweep"]
     honest = module._outcome
     monkeypatch.setattr(module, "_outcome", lambda *a: tried.append(a[1]) or honest(*a))
     again = sweep(model(), SETTINGS, *rows(), path=path)
@@ -74,8 +75,9 @@ def test_a_sweep_that_is_killed_loses_at_most_one_setting(tmp_path):
         [{"cost_penalty": 0.001 * k, "costly_fraction": 0.3} for k in range(1, 51)],
     )
     script = f"""
-from anytime.adaptive import sweep
-from tests.adaptive.test_sweep import model, rows
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from anytime_research.adaptive import sweep
+from test_sweep import model, rows
 sweep(model(), {grid!r}, *rows(), path={str(path)!r})
 """
     running = subprocess.Popen([sys.executable, "-c", script])
@@ -93,7 +95,7 @@ sweep(model(), {grid!r}, *rows(), path={str(path)!r})
 
 
 def test_an_interrupt_leaves_the_outcomes_so_far(monkeypatch):
-    module = sys.modules["anytime.adaptive.sweep"]
+    module = sys.modules["anytime_research.adaptive.sweep"]
     honest, tried = module._outcome, []
 
     def impatient(*arguments):
@@ -245,3 +247,9 @@ def test_the_preset_of_linear_models_has_180_fits():
     assert {(setting["cheap"], setting["max_iter"]) for setting in settings} == {("linear", 50)}
     short = [{**setting, "max_iter": 2} for setting in settings[::90]]
     assert len(sweep(model(n_init=1), short, *rows()).outcomes) == 2
+
+
+def test_a_ladder_has_no_gate_to_sweep():
+    X, y, X_val, y_val = rows()[:4]
+    with pytest.raises(TypeError, match="LadderClassifier has no gate"):
+        sweep(LadderClassifier(), [{"cost_penalty": 0.1, "costly_fraction": 0.5}], X, y, X_val, y_val)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, logsumexp, softmax, xlogy
 
-__all__ = ["Gate", "Problem", "Weights", "device_columns", "device_inputs"]
+__all__ = ["SensingProblem", "SensorGate", "SensorWeights", "device_inputs"]
 
 Array = NDArray[np.float64]
 
@@ -23,25 +23,6 @@ _EDGE = 1e-6  # participation is kept this far from 0 and 1 where its logarithm 
 
 
 # ---------------------------------------------------------------------- who sees what
-
-
-def device_columns(devices: int | Sequence[ArrayLike], n_columns: int) -> list[NDArray[np.intp]]:
-    """The columns of each device: equal runs of columns if a number is given, else lists of positions."""
-    if isinstance(devices, int | np.integer):
-        if devices < 1 or n_columns % devices:
-            raise ValueError(
-                f"{n_columns} columns cannot be shared evenly by {devices} devices; list the columns of each"
-            )
-        return list(np.arange(n_columns, dtype=np.intp).reshape(int(devices), -1))
-    columns = [np.asarray(part, dtype=np.intp).ravel() for part in devices]
-    for k, part in enumerate(columns):
-        if not part.size or part.min() < 0 or part.max() >= n_columns:
-            raise ValueError(
-                f"device {k} has the columns {part.tolist()}; at least one of 0 to {n_columns - 1} is needed"
-            )
-    if not columns:
-        raise ValueError("there is no device")
-    return columns
 
 
 def device_inputs(X: ArrayLike, columns: Sequence[NDArray[np.intp]]) -> Array:
@@ -57,7 +38,7 @@ def device_inputs(X: ArrayLike, columns: Sequence[NDArray[np.intp]]) -> Array:
 
 
 @dataclass(frozen=True)
-class Gate:
+class SensorGate:
     """φ, from a device's score to how much of what it says counts.
 
     Parameters
@@ -99,7 +80,7 @@ class Gate:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class SensorWeights:
     """Of all devices: ``v`` (K, D, M) and ``a`` (K, M) for what they say, ``w`` (K, D) and ``b`` (K,) for their gates."""
 
     v: Array
@@ -110,7 +91,7 @@ class Weights:
     @classmethod
     def drawn(
         cls, n_devices: int, width: int, n_outputs: int, random: np.random.Generator, scale: float = 1.0
-    ) -> Weights:
+    ) -> SensorWeights:
         """Normal entries of a given standard deviation, and offsets ``a`` of 0."""
         normal = random.standard_normal
         return cls(
@@ -125,9 +106,9 @@ class Weights:
         """The four arrays."""
         return self.v, self.a, self.w, self.b
 
-    def moved(self, changes: Weights, step: float) -> Weights:
+    def moved(self, changes: SensorWeights, step: float) -> SensorWeights:
         """These plus ``step`` times others."""
-        return Weights(
+        return SensorWeights(
             *(mine + step * other for mine, other in zip(self.arrays, changes.arrays, strict=True))
         )
 
@@ -141,7 +122,7 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class SensingProblem:
     """Examples seen by devices, and what the cloud should answer.
 
     Attributes
@@ -152,14 +133,20 @@ class Problem:
     base : (M,) float
         What the cloud answers if nobody speaks.
     loss : {"cross_entropy", "squared"}
-    gate : Gate
+    gate : SensorGate
+    prices : (K,) float, default=None
+        What it costs that a device speaks, in units of their mean. None: the same for all.
+    weight : (n,) float, default=None
+        Of the examples, in units of their mean. None: the same for all.
     """
 
     inputs: Array
     targets: Array
     base: Array
     loss: Literal["cross_entropy", "squared"]
-    gate: Gate
+    gate: SensorGate
+    prices: Array | None = None
+    weight: Array | None = None
 
     @property
     def n_devices(self) -> int:
@@ -171,59 +158,72 @@ class Problem:
         """Number of examples."""
         return int(self.inputs.shape[1])
 
-    def rows(self, chosen: NDArray[np.intp]) -> Problem:
+    def rows(self, chosen: NDArray[np.intp]) -> SensingProblem:
         """The same for some of the examples."""
-        return replace(self, inputs=self.inputs[:, chosen], targets=self.targets[chosen])
+        weight = None if self.weight is None else self.weight[chosen]
+        return replace(self, inputs=self.inputs[:, chosen], targets=self.targets[chosen], weight=weight)
 
-    def answers(self, weights: Weights, gates: Array) -> Array:
+    def share(self, open_gates: Array | NDArray[np.bool_]) -> float:
+        """What open gates (K, n) cost, as a share of what all would cost."""
+        if self.prices is None:
+            return float(np.mean(open_gates))
+        return float(np.mean(self.prices[:, None] * open_gates))
+
+    def answers(self, weights: SensorWeights, gates: Array) -> Array:
         """(n, M) s, for gates (K, n) of any origin."""
         return np.asarray(self.base + np.einsum("kn,knm->nm", gates, weights.messages(self.inputs)))
 
     def mean_loss(self, answers: Array) -> float:
         """Negative log-likelihood, or squared error."""
         if self.loss == "squared":
-            return float(np.mean(np.sum((answers - self.targets) ** 2, axis=1)))
-        return float(np.mean(logsumexp(answers, axis=1) - np.sum(answers * self.targets, axis=1)))
+            return self._mean(np.sum((answers - self.targets) ** 2, axis=1))
+        return self._mean(logsumexp(answers, axis=1) - np.sum(answers * self.targets, axis=1))
+
+    def _mean(self, losses: Array) -> float:
+        return float(np.mean(losses if self.weight is None else self.weight * losses))
 
     def _pull(self, answers: Array) -> Array:
         """(n, M) gradient of the mean loss by the answers."""
         if self.loss == "squared":
-            return 2 * (answers - self.targets) / self.n_rows
-        return np.asarray((softmax(answers, axis=1) - self.targets) / self.n_rows)
+            pull = 2 * (answers - self.targets) / self.n_rows
+        else:
+            pull = (softmax(answers, axis=1) - self.targets) / self.n_rows
+        return np.asarray(pull if self.weight is None else self.weight[:, None] * pull)
 
     # ------------------------------------------------------------------ gates that count as they are
 
-    def direct(self, weights: Weights, penalty: float) -> float:
+    def direct(self, weights: SensorWeights, penalty: float) -> float:
         """Mean loss plus ``penalty`` times the mean gate (OPT-Direct)."""
         gates = self.gate.value(weights.scores(self.inputs))
-        return self.mean_loss(self.answers(weights, gates)) + penalty * float(gates.mean())
+        return self.mean_loss(self.answers(weights, gates)) + penalty * self.share(gates)
 
-    def direct_gradient(self, weights: Weights, penalty: float, *, hard: bool = False) -> Weights:
+    def direct_gradient(self, weights: SensorWeights, penalty: float, *, hard: bool = False) -> SensorWeights:
         """Of ``direct``; if ``hard``, messages behind closed gates do not arrive, and gates learn as if they did."""
         scores, messages = weights.scores(self.inputs), weights.messages(self.inputs)
         gates = self.gate.value(scores)
         if hard:
             gates = np.where(scores > 0, gates, 0.0)
         pull = self._pull(self.base + np.einsum("kn,knm->nm", gates, messages))
-        by_gate = np.einsum("nm,knm->kn", pull, messages) + penalty / gates.size
+        prices = 1.0 if self.prices is None else self.prices[:, None]
+        by_gate = np.einsum("nm,knm->kn", pull, messages) + penalty * prices / gates.size
         return self._gradient(gates, pull, by_gate * self.gate.derivative(scores))
 
     # ------------------------------------------------------------------ participation apart from the gates
 
-    def relaxed(self, weights: Weights, q: Array, closeness: float) -> float:
+    def relaxed(self, weights: SensorWeights, q: Array, closeness: float) -> float:
         """Mean loss with participation q (K, n), plus ``closeness / n · Σ KL(q, φ)`` (OPT-Relax, divided by n)."""
         scores = self._log_odds(weights)
         entropy = xlogy(q, q) + xlogy(1 - q, 1 - q)
         divergence = entropy + np.logaddexp(0, scores) - q * scores
         return self.mean_loss(self.answers(weights, q)) + closeness * float(divergence.sum()) / self.n_rows
 
-    def relaxed_gradient(self, weights: Weights, q: Array, closeness: float) -> Weights:
+    def relaxed_gradient(self, weights: SensorWeights, q: Array, closeness: float) -> SensorWeights:
         """Of ``relaxed`` by the weights."""
         pull = self._pull(self.answers(weights, q))
         by_score = closeness * self.gate.slope * (expit(self._log_odds(weights)) - q) / self.n_rows
         return self._gradient(q, pull, by_score)
 
-    def participation_gradient(self, weights: Weights, q: Array, closeness: float) -> Array:
+    def participation_gradient(self, weights: SensorWeights, q: Array, closeness: float) -> Array:
         """(K, n) of ``relaxed`` by q, which is kept a little off 0 and 1."""
         messages = weights.messages(self.inputs)
         pull = self._pull(self.base + np.einsum("kn,knm->nm", q, messages))
@@ -231,12 +231,12 @@ class Problem:
         apart = np.asarray(logit(inner)) - self._log_odds(weights)
         return np.asarray(np.einsum("nm,knm->kn", pull, messages) + closeness * apart / self.n_rows)
 
-    def _log_odds(self, weights: Weights) -> Array:
+    def _log_odds(self, weights: SensorWeights) -> Array:
         if self.gate.kind != "sigmoid":
             raise ValueError("the relaxed form compares probabilities; its gate has to be 'sigmoid'")
         return self.gate.slope * weights.scores(self.inputs)
 
-    def _gradient(self, gates: Array, pull: Array, by_score: Array) -> Weights:
+    def _gradient(self, gates: Array, pull: Array, by_score: Array) -> SensorWeights:
         """From gradients by the answers (n, M) and by the scores (K, n)."""
         turned = self.inputs.transpose(0, 2, 1)
         weighted = gates[:, :, None] * pull
@@ -245,7 +245,7 @@ class Problem:
             if self.loss == "cross_entropy"
             else np.zeros((self.n_devices, pull.shape[1]))
         )
-        return Weights(
+        return SensorWeights(
             np.matmul(turned, weighted),
             offsets,
             np.matmul(turned, by_score[:, :, None])[:, :, 0],

@@ -5,10 +5,10 @@ import pytest
 from sklearn.datasets import make_classification
 
 import anytime as at
-from anytime.adaptive.baseline import l1_exits, l1_supports
 from anytime.adaptive.choosing import Bench
 from anytime.adaptive.stages import Chain
 from anytime.blocks import LinearBlock
+from anytime_research.adaptive.baseline import l1_exits, l1_supports
 from tests.adaptive.problems import synthetic_2
 
 

@@ -8,7 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from anytime.adaptive.online import Expert, Experts, OnlineSelector, RegretTracker, regret_upper_bound
+from anytime.online import Expert, Experts, OnlineSelector, regret_upper_bound
+from anytime_research.online import ExpertRegret
 
 
 class Remote:
@@ -51,7 +52,7 @@ def rows():
 @pytest.mark.parametrize("horizon", [4000, None, "doubling"])
 def test_it_finds_the_gate_that_asks_about_hard_rows(rows, horizon):
     selector = OnlineSelector(
-        EXPERTS, remote=Remote(), cost=0.2, horizon=horizon, random_state=0
+        EXPERTS, remote=Remote(), evaluation_cost=0.2, horizon=horizon, random_state=0
     ).partial_fit(rows)
     assert selector.best_expert_ == 0
     np.testing.assert_array_equal(selector.predict(rows), _truth(rows))
@@ -60,13 +61,13 @@ def test_it_finds_the_gate_that_asks_about_hard_rows(rows, horizon):
 
 def test_an_obviously_hard_row_goes_to_the_remote_model(rows):
     """One convention of signs: a gate's score above 0 asks."""
-    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0).partial_fit(rows, _truth(rows))
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0).partial_fit(rows, _truth(rows))
     assert selector.route(np.array([[1.0, 5.0], [1.0, -5.0]])).tolist() == [True, False]
 
 
 def test_only_what_is_asked_is_paid_and_read(rows):
     remote = Remote()
-    live = OnlineSelector(EXPERTS, remote=remote, cost=0.2, random_state=1)
+    live = OnlineSelector(EXPERTS, remote=remote, evaluation_cost=0.2, random_state=1)
     asked = answers = np.zeros(0)
     for part in np.array_split(rows, 7):
         live.partial_fit(part)
@@ -78,7 +79,7 @@ def test_only_what_is_asked_is_paid_and_read(rows):
 
     for unknown in (None, np.nan, pd.NA):
         labels = np.where(asked, _truth(rows).astype(object), unknown)
-        replay = OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
+        replay = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=1).partial_fit(rows, labels)
         np.testing.assert_array_equal(replay.asked_, asked)
         np.testing.assert_array_equal(replay.answers_[asked], answers[asked])
         np.testing.assert_array_equal(replay.answers_[~asked], answers[~asked])
@@ -90,11 +91,11 @@ def test_a_missing_answer_is_noticed_where_it_is_needed(rows, unknown):
     labels = _truth(rows).astype(object)
     labels[:] = unknown
     with pytest.raises(ValueError, match="shows a loss of nan"):
-        OnlineSelector(EXPERTS, cost=0.2, random_state=1).partial_fit(rows, labels)
+        OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=1).partial_fit(rows, labels)
 
 
 def test_answers_may_come_later(rows):
-    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=2)
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=2)
     waiting = [selector.decide(part) for part in np.array_split(rows[:400], 40)]
     assert not selector.learner_.totals.any()
     for part, verdicts in zip(np.array_split(rows[:400], 40), waiting, strict=True):
@@ -109,11 +110,12 @@ def test_answers_may_come_later(rows):
 def test_regret_is_below_the_bound(rows):
     labels = _truth(rows)
     for seed in range(20):
-        selector = OnlineSelector(EXPERTS, cost=0.2, horizon=4000, random_state=seed).partial_fit(
+        selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, horizon=4000, random_state=seed).partial_fit(
             rows, labels
         )
-        tracker = RegretTracker().add(selector.expert_losses(rows, labels), selector.played_)
-        assert tracker.regret < regret_upper_bound(5, 4000, 0.2)
+        tracker = ExpertRegret().add(selector.expert_losses(rows, labels), selector.played_)
+        assert selector.regret_bound_ == regret_upper_bound(5, 4000, 0.2)
+        assert tracker.regret < selector.regret_bound_
 
 
 def test_fitted_classifiers_become_experts_that_ask_where_they_doubt():
@@ -130,7 +132,10 @@ def test_fitted_classifiers_become_experts_that_ask_where_they_doubt():
             return cheap.predict_proba(X[:, :1])
 
     selector = OnlineSelector(
-        [First()], remote=lambda X: (X[:, 0] + 0.8 * X[:, 1] > 0).astype(int), cost=0.1, random_state=0
+        [First()],
+        remote=lambda X: (X[:, 0] + 0.8 * X[:, 1] > 0).astype(int),
+        evaluation_cost=0.1,
+        random_state=0,
     )
     selector.fit(X)
     assert len(selector.experts_) == 8
@@ -171,7 +176,7 @@ def test_one_that_always_asks_is_added_once():
     with pytest.raises(TypeError, match="no predict_proba"):
         Experts.confident([_local])
     with pytest.raises(TypeError, match="not some of each"):
-        OnlineSelector([Expert(None, _local), Remote()], cost=1.0).decide(np.zeros((1, 2)))
+        OnlineSelector([Expert(None, _local), Remote()], evaluation_cost=1.0).decide(np.zeros((1, 2)))
 
 
 def test_other_losses_and_prices_above_one(rows):
@@ -181,7 +186,7 @@ def test_other_losses_and_prices_above_one(rows):
         Expert(None, lambda X: np.clip(np.abs(X[:, 0]), 0, 1)),
         Expert(None, lambda X: far(len(X), 0.5)),
     ]
-    selector = OnlineSelector(experts, cost=2.0, loss=lambda a, b: np.abs(a - b), random_state=0)
+    selector = OnlineSelector(experts, evaluation_cost=2.0, loss=lambda a, b: np.abs(a - b), random_state=0)
     selector.partial_fit(rows, truth)
     assert selector.best_expert_ == 0
     losses = selector.expert_losses(rows, truth)
@@ -191,8 +196,8 @@ def test_other_losses_and_prices_above_one(rows):
 
 
 def test_it_is_a_scikit_learn_estimator(rows):
-    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
-    assert selector.get_params()["cost"] == 0.2
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0)
+    assert selector.get_params()["evaluation_cost"] == 0.2
     first = clone(selector).partial_fit(rows, _truth(rows))
     again = first.fit(rows, _truth(rows)).learner_.totals
     np.testing.assert_array_equal(again, selector.partial_fit(rows, _truth(rows)).learner_.totals)
@@ -204,14 +209,18 @@ def test_it_is_a_scikit_learn_estimator(rows):
 
 def test_tables_are_taken_row_by_row(rows):
     table = pd.DataFrame(rows[:200], columns=["a", "b"])
-    by_table = OnlineSelector(EXPERTS, remote=Remote(), cost=0.2, random_state=0).partial_fit(table)
-    by_array = OnlineSelector(EXPERTS, remote=Remote(), cost=0.2, random_state=0).partial_fit(rows[:200])
+    by_table = OnlineSelector(EXPERTS, remote=Remote(), evaluation_cost=0.2, random_state=0).partial_fit(
+        table
+    )
+    by_array = OnlineSelector(EXPERTS, remote=Remote(), evaluation_cost=0.2, random_state=0).partial_fit(
+        rows[:200]
+    )
     np.testing.assert_array_equal(by_table.answers_, by_array.answers_)
     np.testing.assert_array_equal(by_table.predict(table), by_array.predict(rows[:200]))
 
 
 def test_without_a_remote_model_it_says_what_is_missing(rows):
-    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0)
     with pytest.raises(ValueError, match="give remote= or the labels y"):
         selector.partial_fit(rows)
     selector.partial_fit(rows, _truth(rows))
@@ -220,7 +229,7 @@ def test_without_a_remote_model_it_says_what_is_missing(rows):
     with pytest.raises(ValueError, match="y has shape"):
         selector.partial_fit(rows, _truth(rows)[:5])
     with pytest.raises(ValueError, match="gave values of shape"):
-        OnlineSelector([Expert(None, lambda X: X)], cost=0.2).decide(rows)
+        OnlineSelector([Expert(None, lambda X: X)], evaluation_cost=0.2).decide(rows)
 
 
 @pytest.mark.parametrize("name", ["best_expert_", "weights_", "n_rounds_"])
@@ -236,7 +245,7 @@ def test_verdicts_print_what_was_decided_only():
 
 
 def test_verdicts_are_learned_from_once(rows):
-    selector = OnlineSelector(EXPERTS, cost=0.2, random_state=0)
+    selector = OnlineSelector(EXPERTS, evaluation_cost=0.2, random_state=0)
     verdicts = selector.decide(rows[:100])
     truth = _truth(rows[:100])[verdicts.asked]
     with pytest.raises(ValueError, match="y has shape"):
@@ -249,7 +258,7 @@ def test_verdicts_are_learned_from_once(rows):
 
 def test_labels_that_no_model_knows_are_refused(rows):
     local = LogisticRegression().fit(rows[:200], _truth(rows[:200]))
-    selector = OnlineSelector([local], cost=0.2, random_state=0)
+    selector = OnlineSelector([local], evaluation_cost=0.2, random_state=0)
     verdicts = selector.decide(rows)
     assert verdicts.asked.any()
     with pytest.raises(ValueError, match=r"no model knows the labels \[0, 1\]; they know \['no', 'yes'\]"):
@@ -257,6 +266,6 @@ def test_labels_that_no_model_knows_are_refused(rows):
     selector.learn(verdicts, _truth(rows[verdicts.asked]))
     with pytest.raises(ValueError, match=r"no model knows the labels \['maybe'\]"):
         selector.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
-    own = OnlineSelector([local], cost=0.2, loss=lambda a, b: a != b, random_state=0)
+    own = OnlineSelector([local], evaluation_cost=0.2, loss=lambda a, b: a != b, random_state=0)
     own.partial_fit(rows, np.where(rows[:, 1] > 0, "maybe", _truth(rows)))
     assert own.n_asked_ > 0

@@ -1,4 +1,4 @@
-"""Three ways to train gates and messages together. All are local searches: nothing is proved of where they end."""
+"""Ways to train gates and messages together. All are local searches: nothing is proved of where they end."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.adaptive.sensing.frank_wolfe import frank_wolfe
-from anytime.adaptive.sensing.problem import Problem, Weights
-from anytime.adaptive.sensing.projection import project_scores, recover_gates, within_participation
+from anytime.sensing.frank_wolfe import frank_wolfe
+from anytime.sensing.problem import SensingProblem, SensorWeights
 
-__all__ = ["Direct", "Projected", "Relaxed", "Solver"]
+__all__ = ["DirectGates", "GateSolver", "RelaxedGates", "within_participation"]
 
 Array = NDArray[np.float64]
 
 _PRICE_STEP = 2.0  # per epoch and share of gates open above the budget
 
 
-class Solver(Protocol):
+class GateSolver(Protocol):
     """Trains the weights of a problem."""
 
     def solve(
-        self, problem: Problem, start: Weights, participation: float | None, random: np.random.Generator
-    ) -> Weights:
-        """Weights reached from ``start``, with at most ``participation`` of all gates open, if it is given."""
+        self,
+        problem: SensingProblem,
+        start: SensorWeights,
+        participation: float | None,
+        random: np.random.Generator,
+    ) -> SensorWeights:
+        """SensorWeights reached from ``start``, with open gates that cost at most ``participation`` of all, if it is given."""
 
 
 @dataclass(frozen=True)
-class Direct:
+class DirectGates:
     """Gates are trained as they are, with a price on being open (OPT-Direct).
 
     With a ``participation`` to keep to, the price rises and falls with the share of open gates, offsets are lowered at the
@@ -53,27 +56,31 @@ class Direct:
     learning_rate: float = 1e-2
 
     def solve(
-        self, problem: Problem, start: Weights, participation: float | None, random: np.random.Generator
-    ) -> Weights:
-        """See ``Solver``."""
+        self,
+        problem: SensingProblem,
+        start: SensorWeights,
+        participation: float | None,
+        random: np.random.Generator,
+    ) -> SensorWeights:
+        """See ``GateSolver``."""
         weights, penalty, adam = start, self.penalty, Adam(self.learning_rate)
         hard = participation is not None
         for _ in range(self.epochs):
 
-            def gradient(now: Weights, rows: NDArray[np.intp], price: float = penalty) -> Weights:
+            def gradient(now: SensorWeights, rows: NDArray[np.intp], price: float = penalty) -> SensorWeights:
                 return problem.rows(rows).direct_gradient(now, price, hard=hard)
 
             weights = adam.epoch(weights, problem.n_rows, self.batch_size, random, gradient)
             if participation is not None:
-                open_share = float(np.mean(weights.scores(problem.inputs) > 0))
+                open_share = problem.share(weights.scores(problem.inputs) > 0)
                 penalty = max(0.0, penalty + _PRICE_STEP * (open_share - participation))
-        return (
-            weights if participation is None else within_participation(weights, problem.inputs, participation)
-        )
+        if participation is None:
+            return weights
+        return within_participation(weights, problem.inputs, participation, prices=problem.prices)
 
 
 @dataclass(frozen=True)
-class Relaxed:
+class RelaxedGates:
     """Participation is free within the budget, and gates follow it (OPT-Relax): Adam and Frank-Wolfe in turns.
 
     Offsets are moved at the end so that as many gates are open as participation was found worth its budget. Defaults are
@@ -100,70 +107,36 @@ class Relaxed:
     learning_rate: float = 1e-3
 
     def solve(
-        self, problem: Problem, start: Weights, participation: float | None, random: np.random.Generator
-    ) -> Weights:
-        """See ``Solver``."""
+        self,
+        problem: SensingProblem,
+        start: SensorWeights,
+        participation: float | None,
+        random: np.random.Generator,
+    ) -> SensorWeights:
+        """See ``GateSolver``."""
         if participation is None:
-            raise ValueError("the relaxed form needs a participation to keep to")
+            raise ValueError("solver='relaxed' needs a mean_budget to keep to")
+        if problem.prices is not None and np.ptp(problem.prices):
+            raise ValueError(
+                "solver='relaxed' is for sensors of one price: give the same to all, or solver='direct'"
+            )
         weights, adam = start, Adam(self.learning_rate)
         q = np.full((problem.n_devices, problem.n_rows), participation)  # within the budget from the first
         for _ in range(self.alternations):
 
-            def gradient(now: Weights, rows: NDArray[np.intp], fixed: Array = q) -> Weights:
+            def gradient(now: SensorWeights, rows: NDArray[np.intp], fixed: Array = q) -> SensorWeights:
                 return problem.rows(rows).relaxed_gradient(now, fixed[:, rows], self.closeness)
 
             for _ in range(self.epochs):
                 weights = adam.epoch(weights, problem.n_rows, self.batch_size, random, gradient)
 
-            def slopes(now: Array, settled: Weights = weights) -> Array:
+            def slopes(now: Array, settled: SensorWeights = weights) -> Array:
                 return problem.participation_gradient(settled, now, self.closeness)
 
             q, _ = frank_wolfe(slopes, q, participation, n_steps=self.steps, step=self.step)
         return within_participation(
             weights, problem.inputs, min(float(q.mean()), participation), exactly=True
         )
-
-
-@dataclass(frozen=True)
-class Projected:
-    """Gradient steps, each followed by the nearest scores within the budget and gates fitted to them, (7.3)-(7.5).
-
-    That it converges from a good start is a conjecture of the source. The best weights within the budget are kept.
-
-    Parameters
-    ----------
-    iterations : int, default=2000
-    step : float, default=0.05
-        Times the gradient of the mean loss.
-    """
-
-    iterations: int = 2000
-    step: float = 0.05
-
-    def solve(
-        self, problem: Problem, start: Weights, participation: float | None, random: np.random.Generator
-    ) -> Weights:
-        """See ``Solver``."""
-        share = 1.0 if participation is None else participation
-        weights = best = within_participation(start, problem.inputs, share)
-        least = problem.direct(best, 0.0)
-        for _ in range(self.iterations):
-            weights = self.projected(
-                problem, weights.moved(problem.direct_gradient(weights, 0.0), -self.step), share
-            )
-            if (value := problem.direct(weights, 0.0)) < least:
-                best, least = weights, value
-        return best
-
-    @staticmethod
-    def projected(problem: Problem, weights: Weights, share: float) -> Weights:
-        """The nearest weights whose gates are open often enough, as far as least squares finds them."""
-        scores = weights.scores(problem.inputs)
-        nearest = project_scores(scores, share * problem.n_devices)
-        if np.array_equal(nearest, scores):
-            return weights
-        w, b = recover_gates(problem.inputs, nearest)
-        return within_participation(replace(weights, w=w, b=b), problem.inputs, share)
 
 
 class Adam:
@@ -176,19 +149,19 @@ class Adam:
 
     def epoch(
         self,
-        weights: Weights,
+        weights: SensorWeights,
         n_rows: int,
         batch_size: int,
         random: np.random.Generator,
-        gradient: Callable[[Weights, NDArray[np.intp]], Weights],
-    ) -> Weights:
+        gradient: Callable[[SensorWeights, NDArray[np.intp]], SensorWeights],
+    ) -> SensorWeights:
         """A step for each batch of rows, in random order."""
         order = random.permutation(n_rows)
         for first in range(0, n_rows, batch_size):
             weights = self.step(weights, gradient(weights, order[first : first + batch_size]))
         return weights
 
-    def step(self, weights: Weights, gradient: Weights) -> Weights:
+    def step(self, weights: SensorWeights, gradient: SensorWeights) -> SensorWeights:
         """One step down."""
         if not self._mean:
             self._mean = [np.zeros_like(array) for array in weights.arrays]
@@ -202,4 +175,49 @@ class Adam:
             mean += 0.1 * (slope - mean)
             square += 0.001 * (slope**2 - square)
             moved.append(array - rate * mean / (np.sqrt(square) + 1e-8))
-        return Weights(*moved)
+        return SensorWeights(*moved)
+
+
+def within_participation(
+    weights: SensorWeights,
+    inputs: Array,
+    participation: float,
+    *,
+    exactly: bool = False,
+    prices: Array | None = None,
+) -> SensorWeights:
+    """The same with gates' offsets lowered by as little as leaves at most this share of them open on the inputs.
+
+    ``exactly``: raised too, if fewer are open. ``prices`` (K,), of mean 1: what an open gate counts; those of price 0 stay
+    as they are.
+    """
+    check_share(participation)
+    scores = weights.scores(inputs)
+    price = np.ones(len(scores)) if prices is None else prices
+    priced = price > 0
+    each = np.repeat(price[:, None], scores.shape[1], axis=1)
+    order = np.argsort(-scores[priced], axis=None, kind="stable")
+    ranked, budget = scores[priced].ravel()[order], participation * scores.size + 1e-9
+    allowed = int(np.searchsorted(np.cumsum(each[priced].ravel()[order]), budget, side="right"))
+    n_open = int((ranked > 0).sum())
+    if n_open == allowed or (n_open < allowed and not exactly):
+        return weights
+    if allowed == ranked.size:
+        return replace(weights, b=weights.b + priced * (2 * np.abs(scores).max() + 1))
+    shift = ranked[allowed]  # the largest that has to close
+    if not allowed:
+        shift += 1e-9 * (1.0 + abs(shift))  # clear of the rounding of another order of sums
+    elif ranked[allowed - 1] > shift:
+        shift = 0.5 * (shift + ranked[allowed - 1])  # clear of rounding on either side
+    step = np.spacing(np.abs(ranked).max())
+    while True:
+        lowered = replace(weights, b=weights.b - shift * priced)
+        if each[(lowered.scores(inputs) > 0) & priced[:, None]].sum() <= budget:
+            return lowered
+        shift, step = shift + step, 2 * step  # rounding, or equal scores
+
+
+def check_share(value: float) -> None:
+    """Refuse a negative budget."""
+    if not value >= 0:
+        raise ValueError(f"the budget is {value}; it cannot be negative")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -11,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from anytime.adaptive.online.exp3g import Decisions, RequestLearner
-from anytime.adaptive.online.experts import Expert, Experts, Opinions, answers_of
-from anytime.adaptive.online.pace import Horizon
+from anytime.online.experts import Expert, Experts, Opinions, answers_of
+from anytime.online.request_learner import Decisions, RequestLearner
+from anytime.online.schedule import Horizon, regret_upper_bound
 
 __all__ = ["OnlineSelector", "Verdicts"]
 
@@ -55,9 +56,9 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         expert that always asks is added if there is none.
     remote : estimator or callable, default=None
         The remote model. None: its answers are given to ``partial_fit`` or ``learn``.
-    cost : float, default=0.1
-        Of asking, where a wrong local answer costs 1. Above 1, where no question is worth its price, losses and with them the
-        bound are counted in units of it.
+    evaluation_cost : float, default=0.1
+        Price of asking the remote model, where a wrong local answer costs 1. Above 1, where no question is worth its price,
+        losses and with them the bound are counted in units of it.
     horizon : int, "doubling" or None, default=None
         How many examples will come, if known. None: rates that fall as examples come. "doubling": restarts.
     loss : callable, default=None
@@ -74,6 +75,13 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         Of the rows of the last ``partial_fit``: what was answered, whether it was the remote model, and the expert drawn.
     n_rounds_, n_asked_ : int
         Rounds so far, and how many of them were asked.
+    best_expert_ : int
+    weights_ : (K,)
+    regret_bound_ : float
+
+    Notes
+    -----
+    There is no plan: experts are drawn anew for each row, and what is learned from one row changes the answer to the next.
 
     Examples
     --------
@@ -82,7 +90,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     >>> truth = lambda X: (X[:, 0] > 0).astype(int)  # costly, and right
     >>> local = lambda X: (X[:, 0] + (X[:, 1] < 0) > 0).astype(int)  # wrong only if X[:, 1] < 0
     >>> experts = [Expert(lambda X: -X[:, 1], local), Expert(lambda X: X[:, 1], local), Expert(None, local)]
-    >>> selector = OnlineSelector(experts, remote=truth, cost=0.1, random_state=0).partial_fit(X)
+    >>> selector = OnlineSelector(experts, remote=truth, evaluation_cost=0.1, random_state=0).partial_fit(X)
     >>> selector.best_expert_, bool(np.mean(selector.predict(X) == truth(X)) == 1.0)
     (0, True)
     """
@@ -92,7 +100,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         experts: Experts | Sequence[Any],
         *,
         remote: Any = None,
-        cost: float = 0.1,
+        evaluation_cost: float = 0.1,
         horizon: Horizon = None,
         loss: Loss | None = None,
         charge_requests: bool = False,
@@ -100,7 +108,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.experts = experts
         self.remote = remote
-        self.cost = cost
+        self.evaluation_cost = evaluation_cost
         self.horizon = horizon
         self.loss = loss
         self.charge_requests = charge_requests
@@ -162,7 +170,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         self.experts_ = _experts_of(self.experts)
         self.learner_ = RequestLearner(
             len(self.experts_),
-            cost=self.cost,
+            cost=self.evaluation_cost,
             horizon=self.horizon,
             charge_requests=self.charge_requests,
             random_state=self.random_state,
@@ -201,7 +209,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         errors = np.full(opinions.answers.shape, np.nan)  # refused by the learner if it has to be read
         for j, column in enumerate(opinions.answers.T):
             errors[known, j] = loss(column[known], labels[known])
-        return opinions.losses(self.cost, errors)
+        return opinions.losses(self.evaluation_cost, errors)
 
     def _check_known(self, labels: Labels) -> None:
         """Refuse labels that no model can give, where all of them say what they can."""
@@ -246,7 +254,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         return np.asarray(self._opinions(X).asks[:, self.best_expert_])
 
     def expert_losses(self, X: Any, y: ArrayLike) -> Array:
-        """(n, K) what every expert would lose on the rows, to hold against ``played_`` in a ``RegretTracker``."""
+        """(n, K) what every expert would lose on the rows, to hold against those of ``played_``."""
         self._start()
         return self._losses(self.experts_.consult(X), self._labels(y, len(X)))
 
@@ -264,6 +272,19 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     def n_rounds_(self) -> int:
         """Rounds so far."""
         return self._learner.n_rounds
+
+    @property
+    def regret_bound_(self) -> float:
+        """What the expected loss so far can exceed that of the best expert by, at most; 0 before the first round."""
+        learner = self._learner
+        if not learner.n_rounds:
+            return 0.0
+        schedules = {None: "decreasing", "doubling": "doubling"}
+        schedule = schedules.get(self.horizon, "known")  # type: ignore[arg-type]
+        rounds = int(self.horizon) if schedule == "known" else learner.n_rounds  # type: ignore[arg-type]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that rounds are few was said in the beginning
+            return regret_upper_bound(learner.n_experts, rounds, self.evaluation_cost, schedule=schedule)
 
     @property
     def _learner(self) -> RequestLearner:

@@ -15,10 +15,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.adaptive.sensing.generators import SensorData, make_adaptive_sparse_regression
-from anytime.adaptive.sensing.problem import Problem, Weights
-from anytime.adaptive.sensing.projection import within_participation
-from anytime.adaptive.sensing.solvers import Projected
+from anytime.sensing.problem import SensingProblem, SensorWeights
+from anytime.sensing.solvers import within_participation
+from anytime_research.sensing.generators import SensorData, make_adaptive_sparse_regression
+from anytime_research.sensing.projection import ProjectedGates
 
 __all__ = [
     "PANELS",
@@ -65,7 +65,7 @@ PANELS = {
 class Recovery:
     """How descent went: after each turn the mean loss (t,), and its ``cosine_distances`` to the truth (t, 2)."""
 
-    weights: Weights
+    weights: SensorWeights
     losses: Array
     distances: Array
 
@@ -110,7 +110,7 @@ def recover(
     return Recovery(weights, losses, distances)
 
 
-def cosine_distances(found: Weights, true: Weights) -> tuple[float, float]:
+def cosine_distances(found: SensorWeights, true: SensorWeights) -> tuple[float, float]:
     """``1 - cos`` between v_k and between (w_k, b_k), each the mean over devices.
 
     Device by device, because ReLU gates leave the scale of each open: (v/s, sw, sb) says the same for all s > 0.
@@ -128,7 +128,7 @@ def _apart(found: Array, true: Array) -> float:
 # ---------------------------------------------------------------------- curvature
 
 
-def hessian(problem: Problem, weights: Weights) -> Array:
+def hessian(problem: SensingProblem, weights: SensorWeights) -> Array:
     """Second derivatives of the mean squared error by v, w and b, in this order, each device by device.
 
     ``2/n Σ (ψψ' + e ∇²s)``, where s is the answer, ψ its gradient and e its error; without noise e is 0 at the truth, and
@@ -157,7 +157,7 @@ def hessian(problem: Problem, weights: Weights) -> Array:
     return np.asarray(2 / n * result)
 
 
-def least_curvature(problem: Problem, weights: Weights) -> float:
+def least_curvature(problem: SensingProblem, weights: SensorWeights) -> float:
     """The least eigenvalue of ``hessian``: not negative where the error is locally convex."""
     return float(np.linalg.eigvalsh(hessian(problem, weights))[0])
 
@@ -167,7 +167,7 @@ def sampling_gaps(
     max_active_devices: float,
     *,
     reference: int = 20_000,
-    solver: Projected | None = None,
+    solver: ProjectedGates | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> Array:
     """For samples of each size, how far their least error within the budget is from that of a large sample, (len(sizes),).
@@ -177,11 +177,11 @@ def sampling_gaps(
     """
     random = np.random.default_rng(random_state)
     data = make_adaptive_sparse_regression(reference, random_state=random)
-    solver = solver or Projected()
+    solver = solver or ProjectedGates()
     truth, problem = _truth(data), data.problem
     share = max_active_devices / problem.n_devices
 
-    def optimum(part: Problem) -> float:
+    def optimum(part: SensingProblem) -> float:
         start = within_participation(truth, part.inputs, share)
         return part.direct(solver.solve(part, start, share, random), 0.0)
 
@@ -190,7 +190,7 @@ def sampling_gaps(
     return np.array([abs(optimum(sample) - whole) for sample in samples])
 
 
-def _truth(data: SensorData) -> Weights:
+def _truth(data: SensorData) -> SensorWeights:
     if data.truth is None:
         raise ValueError("the weights that made the data are unknown; use make_adaptive_sparse_regression")
     return data.truth

@@ -1,0 +1,196 @@
+"""EXP3.G: learning from experts of which every round shows only some (Alon et al. 2015; Nan, Algorithm 6).
+
+Each round draws an expert, mostly by its weight, sometimes from a set of explorers that together show every loss. A loss that
+is seen is divided by the probability of seeing it: the estimates are unbiased, and experts with small estimated totals gain
+weight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from anytime._native import play_requests
+from anytime.online.schedule import Horizon, LearningSchedule
+
+__all__ = ["Decisions", "RequestLearner", "WeightedExperts", "check_seen"]
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Seed = int | np.random.Generator | None
+
+
+class WeightedExperts:
+    """Experts, their estimated losses so far, and the weights that follow."""
+
+    def __init__(self, n_experts: int, schedule: LearningSchedule, random_state: Seed) -> None:
+        self.n_experts, self.schedule = n_experts, schedule
+        self.random = np.random.default_rng(random_state)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything, as before the first round."""
+        self.n_rounds = 0
+        self.totals: Array = np.zeros(self.n_experts)
+
+    @property
+    def weights(self) -> Array:
+        """(K,) q of the coming round, proportional to ``exp(-η L)``, L the estimated losses so far."""
+        rate = self.schedule.rates(self.n_rounds + 1, 1).learning[0]
+        weights = np.exp(-rate * (self.totals - self.totals.min()))
+        return np.asarray(weights / weights.sum())
+
+    @property
+    def best(self) -> int:
+        """The expert with the least estimated loss."""
+        return int(self.totals.argmin())
+
+    def _matrix(self, losses: ArrayLike, n: int | None = None) -> Array:
+        table = np.ascontiguousarray(losses, dtype=np.float64)
+        if (
+            table.ndim != 2
+            or table.shape[1] != self.n_experts
+            or table.shape[0] != (n if n is not None else len(table))
+        ):
+            rows = "n" if n is None else n
+            raise ValueError(
+                f"losses have shape {table.shape}; expected ({rows}, {self.n_experts}), a column per expert"
+            )
+        return table
+
+
+def check_seen(losses: Array, seen: Flags) -> None:
+    """Losses that were shown have to be numbers from 0 on; the others may be anything."""
+    bad = seen & ~(np.isfinite(losses) & (losses >= 0))
+    if bad.any():
+        t, i = (int(v) for v in np.argwhere(bad)[0])
+        raise ValueError(
+            f"round {t} shows a loss of {losses[t, i]} for expert {i}; losses are finite and not negative"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """What was decided for n examples, and all that learning from the answers needs.
+
+    Attributes
+    ----------
+    played : (n,) int
+        The expert drawn for each.
+    asked : (n,) bool
+        Whether it asks.
+    asks : (n, K) bool
+        Which experts would have asked.
+    probability : (n,) float
+        The probability with which the example was asked.
+    """
+
+    played: NDArray[np.int32]
+    asked: Flags
+    asks: Flags
+    probability: Array
+
+
+class RequestLearner(WeightedExperts):
+    """EXP3.G where an expert either asks, which costs the same for all and shows every loss, or shows nothing.
+
+    A round in which nobody asks changes no weight. Takes time O(K) per round, and at least one expert has to ask in each.
+
+    Parameters
+    ----------
+    n_experts : int
+    cost : float
+        Of asking. Above 1, losses are counted in units of it.
+    horizon : int, "doubling" or None, default=None
+        Number of rounds, if known; see ``LearningSchedule``.
+    charge_requests : bool, default=False
+        Charge experts that ask in every round, not only in those seen: what they lose is known. Their estimates are then
+        exact. Not part of the published analysis; on coin tosses the regret was the same.
+    learning_rate, exploration : float, default=None
+        η and γ, instead of those for which the bound is least.
+    random_state : int, Generator or None, default=None
+
+    Examples
+    --------
+    >>> learner = RequestLearner(3, cost=0.5, horizon=2000, random_state=0)
+    >>> asks = np.tile([False, False, True], (2000, 1))
+    >>> decisions = learner.run(asks, np.tile([0.1, 0.6, 0.5], (2000, 1)))
+    >>> learner.best, bool(decisions.asked.mean() < 0.3)
+    (0, True)
+    """
+
+    def __init__(
+        self,
+        n_experts: int,
+        *,
+        cost: float,
+        horizon: Horizon = None,
+        charge_requests: bool = False,
+        learning_rate: float | None = None,
+        exploration: float | None = None,
+        random_state: Seed = None,
+    ) -> None:
+        if not 0 < cost < math.inf:
+            raise ValueError(f"cost is {cost}; it has to be positive: what is free is best asked every time")
+        self.cost, self.charge_requests = cost, charge_requests
+        self._unit = max(1.0, cost)
+        schedule = LearningSchedule(
+            math.log(n_experts), horizon, cost / self._unit, 1, learning_rate, exploration
+        )
+        super().__init__(n_experts, schedule, random_state)
+
+    def run(self, asks: ArrayLike, losses: ArrayLike) -> Decisions:
+        """Play a round per row: who would ask (n, K), and the losses (n, K), read only in rows that are asked."""
+        flags = self._flags(asks)
+        return self._rounds(flags, self._matrix(losses, len(flags)))
+
+    def decide(self, asks: ArrayLike) -> Decisions:
+        """Draw an expert per row of ``asks`` (n, K) without learning; ``learn`` takes the answers when they are there."""
+        return self._rounds(self._flags(asks), None)
+
+    def learn(self, decisions: Decisions, losses: ArrayLike) -> None:
+        """Take the losses (n, K) of examples decided before; rows that were not asked may be anything, such as NaN."""
+        table = self._matrix(losses, len(decisions.asked))
+        asked, asks = decisions.asked, decisions.asks
+        check_seen(table, np.repeat(asked[:, None], self.n_experts, axis=1))
+        estimates = np.zeros(table.shape)
+        estimates[asked] = table[asked] / decisions.probability[asked, None]
+        if self.charge_requests:
+            estimates[asks] = self.cost
+        self.totals += estimates.sum(axis=0) / self._unit
+
+    def _rounds(self, asks: Flags, losses: Array | None) -> Decisions:
+        n = len(asks)
+        scaled = None if losses is None else losses / self._unit
+        charged = self.cost / self._unit if self.charge_requests else -1.0
+        probability, rates = self.random.random(n), self.schedule.rates(self.n_rounds + 1, n)
+        totals, played, seen = self.totals.copy(), np.empty(n, dtype=np.int32), np.empty(n)
+        for part, restart in self.schedule.stretches(self.n_rounds, n):
+            if restart:
+                totals[:] = 0.0
+            played[part], seen[part] = play_requests(
+                totals,
+                asks[part],
+                None if scaled is None else scaled[part],
+                probability[part],
+                rates.learning[part],
+                rates.exploration[part],
+                charged,
+            )
+        asked = asks[np.arange(n), played]
+        if losses is not None:
+            check_seen(losses, np.repeat(asked[:, None], self.n_experts, axis=1))
+        self.totals = totals
+        self.n_rounds += n
+        return Decisions(played, asked, asks, seen)
+
+    def _flags(self, asks: ArrayLike) -> Flags:
+        flags = np.ascontiguousarray(asks, dtype=np.bool_)
+        if flags.ndim != 2 or flags.shape[1] != self.n_experts:
+            raise ValueError(
+                f"asks has shape {flags.shape}; expected (n, {self.n_experts}), a column per expert"
+            )
+        return flags

@@ -1,0 +1,384 @@
+"""Networks of sensors as scikit-learn estimators, whose plans have a stage for each sensor.
+
+Every sensor sees its own columns for nothing and decides by itself whether to speak; what costs is that it speaks.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from anytime.costs import BoundCosts, FeatureCosts
+from anytime.engine import Run
+from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.parameters import positive, shared
+from anytime.plan import Plan
+from anytime.rules import ScoreRule
+from anytime.sensing.block import SensorBlock
+from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, device_inputs
+from anytime.sensing.solvers import DirectGates, GateSolver, RelaxedGates
+from anytime.trees.rows import checked_weights
+from anytime.validation import validated
+
+__all__ = ["SensorNetworkClassifier", "SensorNetworkRegressor", "SensorReport"]
+
+Array = NDArray[np.float64]
+SOLVERS = {"direct": DirectGates, "relaxed": RelaxedGates}
+
+
+@dataclass(frozen=True)
+class SensorReport:
+    """How a network does.
+
+    Attributes
+    ----------
+    participation : float
+        Share of (example, sensor) pairs in which the sensor speaks.
+    active_sensors : float
+        How many sensors speak per example.
+    mean_cost : float
+        What that costs on average.
+    score : float
+        Accuracy or R².
+    """
+
+    participation: float
+    active_sensors: float
+    mean_cost: float
+    score: float
+
+
+class _SensorNetwork(AnytimeModel):
+    """What both estimators share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared("costs", "mean_budget", "budget", "meter", "random_state", "n_jobs"),
+        "solver": [StrOptions(set(SOLVERS)), HasMethods("solve")],
+        "gate": [StrOptions({"sigmoid", "relu"})],
+        "slope": [positive],
+        "open_gates": [StrOptions({"scaled", "whole"})],
+    }
+
+    costs: Any
+    mean_budget: float | None
+    solver: str | GateSolver
+    gate: Literal["sigmoid", "relu"]
+    slope: float
+    open_gates: str
+    random_state: Any
+
+    def _train(
+        self,
+        X: Array,
+        targets: Array,
+        base: Array,
+        loss: Literal["cross_entropy", "squared"],
+        link: str,
+        weight: Array | None,
+        unit: float = 1.0,
+    ) -> None:
+        sensors = self._sensors()
+        prices = np.array([sensors.costs.prices[name] for name in sensors.costs.names])
+        columns = [np.flatnonzero(sensors.column_group == k) for k in range(len(prices))]
+        if any(not part.size for part in columns):
+            raise ValueError("a sensor of costs has no columns, so that it has nothing to say; leave it out")
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+        scale[scale == 0] = 1.0
+        gate, total = SensorGate(self.gate, self.slope), float(prices.sum())
+        problem = SensingProblem(
+            device_inputs((X - centre) / scale, columns), targets, base, loss, gate,
+            prices=prices / prices.mean() if total else None,
+            weight=None if weight is None else weight / weight.mean(),
+        )  # fmt: skip
+        share = None if self.mean_budget is None or not total else min(self.mean_budget / total, 1.0)
+        seed = self.random_state
+        random = np.random.default_rng(
+            seed.randint(2**31) if isinstance(seed, np.random.RandomState) else seed
+        )
+        width = problem.inputs.shape[2]
+        start = SensorWeights.drawn(len(prices), width, targets.shape[1], random, 1 / np.sqrt(width))
+        solver: Any = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        weights = solver.solve(problem, start, share, random)
+        blocks = []
+        for k, part in enumerate(columns):
+            spread = scale[part]
+            message = unit * np.vstack([weights.v[k, : part.size] / spread[:, None], weights.a[k]])
+            opening = np.append(weights.w[k, : part.size] / spread, weights.b[k])
+            if link == "logistic":  # of two logits the difference
+                message = message[:, 1:] - message[:, :1]
+            blocks.append(
+                SensorBlock(part, message, opening, centre[part], gate, whole=self.open_gates == "whole")
+            )
+        before = base[1:] - base[:1] if link == "logistic" else unit * base
+        self.plan_ = self._planned(blocks, prices, before, link, X)
+
+    def _sensors(self) -> BoundCosts:
+        """The groups of columns, which are the sensors."""
+        names = getattr(self, "feature_names_in_", None)
+        listed = None if names is None else list(map(str, names))
+        given = FeatureCosts.coerce(self.costs, self.n_features_in_, listed)
+        if given.requires:
+            raise ValueError(
+                "sensors decide by themselves, so that none can require another: give costs without requires"
+            )
+        return given.bind(self.n_features_in_, listed)
+
+    def _planned(self, blocks: list[SensorBlock], prices: Array, base: Array, link: str, X: Array) -> Plan:
+        """A stage for each sensor, those that change the answer most per price first."""
+        said = np.array([np.mean(block.outputs(0, X) ** 2) for block in blocks])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worth = np.where(prices > 0, said / prices, np.inf)
+        order = np.argsort(-worth, kind="stable")
+        plan = Plan(
+            blocks=[blocks[k] for k in order],
+            costs=_speaking_costs(self._sensors()),
+            base=base,
+            link=link,
+            passes={s: ScoreRule(blocks[k].score) for s, k in enumerate(order)},
+            evaluation_costs=prices[order] if prices.any() else None,
+        )
+        run, paid = Run(plan, np.ascontiguousarray(X), metered=True), []
+        assert run.ledger is not None
+        for s in range(plan.n_stages):
+            run.advance(s + 1)
+            paid.append(float(plan.costs.costs.amounts(run.ledger.paid).mean()))
+        return replace(plan, expected_costs=np.array(paid))
+
+    def active(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """(n, K) which sensors speak, in the order of ``sensors_``."""
+        rows = self._checked(X)
+        return np.column_stack([block.score.outputs(0, rows)[:, 0] > 0 for block in self.plan_.blocks])
+
+    @property
+    def sensors_(self) -> list[str]:
+        """Names of the sensors in the order of the stages."""
+        costs = self._plan.costs
+        groups = [int(costs.column_group[block.columns(0)[0]]) for block in self._plan.blocks]
+        return [costs.costs.names[g] for g in groups]
+
+    def report(self, X: ArrayLike, y: ArrayLike) -> SensorReport:
+        """How often sensors speak, what that costs, and how good the answers are."""
+        active = self.active(X)
+        paid = float(self.cost(X).mean())
+        return SensorReport(float(active.mean()), float(active.sum(axis=1).mean()), paid, self.score(X, y))
+
+
+def _speaking_costs(sensors: BoundCosts) -> BoundCosts:
+    """Prices of a network: a sensor reads its columns for nothing; a step without columns has the price of speaking."""
+    given = sensors.costs
+    columns = {name: np.flatnonzero(sensors.column_group == k).tolist() for k, name in enumerate(given.names)}
+    speaking = {f"{name} speaks": given.prices[name] for name in given.names}
+    costs = FeatureCosts(
+        prices={**dict.fromkeys(given.names, 0.0), **speaking},
+        groups={**columns, **{name: [] for name in speaking}},
+        unit=given.unit,
+    )
+    return costs.bind(sensors.column_group.size)
+
+
+class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
+    """Sensors that each see some of the columns and speak only when it helps; a cloud that adds up what they say.
+
+    Whether a sensor speaks is decided by the sensor, from its own columns alone. Logits are
+    ``log prior + Σ_k (v_k'x_k + a_k) g_k`` over those that speak (Nan, *Learning to predict under a budget*, 2018, section 7.1).
+    The plan has a stage for each sensor, which rows pay for where it speaks.
+
+    Parameters
+    ----------
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column. Each group is a sensor, and its price is that of speaking; to read its own columns
+        costs a sensor nothing.
+    mean_budget : float, default=None
+        What rows may pay on average in a prediction that names no bound. None: no limit. Gates are trained to keep to it. Where
+        each sensor costs 1 it is the mean number of sensors that speak.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit. Sensors are then heard in the order of
+        the plan until a row's money ends.
+    solver : {"direct", "relaxed"} or GateSolver, default="direct"
+        ``DirectGates(...)`` or ``RelaxedGates(...)`` for other settings. The first is the source's favourite and the fastest, and
+        takes sensors of different prices.
+    gate : {"sigmoid", "relu"}, default="sigmoid"
+        From a sensor's score to how much of what it says counts.
+    slope : float, default=1.0
+        Of the sigmoid.
+    open_gates : {"scaled", "whole"}, default="scaled"
+        Whether what a sensor says is multiplied by its gate, once that is open, or counts in full.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    plan_ : Plan
+        A stage for each sensor, those that change the answer most per price first.
+    classes_ : (C,)
+    sensors_ : list of str
+        Sensors in the order of the stages.
+    n_features_in_, feature_names_in_, stage_costs_
+        As in :class:`AnytimeClassifier`.
+
+    Notes
+    -----
+    Preliminary in the source: nothing is proved of where training ends, nor of how many examples it needs. The mean budget
+    is kept on the training rows.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, zones = at.datasets.load("digits")
+    >>> sensors = at.FeatureCosts(groups=zones.groups, prices=dict.fromkeys(zones.groups, 1.0))
+    >>> network = at.SensorNetworkClassifier(costs=sensors, mean_budget=6, random_state=0).fit(X, y)
+    >>> report = network.report(X, y)
+    >>> bool(report.mean_cost <= 6), bool(report.score > 0.9)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_SensorNetwork._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        mean_budget: float | None = None,
+        budget: float | None = None,
+        solver: Literal["direct", "relaxed"] | GateSolver = "direct",
+        gate: Literal["sigmoid", "relu"] = "sigmoid",
+        slope: float = 1.0,
+        open_gates: Literal["scaled", "whole"] = "scaled",
+        class_weight: Any = None,
+        meter: str = "realised",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.mean_budget = mean_budget
+        self.budget = budget
+        self.solver = solver
+        self.gate = gate
+        self.slope = slope
+        self.open_gates = open_gates
+        self.class_weight = class_weight
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train what sensors say and when they speak together.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+        sample_weight : (n,), default=None
+        """
+        self._validate_params()
+        trained = copy.copy(self)
+        rows, labels, weight = _read(trained, X, y, sample_weight)
+        check_classification_targets(labels)
+        trained.classes_, codes = np.unique(labels, return_inverse=True)
+        n_classes = trained.classes_.size
+        if n_classes < 2:
+            raise ValueError(f"a classifier needs at least 2 classes; y has 1 class, {labels[0]!r}")
+        if self.class_weight is not None:
+            weight = compute_sample_weight(self.class_weight, labels) * (1.0 if weight is None else weight)
+        targets = np.eye(n_classes)[codes]
+        prior = np.average(targets, axis=0, weights=weight)
+        link = "logistic" if n_classes == 2 else "softmax"
+        trained._train(rows, targets, np.log(np.maximum(prior, 1e-12)), "cross_entropy", link, weight)
+        self.__dict__ = trained.__dict__
+        return self
+
+
+class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
+    """Sensors that each see some of the columns and speak only when it helps; the answer is ``mean + Σ_k v_k'x_k g_k``.
+
+    Parameters
+    ----------
+    costs, mean_budget, budget, solver, gate, slope, open_gates, meter, random_state, n_jobs
+        As in :class:`SensorNetworkClassifier`.
+
+    Attributes
+    ----------
+    plan_, sensors_, n_features_in_, feature_names_in_, stage_costs_
+        As in :class:`SensorNetworkClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> X, y, _ = at.datasets.load("diabetes")
+    >>> network = at.SensorNetworkRegressor(mean_budget=3, random_state=0).fit(X, y)
+    >>> report = network.report(X, y)
+    >>> bool(report.active_sensors <= 3), bool(report.score > 0.3)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        mean_budget: float | None = None,
+        budget: float | None = None,
+        solver: Literal["direct", "relaxed"] | GateSolver = "direct",
+        gate: Literal["sigmoid", "relu"] = "sigmoid",
+        slope: float = 1.0,
+        open_gates: Literal["scaled", "whole"] = "scaled",
+        meter: str = "realised",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.mean_budget = mean_budget
+        self.budget = budget
+        self.solver = solver
+        self.gate = gate
+        self.slope = slope
+        self.open_gates = open_gates
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train what sensors say and when they speak together.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+        sample_weight : (n,), default=None
+        """
+        self._validate_params()
+        trained = copy.copy(self)
+        rows, numbers, weight = _read(trained, X, y, sample_weight, y_numeric=True)
+        targets = np.asarray(numbers, dtype=np.float64)[:, None]
+        spread = float(targets.std()) or 1.0  # training is on the scale of the targets' deviation
+        base = np.average(targets, axis=0, weights=weight) / spread
+        trained._train(rows, targets / spread, base, "squared", "identity", weight, spread)
+        self.__dict__ = trained.__dict__
+        return self
+
+
+def _read(
+    model: Any, X: Any, y: Any, sample_weight: ArrayLike | None, **checks: Any
+) -> tuple[Array, NDArray[Any], Array | None]:
+    """Rows, truth and weights; rows of weight 0 left out."""
+    rows, truth = validated(model, X, y, dtype=np.float64, **checks)
+    if sample_weight is None:
+        return np.asarray(rows), np.asarray(truth), None
+    weight = checked_weights(sample_weight, rows)
+    present = weight > 0
+    return np.asarray(rows)[present], np.asarray(truth)[present], weight[present]
