@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,42 @@ def test_metered_rows_pay_for_their_own_path_within_budget(seed, costs, shape):
     before = acc.copy()
     assert forest.run_metered(X, acc, done, until, ledger, evaluation, budget)
     np.testing.assert_array_equal(acc, before)  # broke rows stay where they are
+
+
+@pytest.mark.parametrize("n_features", [5, 150])
+@pytest.mark.parametrize("most_trees", [1, 4])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_many_metered_rows_pay_what_few_pay(n_features, most_trees, n_outputs):
+    """Many rows are scanned and know what they owe by their leaf; few walk. Ledgers, stages and sums are the same."""
+    random = np.random.default_rng(n_features + most_trees)
+    shape = Shape(
+        n_features=n_features, n_stages=40, most_trees=most_trees, n_outputs=n_outputs, most_leaves=30
+    )
+    trees = random_forest(random, shape)
+    forest = forest_of(trees)
+    n_groups = n_features - 1
+    groups = np.append(np.arange(n_groups), 0)  # two columns share a group
+    requires = [
+        sorted({int(random.integers(0, g))} if g and random.random() < 0.3 else set())
+        for g in range(n_groups)
+    ]
+    table = table_of(random.integers(0, 9, n_groups), requires, groups)
+    n = 300
+    X = random_rows(random, trees, n)
+    evaluation = random.integers(0, 4, forest.n_stages)
+    budget = random.integers(-2, 4 * n_groups + int(evaluation.sum()), n)
+    until = random.integers(0, forest.n_stages + 1, n).astype(np.int32)
+    start = np.where(random.random(n) < 0.5, until // 2, 0).astype(np.int32)
+
+    def metered(rows):
+        acc, done, ledger = np.zeros((len(rows), n_outputs), np.int64), start[rows], Ledger(table, len(rows))
+        args = (X[rows], acc, done, until[rows], ledger, evaluation, budget[rows])
+        assert forest.run_metered(*args)
+        return acc, done, ledger.paid, ledger.bought
+
+    few = [metered(part) for part in np.array_split(np.arange(n), 10)]
+    for together, apart in zip(metered(np.arange(n)), zip(*few, strict=True), strict=True):
+        np.testing.assert_array_equal(together, np.concatenate(apart))
 
 
 @given(seed=seeds, shape=shapes.filter(lambda s: s.n_features == 5))

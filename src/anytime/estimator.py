@@ -297,16 +297,16 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         deadline : float, default=None
             Seconds from the call.
         """
-        due = np.inf if deadline is None else self._due(time.monotonic(), deadline)
+        if deadline is None:
+            due = np.inf
+        elif type(deadline) is float and deadline >= 0.0:  # what ``_due`` asks, in a tenth of its time
+            due = time.monotonic() + deadline
+        else:
+            due = self._due(time.monotonic(), deadline)
         row = self.__dict__.get("_one_row")
         if row is None or row.plan is not self.plan_ or row.meter != self.meter:
             row = self._one_row = _OneRow(self)
-        if (
-            type(x) is not np.ndarray
-            or x.dtype is not _FLOAT
-            or x.shape != row.shape
-            or not x.flags.c_contiguous
-        ):
+        if type(x) is not np.ndarray or x.dtype != _FLOAT or x.shape != row.shape or not x.flags.c_contiguous:
             x = self._one_of(x)
         return row(x, budget, mean_budget, due)
 

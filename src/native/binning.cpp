@@ -11,17 +11,15 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Search kNoSearch{};  // stands in for one of another kind
 
-// The value to search for. NaN is above no threshold and so has rank 0, like -inf.
-double prepared(double x, Reading reading) noexcept {
-  switch (reading) {
-    case Reading::kNanIsZero:
-      return std::isnan(x) ? 0.0 : x;
-    case Reading::kNanOrZeroLeft:
-      return std::abs(x) <= kZero ? -kInfinity : x;
-    case Reading::kNanOrZeroRight:
-      return std::abs(x) <= kZero ? kNan : x;
-    default:
-      return x;
+// The values to search for. NaN is above no threshold and so has rank 0, like -inf. The question is asked
+// once for all values, not in their loop, so that it turns into vectors.
+template <int N>
+void prepare(double (&x)[N], Reading reading) noexcept {
+  if (reading == Reading::kNanIsZero) {
+    for (double& value : x) value = std::isnan(value) ? 0.0 : value;
+  } else if (reading == Reading::kNanOrZeroLeft || reading == Reading::kNanOrZeroRight) {
+    const double missing = reading == Reading::kNanOrZeroLeft ? -kInfinity : kNan;
+    for (double& value : x) value = std::abs(value) <= kZero ? missing : value;
   }
 }
 
@@ -45,7 +43,10 @@ void count_below(const Layout& layout, const Search& search, const double (&x)[k
                  uint32_t (&below)[kLanes]) noexcept {
   const double* thresholds = layout.thresholds.data() + search.first;
   const uint16_t* buckets = layout.buckets.data() + search.bucket;
-  for (int i = 0; i < kLanes; ++i) below[i] = buckets[search.bucket_of(x[i])];
+  const double low = search.low, scale = search.scale, last = search.last_bucket;
+  int32_t bucket[kLanes];
+  for (int i = 0; i < kLanes; ++i) bucket[i] = Search::bucket_of(x[i], low, scale, last);
+  for (int i = 0; i < kLanes; ++i) below[i] = buckets[bucket[i]];
   for (uint32_t half = (1u << search.steps) >> 1; half > 0; half /= 2) {
     for (int i = 0; i < kLanes; ++i)
       below[i] += half & -static_cast<uint32_t>(thresholds[below[i] + half - 1] < x[i]);
@@ -61,7 +62,7 @@ void count_below_each(const Layout& layout, const Search* const (&searches)[N], 
   for (int i = 0; i < N; ++i) {
     const Search& search = *searches[i];
     thresholds[i] = layout.thresholds.data() + search.first;
-    below[i] = layout.buckets[search.bucket + search.bucket_of(x[i])];
+    below[i] = layout.buckets[search.bucket + static_cast<size_t>(search.bucket_of(x[i]))];
     half[i] = (1u << search.steps) >> 1;
     most = std::max(most, half[i]);
   }
@@ -81,36 +82,44 @@ Rank rank_in(uint32_t below, uint32_t part) noexcept {
   return static_cast<Rank>(below <= before ? 0 : std::min(below - before, kMost));
 }
 
+template <class Rank>
+void bin_pack(const Layout& layout, bool float32_input, const Search& search,
+              const PackRows<Rank>& pack) noexcept {
+  double x[kLanes];
+  for (int i = 0; i < kLanes; ++i) x[i] = pack.row[i][search.feature];
+  if (float32_input) {
+    for (double& value : x) value = static_cast<float>(value);
+  }
+  uint32_t below[kLanes];
+  if (search.reading == Reading::kCategory) {
+    for (int i = 0; i < kLanes; ++i) below[i] = category_rank(layout, search, x[i]);
+  } else {
+    prepare(x, search.reading);
+    count_below(layout, search, x, below);
+  }
+  const bool nan_last = nan_goes_right(search.reading);
+  for (uint32_t part = 0; part < search.columns; ++part) {
+    Rank out[kLanes];
+    if (search.columns == 1) {
+      for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(below[i]);
+    } else {
+      for (int i = 0; i < kLanes; ++i) out[i] = rank_in<Rank>(below[i], part);
+    }
+    for (int i = 0; nan_last && i < kLanes; ++i) out[i] = std::isnan(x[i]) ? kLastRank<Rank> : out[i];
+    const size_t at = (search.column + part) * pack.ranks.stride;
+    std::copy_n(out, kHalf, pack.ranks.low + at);
+    std::copy_n(out + kHalf, kHalf, pack.ranks.high + at);
+  }
+}
+
 }  // namespace
 
 template <class Rank>
-void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from,
-              int32_t to, PackRanks<Rank> ranks) noexcept {
+void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs, int32_t from,
+               int32_t to) noexcept {
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
-    double x[kLanes];
-    for (int i = 0; i < kLanes; ++i) x[i] = rows[i][search.feature];
-    if (float32_input) {
-      for (double& value : x) value = static_cast<float>(value);
-    }
-    uint32_t below[kLanes];
-    if (search.reading == Reading::kCategory) {
-      for (int i = 0; i < kLanes; ++i) below[i] = category_rank(layout, search, x[i]);
-    } else {
-      for (double& value : x) value = prepared(value, search.reading);
-      count_below(layout, search, x, below);
-    }
-    const bool nan_last = nan_goes_right(search.reading);
-    for (uint32_t part = 0; part < search.columns; ++part) {
-      Rank out[kLanes];
-      for (int i = 0; i < kLanes; ++i) out[i] = rank_in<Rank>(below[i], part);
-      if (search.reading == Reading::kCategory) {
-        for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(below[i]);
-      }
-      for (int i = 0; nan_last && i < kLanes; ++i) out[i] = std::isnan(x[i]) ? kLastRank<Rank> : out[i];
-      std::copy_n(out, kHalf, ranks.low + (search.column + part) * ranks.stride);
-      std::copy_n(out + kHalf, kHalf, ranks.high + (search.column + part) * ranks.stride);
-    }
+    for (const PackRows<Rank>& pack : packs) bin_pack(layout, float32_input, search, pack);
   }
 }
 
@@ -127,8 +136,9 @@ void bin_row(const Layout& layout, bool float32_input, const double* row, int32_
     for (int i = 0; i < kTogether; ++i) {
       const Search& search = searches[i < together ? i : 0];
       numeric[i] = search.reading == Reading::kCategory ? &kNoSearch : &search;
-      x[i] = prepared(float32_input ? static_cast<float>(row[search.feature]) : row[search.feature],
-                      search.reading);
+      double value[1] = {float32_input ? static_cast<float>(row[search.feature]) : row[search.feature]};
+      prepare(value, search.reading);
+      x[i] = value[0];
     }
     count_below_each(layout, numeric, x, below);
     for (int i = 0; i < together; ++i) {
@@ -146,10 +156,8 @@ void bin_row(const Layout& layout, bool float32_input, const double* row, int32_
   }
 }
 
-template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t,
-                       PackRanks<uint8_t>) noexcept;
-template void bin_pack(const Layout&, bool, const double* const (&)[kLanes], int32_t, int32_t,
-                       PackRanks<uint16_t>) noexcept;
+template void bin_packs(const Layout&, bool, std::span<const PackRows<uint8_t>>, int32_t, int32_t) noexcept;
+template void bin_packs(const Layout&, bool, std::span<const PackRows<uint16_t>>, int32_t, int32_t) noexcept;
 template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint8_t*) noexcept;
 template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint16_t*) noexcept;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "layout.hpp"
 
@@ -15,10 +16,21 @@ struct PackRanks {
   size_t stride;  // from a column to the next: kHalf, or kScanRows where trees may be scanned
 };
 
-// Searches [from, to) of the layout for the rows of a pack.
+// The rows of a pack, and where their ranks are to stand.
 template <class Rank>
-void bin_pack(const Layout& layout, bool float32_input, const double* const (&rows)[kLanes], int32_t from,
-              int32_t to, PackRanks<Rank> ranks) noexcept;
+struct PackRows {
+  const double* row[kLanes];
+  PackRanks<Rank> ranks;
+};
+
+// Packs that are best taken together: their rows stay in the first cache, and what a search reads serves them
+// all.
+inline constexpr size_t kBinTogether = 4;
+
+// Searches [from, to) of the layout for the rows of some packs.
+template <class Rank>
+void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs, int32_t from,
+               int32_t to) noexcept;
 
 // The same for one row, whose ranks stand in the first lane.
 template <class Rank>

@@ -69,8 +69,9 @@ class Watch {
     if (poll_ != nullptr && poll_->stopped()) return true;
     return deadline_ns_ != kNever && monotonic_ns() >= deadline_ns_;
   }
-  // Whether the deadline is at least `ns` nanoseconds away.
+  // Whether nothing can stop this for at least `ns` nanoseconds.
   bool is_far(int64_t ns) const noexcept {
+    if (stop_ != nullptr || poll_ != nullptr) return false;
     return deadline_ns_ == kNever || monotonic_ns() < deadline_ns_ - ns;
   }
 

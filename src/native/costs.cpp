@@ -1,6 +1,7 @@
 #include "costs.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -218,6 +219,23 @@ bool Ledger::try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept {
   auto& paid = paid_[static_cast<size_t>(row)];
   if (budget < paid || ticks > budget - paid) return false;  // this form cannot overflow: 0 <= paid <= budget
   paid += ticks;
+  return true;
+}
+
+bool Ledger::try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept {
+  uint64_t* bits = bits_.data() + static_cast<size_t>(row * words_);
+  int64_t price = 0;  // all groups together cost less than 2^62
+  for (int64_t w = 0; w < words_; ++w) {
+    for (uint64_t missing = groups[w] & ~bits[w]; missing != 0; missing &= missing - 1) {
+      price += table_->own_price(static_cast<int32_t>(64 * w + std::countr_zero(missing)));
+    }
+  }
+  if (!try_charge(row, ticks, budget)) return false;
+  if (!try_charge(row, price, budget)) {
+    refund(row, ticks);
+    return false;
+  }
+  for (int64_t w = 0; w < words_; ++w) bits[w] |= groups[w];
   return true;
 }
 

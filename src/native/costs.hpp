@@ -76,6 +76,9 @@ class Ledger {
   // Pays if the row can afford it without exceeding `budget`; says whether it did.
   bool try_buy(int64_t row, int32_t group, int64_t budget) noexcept;
   bool try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept;
+  // Pays `ticks` and for the groups of a bit set that is closed (words_per_row words), if the row can afford
+  // all of it.
+  bool try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept;
   // Takes back a charge that was just made.
   void refund(int64_t row, int64_t ticks) noexcept { paid_[static_cast<size_t>(row)] -= ticks; }
 

@@ -16,7 +16,7 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kSpanWork = 16384;      // under a watch, the most work that one stage puts at stake
-constexpr int32_t kSearchesPerLook = 64;  // under a watch, searches between two looks at the clock
+constexpr int32_t kSearchesPerLook = 16;  // under a watch, searches between two looks at the clock
 constexpr size_t kLeastScanned = 3;       // packs: fewer rows are walked quicker than scanned
 constexpr size_t kScanSpan = 4;           // packs that fill the widest vectors
 constexpr size_t kMaxKeptBytes = size_t{1} << 28;  // more ranks than this are worked out again in every pass
@@ -192,11 +192,7 @@ class Worker {
   // Packs [first, first + count) go through stages [from, to); the store begins with the ranks of `stored`.
   // Like everything below that can be cut short, says whether it was not.
   bool run_span(size_t first, size_t count, size_t stored, int32_t from, int32_t to) noexcept {
-    for (size_t p = first; p < first + count && !plain_; ++p) {
-      Pack& pack = packs_[p];
-      if (!keep_) pack.searched = 0;
-      if (!rank(pack, std::min(pack.end, to), store_[p - stored])) return false;
-    }
+    if (!plain_ && !rank(first, count, stored, to)) return false;
     span_rows_ = count * kLanes;
     if (scans_) span_ranks_ = store_[first - stored].low;
     for (int32_t stage = from; stage < to; ++stage) {
@@ -212,17 +208,37 @@ class Worker {
     return true;
   }
 
-  bool rank(Pack& pack, int32_t end, PackRanks<Rank> ranks) noexcept {
-    if (pack.next >= end) return true;
-    const double* rows[kLanes];
-    for (int i = 0; i < kLanes; ++i) rows[i] = job_.x(pack, std::min(i, pack.rows - 1));
-    const int32_t needed = layout_.searches_needed[static_cast<size_t>(end)];
-    while (pack.searched < needed) {
-      const int32_t to = pacer_.armed() ? std::min(needed, pack.searched + kSearchesPerLook) : needed;
-      bin_pack(layout_, forest_.float32_input(), rows, pack.searched, to, ranks);
-      const int64_t work = (to - pack.searched) * int64_t{3 * kLanes};
-      pack.searched = to;
-      if (pacer_.expired_after(work)) return false;
+  // The ranks that packs [first, first + count) need up to stage `to`, for as many together as have the same
+  // to do.
+  bool rank(size_t first, size_t count, size_t stored, int32_t to) noexcept {
+    const auto needed = [&](const Pack& pack) {
+      return layout_.searches_needed[static_cast<size_t>(std::min(pack.end, to))];
+    };
+    for (size_t p = first; p < first + count; ++p) {
+      if (!keep_) packs_[p].searched = 0;
+    }
+    for (size_t p = first, next; p < first + count; p = next) {
+      const int32_t searched = packs_[p].searched, end = needed(packs_[p]);
+      PackRows<Rank> together[kBinTogether];
+      size_t n = 0;
+      for (next = p; next < first + count && n < kBinTogether; ++next, ++n) {
+        const Pack& pack = packs_[next];
+        if (pack.searched != searched || needed(pack) != end) break;
+        for (int i = 0; i < kLanes; ++i) together[n].row[i] = job_.x(pack, std::min(i, pack.rows - 1));
+        together[n].ranks = store_[next - stored];
+      }
+      if (!rank(std::span<const PackRows<Rank>>(together, n), searched, end)) return false;
+      for (; p < next; ++p) packs_[p].searched = std::max(searched, end);
+    }
+    return true;
+  }
+
+  bool rank(std::span<const PackRows<Rank>> packs, int32_t from, int32_t end) noexcept {
+    while (from < end) {
+      const int32_t to = pacer_.armed() ? std::min(end, from + kSearchesPerLook) : end;
+      bin_packs(layout_, forest_.float32_input(), packs, from, to);
+      if (pacer_.expired_after((to - from) * static_cast<int64_t>(packs.size()) * 3 * kLanes)) return false;
+      from = to;
     }
     return true;
   }

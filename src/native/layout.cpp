@@ -179,7 +179,7 @@ class Builder {
     cut.scale = n / (thresholds.back() - thresholds.front());
     cut.last_bucket = n - 1.0;
     if (!std::isfinite(cut.scale)) return;
-    for (const double threshold : thresholds) ++before[cut.bucket_of(threshold) + 1];
+    for (const double threshold : thresholds) ++before[static_cast<size_t>(cut.bucket_of(threshold)) + 1];
     cut.steps = static_cast<uint32_t>(std::bit_width(*std::max_element(before.begin(), before.end())));
     if (cut.steps + kLeastStepsSaved > whole) return;
     std::partial_sum(before.begin(), before.end(), before.begin());

@@ -73,9 +73,10 @@ struct Search {
   uint32_t steps = 0;   // halvings that find a place among the thresholds of any bucket
 
   // A NaN falls into the first bucket: it lies above no threshold.
-  uint32_t bucket_of(double x) const noexcept {
+  int32_t bucket_of(double x) const noexcept { return bucket_of(x, low, scale, last_bucket); }
+  static int32_t bucket_of(double x, double low, double scale, double last) noexcept {
     const double at = (x - low) * scale, above = at > 0.0 ? at : 0.0;
-    return static_cast<uint32_t>(above < last_bucket ? above : last_bucket);
+    return static_cast<int32_t>(above < last ? above : last);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "meter_scan.hpp"
 #include "walk.hpp"
 
 namespace anytime {
@@ -67,6 +68,13 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
   for (int64_t i = 0; i < rows.n; ++i) {
     const auto at = static_cast<size_t>(i);
     if (done[at] < until[at]) active.push_back(i);
+  }
+  // Nobody looks meanwhile, so rows need not keep step with each other.
+  if (!watch.armed() && is_worth_scanning(forest, static_cast<int64_t>(active.size()))) {
+    const Rows copied{.x = rows.x, .n = rows.n, .acc = rows.acc, .done = done.data(), .until = until.data()};
+    run_metered_scans(forest, copied, meter);
+    std::copy(done.begin(), done.end(), rows.done);
+    return true;
   }
   std::vector<int64_t> sums(static_cast<size_t>(forest.n_outputs()));
   Pacer pacer(watch);

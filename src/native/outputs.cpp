@@ -27,13 +27,16 @@ class StageOutputs {
     x_ = x;
     count_ = count;
     n_packs_ = plain_ ? 0 : static_cast<size_t>((count + kLanes - 1) / kLanes);
+    PackRows<Rank> packs[kSpan];
     for (size_t p = 0; p < n_packs_; ++p) {
-      const double* rows[kLanes];
       for (int64_t i = 0; i < kLanes; ++i)
-        rows[i] = row(std::min(static_cast<int64_t>(p) * kLanes + i, count - 1));
-      ranks_[p] = store_[p];
-      bin_pack(layout_, forest_.float32_input(), rows, 0, layout_.searches_needed[static_cast<size_t>(end_)],
-               ranks_[p]);
+        packs[p].row[i] = row(std::min(static_cast<int64_t>(p) * kLanes + i, count - 1));
+      packs[p].ranks = ranks_[p] = store_[p];
+    }
+    for (size_t p = 0; p < n_packs_; p += kBinTogether) {
+      const std::span some(packs + p, std::min(kBinTogether, n_packs_ - p));
+      bin_packs<Rank>(layout_, forest_.float32_input(), some, 0,
+                      layout_.searches_needed[static_cast<size_t>(end_)]);
     }
   }
 

@@ -75,18 +75,20 @@ int32_t run_watched(const Forest& forest, const double* x, int32_t until, const 
   partial.resize(static_cast<size_t>(forest.n_outputs()));
   int32_t searched = 0;
   for (int32_t s = 0; s < until;) {
-    if (watch.expired()) return s;
     const bool far = watch.is_far(kFarNanoseconds);
+    if (!far && watch.expired()) return s;
     const int32_t begin = forest.first_tree(s);
     const int32_t window = far ? kTreesWhileFar : std::clamp(begin, kFewestTrees, kMostTrees);
-    int32_t to = s + 1;  // as many whole stages as fit between two looks at the clock, and at least one
-    while (to < until && forest.first_tree(to + 1) - begin <= window) ++to;
+    // As many whole stages as fit between two looks at the clock, and at least one.
+    const auto starts = forest.stage_start();
+    const auto beyond = std::upper_bound(starts.begin() + s + 2, starts.begin() + until + 1, begin + window);
+    const auto to = static_cast<int32_t>(beyond - starts.begin()) - 1;
     const int32_t end = forest.first_tree(to), needed = layout.searches_needed[static_cast<size_t>(to)];
     while (ranks != nullptr && searched < needed) {
       const int32_t next = std::min(needed, searched + (far ? kSearchesWhileFar : kSearchesPerLook));
       bin_row(layout, forest.float32_input(), x, searched, next, ranks);
       searched = next;
-      if (watch.expired()) return s;
+      if ((!far || searched < needed) && watch.expired()) return s;
     }
     std::fill(partial.begin(), partial.end(), 0);
     for (int32_t t = begin; t < end; t += window) {
