@@ -282,7 +282,7 @@ def train_model(
     from anytime.trees import AnytimeClassifier, AnytimeRegressor
 
     if isinstance(estimator, AnytimeModel):  # one of our own: it needs no wrapping
-        return estimator.set_params(costs=costs, random_state=seed, **given).fit(X, y)
+        return estimator.set_params(costs=costs, **given).fit(X, y)
     face = AnytimeClassifier if classify else AnytimeRegressor
     budget = given.pop("budget", None)
     wrapped = face(estimator.set_params(**given), costs=costs, budget=budget, random_state=seed)
@@ -311,7 +311,8 @@ def make_estimator(
     parameters: dict[str, Any] = {"random_state": seed}
     if model in _OURS:
         room, name = _OURS[model]
-        return getattr(import_module(f"anytime.{room}"), name + kind)(**parameters)
+        estimator = getattr(import_module(f"anytime.{room}"), name + kind)()
+        return estimator.set_params(**parameters) if "random_state" in estimator.get_params() else estimator
     if model is ModelName.lightgbm:
         import lightgbm
 
