@@ -1,0 +1,37 @@
+"""A table of one row: every regressor answers its value, or says in one sentence what it needs."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+import anytime as at
+
+REGRESSORS = {
+    "GroupPursuitRegressor": at.GroupPursuitRegressor(),
+    "GroupPursuitRegressor, lasso": at.GroupPursuitRegressor(selection="lasso", refit=False),
+    "GroupPursuitRegressor, huber": at.GroupPursuitRegressor(loss="huber"),
+    "GroupPursuitRegressor, poisson": at.GroupPursuitRegressor(loss="poisson"),
+    "GradientBoostingRegressor": at.GradientBoostingRegressor(n_estimators=5),
+    "SpeedBoostRegressor": at.SpeedBoostRegressor(),
+    "AdditiveSpeedBoostRegressor": at.AdditiveSpeedBoostRegressor(),
+    "BudgetForestRegressor": at.BudgetForestRegressor(),
+    "BudgetTreeRegressor": at.BudgetTreeRegressor(),
+    "PrunedForestRegressor": at.PrunedForestRegressor(RandomForestRegressor(5, random_state=0)),
+    "StreamingBoostRegressor": at.StreamingBoostRegressor(n_estimators=3),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_one_row_is_answered_with_its_value_or_refused_in_one_sentence(name):
+    X, y = np.array([[1.0, 2.0, 3.0]]), np.array([7.0])
+    model = REGRESSORS[name]
+    try:
+        model.fit(X, y)
+    except ValueError as error:
+        assert "1 sample" in str(error) or "1 row" in str(error), error
+        assert "\n" not in str(error)
+        return
+    assert model.predict(X) == pytest.approx(y, abs=0.01)
+    assert model.predict(X, budget=0) == pytest.approx(y, abs=0.01)
+    assert model.predict(X + 1).shape == (1,)
