@@ -17,6 +17,7 @@ from anytime.adaptive.routing import Learned, alternate, best_of
 from anytime.adaptive.stages import Chain
 from anytime.blocks import LinearBlock
 from anytime.boosting.learners import TrainingRows
+from anytime_research import datasets as research_datasets
 from anytime_research.adaptive import l1_exits
 
 CERTAIN = -np.log(0.99)  # loss of a costly model that is always right
@@ -24,7 +25,7 @@ CERTAIN = -np.log(0.99)  # loss of a costly model that is always right
 
 def synthetic_1() -> dict[str, Any]:
     """The power of adaptation: ten turns from random starts, 60 % may be sent to a support vector machine."""
-    X, y, _ = at.datasets.make_ambiguous_centre()
+    X, y, _ = research_datasets.make_ambiguous_centre()
     values = cross_val_predict(SVC(), X, y, cv=5, method="decision_function")
     probabilities = 1 / (1 + np.exp(-2 * values))
     scores = scores_of_probabilities(np.column_stack([1 - probabilities, probabilities]))
@@ -57,7 +58,7 @@ def synthetic_1() -> dict[str, Any]:
 
 def synthetic_2() -> dict[str, float]:
     """The power of learning both together: average cost at accuracy 1; printed are 1.75 and 1.5, for clusters of equal size."""
-    X, y, prices = at.datasets.make_misleading_feature()
+    X, y, prices = research_datasets.make_misleading_feature()
     costs = prices.bind(2)
     learner = LinearPairLearner(
         X, y, costs, cost_penalty=0.05, standardise=False, ridge=0.0, max_steps=20_000, tol=1e-9

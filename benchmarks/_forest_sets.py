@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from anytime.datasets import load_yahoo_costs, make_miniboone, make_ranking, weight_prices
+from anytime_research.datasets import load_yahoo_costs, make_miniboone, make_ranking, weight_prices
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.intp]]

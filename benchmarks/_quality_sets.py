@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from anytime.datasets import load_yahoo_costs, weight_prices
-from anytime.datasets.lookalikes import make_ranking
+from anytime_research.datasets import load_yahoo_costs, weight_prices
+from anytime_research.datasets.lookalikes import make_ranking
 
 Array = NDArray[np.float64]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
-from anytime.datasets import make_four_quarters, merge_duplicates, quantise
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import Impurity, Pairs, Powers
 from anytime.forests.levels import groups_before, max_cost
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
+from anytime_research.datasets import make_four_quarters, merge_duplicates, quantise
 
 SMALL_SETS = (
     "vote", "sonar", "ionosphere", "dna", "housing", "soybean", "pima", "wdbc", "mammographic",

@@ -26,6 +26,7 @@ from anytime.curves import AnytimeCurve
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe, lasso_weights
+from anytime_research import datasets as research_datasets
 from common import write
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -132,7 +133,7 @@ def halves(chunks: Iterable[tuple[Any, Any]], n_columns: int) -> Halves:
 
 def agricultural(rows: int, seed: int) -> tuple[Halves, list[at.FeatureCosts]]:
     """Rows of the agricultural look-alike, and their one price list."""
-    data = at.datasets.make_agricultural(rows, random_state=seed)
+    data = research_datasets.make_agricultural(rows, random_state=seed)
     parts = np.array_split(np.arange(len(data.X)), 2)
     return halves([(data.X[part], data.y[part]) for part in parts], data.X.shape[1]), [data.costs]
 
@@ -141,10 +142,10 @@ def ranking(rows: int, seed: int, prices: Any) -> tuple[Halves, np.ndarray]:
     """Rows of the ranking look-alike, and the price of each feature."""
     listed = list(prices.prices.values()) if prices is not None else None
     if listed is None:
-        costs = at.datasets.make_ranking(1, group_size=1, random_state=seed).costs
+        costs = research_datasets.make_ranking(1, group_size=1, random_state=seed).costs
         columns = {column: price for name, price in costs.prices.items() for column in costs.groups[name]}
         listed = [columns[j] for j in range(len(columns))]
-    chunks = at.datasets.ranking_chunks(rows, prices=listed, random_state=seed)
+    chunks = research_datasets.ranking_chunks(rows, prices=listed, random_state=seed)
     return halves(((chunk.X, chunk.y) for chunk in chunks), len(listed)), np.array(listed)
 
 
@@ -210,7 +211,7 @@ def main() -> None:
     parser.add_argument("--groupings", type=int, default=3)
     parser.add_argument("--data", default=os.environ.get("ANYTIME_DATA"))
     options = parser.parse_args()
-    prices = at.datasets.load_yahoo_costs(folder=options.data) if options.data else None
+    prices = research_datasets.load_yahoo_costs(folder=options.data) if options.data else None
     fields = [
         over_groupings(*agricultural(options.rows, seed), alpha=0.97, ridge=1e-7)
         for seed in range(options.seeds)
@@ -221,7 +222,7 @@ def main() -> None:
         moments, listed = ranking(options.rows, seed, prices)
         for size, runs in documents.items():
             groupings = [
-                at.datasets.random_groups(listed, size, random_state=number)
+                research_datasets.random_groups(listed, size, random_state=number)
                 for number in range(options.groupings)
             ]
             runs.append(over_groupings(moments, groupings, alpha=0.99, ridge=1e-5))

@@ -40,13 +40,14 @@ from _sparse_curves import (
     timed_plain_omp,
     verdict,
 )
-from anytime.datasets.lookalikes import make_grouped_synthetic, make_ranking, ranking_chunks
 from anytime.greedy import greedy_bound, regularised_gamma
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.smooth import GradientOracle, QuadraticObjective, RefitOracle
 from anytime.losses import training_loss
+from anytime_research import datasets as research_datasets
+from anytime_research.datasets.lookalikes import make_grouped_synthetic, make_ranking, ranking_chunks
 from common import write
 
 RIDGE, LOGISTIC_RIDGE = 0.01, 1e-3
@@ -268,7 +269,7 @@ def ranking(options: Any, n_rows: int = 30_000) -> tuple[Rows, Array]:
 def ranking_prices(options: Any) -> Array:
     """(519,) published; drawn from the values that the book names where there is no data folder."""
     try:
-        published = at.datasets.load_yahoo_costs(folder=options.data)
+        published = research_datasets.load_yahoo_costs(folder=options.data)
     except at.datasets.DataNotFoundError:
         return np.random.default_rng(0).choice([1.0, 5, 10, 20, 50, 100, 150, 200], 519)
     return np.array([published.prices[name] for name in published.names])

@@ -48,9 +48,9 @@ from anytime.boosting.learners import TrainingRows, TreeLearner
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.curves import ndcg, upper_envelope
-from anytime.datasets import load_yahoo_costs
-from anytime.datasets.lookalikes import make_ranking
 from anytime.losses import training_loss
+from anytime_research.datasets import load_yahoo_costs
+from anytime_research.datasets.lookalikes import make_ranking
 from common import write
 
 Numbers = NDArray[Any]

@@ -1,4 +1,4 @@
-"""A table of one row: every regressor answers its value, or says in one sentence what it needs."""
+"""A table of one row: every regressor answers its value."""
 
 import numpy as np
 import pytest
@@ -23,15 +23,10 @@ REGRESSORS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_one_row_is_answered_with_its_value_or_refused_in_one_sentence(name):
+def test_one_row_is_answered_with_its_value(name):
     X, y = np.array([[1.0, 2.0, 3.0]]), np.array([7.0])
     model = REGRESSORS[name]
-    try:
-        model.fit(X, y)
-    except ValueError as error:
-        assert "1 sample" in str(error) or "1 row" in str(error), error
-        assert "\n" not in str(error)
-        return
+    model.fit(X, y)
     assert model.predict(X) == pytest.approx(y, abs=0.01)
     assert model.predict(X, budget=0) == pytest.approx(y, abs=0.01)
     assert model.predict(X + 1).shape == (1,)

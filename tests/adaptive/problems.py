@@ -2,10 +2,10 @@
 
 import numpy as np
 
-import anytime as at
+from anytime_research import datasets as research_datasets
 
 
 def synthetic_2():
     """Section 13.2: rows, classes and clusters."""
-    X, y, _ = at.datasets.make_misleading_feature()
+    X, y, _ = research_datasets.make_misleading_feature()
     return X, y, np.repeat(np.arange(4), [20, 20, 15, 15])

@@ -11,11 +11,12 @@ from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import alternate, best_of
 from anytime.boosting.learners import TrainingRows
+from anytime_research import datasets as research_datasets
 
 
 @pytest.fixture(scope="module")
 def rows():
-    X, y, _ = at.datasets.make_ambiguous_centre()
+    X, y, _ = research_datasets.make_ambiguous_centre()
     values = cross_val_predict(SVC(), X, y, cv=5, method="decision_function")
     probabilities = 1 / (1 + np.exp(-2 * values))
     scores = scores_of_probabilities(np.column_stack([1 - probabilities, probabilities]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anytime.datasets import DataFormatError, load, load_nasbench201, load_ptb, load_yahoo_costs
+from anytime.datasets import DataFormatError, load
 from anytime.datasets.public import ENTRIES
 from anytime.datasets.tables import patches, runs
 
@@ -211,33 +211,6 @@ def test_mushroom_letters_and_the_missing_root(put, sized):
     assert data.categories["cap-shape"] == ("b", "x")
     assert data.X[:, 0].tolist() == [1, 0]
     assert np.isnan(data.X[0, 10])
-
-
-def test_ptb_ends_lines_with_a_word_of_their_own(put):
-    for part, text in (("train", " b a \n a \n"), ("valid", " c \n"), ("test", " a \n")):
-        put(f"ptb/ptb.{part}.txt", text)
-    text = load_ptb()
-    assert text.vocabulary.tolist() == ["<eos>", "a", "b", "c"]
-    assert text.vocabulary[text.train].tolist() == ["b", "a", "<eos>", "a", "<eos>"]
-    assert text.vocabulary[text.test].tolist() == ["a", "<eos>"]
-
-
-def test_nasbench_keeps_leading_zeros_and_averages_seeds(put):
-    put("nasbench201/nb201_cifar10.csv", "arch,val_acc_0,val_acc_1,latency_s\n000123,80,82,0.01\n")
-    table = load_nasbench201()
-    assert table.loc["000123", "val_acc"] == 81
-    with pytest.raises(ValueError, match="'cifar10' or 'cifar100', not 'mnist'"):
-        load_nasbench201("mnist")
-
-
-def test_yahoo_prices(put):
-    put("yahoo-costs/costs.txt", "100.000000\n" + "1.000000\n" * 518, plain=True)
-    costs = load_yahoo_costs()
-    assert costs.total == 618
-    assert costs.bind(519).n_groups == 519
-    put("yahoo-costs/costs.txt", "1\n", plain=True)
-    with pytest.raises(DataFormatError, match="it has 1 prices instead of 519"):
-        load_yahoo_costs()
 
 
 def test_runs_and_patches_cover_every_column_once():

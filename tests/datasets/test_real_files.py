@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anytime.datasets import describe, load, load_nasbench201, load_ptb, load_yahoo_costs, names
+from anytime.datasets import describe, load, names
 from anytime.datasets.bundled import BUNDLED
 from anytime.datasets.public import ENTRIES
+from anytime_research.datasets import load_nasbench201, load_ptb, load_yahoo_costs
 
 pytestmark = pytest.mark.slow
 

@@ -70,7 +70,6 @@ def test_case_and_dashes_do_not_matter(name):
     [
         ("brest_cancer", "did you mean 'breast_cancer'"),
         ("zzz", r"names\(\) lists them all"),
-        ("ptb", r"read it with anytime.datasets.load_ptb\(\)"),
     ],
 )
 def test_unknown_name_says_what_to_do(name, message):
@@ -88,16 +87,14 @@ def test_unknown_option_is_refused_before_any_file_is_sought():
 def test_describe_lists_everything_once():
     table = describe()
     assert table.index.is_unique
-    assert set(names()) < set(table.index)
-    assert {"nasbench201", "ptb", "yahoo-costs"} == set(table.index) - set(names())
+    assert table.index.tolist() == names()
     assert (table[["summary", "task", "licence", "source", "prices"]] != "").all().all()
     assert table.loc[["heart", "pima", "hepatitis", "thyroid"], "prices"].str.startswith("real").all()
     assert table.loc["bupa", "prices"].startswith("unverified")
 
 
-def test_description_names_options_and_the_loader():
+def test_description_names_options():
     assert "zeros_as_missing=True" in str(describe("pima"))
-    assert "anytime.datasets.load_ptb()" in str(describe("ptb"))
 
 
 class TestDataset:

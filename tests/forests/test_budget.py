@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import anytime as at
 from anytime.forests.levels import groups_before
 from anytime.testing import check_anytime_estimator
+from anytime_research import datasets as research_datasets
 from tests.forests.cases import COSTS, FIXED, SMALL, UNIT, forest, problem
 
 CONFIGURATIONS = [
@@ -235,7 +236,7 @@ def test_the_dearest_path_of_a_tree_is_known_and_near_the_best():
 @pytest.mark.parametrize(("alpha", "dearest", "mean"), [(0, 10, 3.9921875), (1, 2, 2), (2, 2, 2), (10, 2, 2)])
 def test_forgiving_four_of_1024_examples_takes_two_columns_instead_of_ten(alpha, dearest, mean):
     """budgeted_trees 3.8: the smoothed max-cost."""
-    X, y, costs = at.datasets.make_four_quarters()
+    X, y, costs = research_datasets.make_four_quarters()
     tree = at.BudgetTreeClassifier(costs, alpha=alpha, validation_fraction=None).fit(X, y)
     assert (tree.max_cost_, tree.expected_cost_) == (dearest, mean)
     assert np.sum(tree.predict(X) != y) == (4 if alpha else 0)

@@ -15,7 +15,7 @@ import numpy as np
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import About, Dataset
 from anytime.datasets.files import Source
-from anytime.datasets.public import Entry
+from anytime.datasets.public import Listing
 from anytime.datasets.tables import patches, runs
 
 __all__ = ["BUNDLED"]
@@ -119,21 +119,21 @@ def _about(name: str, shape: tuple[int, int, int], task: str, unit: str, summary
 
 
 BUNDLED = [
-    Entry(
+    Listing(
         _about("breast_cancer", (569, 30, 11), "binary", "units", "Malignant or benign, from measurements of nuclei"),
         _BREAST_CANCER,
     ),
-    Entry(_about("wine", (178, 13, 6), "3 classes", "USD", "The grower of a wine, from its chemistry"), _WINE),
-    Entry(
+    Listing(_about("wine", (178, 13, 6), "3 classes", "USD", "The grower of a wine, from its chemistry"), _WINE),
+    Listing(
         _about("digits", (1797, 64, 16), "10 classes", "pixels", "Handwritten digits of 8 x 8 pixels in 16 zones"),
         _DIGITS,
     ),
-    Entry(
+    Listing(
         _about("diabetes", (442, 10, 8), "regression", "USD", "Progress of diabetes within a year"),
         _DIABETES,
     ),
-    Entry(_about("iris", (150, 4, 2), "3 classes", "minutes", "Three kinds of iris"), _IRIS),
-    Entry(
+    Listing(_about("iris", (150, 4, 2), "3 classes", "minutes", "Three kinds of iris"), _IRIS),
+    Listing(
         _about(
             "digit_images", (1797, 819, 8), "10 classes", "ms", "Eight descriptors of jittered 32 x 32 digit images",
             prices="measured once on one machine and stored; image_extractors() lets you measure yours",

@@ -118,9 +118,9 @@ class About:
 
     name: str
     summary: str
-    rows: int | None
-    columns: int | None
-    groups: int | None
+    rows: int
+    columns: int
+    groups: int
     task: str
     unit: str = "columns"
     prices: str = "uniform"
@@ -128,15 +128,10 @@ class About:
     licence: str = ""
     source: str = ""
     notes: str = ""
-    loader: str = "load"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        size = (
-            f"{self.rows} rows, {self.columns} columns in {self.groups} groups"
-            if self.columns
-            else f"{self.rows} rows"
-        )
+        size = f"{self.rows} rows, {self.columns} columns in {self.groups} groups"
         lines = [
             f"{self.name}: {self.summary}",
             f"  size     {size}",
@@ -150,6 +145,4 @@ class About:
             lines.append(f"  notes    {self.notes}")
         if self.options:
             lines.append(f"  options  {', '.join(f'{key}={value!r}' for key, value in self.options.items())}")
-        if self.loader != "load":
-            lines.append(f"  read by  anytime.datasets.{self.loader}()")
         return "\n".join(lines)

@@ -13,11 +13,11 @@ from anytime.datasets.dataset import About, Dataset
 from anytime.datasets.special import Folded, Musk, read_abalone, read_lgb_rank, read_mfeat, read_mq2008
 from anytime.datasets.tables import ArffTable, ImageFiles, SparseTable, Table
 
-__all__ = ["ENTRIES", "OTHERS", "Entry"]
+__all__ = ["ENTRIES", "Listing"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Listing:
     """A data set: what is known about it, and how it is read."""
 
     about: About
@@ -30,10 +30,10 @@ BLOOD = "real (Turney 1995), discounts as a shared step"
 
 def _entry(
     name: str, shape: tuple[int, int, int], task: str, summary: str, read: Callable[..., Dataset], **more: Any
-) -> Entry:
+) -> Listing:
     rows, columns, groups = shape
     about = {"unit": "columns" if columns == groups else "groups", **UCI, **more}
-    return Entry(
+    return Listing(
         About(name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, **about), read
     )
 
@@ -69,7 +69,7 @@ _TURNEY = [
 
 def _scenario(
     name: str, shape: tuple[int, int, int], solvers: int, summary: str, seconds: float = 1.0
-) -> Entry:
+) -> Listing:
     return _entry(
         name, shape, f"{solvers} solvers", summary, Scenario(folder=f"aslib/{name}", seconds=seconds), unit="s",
         prices="measured: mean seconds of each feature step; per instance in row_costs", split="official 10 folds",
@@ -247,13 +247,13 @@ _SMALL = [
 # ---------------------------------------------------------------------- regression and ranking
 
 
-def _wine(name: str, rows: int, *colours: str) -> Entry:
+def _wine(name: str, rows: int, *colours: str) -> Listing:
     files = {colour: f"wine-quality/winequality-{colour}.csv" for colour in colours}
     summary = f"Taste of {' and '.join(colours)} wines from chemistry"
     return _entry(name, (rows, 11, 11), "regression", summary, Table(files=files, names=c.WINE_QUALITY))
 
 
-def _folded(name: str, rows: int, columns: int, summary: str) -> Entry:
+def _folded(name: str, rows: int, columns: int, summary: str) -> Listing:
     return _entry(
         name, (rows, columns, columns), "regression", summary, Folded(name, columns), split="10 fixed folds",
         options={"fold": 1}, licence="MIT (collection)", source="github.com/treforevans/uci_datasets",
@@ -287,24 +287,3 @@ _NUMBERS = [
 ]  # fmt: skip
 
 ENTRIES = [*_TURNEY, *_SCENARIOS, *_CLASSIFICATION, *_SMALL, *_NUMBERS]
-
-# ---------------------------------------------------------------------- no matrix, so not for load()
-
-OTHERS = [
-    About(
-        name="nasbench201", summary="Accuracy, latency and training time of all architectures of a search space",
-        rows=15625, columns=None, groups=None, task="architecture search", loader="load_nasbench201",
-        prices="measured: latency_s, train_time_s, params_M", unit="s", licence="MIT", source="NATS-Bench",
-        notes="params_M differs between training seeds for a few architectures",
-    ),
-    About(
-        name="ptb", summary="Penn Treebank in a vocabulary of 10,000 words", rows=1085779, columns=None, groups=None,
-        task="language modelling", loader="load_ptb", prices="none", unit="", split="official train / valid / test",
-        licence="research use only (LDC)", source="Mikolov's preprocessed copy",
-    ),
-    About(
-        name="yahoo-costs", summary="Prices of the 519 features of Yahoo's ranking set, without its data",
-        rows=519, columns=None, groups=None, task="prices only", loader="load_yahoo_costs", prices="real", unit="units",
-        licence="MIT", source="github.com/fnan/FeatureBudgetedRandomForest",
-    ),
-]  # fmt: skip

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, overload
 from anytime.datasets.bundled import BUNDLED
 from anytime.datasets.dataset import About, Dataset
 from anytime.datasets.files import DataFormatError, Source
-from anytime.datasets.public import ENTRIES, OTHERS, Entry
+from anytime.datasets.public import ENTRIES, Listing
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["describe", "load", "names"]
 
-REGISTRY: dict[str, Entry] = {entry.about.name: entry for entry in [*BUNDLED, *ENTRIES]}
+REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, *ENTRIES]}
 
 
 def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None, **options: Any) -> Dataset:
@@ -103,24 +103,17 @@ def describe(name: str | None = None) -> About | pd.DataFrame:
     'CAD'
     """
     if name is not None:
-        other = {about.name: about for about in OTHERS}
-        return other[name] if name in other else _find(name).about
+        return _find(name).about
     import pandas as pd
 
-    listed = [entry.about for entry in REGISTRY.values()] + OTHERS
-    table = pd.DataFrame([vars(about) for about in listed]).set_index("name")
-    return table.astype({"columns": "Int64", "groups": "Int64"})
+    table = pd.DataFrame([vars(entry.about) for entry in REGISTRY.values()]).set_index("name")
+    return table
 
 
-def _find(name: str) -> Entry:
+def _find(name: str) -> Listing:
     known = {_key(each): each for each in REGISTRY}
     if _key(name) in known:
         return REGISTRY[known[_key(name)]]
-    for about in OTHERS:
-        if _key(about.name) == _key(name):
-            raise ValueError(
-                f"{about.name!r} is not a table of examples; read it with anytime.datasets.{about.loader}()"
-            )
     close = get_close_matches(_key(name), known, n=3)
     hint = (
         f"did you mean {' or '.join(repr(known[key]) for key in close)}?"

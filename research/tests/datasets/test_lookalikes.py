@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anytime.costs import FeatureCosts
-from anytime.datasets import (
+from anytime_research.datasets import (
     make_agricultural,
     make_grouped_synthetic,
     make_ranking,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.datasets import make_four_quarters, merge_duplicates, quantise
+from anytime_research.datasets import make_four_quarters, merge_duplicates, quantise
 
 
 def test_levels_are_of_equal_width():

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from anytime.costs import FeatureCosts
-from anytime.datasets import Dataset, enlarge, load, make_miniboone, weight_prices
+from anytime.datasets import Dataset, load
+from anytime_research.datasets import enlarge, make_miniboone, weight_prices
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 
-from anytime.datasets import make_ambiguous_centre, make_misleading_feature
+from anytime_research.datasets import make_ambiguous_centre, make_misleading_feature
 
 
 def test_synthetic_1_is_the_one_of_the_thesis():

@@ -1,0 +1,44 @@
+"""Data for proofs and benchmarks: look-alikes of private sets, discrete and enlarged tables, plane problems, other files."""
+
+from anytime_research.datasets.discrete import make_four_quarters, merge_duplicates, quantise
+from anytime_research.datasets.enlarged import enlarge, make_miniboone, weight_prices
+from anytime_research.datasets.files import (
+    NASBENCH201_OPERATIONS,
+    Text,
+    load_nasbench201,
+    load_ptb,
+    load_yahoo_costs,
+)
+from anytime_research.datasets.lookalikes import (
+    RankingChunk,
+    make_agricultural,
+    make_grouped_synthetic,
+    make_ranking,
+    random_groups,
+    ranking_chunks,
+    write_ranking,
+)
+from anytime_research.datasets.planes import make_ambiguous_centre, make_misleading_feature
+
+__all__ = [
+    "NASBENCH201_OPERATIONS",
+    "RankingChunk",
+    "Text",
+    "enlarge",
+    "load_nasbench201",
+    "load_ptb",
+    "load_yahoo_costs",
+    "make_agricultural",
+    "make_ambiguous_centre",
+    "make_four_quarters",
+    "make_grouped_synthetic",
+    "make_miniboone",
+    "make_misleading_feature",
+    "make_ranking",
+    "merge_duplicates",
+    "quantise",
+    "random_groups",
+    "ranking_chunks",
+    "weight_prices",
+    "write_ranking",
+]
