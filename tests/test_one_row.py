@@ -1,4 +1,4 @@
-"""A table of one row: every regressor answers its value."""
+"""A table of one row: every regressor answers its value, or says in one sentence what it needs."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,24 @@ REGRESSORS = {
 }
 
 
+REFUSE = {
+    "GradientBoostingRegressor",
+    "SpeedBoostRegressor",
+    "AdditiveSpeedBoostRegressor",
+    "BudgetForestRegressor",
+    "BudgetTreeRegressor",
+}  # these need two rows
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_one_row_is_answered_with_its_value(name):
+def test_one_row_is_answered_with_its_value_or_refused_in_one_sentence(name):
     X, y = np.array([[1.0, 2.0, 3.0]]), np.array([7.0])
     model = REGRESSORS[name]
+    if name in REFUSE:
+        with pytest.raises(ValueError, match=r"1 sample\(s\) .* while a minimum of 2 is required"):
+            model.fit(X, y)
+        return
     model.fit(X, y)
     assert model.predict(X) == pytest.approx(y, abs=0.01)
     assert model.predict(X, budget=0) == pytest.approx(y, abs=0.01)
