@@ -615,7 +615,6 @@ def costly_gate(parts: cases.Parts) -> None:
         ("gated", costly_gate, "a gate is in the file itself"),
     ],
 )  # fmt: skip
-@pytest.mark.realtime
 def test_a_file_that_says_something_impossible_is_refused(name: str, change: Any, message: str) -> None:
     refused(spoiled(name, change), message)
 
@@ -624,12 +623,12 @@ def test_a_file_that_says_something_impossible_is_refused(name: str, change: Any
 
 
 def quickly_refused_or_loaded(raw: bytes, message: str | None) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     if message is None:
         loaded(raw)
     else:
         refused(raw, message)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(("count", "message"), [(1000, None), (100_000, "are possible in this file")])
