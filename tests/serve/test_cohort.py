@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anytime.serve.cohort import Cohort, Piece, Reader
-from anytime.serve.engine import Engine, Question
+from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
+from anytime.serve.questions import Question
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
 from tests.serve.virtual import stumps

@@ -18,9 +18,10 @@ from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
-from anytime.serve.engine import Engine, Question
+from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace, checkpoints_of
 from anytime.serve.policy import Adaptive, Fixed
+from anytime.serve.questions import Question
 from anytime.serve.scheduler import Scheduler
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of

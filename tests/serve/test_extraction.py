@@ -10,10 +10,11 @@ import anytime as at
 from anytime._native import StopFlag
 from anytime.features import ExtractionError
 from anytime.serve import extraction
-from anytime.serve.engine import Engine, Question
+from anytime.serve.engine import Engine
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
+from anytime.serve.questions import Question
 
 GROUPS = {"cheap": [0, 1], "dear": [2]}
 

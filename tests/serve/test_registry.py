@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anytime as at
-from anytime.serve.engine import Question
+from anytime.serve.questions import Question
 from anytime.serve.registry import Registry
 from anytime.serve.settings import Settings
 

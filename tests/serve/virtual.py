@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 
 from anytime import make_anytime
-from anytime.serve.engine import Engine, Question
+from anytime.serve.engine import Engine
+from anytime.serve.questions import Question
 from tests.runtime.bench import Clock
 
 

@@ -20,18 +20,18 @@ import orjson
 
 from anytime.serve.board import Board
 from anytime.serve.calls import Call, Gone, Receive, Reply, Send, beside
-from anytime.serve.engine import Question
 from anytime.serve.errors import Refusal, refuse, shown
 from anytime.serve.logs import Tracing, logger
 from anytime.serve.page import assets
 from anytime.serve.plain import classes_of, model_of, read_plain, write_plain
-from anytime.serve.protocol import Bounds, Tensors, object_of, read_infer, write_infer
+from anytime.serve.protocol import Tensors, object_of, read_infer, write_infer
+from anytime.serve.questions import Limits, Question
 from anytime.serve.reloads import Reloads
 from anytime.serve.rows import RowReader, Rows
 from anytime.serve.settings import Settings
 
 if TYPE_CHECKING:
-    from anytime.serve.registry import Entry, Registry
+    from anytime.serve.registry import Registry, ServedModel
 
 __all__ = ["Face", "Server"]
 
@@ -44,7 +44,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 class Face:
     """A loaded model as clients see it: how its rows are read, what its tensors are."""
 
-    def __init__(self, entry: Entry, settings: Settings) -> None:
+    def __init__(self, entry: ServedModel, settings: Settings) -> None:
         model = entry.model
         if model.plan_.n_features > settings.max_columns:
             raise ValueError(
@@ -110,7 +110,7 @@ class Server:
         for name in self.registry.names:
             self._adopt(self.registry.get(name))
 
-    def _adopt(self, entry: Entry) -> None:
+    def _adopt(self, entry: ServedModel) -> None:
         """Count the answers of a model that has been loaded."""
         self.face(entry)  # raises where it cannot be served
         if self.ready:
@@ -315,7 +315,7 @@ class Server:
         face = self.face(entry)
         ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
         call.served = served = await entry.engine.answer(
-            self.question(call, entry, ask.rows, ask.raws, ask.bounds)
+            self.question(call, entry, ask.rows, ask.raws, ask.limits)
         )
         classes = face.classes if ask.probabilities else None
         return Reply(orjson.dumps(write_plain(served, entry.name, served.version, classes=classes)))
@@ -333,14 +333,14 @@ class Server:
         body = await call.body(self.settings.max_body)
         ask = await beside(body, read_infer, body, call.json_length(), tensors)
         call.served = served = await entry.engine.answer(
-            self.question(call, entry, ask.rows, ask.raws, ask.bounds)
+            self.question(call, entry, ask.rows, ask.raws, ask.limits)
         )
         answer, json_length = write_infer(ask, served, entry.name, served.version, tensors)
         return Reply(answer) if json_length is None else Reply.binary(answer, json_length)
 
     # ------------------------------------------------------------------ models
 
-    def entry(self, name: str | None, version: str | None) -> Entry:
+    def entry(self, name: str | None, version: str | None) -> ServedModel:
         """The model that a request names; the only one, where it names none."""
         if name is None:
             if len(self.settings.models) > 1:
@@ -354,7 +354,7 @@ class Server:
             refuse(f"there is no model {shown(name)}; there is {', '.join(self.settings.models)}", 404)
         refuse(f"model {name!r} has no version {shown(version)}; leave it out for the latest", 404)
 
-    def face(self, entry: Entry) -> Face:
+    def face(self, entry: ServedModel) -> Face:
         """A model as clients see it, worked out once."""
         face = self._faces.get(entry.engine)
         if face is None:
@@ -362,26 +362,18 @@ class Server:
         return face
 
     def question(
-        self, call: Call, entry: Entry, rows: Rows, raws: list[Any] | None, bounds: Bounds
+        self, call: Call, entry: ServedModel, rows: Rows, raws: list[Any] | None, limits: Limits
     ) -> Question:
         """What the engine is asked."""
         call.model = entry.name
         if raws is not None and entry.engine.extraction is None:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
-        if bounds.deadline is not None and bounds.deadline < call.due:
-            call.due = bounds.deadline
+        deadline = limits["deadline"]
+        if deadline is not None and deadline < call.due:
+            call.due = deadline
         elif raws is None and len(rows.X) <= _FEW:
             call.usual = True
-        return Question(
-            X=rows.X,
-            budget=bounds.budget,
-            mean_budget=bounds.mean_budget,
-            deadline=bounds.deadline,
-            confidence=bounds.confidence,
-            held=rows.held,
-            raws=raws,
-            arrived=call.began,
-        )
+        return Question(rows.X, held=rows.held, raws=raws, arrived=call.began, **limits)
 
 
 def _bearer(headers: dict[bytes, bytes]) -> bytes:

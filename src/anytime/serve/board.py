@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from anytime.serve.engine import Served
+    from anytime.serve.questions import Served
 
 __all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
 

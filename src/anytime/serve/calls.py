@@ -13,7 +13,7 @@ import orjson
 from anytime.serve.errors import Refusal, refuse, shown
 
 if TYPE_CHECKING:
-    from anytime.serve.engine import Served
+    from anytime.serve.questions import Served
 
 __all__ = ["READ", "Call", "Gone", "Reply", "beside", "json_reply"]
 

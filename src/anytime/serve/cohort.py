@@ -17,10 +17,10 @@ from anytime.serve.progress import begin, keeps_ledger
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
 
-__all__ = ["Cohort", "Piece", "Reader", "Reading"]
+__all__ = ["Cohort", "CohortAnswers", "Piece", "Reader"]
 
 
-class Reading(NamedTuple):
+class CohortAnswers(NamedTuple):
     """The answers of some rows at one moment."""
 
     prediction: NDArray[Any]
@@ -29,14 +29,16 @@ class Reading(NamedTuple):
     stage: NDArray[np.int32]
     partial: NDArray[np.bool_]
 
-    def rows(self, start: int, stop: int) -> Reading:
+    def rows(self, start: int, stop: int) -> CohortAnswers:
         """Some of them."""
         prediction, probabilities, cost, stage, partial = self
         some = None if probabilities is None else probabilities[start:stop]
-        return Reading(prediction[start:stop], some, cost[start:stop], stage[start:stop], partial[start:stop])
+        return CohortAnswers(
+            prediction[start:stop], some, cost[start:stop], stage[start:stop], partial[start:stop]
+        )
 
     @classmethod
-    def joined(cls, readings: Sequence[Reading]) -> Reading:
+    def joined(cls, readings: Sequence[CohortAnswers]) -> CohortAnswers:
         """Those of several pieces, one after the other."""
         if len(readings) == 1:
             return readings[0]
@@ -65,7 +67,7 @@ class Reader:
         link = LINKS[self.plan.link]
         self._chances = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()
-        self._first: Reading | None = None
+        self._first: CohortAnswers | None = None
 
     def read(
         self,
@@ -73,18 +75,18 @@ class Reader:
         stage: NDArray[np.int32],
         paid: Array | None,
         partial: NDArray[np.bool_],
-    ) -> Reading:
+    ) -> CohortAnswers:
         """The answers that ``scores`` are."""
         cost = paid if paid is not None and self.metered else self._stage_costs[stage]
         chances = None if self._chances is None else self._chances(scores)
-        return Reading(self.model._decide(scores), chances, cost, stage, partial)
+        return CohortAnswers(self.model._decide(scores), chances, cost, stage, partial)
 
-    def before_the_first_stage(self, n: int, until: int) -> Reading:
+    def before_the_first_stage(self, n: int, until: int) -> CohortAnswers:
         """What is known of any row."""
         if self._first is None:
             nothing = np.zeros(1, dtype=np.int32)
             self._first = self.read(self.plan.base[None, :], nothing, None, nothing > 0)
-        repeated = Reading(*(None if a is None else np.repeat(a, n, axis=0) for a in self._first))  # type: ignore[arg-type]
+        repeated = CohortAnswers(*(None if a is None else np.repeat(a, n, axis=0) for a in self._first))  # type: ignore[arg-type]
         return repeated._replace(partial=np.full(n, until > 0))
 
 
@@ -101,7 +103,7 @@ class Piece:
         Stages that those have done, and the last that one of them wants.
     cohort : Cohort or None
         None: not taken up yet.
-    part : Reading or None
+    part : CohortAnswers or None
         The final answers, once there are any.
     """
 
@@ -126,7 +128,7 @@ class Piece:
         self.rows, self.stage, self.until = stop - start, 0, ticket.until
         self.cohort: Cohort | None = None
         self.offset = 0
-        self.part: Reading | None = None
+        self.part: CohortAnswers | None = None
 
 
 class Cohort:
@@ -164,7 +166,7 @@ class Cohort:
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
         self._common = wanted[0] if alike and self.progress.steady and not self.stepwise else None
-        self._reading: Reading | None = None
+        self._reading: CohortAnswers | None = None
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""
@@ -249,7 +251,7 @@ class Cohort:
         self.rows = int(np.count_nonzero(active))
         self.stage = int(self.progress.done[active].min(initial=self.stage if not self.rows else 1 << 30))
 
-    def read(self, piece: Piece) -> Reading:
+    def read(self, piece: Piece) -> CohortAnswers:
         """The answers of a piece now."""
         if self._reading is None:
             progress = self.progress

@@ -12,21 +12,20 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anytime.estimator import AnytimeModel
-from anytime.plan import Array, Plan
+from anytime.plan import Plan
 from anytime.runtime.bounds import Bounds
-from anytime.serve.cohort import Cohort, Piece, Reader, Reading
+from anytime.serve.cohort import Cohort, CohortAnswers, Piece, Reader
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Policy
 from anytime.serve.progress import Reach
+from anytime.serve.questions import Question, Served
 from anytime.serve.scheduler import SLICE, Queue, Scheduler
 
 if TYPE_CHECKING:
@@ -39,76 +38,6 @@ _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
 _AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would take as long
 
 logger = logging.getLogger("anytime.serve")
-
-
-@dataclass(slots=True, eq=False)
-class Question:
-    """Rows to be answered, and within which bounds.
-
-    Attributes
-    ----------
-    X : (n, d) float64, C order
-        As the model's plan reads them. Columns of groups that are not held may be anything.
-    budget, mean_budget : float or None
-        The most that any row may pay, and what rows may pay on average. Both None: the model's own bounds.
-    deadline : float or None
-        Seconds from the arrival.
-    confidence : float or None
-        The probability of the leading class that is enough.
-    held : (G,) bool or None
-        Groups of columns that are there. None: all.
-    raws : sequence or None
-        Raw examples, whose features are computed on demand.
-    arrived : float
-        On the engine's clock.
-    """
-
-    X: Array
-    budget: float | None = None
-    mean_budget: float | None = None
-    deadline: float | None = None
-    confidence: float | None = None
-    held: NDArray[np.bool_] | None = None
-    raws: Sequence[Any] | None = None
-    arrived: float = field(default_factory=time.monotonic)
-
-
-@dataclass(slots=True, eq=False)
-class Served:
-    """The answers to a question.
-
-    Attributes
-    ----------
-    prediction : (n,) or (n, K)
-    probabilities : (n, C) or None
-        For classifiers.
-    cost : (n,) float
-        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost
-        by training.
-    stage : (n,) int
-        Stages done.
-    elapsed : float
-        Seconds since the arrival.
-    partial : (n,) bool
-        Rows that stopped for time, before their own last stage.
-    reason : str
-        Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more), "failed" (an extractor has) or
-        "deadline"; empty while a stream goes on.
-    version : str
-        Of the model.
-    failures : dict from str to str
-        Groups whose features could not be had, and why.
-    """
-
-    prediction: NDArray[Any]
-    probabilities: Array | None
-    cost: Array
-    stage: NDArray[np.int32]
-    elapsed: float
-    partial: NDArray[np.bool_]
-    reason: str
-    version: str
-    failures: dict[str, str] = field(default_factory=dict)
 
 
 class Observer(Protocol):
@@ -428,7 +357,7 @@ class Engine:
 
     # ------------------------------------------------------------------ answering
 
-    def _reading(self, piece: Piece) -> Reading:
+    def _reading(self, piece: Piece) -> CohortAnswers:
         if piece.part is not None:
             return piece.part
         if piece.cohort is not None:
@@ -436,7 +365,7 @@ class Engine:
         return self._reader.before_the_first_stage(piece.stop - piece.start, piece.until)
 
     def _served(self, ticket: Ticket, reason: str) -> Served:
-        reading = Reading.joined([self._reading(piece) for piece in ticket.pieces])
+        reading = CohortAnswers.joined([self._reading(piece) for piece in ticket.pieces])
         elapsed = self.clock() - ticket.question.arrived
         return Served(
             reading.prediction,

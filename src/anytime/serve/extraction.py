@@ -26,11 +26,11 @@ from anytime.estimator import AnytimeModel
 from anytime.features import ExtractionError, Extractor, Features, in_background
 from anytime.runtime import Session
 from anytime.runtime.snapshot import Snapshot
+from anytime.serve.questions import Question, Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anytime.serve.engine import Question, Served
 
 __all__ = ["Extraction", "Extractors"]
 
@@ -164,8 +164,6 @@ class Extraction:
         session.resume(budget=question.budget, deadline=left, confidence=question.confidence, stop=stop)
 
     def _served(self, sessions: list[Session | None], question: Question, version: str) -> Served:
-        from anytime.serve.engine import Served
-
         layout = self._session._layout
         unknown = Snapshot.before_the_first_stage(layout)
         # Reasons first: they are set after the last snapshot.

@@ -130,7 +130,7 @@ class Handlers:
         face = server.face(entry)
         ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
         classes = face.classes if ask.probabilities else None
-        question = server.question(call, entry, ask.rows, ask.raws, ask.bounds)
+        question = server.question(call, entry, ask.rows, ask.raws, ask.limits)
         call.usual = False  # how long a stream takes is up to who reads it
 
         async def events() -> Events:

@@ -15,7 +15,7 @@ from anytime.serve.errors import Refusal
 
 if TYPE_CHECKING:
     from anytime.serve.calls import Call
-    from anytime.serve.engine import Served
+    from anytime.serve.questions import Served
 
 __all__ = ["Tracing", "configure", "logger"]
 

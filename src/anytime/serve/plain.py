@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anytime.serve.errors import refuse, shown
-from anytime.serve.protocol import Bounds, bounds
+from anytime.serve.questions import Limits, Served, limits_of
 from anytime.serve.rows import RowReader, Rows
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
-    from anytime.serve.engine import Served
 
 __all__ = ["PlainAsk", "classes_of", "model_of", "read_plain", "write_plain"]
 
@@ -41,7 +40,7 @@ class PlainAsk:
 
     rows: Rows
     raws: list[Any] | None
-    bounds: Bounds
+    limits: Limits
     probabilities: bool
 
 
@@ -68,7 +67,7 @@ def read_plain(document: dict[str, Any], reader: RowReader, classifies: bool) ->
     rows = _rows(document, reader, None if raws is None else len(raws))
     if raws is not None and len(raws) != len(rows.X):
         refuse(f"{len(raws)} raw examples, but {len(rows.X)} rows")
-    return PlainAsk(rows, raws, bounds(document, classifies), wanted)
+    return PlainAsk(rows, raws, limits_of(document, classifies), wanted)
 
 
 def _raws(document: dict[str, Any]) -> list[Any] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,17 +19,15 @@ import orjson
 from numpy.typing import NDArray
 
 from anytime.serve.errors import refuse, shown
+from anytime.serve.questions import Limits, Served, amount_of, limits_of
 from anytime.serve.rows import RowReader, Rows
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
-    from anytime.serve.engine import Served
 
 __all__ = [
     "Ask",
-    "Bounds",
     "Tensors",
-    "bounds",
     "configuration",
     "metadata",
     "object_of",
@@ -53,16 +51,6 @@ _NUMBERS = {int, float, bool}
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What a client allows for an answer: cost of any row and on average, seconds, a confidence that is enough."""
-
-    budget: float | None = None
-    mean_budget: float | None = None
-    deadline: float | None = None
-    confidence: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """A request of the protocol, read.
 
@@ -73,7 +61,7 @@ class Ask:
     rows : Rows
     raws : list or None
         Raw examples, from which the server computes the features that it needs.
-    bounds : Bounds
+    limits : Limits
     outputs : list of (str, bool)
         Tensors that are wanted, and whether as bytes.
     """
@@ -81,7 +69,7 @@ class Ask:
     id: str | None
     rows: Rows
     raws: list[Any] | None
-    bounds: Bounds
+    limits: Limits
     outputs: list[tuple[str, bool]]
 
 
@@ -143,28 +131,6 @@ def object_of(body: bytes | memoryview, what: str = "the body") -> dict[str, Any
     return document
 
 
-def bounds(given: dict[str, Any], classifies: bool) -> Bounds:
-    """Budgets, deadline and confidence among parameters or fields."""
-    budget, mean_budget = _amount(given, "budget"), _amount(given, "mean_budget")
-    deadline = _amount(given, "deadline_ms")
-    confidence = _amount(given, "confidence")
-    if confidence is not None:
-        if not classifies:
-            refuse("confidence is for classifiers; this model predicts numbers")
-        if not 0 < confidence <= 1:
-            refuse(f"confidence must be above 0 and at most 1, not {confidence:g}")
-    return Bounds(budget, mean_budget, None if deadline is None else deadline / 1e3, confidence)
-
-
-def _amount(given: dict[str, Any], name: str) -> float | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not 0 <= value < np.inf:
-        refuse(f"{name} must be a number that is not negative, not {shown(value)}")
-    return float(value)
-
-
 def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     """Read the body of an ``infer``.
 
@@ -181,7 +147,13 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     elif not 0 <= json_length <= len(body):
         refuse(f"Inference-Header-Content-Length is {json_length}, but the body has {len(body)} bytes")
     elif json_length == 0:
-        return Ask(None, _raw_matrix(body, tensors), None, Bounds(), [(name, True) for name in tensors.names])
+        return Ask(
+            None,
+            _raw_matrix(body, tensors),
+            None,
+            limits_of({}, tensors.classifies),
+            [(name, True) for name in tensors.names],
+        )
     else:
         view = memoryview(body)
         document, rest = object_of(view[:json_length], "the JSON part of the body"), view[json_length:]
@@ -191,16 +163,16 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     if asked_id is not None and not isinstance(asked_id, str):
         refuse(f"id must be a string, not {shown(asked_id)}")
     outputs = _wanted(document.get("outputs"), parameters.get("binary_data_output") is True, tensors)
-    return Ask(asked_id, rows, raws, _bounds_of(parameters, tensors.classifies), outputs)
+    return Ask(asked_id, rows, raws, _limits(parameters, tensors.classifies), outputs)
 
 
-def _bounds_of(parameters: dict[str, Any], classifies: bool) -> Bounds:
-    found = bounds(parameters, classifies)
-    timeout = _amount(parameters, "timeout")  # Triton's, in microseconds; 0: none
+def _limits(parameters: dict[str, Any], classifies: bool) -> Limits:
+    limits = limits_of(parameters, classifies)
+    timeout = amount_of(parameters, "timeout")  # Triton's, in microseconds; 0: none
     if timeout:
-        seconds = timeout / 1e6 if found.deadline is None else min(found.deadline, timeout / 1e6)
-        return replace(found, deadline=seconds)
-    return found
+        deadline = limits["deadline"]
+        limits["deadline"] = timeout / 1e6 if deadline is None else min(deadline, timeout / 1e6)
+    return limits
 
 
 def _parameters(holder: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from anytime.serve.scheduler import Scheduler
 from anytime.serve.settings import Settings
 from anytime.serve.sharing import SharedForests
 
-__all__ = ["Entry", "Registry"]
+__all__ = ["Registry", "ServedModel"]
 
 logger = logging.getLogger("anytime.serve")
 
@@ -35,7 +35,7 @@ Stamp = tuple[int, int, int]  # what changes when a file is replaced
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class ServedModel:
     """One version of a model."""
 
     name: str
@@ -65,7 +65,7 @@ class Registry:
         self,
         settings: Settings,
         *,
-        on_load: Callable[[Entry], None] | None = None,
+        on_load: Callable[[ServedModel], None] | None = None,
         on_failure: Callable[[str], None] | None = None,
         loader: Callable[[Path], AnytimeModel] = load,
     ) -> None:
@@ -73,7 +73,7 @@ class Registry:
         self._on_load, self._on_failure, self._loader = on_load, on_failure, loader
         self._extractors = None if settings.features is None else Extractors.read(settings.features)
         self._process = os.getpid()
-        self._entries: dict[str, list[Entry]] = {}  # versions of each model, the latest last
+        self._entries: dict[str, list[ServedModel]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
         self.scheduler = Scheduler()
         self._shared = SharedForests() if settings.workers > 1 else None
@@ -86,7 +86,7 @@ class Registry:
         """Names of all models."""
         return list(self._entries)
 
-    def get(self, name: str, version: str | None = None) -> Entry:
+    def get(self, name: str, version: str | None = None) -> ServedModel:
         """The latest version of a model, or the one that is named. ``KeyError`` where there is none."""
         for entry in reversed(self._entries[name]):
             if version is None or entry.version == version:
@@ -99,7 +99,7 @@ class Registry:
 
     # ------------------------------------------------------------------ loading
 
-    def add(self, name: str, path: str | Path) -> Entry:
+    def add(self, name: str, path: str | Path) -> ServedModel:
         """Load a model before the server begins. Raises what ``anytime.load`` raises."""
         entry = self._opened(name, Path(path), _MEASURING)
         self._put(entry)
@@ -114,7 +114,7 @@ class Registry:
             entry = self.get(name)
             entry.engine.extraction = Extraction.of(entry.model, self._extractors, name)
 
-    async def reload(self, name: str, *, unchanged: bool = True) -> Entry:
+    async def reload(self, name: str, *, unchanged: bool = True) -> ServedModel:
         """Load a model's file again, and let the new version answer from now on.
 
         With ``unchanged=False`` only if it has been replaced since it was loaded: many who ask have it loaded once.
@@ -161,7 +161,7 @@ class Registry:
             for entry in list(entries):
                 await entry.engine.drain()
 
-    def _opened(self, name: str, path: Path, seconds: float) -> Entry:
+    def _opened(self, name: str, path: Path, seconds: float) -> ServedModel:
         for _ in range(3):
             stamp = _stamp(path)
             model = self._loaded(name, path)
@@ -181,7 +181,7 @@ class Registry:
         engine = Engine(
             model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self.scheduler
         )
-        return Entry(name, version, path, model, engine, time.time(), checksum, stamp)
+        return ServedModel(name, version, path, model, engine, time.time(), checksum, stamp)
 
     def _loaded(self, name: str, path: Path) -> AnytimeModel:
         """The model of a file, with the costly model that is not in it."""
@@ -195,12 +195,12 @@ class Registry:
             model.attach(self.settings.costly[name])
         return model  # type: ignore[no-any-return]
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: ServedModel) -> None:
         if self._on_load is not None:
             self._on_load(entry)
         self._entries[entry.name] = [*self._entries.get(entry.name, ()), entry]
 
-    async def _retire(self, old: Entry) -> None:
+    async def _retire(self, old: ServedModel) -> None:
         await old.engine.drain()
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
 

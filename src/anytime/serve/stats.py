@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from anytime.serve.app import Server
     from anytime.serve.board import Totals
-    from anytime.serve.registry import Entry
+    from anytime.serve.registry import ServedModel
 
 __all__ = ["Stats"]
 
@@ -48,7 +48,7 @@ class Stats:
             "models": models,
         }
 
-    def _moving(self, entry: Entry, recent: Totals, number: int) -> dict[str, Any]:
+    def _moving(self, entry: ServedModel, recent: Totals, number: int) -> dict[str, Any]:
         """What changes from one second to the next."""
         rows = recent.model(number, "rows")
         checkpoints = [0, *entry.engine.pace.checkpoints.tolist()]
@@ -66,7 +66,7 @@ class Stats:
             },
         }
 
-    def _description(self, entry: Entry) -> dict[str, Any]:
+    def _description(self, entry: ServedModel) -> dict[str, Any]:
         """What stays as long as a version does."""
         found = self._described.get(entry.model)
         if found is None:
@@ -74,7 +74,7 @@ class Stats:
         return found
 
 
-def _describe(entry: Entry, server: Server) -> dict[str, Any]:
+def _describe(entry: ServedModel, server: Server) -> dict[str, Any]:
     model, plan = entry.model, entry.model.plan_
     checkpoints = [0, *entry.engine.pace.checkpoints.tolist()]
     costs = np.concatenate([[0.0], plan.stage_costs])

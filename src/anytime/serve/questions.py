@@ -1,0 +1,134 @@
+"""What the server asks an engine, and what it gets: questions with their limits, and answers as they are served."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.plan import Array
+from anytime.serve.errors import refuse, shown
+
+__all__ = ["Limits", "Question", "Served", "amount_of", "limits_of"]
+
+
+class Limits(TypedDict):
+    """What a client allows for an answer. None: the model's own bounds, or no limit."""
+
+    budget: float | None
+    mean_budget: float | None
+    deadline: float | None
+    confidence: float | None
+
+
+def limits_of(given: dict[str, Any], classifies: bool) -> Limits:
+    """The limits among the fields or parameters of a request.
+
+    Parameters
+    ----------
+    given : dict
+        ``budget``, ``mean_budget``, ``deadline_ms`` and ``confidence``, each of which may be absent; others are not looked at.
+    classifies : bool
+        Whether the model is a classifier: a confidence is for those only.
+
+    Raises
+    ------
+    Refusal
+        A limit is not what it should be.
+    """
+    deadline, confidence = amount_of(given, "deadline_ms"), amount_of(given, "confidence")
+    if confidence is not None:
+        if not classifies:
+            refuse("confidence is for classifiers; this model predicts numbers")
+        if not 0 < confidence <= 1:
+            refuse(f"confidence must be above 0 and at most 1, not {confidence:g}")
+    return {
+        "budget": amount_of(given, "budget"),
+        "mean_budget": amount_of(given, "mean_budget"),
+        "deadline": None if deadline is None else deadline / 1e3,
+        "confidence": confidence,
+    }
+
+
+def amount_of(given: dict[str, Any], name: str) -> float | None:
+    """A number that is not negative, or None where there is none."""
+    value = given.get(name)
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 <= value < np.inf:
+        refuse(f"{name} must be a number that is not negative, not {shown(value)}")
+    return float(value)
+
+
+@dataclass(slots=True, eq=False)
+class Question:
+    """Rows to be answered, and within which bounds.
+
+    Attributes
+    ----------
+    X : (n, d) float64, C order
+        As the model's plan reads them. Columns of groups that are not held may be anything.
+    budget, mean_budget : float or None
+        The most that any row may pay, and what rows may pay on average. Both None: the model's own bounds.
+    deadline : float or None
+        Seconds from the arrival.
+    confidence : float or None
+        The probability of the leading class that is enough.
+    held : (G,) bool or None
+        Groups of columns that are there. None: all.
+    raws : sequence or None
+        Raw examples, whose features are computed on demand.
+    arrived : float
+        On the engine's clock.
+    """
+
+    X: Array
+    budget: float | None = None
+    mean_budget: float | None = None
+    deadline: float | None = None
+    confidence: float | None = None
+    held: NDArray[np.bool_] | None = None
+    raws: Sequence[Any] | None = None
+    arrived: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """The answers to a question.
+
+    Attributes
+    ----------
+    prediction : (n,) or (n, K)
+    probabilities : (n, C) or None
+        For classifiers.
+    cost : (n,) float
+        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost
+        by training.
+    stage : (n,) int
+        Stages done.
+    elapsed : float
+        Seconds since the arrival.
+    partial : (n,) bool
+        Rows that stopped for time, before their own last stage.
+    reason : str
+        Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more), "failed" (an extractor has) or
+        "deadline"; empty while a stream goes on.
+    version : str
+        Of the model.
+    failures : dict from str to str
+        Groups whose features could not be had, and why.
+    """
+
+    prediction: NDArray[Any]
+    probabilities: Array | None
+    cost: Array
+    stage: NDArray[np.int32]
+    elapsed: float
+    partial: NDArray[np.bool_]
+    reason: str
+    version: str
+    failures: dict[str, str] = field(default_factory=dict)
