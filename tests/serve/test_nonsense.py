@@ -167,7 +167,7 @@ def test_every_row_that_is_right_is_answered(talking, rows):
 
 GOOD = [0.0] * 5 + ["north"]
 NULL = " (a missing value is null; NaN and Infinity are not JSON)"
-FIELD_NAMES = "budget, confidence, deadline_ms, groups, model, probabilities, raw, raws, row, rows, version"
+FIELD_NAMES = "budget, confidence, deadline_ms, groups, mean_budget, model, probabilities, raw, raws, row, rows, version"
 
 
 @pytest.mark.parametrize(
