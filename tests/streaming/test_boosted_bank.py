@@ -88,7 +88,7 @@ def test_appending_changes_nothing_before_it(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_goes_on_bit_for_bit(kind):
-    model = _boosting(4, kind, follow_prefixes=True, start=0.1)
+    model = _boosting(4, kind, start=0.1)
     X, y = _rows(model.loss)
     model.learn(X[:33], y[:33])
     description, arrays = model.state()
@@ -177,7 +177,7 @@ def test_gating_and_best_prefix_mend_whole_steps_on_short_streams():
     loss = Squared()
 
     def run(**settings):
-        model = BoostedBank(PlainRidge(0.01).make(20, 8, 1), loss, step=1.0, follow_prefixes=True, **settings)
+        model = BoostedBank(PlainRidge(0.01).make(20, 8, 1), loss, step=1.0, **settings)
         return model, loss.value(model.learn(X, y), y).mean()
 
     plain, paid = run()
@@ -198,5 +198,3 @@ def test_refuses_what_does_not_exist():
         _boosting(3, "smooth", algorithm="seven")
     with pytest.raises(ValueError, match="'last', 'theory', 'post' and 'all'"):
         _boosting(3, "smooth", averaging="first")
-    with pytest.raises(ValueError, match="follow_prefixes=True"):
-        _boosting(3, "smooth").best_prefix()

@@ -37,10 +37,7 @@ def _rows(loss, m, n=500, seed=0):
 
 
 def _pair(learner, loss, m, settings, n_estimators=5):
-    native, plain = (
-        BoostedBank(learner.make(n_estimators, 4, m, 3), loss, follow_prefixes=True, **settings)
-        for _ in range(2)
-    )
+    native, plain = (BoostedBank(learner.make(n_estimators, 4, m, 3), loss, **settings) for _ in range(2))
     plain.on_round = lambda *_: None  # Python has to be called, so that NumPy does the rounds
     assert native._native_bank is not None
     assert plain._native_bank is None
@@ -99,8 +96,7 @@ def test_native_rounds_do_not_depend_on_chunks(learner):
     """Single rows, bit for bit, edges and losses of prefixes included."""
     drift = Drift(delta=0.1)
     whole, parts = (
-        BoostedBank(learner.make(4, 4, 1, 0), Squared(), gate="skip", follow_prefixes=True, drift=drift)
-        for _ in range(2)
+        BoostedBank(learner.make(4, 4, 1, 0), Squared(), gate="skip", drift=drift) for _ in range(2)
     )
     X, y = _rows(Squared(), 1, 400)
     together = whole.learn(X, y)

@@ -101,7 +101,7 @@ def test_other_learners_do_not_rehearse_unless_told():
 
 def test_nothing_is_measured_on_rows_that_were_learned_before():
     X, y = numbers(60, d=3)
-    model = BoostedBank(OnlineRidge().make(4, 3, 1), Squared(), follow_prefixes=True)
+    model = BoostedBank(OnlineRidge().make(4, 3, 1), Squared())
     model.learn(X, y)
     before = model.monitor.sums.copy(), model.monitor.recent.copy(), model.prefix_losses.table.copy()
     answers, rows = model.predict(X), model.monitor.rows.copy()

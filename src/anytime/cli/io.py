@@ -66,6 +66,8 @@ def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = No
     """
     import pandas as pd
 
+    from anytime.streaming.streams import separator_of
+
     absent = missing_cells(na_values)
     if str(path) == "-":
         table = _read_csv(None, "standard input", ",", words, absent)
@@ -73,7 +75,7 @@ def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = No
         table = _read_parquet(path)
         table = table.mask(table.isin([*absent, *_asnumbers_of(absent)]))
     else:
-        table = _read_csv(path, str(path), _separator(path), words, absent)
+        table = _read_csv(path, str(path), separator_of(path), words, absent)
     table.columns = pd.Index([str(name) for name in table.columns])
     if table.columns.size and table.columns[0] == "Unnamed: 0":  # what pandas calls a column without a name
         _note(f"{path}: the first column has no name; taken for row numbers")
@@ -108,62 +110,28 @@ def _read_csv(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    try:
+    from anytime.streaming.streams import csv_errors
+
+    with csv_errors(name):
         source: Any = io.StringIO(sys.stdin.read()) if path is None else path
         names = pd.read_csv(source, sep=separator, nrows=0).columns if words else ()
         types = dict.fromkeys(spellings(words, names).values(), str)
         if path is None:
             source.seek(0)
         return pd.read_csv(source, sep=separator, dtype=types, na_values=absent, low_memory=False)
-    except pd.errors.EmptyDataError:
-        raise CliError(f"{name} is empty") from None
-    except UnicodeDecodeError as error:
-        raise CliError(f"{name} is not a CSV file in UTF-8: {error.reason} at byte {error.start}") from None
-    except pd.errors.ParserError as error:
-        reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise CliError(f"{name} is not a table: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
+    from anytime.streaming.streams import pyarrow
+
     if not path.is_file():
         path.open("rb").close()  # raises what is wrong with it
     try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise ImportError(str(error), name="pyarrow") from None
-    try:
         return pd.read_parquet(path)
-    except pa.ArrowInvalid as error:
+    except pyarrow().ArrowInvalid as error:
         raise CliError(f"{path} is not a Parquet file: {error}") from None
-
-
-def _separator(path: Path) -> str:
-    """Comma, unless the header has none and has semicolons or tabs."""
-    header = _header(path)
-    if b"\x00" in header:
-        raise CliError(f"{path} is not a CSV file: it holds binary data")
-    counts = {separator: header.count(separator.encode()) for separator in ",;\t"}
-    return max(counts, key=lambda separator: (separator == "," and counts[","] > 0, counts[separator]))
-
-
-def _header(path: Path) -> bytes:
-    """The first line, also of a compressed file."""
-    import bz2
-    import gzip
-    import lzma
-    import zlib
-
-    path.open("rb").close()  # raises what is wrong with it
-    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    if path.suffix.lower() in (".zip", ".zst"):  # pandas reads these; their header is not worth the trouble
-        return b","
-    try:
-        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
-            return bytes(file.readline(1 << 20))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise CliError(f"{path} cannot be unpacked: {error}") from None
 
 
 def write_table(table: pd.DataFrame, path: Path | None) -> None:

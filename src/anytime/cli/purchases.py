@@ -68,7 +68,7 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     """
     plan, unit = model.plan_, model.costs_.unit
     title = counted(plan.n_stages, "stage")
-    if model.meter == "realised" and plan.expected_costs is not None:
+    if model.meter == "realised" and _rows_pay_differently(plan):
         _print_means(plan, judged, title, rows, f" ({unit})" if unit else "")
         return
     title += f"; {judged.metric} on {rows}" if judged is not None else ""
@@ -81,6 +81,13 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     shown = thinned(len(bought), _MOST_ROWS)
     lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
+
+
+def _rows_pay_differently(plan: Plan) -> bool:
+    """Whether rows paid less on average than the most that stages can cost."""
+    import numpy as np
+
+    return plan.expected_costs is not None and not np.allclose(plan.expected_costs, plan.stage_costs)
 
 
 def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str, unit: str) -> None:

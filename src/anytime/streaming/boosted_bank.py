@@ -59,19 +59,15 @@ class BoostedBank:
         What to do with learners that do not fit their targets at present: see ``EdgeMonitor.gates``.
     warm_up : int, default=0
         Learner i counts only after ``warm_up * i`` rows.
-    discount, window : float, default=0.999, and int, default=200
-        Of the monitor.
     drift : Drift, default=None
         What to do where the distribution moves.
-    follow_prefixes : bool, default=False
-        Keep the discounted loss of every prefix, for ``best_prefix``.
     on_round : callable, default=None
         Called with the ``RoundTrace`` of every round, y, and the rows' weights or None, before learners are updated.
 
     Attributes
     ----------
     monitor : EdgeMonitor
-    prefix_losses : PrefixLosses or None
+    prefix_losses : PrefixLosses
     n_rows : int
         Rows learned from.
     n_alarms : int
@@ -102,10 +98,7 @@ class BoostedBank:
         averaging: Averaging | None = None,
         gate: Gate | None = None,
         warm_up: int = 0,
-        discount: float = 0.999,
-        window: int = 200,
         drift: Drift | None = None,
-        follow_prefixes: bool = False,
         on_round: Callable[[RoundTrace, Target, Array | None], None] | None = None,
     ) -> None:
         if algorithm not in ("smooth", "residual"):
@@ -114,18 +107,17 @@ class BoostedBank:
         self.step, self.max_step, self.projection = step, max_step, projection
         self.averaging: Averaging = averaging or ("last" if algorithm == "smooth" else "post")
         self.gate, self.warm_up = gate, warm_up
-        self.discount, self.window, self.follow_prefixes = discount, window, follow_prefixes
         self.on_round = on_round
         self.start = np.broadcast_to(np.asarray(start, dtype=np.float64), (bank.n_outputs,)).copy()
         if projection is not None and not projection.contains(self.start):
             raise ValueError(
                 f"the start {self.start.tolist()} lies outside {projection}; partial sums are kept in it"
             )
-        self.monitor = EdgeMonitor(bank.n_estimators, discount=discount, window=window)
+        self.monitor = EdgeMonitor(bank.n_estimators)
         self.monitor.gates(gate)  # refuses a gate that does not exist
         averaged(np.zeros(2), self.averaging)
         self._steps_of(1)
-        self.prefix_losses = PrefixLosses(bank.n_estimators, discount=discount) if follow_prefixes else None
+        self.prefix_losses = PrefixLosses(bank.n_estimators)
         self.drift = drift
         self._watch = None if drift is None else Watch(drift)
         self._faded = np.zeros(bank.n_estimators, dtype=np.bool_)
@@ -176,9 +168,7 @@ class BoostedBank:
         return np.asarray(self.answers(X)[-1])
 
     def best_prefix(self) -> int:
-        """How many learners make the prefix of least discounted loss at present; needs ``follow_prefixes``."""
-        if self.prefix_losses is None:
-            raise ValueError("losses of prefixes were not kept: say BoostedBank(..., follow_prefixes=True)")
+        """How many learners make the prefix of least discounted loss at present."""
         return self.prefix_losses.best()
 
     # ------------------------------------------------------------------ learning
@@ -224,8 +214,7 @@ class BoostedBank:
         self.monitor.append(n)
         self._faded = np.pad(self._faded, (0, n))
         self._rules = None
-        if self.prefix_losses is not None:
-            self.prefix_losses.append(n)
+        self.prefix_losses.append(n)
 
     # ------------------------------------------------------------------ files
 
@@ -243,7 +232,11 @@ class BoostedBank:
             "n_rows": self.n_rows,
         }
         arrays: dict[str, NDArray[Any]] = {"start": self.start.copy(), "faded": self._faded.copy()}
-        parts = {"monitor": self.monitor, "prefix_losses": self.prefix_losses, "watch": self._watch}
+        parts: dict[str, Any] = {
+            "monitor": self.monitor,
+            "prefix_losses": self.prefix_losses,
+            "watch": self._watch,
+        }
         for name, part in parts.items():
             if part is not None:
                 description[name], own = part.state()
@@ -273,8 +266,7 @@ class BoostedBank:
             return description[part], mine
 
         model.monitor = EdgeMonitor.from_state(*own("monitor"))
-        if "prefix_losses" in description:
-            model.prefix_losses = PrefixLosses.from_state(*own("prefix_losses"))
+        model.prefix_losses = PrefixLosses.from_state(*own("prefix_losses"))
         if model._watch is not None:
             model._watch.restore(*own("watch"))
         return model
@@ -320,8 +312,7 @@ class BoostedBank:
             if self.on_round is not None:
                 self.on_round(went, y, weight)
             self.monitor.add(went.targets, raw, weight)
-            if self.prefix_losses is not None:
-                self.prefix_losses.add(self.loss.value(answers, y), weight)
+            self.prefix_losses.add(self.loss.value(answers, y), weight)
         self.bank.update(X, went.targets, weight)
         return np.asarray(answers[-1])
 
@@ -348,7 +339,6 @@ class BoostedBank:
         measured: bool = True,
     ) -> Array:
         monitor = self.monitor
-        losses = self.prefix_losses if measured else None
         answers = bank.rounds(
             np.ascontiguousarray(X),
             np.ascontiguousarray(y, dtype=np.float64).reshape(len(X), -1),
@@ -359,7 +349,7 @@ class BoostedBank:
             recent=monitor.recent if measured else monitor.recent.copy(),
             discount=monitor.discount,
             rows=monitor.rows,
-            losses=None if losses is None else losses.table,
+            losses=self.prefix_losses.table if measured else None,
         )
         if measured:
             monitor.counted(len(X))
@@ -443,14 +433,4 @@ class BoostedBank:
 
 
 _PROJECTIONS: dict[str, type[Projection]] = {"Box": Box, "Ball": Ball}
-_SAVED = (
-    "algorithm",
-    "step",
-    "max_step",
-    "averaging",
-    "gate",
-    "warm_up",
-    "discount",
-    "window",
-    "follow_prefixes",
-)
+_SAVED = ("algorithm", "step", "max_step", "averaging", "gate", "warm_up")

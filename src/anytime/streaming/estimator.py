@@ -302,7 +302,7 @@ class StreamingBoost(Checkpoints):
     def _boosting(self, bank: Bank, loss: StreamLoss) -> BoostedBank:
         drift = Drift(detector=self.drift) if isinstance(self.drift, str) else self.drift  # type: ignore[arg-type]
         rules = self._rules.for_loss(loss, bank.n_outputs, self.learning_rate)
-        return BoostedBank(bank, loss, drift=drift, follow_prefixes=True, **rules)
+        return BoostedBank(bank, loss, drift=drift, **rules)
 
     @property
     def _rules(self) -> StreamAlgorithm:

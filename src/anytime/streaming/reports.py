@@ -37,9 +37,7 @@ class StreamReports(OneByOne):
     @property
     def prefix_losses_(self) -> Array:
         """(N + 1,) recent mean loss of every prefix on rows that it had not learned yet, in the units of ``loss``."""
-        losses = self._learnt.boosting.prefix_losses
-        assert losses is not None
-        return losses.means()
+        return self._learnt.boosting.prefix_losses.means()
 
     @property
     def best_prefix_(self) -> int:

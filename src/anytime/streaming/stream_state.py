@@ -220,16 +220,13 @@ class StreamState:
             evaluation_costs=np.full(n, evaluation_cost) if evaluation_cost else None,
             quality=self.quality(),
         )
-        if not best or boosting.prefix_losses is None or not self.n_rows:
+        if not best or not self.n_rows:
             return plan
         return plan.head(max(boosting.best_prefix(), 1))
 
     def quality(self) -> Array | None:
         """(N + 1,) minus the recent mean loss of every prefix; None before any row, or where a learner has seen none."""
-        losses = self.boosting.prefix_losses
-        if losses is None:
-            return None
-        means = losses.means()
+        means = self.boosting.prefix_losses.means()
         return -means if np.isfinite(means).all() else None
 
     def _block(self, learners: Block, offset: float, factor: float) -> tuple[Block, bool]:

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
     from anytime.streaming.estimator import StreamingBoost
 
-__all__ = ["StreamProgress", "labels_of", "learn_stream", "n_rows_of", "read_stream", "source_of"]
+__all__ = [
+    "StreamProgress",
+    "csv_errors",
+    "labels_of",
+    "learn_stream",
+    "n_rows_of",
+    "pyarrow",
+    "read_stream",
+    "separator_of",
+    "source_of",
+]
 
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
@@ -187,25 +197,33 @@ def _csv(
     called = str(source) if called is None else called
     settings: dict[str, Any] = {
         "dtype": str,  # at first: what a column is must not depend on where chunks end
-        "sep": _separator(source),
+        "sep": separator_of(source) if isinstance(source, Path) else ",",
         "na_values": list(na_values),
         "index_col": False,  # a first line that is too long is no table whose first column has no name
         "on_bad_lines": "error" if strict else "warn",
     }
+    with csv_errors(called), pd.read_csv(source, chunksize=chunk_rows, **settings) as reader:
+        for table in _pulled(reader, strict):
+            nameless = str(table.columns[0]) == "Unnamed: 0"  # pandas' name for none: row numbers
+            yield table.iloc[:, int(nameless) :].reset_index(drop=True)
+
+
+@contextmanager
+def csv_errors(name: str) -> Iterator[None]:
+    """Say of what pandas cannot read in the file ``name`` what is wrong with it, as a ``ValueError``."""
+    import pandas as pd
+
     try:
-        with pd.read_csv(source, chunksize=chunk_rows, **settings) as reader:
-            for table in _pulled(reader, strict):
-                nameless = str(table.columns[0]) == "Unnamed: 0"  # pandas' name for none: row numbers
-                yield table.iloc[:, int(nameless) :].reset_index(drop=True)
+        yield
     except pd.errors.EmptyDataError:
-        raise ValueError(f"{called} is empty") from None
+        raise ValueError(f"{name} is empty") from None
     except pd.errors.ParserWarning:
-        raise ValueError(f"{called} is not a table: a line has more cells than the header") from None
+        raise ValueError(f"{name} is not a table: a line has more cells than the header") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{called} is not a CSV file in UTF-8: {error.reason}") from None
+        raise ValueError(f"{name} is not a CSV file in UTF-8: {error.reason} at byte {error.start}") from None
     except pd.errors.ParserError as error:
         reason = str(error).removeprefix("Error tokenizing data. C error: ").strip()
-        raise ValueError(f"{called} is not a table: {reason[:1].lower()}{reason[1:]}") from None
+        raise ValueError(f"{name} is not a table: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def _pulled(reader: Iterator[pd.DataFrame], strict: bool) -> Iterator[pd.DataFrame]:
@@ -222,21 +240,36 @@ def _pulled(reader: Iterator[pd.DataFrame], strict: bool) -> Iterator[pd.DataFra
         yield table
 
 
-def _separator(source: Any) -> str:
-    """Comma, unless the header of an uncompressed file has none and has semicolons or tabs."""
-    if not isinstance(source, Path) or source.suffix.lower() in (".gz", ".bz2", ".xz", ".zip", ".zst"):
-        return ","
-    with source.open("rb") as file:
-        header = file.readline(1 << 20)
+def separator_of(path: Path) -> str:
+    """Comma, unless the header of a CSV file has none and has semicolons or tabs."""
+    header = _header(path)
     if b"\0" in header:
-        raise ValueError(f"{source} is not a CSV file: it holds binary data")
+        raise ValueError(f"{path} is not a CSV file: it holds binary data")
     counts = {separator: header.count(separator.encode()) for separator in ",;\t"}
     return max(counts, key=lambda separator: (separator == "," and counts[","] > 0, counts[separator]))
 
 
+def _header(path: Path) -> bytes:
+    """The first line, also of a compressed file."""
+    import bz2
+    import gzip
+    import lzma
+    import zlib
+
+    path.open("rb").close()  # raises what is wrong with it
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    if path.suffix.lower() in (".zip", ".zst"):  # pandas reads these; their header is not worth the trouble
+        return b","
+    try:
+        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
+            return bytes(file.readline(1 << 20))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise ValueError(f"{path} cannot be unpacked: {error}") from None
+
+
 def _parquet(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
     path.open("rb").close()  # raises what is wrong with it
-    pa = _pyarrow()
+    pa = pyarrow()
     import pyarrow.parquet as pq
 
     try:
@@ -248,7 +281,7 @@ def _parquet(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
 
 
 def _arrow(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
-    pa = _pyarrow()
+    pa = pyarrow()
     import pyarrow.ipc as ipc
 
     with ExitStack() as stack:
@@ -266,7 +299,8 @@ def _arrow(path: Path, chunk_rows: int) -> Iterator[pd.DataFrame]:
             raise ValueError(f"{path} is not an Arrow file or stream: {error}") from None
 
 
-def _pyarrow() -> Any:
+def pyarrow() -> Any:
+    """The package, or an error that names it."""
     try:
         import pyarrow
     except ImportError as error:
