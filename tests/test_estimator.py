@@ -103,6 +103,15 @@ class Forgetful(TwoStep):
         return super()._reach(np.inf)
 
 
+class Optimist(TwoStep):
+    """It believes that rows pay little on average."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.plan_ = dataclasses.replace(self.plan_, expected_costs=np.array([0.1, 0.2]))
+        return self
+
+
 class Secretive(TwoStep):
     """It says that everything is free."""
 
@@ -170,6 +179,7 @@ class TwoFaced(TwoStep):
         (Overspender(), "cost_never_exceeds_the_budget"),
         (Forgetful(), "cost_never_exceeds_the_budget"),
         (Forgetful(), "a_prediction_is_the_trace_read_at_its_budget"),
+        (Optimist(), "a_mean_budget_holds_on_new_rows"),
         (Secretive(), "cost_and_answer_report_the_same_bill"),
         (Peeking(), "an_answer_depends_only_on_what_was_bought"),
         (Rounding(), "prediction_does_not_change_its_input"),

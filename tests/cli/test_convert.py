@@ -93,24 +93,24 @@ def test_held_out_rows_order_the_trees(shop: Path, tmp_path: Path) -> None:
 
 def test_a_forest_is_pruned_to_an_average_cost(shop: Path, tmp_path: Path) -> None:
     held = ["--holdout", shop / "odd.csv", "-t", "kind", "--trusted", "-o", tmp_path / "m.anytime"]
-    said = run("convert", shop / "forest.joblib", "--prune", "6", *held).stdout
+    said = run("convert", shop / "forest.joblib", "--mean-budget", "6", *held).stdout
     assert "mean cost" in said
     model, table = at.load(tmp_path / "m.anytime"), pd.read_csv(shop / "odd.csv")
     assert 3 < model.cost(table.drop(columns=["kind"])).mean() <= 6
     assert model.score(table.drop(columns=["kind"]), table["kind"]) > 0.8
     said = run("inspect", tmp_path / "m.anytime").stdout
     assert "mean cost" in said
-    run("convert", shop / "forest.joblib", "--prune", "6", "--train", shop / "even.csv", *held)
+    run("convert", shop / "forest.joblib", "--mean-budget", "6", "--train", shop / "even.csv", *held)
     refitted = at.load(tmp_path / "m.anytime")
     assert 3 < refitted.cost(table.drop(columns=["kind"])).mean() <= 6
     assert refitted.plan_.link != model.plan_.link  # leaves no longer hold shares of classes
-    wrong = ["--prune", "6", "--train", shop / "odd.csv", *held]
+    wrong = ["--mean-budget", "6", "--train", shop / "odd.csv", *held]
     assert "X_train" in fails("convert", shop / "forest.joblib", *wrong)
     useless = ["--train", shop / "even.csv", *held]
-    assert "--train is for --prune" in fails("convert", shop / "forest.joblib", *useless, code=2)
-    alone = ["--trusted", "--prune", "6", "-o", tmp_path / "n.anytime"]
-    assert "--prune needs rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
-    assert "adds up its trees" in fails("convert", shop / "lightgbm.txt", "--prune", "6", *held)
+    assert "--train is for --mean-budget" in fails("convert", shop / "forest.joblib", *useless, code=2)
+    alone = ["--trusted", "--mean-budget", "6", "-o", tmp_path / "n.anytime"]
+    assert "--mean-budget needs rows" in fails("convert", shop / "forest.joblib", *alone, code=2)
+    assert "adds up its trees" in fails("convert", shop / "lightgbm.txt", "--mean-budget", "6", *held)
 
 
 def test_prices_are_taken_over(shop: Path, wine: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:

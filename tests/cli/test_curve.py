@@ -36,7 +36,7 @@ def other(folder: Path) -> Path:
 
 def test_curve_is_shown_as_plot_table_and_numbers(folder: Path) -> None:
     said = run("curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick").stdout
-    assert "accuracy against cost, 240 rows, 30 stages" in said
+    assert "accuracy against cost, 240 rows, 3 budgets" in said
     assert "━" in said
     assert "cost in CAD" in said
     assert "timeliness" in said
@@ -58,10 +58,10 @@ def test_json_holds_every_point(folder: Path, tmp_path: Path, patients: pd.DataF
 
 def test_json_to_standard_output_is_all_there_is(folder: Path) -> None:
     said = run("curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick", "--json", "-").stdout
-    assert json.loads(said)["meter"] == "model"
+    assert json.loads(said)["meter"] == "budget"
 
 
-@pytest.mark.parametrize("meter", ["model", "realised", "time"])
+@pytest.mark.parametrize("meter", ["budget", "model", "realised", "time"])
 def test_each_meter_has_its_unit(folder: Path, meter: str) -> None:
     said = run(
         "curve", folder / "sick.anytime", folder / "patients.csv", "-t", "sick", "--meter", meter

@@ -49,7 +49,7 @@ def test_header_by_the_name_of_the_file(folder: Path, tmp_path: Path) -> None:
     run("export", folder / "sick.anytime", "--budget", 8.1, "-o", tmp_path / "sick.h")
     text = (tmp_path / "sick.h").read_text()
     assert "static inline int sick_predict(" in text
-    assert text == at.load(folder / "sick.anytime").truncate(8.1).to_c(name="sick")
+    assert text == at.load(folder / "sick.anytime").set_params(meter="model").truncate(8.1).to_c(name="sick")
     run("export", folder / "sick.anytime", "--format", "c", "--name", "ill", "-o", tmp_path / "other.txt")
     assert "static inline int ill_predict(" in (tmp_path / "other.txt").read_text()
 

@@ -65,7 +65,8 @@ def test_the_first_call_of_a_process_is_no_part_of_the_deadline(
     monkeypatch.setattr(at.AnytimeClassifier, "answer", noted)
     asked = ["predict", folder / "sick.anytime", folder / "patients.csv", "--budget", 8.1]
     run(*asked, "--deadline", 0.5)
-    assert calls == [(1, {"budget": 8.1}), (240, {"budget": 8.1, "deadline": 0.5})]
+    bounds = {"budget": 8.1, "mean_budget": None}
+    assert calls == [(1, bounds), (240, {**bounds, "deadline": 0.5})]
     calls.clear()
     run(*asked)
     assert [n for n, _ in calls] == [240]  # nothing is done twice where no clock runs

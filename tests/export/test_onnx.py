@@ -240,7 +240,7 @@ def test_wrong_arguments(family: Families) -> None:
 
 def test_realised_meter_needs_the_ledger() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
-    model = at.GradientBoostingClassifier(n_estimators=3, meter="realised", budget=2).fit(X, y)
+    model = at.GradientBoostingClassifier(n_estimators=3, meter="realised", budget=1).fit(X, y)
     with pytest.raises(at.ExportError, match=r"realised.*set_params\(meter=.model.\)"):
         model.to_onnx()
     assert model.set_params(meter="model", budget=None).to_onnx() is not None

@@ -64,19 +64,19 @@ def convert(
             help="Labels in the order of training; LightGBM and XGBoost files do not keep them.",
         ),
     ] = None,
-    prune: Annotated[
+    mean_budget: Annotated[
         float | None,
         typer.Option(
             min=0.0,
             metavar="COST",
-            help="Prune a forest until rows of --holdout cost so much on average; smaller mean budgets remain possible.",
+            help="Prune a forest until rows of --holdout pay so much on average; smaller mean budgets remain possible.",
         ),
     ] = None,
     train: Annotated[
         Path | None,
         typer.Option(
             metavar="DATA",
-            help="The rows that the forest was trained on, for --prune: what is left is fitted to them again.",
+            help="The rows that the forest was trained on, for --mean-budget: what pruning leaves is fitted to them again.",
         ),
     ] = None,
     trusted: Trusted = False,
@@ -84,17 +84,17 @@ def convert(
 ) -> None:
     """Make a model that you already have interruptible.
 
-    Its full prediction stays the same, unless --prune makes a forest cheaper. LightGBM and XGBoost files are read without
+    Its full prediction stays the same, unless --mean-budget prunes a forest. LightGBM and XGBoost files are read without
     those libraries. Without --holdout the trees keep their order; with it, every budget buys as much as it can.
 
     Example: anytime convert model.txt --costs prices.yaml --holdout valid.csv --target y -o model.anytime
     """
     if (holdout is None) != (target is None):
         raise UsageError("--holdout and --target go together: rows, and the column with the truth")
-    if prune is not None and holdout is None:
-        raise UsageError("--prune needs rows that pay and are judged: give --holdout and --target")
-    if train is not None and prune is None:
-        raise UsageError("--train is for --prune: a model that keeps all of its trees learns nothing")
+    if mean_budget is not None and holdout is None:
+        raise UsageError("--mean-budget needs rows that pay and are judged: give --holdout and --target")
+    if train is not None and mean_budget is None:
+        raise UsageError("--train is for --mean-budget: a model that keeps all of its trees learns nothing")
     check_writable(output)
     prices = read_costs(costs)
     imported = _labelled(_import(source, trusted), classes)
@@ -104,14 +104,14 @@ def convert(
         return _rows_of(imported, path, target, na_values, named=classes is not None)
 
     held = None if holdout is None else rows_of(holdout)
-    if prune is not None and held is not None:
+    if mean_budget is not None and held is not None:
         known = None if train is None else rows_of(train)
         forest: Any = imported
         if known is not None and classes is None and refuse_pickle(source, trusted):
             import joblib
 
             forest = joblib.load(source)  # it remembers which rows each tree has drawn
-        model = _pruned(forest, imported.trees.n_trees, held, known, prices, prune)
+        model = _pruned(forest, imported.trees.n_trees, held, known, prices, mean_budget)
     else:
         model = _ordered(imported if held is not None else _named_as_priced(imported, prices), held, prices)
     model.save(output)
@@ -222,5 +222,7 @@ def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | Non
         )
         return
     print_purchases(
-        model, curve(model, *held), f"the {len(held[1])} rows of {path}, which also chose the stages"
+        model,
+        curve(model, *held, meter=model.meter),
+        f"the {len(held[1])} rows of {path}, which also chose the stages",
     )

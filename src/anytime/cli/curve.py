@@ -24,6 +24,7 @@ _SHARES = (0.90, 0.95, 0.99)
 class Meter(StrEnum):
     """What ``--meter`` may be."""
 
+    budget = "budget"
     model = "model"
     realised = "realised"
     time = "time"
@@ -44,7 +45,8 @@ def curve(
     meter: Annotated[
         Meter | None,
         typer.Option(
-            help="What cost means: fixed at training, really paid (mean over rows), or seconds for the batch.",
+            help="What cost means: the most that any row may pay, what stages can cost at most, what rows really pay on "
+            "average, or seconds for the batch.",
             show_default="what the model's budgets count",
         ),
     ] = None,
@@ -126,7 +128,8 @@ def meaning_of_timeliness(horizon: float, unit: str | None) -> str:
 def _print_curve(judged: AnytimeCurve, n_rows: int) -> None:
     from anytime.cli.plot import print_curves
 
-    print_title(f"{judged.metric} against cost, {n_rows} rows, {len(judged) - 1} stages")
+    points = "budgets" if judged.meter == "budget" else "stages"
+    print_title(f"{judged.metric} against cost, {n_rows} rows, {len(judged) - 1} {points}")
     print_curves({judged.label or "model": judged})
     print_table(_header(judged), [_line(judged, j) for j in _worth_showing(judged)])
     timeliness = _timeliness(judged)

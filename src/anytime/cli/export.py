@@ -11,7 +11,7 @@ import typer
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, load_model
 from anytime.cli.options import CostlyFile, Trusted
-from anytime.cli.tables import amount, console, step
+from anytime.cli.tables import amount, console, note, step
 
 __all__ = ["export"]
 
@@ -61,7 +61,7 @@ def export(
     form = _format(output) if form is None else form
     if (budget is not None or mean_budget is not None) and budgets is not None:
         raise UsageError(
-            "--budgets excludes --budget and --mean-budget: one answer for each of them, or one in all"
+            "--budgets and --budget or --mean-budget exclude each other: one answer for each, or one"
         )
     if form is Format.c and (budgets is not None or float32):
         raise UsageError(
@@ -72,18 +72,23 @@ def export(
     amounts = None if budgets is None else _amounts(budgets)
     check_writable(output)
     loaded = load_model(model, costly, trusted)
+    counted_by_stages = loaded.meter == "realised" and (budget is not None or budgets is not None)
+    loaded.set_params(meter="model")
     if budget is not None or mean_budget is not None:
         plan, unit = loaded.plan_, loaded.costs_.unit
         loaded = loaded.truncate(budget, mean_budget=mean_budget)
         if loaded.n_stages_ == 0:
             ticks = plan.stage_ticks if mean_budget is None else plan.mean_ticks
             first = amount(plan.costs.costs.amount(int(ticks[0])), unit)
-            raise CliError(f"the budget buys no stage: the first costs {first}")
+            given = f"--budget {budget:g}" if mean_budget is None else f"--mean-budget {mean_budget:g}"
+            raise CliError(f"{given} buys no stage: the first costs {first}")
     with step(f"writing {output}"):
         if form is Format.onnx:
             loaded.to_onnx(output, budgets=amounts, dtype="float32" if float32 else "float64")
         else:
             loaded.to_c(output, name=name)
+    if counted_by_stages:
+        note("a written model keeps no account of each row: its budgets count the most that stages can cost")
     console().print(f"wrote {output}: {output.stat().st_size / 1e3:,.0f} kB", soft_wrap=True)
 
 

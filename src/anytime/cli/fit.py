@@ -488,7 +488,7 @@ def _summarise(model: Any, X: pd.DataFrame, y: NDArray[Any], rows: str) -> None:
     from anytime.cli.purchases import print_purchases
     from anytime.curves import curve
 
-    judged = curve(model, X, y) if len(X) else None
+    judged = curve(model, X, y, meter=model.meter) if len(X) else None
     print_purchases(model, judged, rows)
     if judged is not None:
         enough = amount(judged.stopping_cost(0.95), judged.unit)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from anytime.curves.display import AnytimeCurveDisplay
 
-Meter = Literal["model", "realised", "time"]
+Meter = Literal["budget", "model", "realised", "time"]
 Normaliser = Literal["initial_risk", "final_objective", "none"]
 
 __all__ = ["AnytimeCurve", "Meter", "Normaliser", "Purchase"]
@@ -41,7 +41,7 @@ class Purchase:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AnytimeCurve:
-    """Quality after every stage against cumulative cost.
+    """Quality after every stage, or at every budget, against cost.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class AnytimeCurve:
     greater_is_better : bool, default=True
     perfect : float, default=None
         The value that a perfect predictor has (1 for accuracy, 0 for a loss). Gives the initial risk and errors.
-    meter : {"model", "realised", "time"}, default="model"
-        Which of the three meters ``costs`` is.
+    meter : {"budget", "model", "realised", "time"}, default="model"
+        What ``costs`` are: budgets of every row, or one of the three meters.
     unit : str, default=None
         What ``costs`` are counted in.
     price_unit : str, default=None
@@ -133,7 +133,7 @@ class AnytimeCurve:
         name = f"{self.label!r}, " if self.label else ""
         unit = f" {self.unit}" if self.unit else ""
         return (
-            f"AnytimeCurve({name}{self.metric} {self.values[0]:.4g} → {self.final:.4g}, {len(self)} stages, "
+            f"AnytimeCurve({name}{self.metric} {self.values[0]:.4g} → {self.final:.4g}, {len(self)} points, "
             f"cost {self.costs[0]:g} to {self.total_cost:g}{unit})"
         )
 

@@ -77,6 +77,7 @@ def compare(
     if not isinstance(models, Mapping) or not models:
         raise ValueError("compare needs a mapping from names to fitted models, with at least one")
     seed = int(generator(random_state).integers(2**32))  # one seed, so that all are judged on the same draws
+    meter = usual_meter(models.values()) if meter is None else meter
     curves = {}
     for name, model in models.items():
         price = full_cost.get(name) if isinstance(full_cost, Mapping) else full_cost
@@ -86,7 +87,7 @@ def compare(
                 X,
                 y,
                 metric=metric,
-                meter=usual_meter(models.values()) if meter is None else meter,
+                meter=meter,
                 full_cost=price,
                 random_state=seed,
                 label=str(name),

@@ -14,7 +14,7 @@ __all__ = ["AnytimeCurveDisplay", "cost_label", "metric_label"]
 # Okabe and Ito: told apart with every common kind of colour blindness, and in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#555555")
 
-_METERS = {"model": "Cost", "realised": "Mean realised cost", "time": "Time"}
+_METERS = {"budget": "Budget", "model": "Cost", "realised": "Mean realised cost", "time": "Time"}
 
 
 class AnytimeCurveDisplay:

@@ -1,7 +1,7 @@
-"""``curve``: judge a fitted model after every stage, on any of the three meters.
+"""``curve``: judge a fitted model after every stage, on any of the three meters, or at every budget.
 
-Only the public face of a model is used (``stages``, ``classes_``, ``costs_``, ``order_``); each stage is computed once, by
-the model, and judged once. Stages that leave what the metric looks at unchanged are not judged again.
+Only the public face of a model is used (``stages``, ``answer``, ``classes_``, ``costs_``, ``order_``); each answer is computed
+once, by the model, and judged once. Answers that leave what the metric looks at unchanged are not judged again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from anytime.curves.resampling import Bootstrap
 
 __all__ = ["curve"]
 
-METERS = ("model", "realised", "time")
+METERS = ("budget", "model", "realised", "time")
+_MOST_BUDGETS = 64  # points of a curve over budgets
 
 
 def curve(
@@ -46,17 +47,20 @@ def curve(
     Parameters
     ----------
     model : estimator
-        A fitted anytime model. An estimator without ``stages`` is one point at ``full_cost``.
+        A fitted anytime model, a pipeline that ends in one, or a finished search over either. Of a pipeline, costs are those of
+        the columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
     X : (n, d)
     y : (n,)
     metric : str, callable, NDCG or PrefixPrecision, default=None
         A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, a scorer
         ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
         NDCG@5 for a regressor given ``qid``.
-    meter : {"model", "realised", "time"}, default=None
-        The cost axis: what the plan costs, fixed at training; the mean over rows of what was really paid; or seconds for the
-        whole batch, judging not included. None: "model", or "realised" where a model counts budgets by that or has
-        a ``mean_budget``.
+    meter : {"budget", "model", "realised", "time"}, default=None
+        The cost axis. "budget": the most that any row may pay, as in ``predict(X, budget=b)``; points lie where an answer
+        changes, or at 64 of these budgets. The others are read after every stage. "model": the most that the stages can cost,
+        fixed at training. "realised": the mean over rows of what was really paid, as in ``predict(X, mean_budget=b)``. "time":
+        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a
+        family that is trained for a ``mean_budget``, else "budget" or, where that is the same, "model".
     sample_weight : (n,), default=None
     qid : (n,), default=None
         The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
@@ -90,10 +94,11 @@ def curve(
     >>> result.at(2.0), result.cost_to_reach(0)
     (-0.3333333333333333, 4.0)
     """
+    model, X = within_pipeline(model, X)
     if meter is None:
         meter = usual_meter([model])
     if meter not in METERS:
-        raise ValueError(f"meter must be 'model', 'realised' or 'time', not {meter!r}")
+        raise ValueError(f"meter must be 'budget', 'model', 'realised' or 'time', not {meter!r}")
     if bootstrap < 0:
         raise ValueError(f"bootstrap is a number of draws, not {bootstrap}")
     classifier = is_classification(model)
@@ -104,10 +109,15 @@ def curve(
         Bootstrap.drawn(data, groups, bootstrap, confidence, random_state) if bootstrap else None,
     )
     classes = np.asarray(model.classes_) if classifier else None
-    if hasattr(model, "stages"):
-        records = [judge.record(stage, seconds, classes) for stage, seconds in _timed(model.stages(X))]
-    else:
+    if not hasattr(model, "stages"):
         records = [_whole(model, X, classes, judge, full_cost, meter)]
+    elif meter == "budget" and getattr(model, "meter", None) == "realised":
+        records = []
+        for budget in _budgets(model, X):
+            answer = model.answer(X, budget=budget)
+            records.append(judge.record(answer, answer.elapsed, classes, budget))
+    else:
+        records = [judge.record(stage, seconds, classes) for stage, seconds in _timed(model.stages(X))]
     return _assemble(model, records, judge, meter, confidence, label)
 
 
@@ -122,6 +132,7 @@ class _Record:
     value: float
     band: tuple[float, float] | None
     groups: list[str] | None
+    budget: float  # the least that reaches it
 
 
 class _Judge:
@@ -131,19 +142,22 @@ class _Judge:
         self.metric, self.data, self.bootstrap = metric, data, bootstrap
         self._last: tuple[FrozenAnswer, float, tuple[float, float] | None] | None = None
 
-    def record(self, answer: Any, seconds: float, classes: NDArray[Any] | None) -> _Record:
-        """Judge one ``Answer``."""
-        stage = int(np.max(answer.stage))
+    def record(
+        self, answer: Any, seconds: float, classes: NDArray[Any] | None, budget: float | None = None
+    ) -> _Record:
+        """Judge one ``Answer``, of a stage or at a budget."""
+        stage, model_cost = int(np.max(answer.stage)), float(np.max(answer.model_cost))
         value, band = self.judged(FrozenAnswer.of_stage(answer, classes), stage)
         realised = np.broadcast_to(np.asarray(answer.cost, dtype=np.float64), self.data.y.shape)
         return _Record(
             stage=stage,
-            model_cost=float(np.max(answer.model_cost)),
+            model_cost=model_cost,
             realised_cost=float(np.average(realised, weights=self.data.weight)),
             seconds=seconds,
             value=value,
             band=band,
             groups=getattr(answer, "groups", None),
+            budget=model_cost if budget is None else budget,
         )
 
     def judged(self, answer: FrozenAnswer, stage: int) -> tuple[float, tuple[float, float] | None]:
@@ -164,9 +178,30 @@ class _Judge:
         return value, band
 
 
+def within_pipeline(model: Any, X: Any = None) -> tuple[Any, Any]:
+    """The anytime model at the end of a pipeline or of a finished search, and the rows, where given, as they reach it."""
+    if hasattr(model, "best_estimator_"):
+        return within_pipeline(model.best_estimator_, X)
+    last = model.steps[-1][1] if hasattr(model, "steps") else None
+    if not hasattr(last, "stages") and not hasattr(last, "steps"):
+        return model, X
+    return within_pipeline(last, X if X is None or len(model.steps) == 1 else model[:-1].transform(X))
+
+
 def usual_meter(models: Iterable[Any]) -> Meter:
-    """The cost that budgets of these models are about: what rows really pay as soon as one of them counts so."""
-    return "realised" if any(getattr(model, "meter", None) == "realised" for model in models) else "model"
+    """The cost that budgets of these models are about: means over rows as soon as one of them is trained for that."""
+    models = [within_pipeline(model)[0] for model in models]
+    if any("mean_budget" in getattr(model, "__dict__", {}) for model in models):
+        return "realised"
+    return "budget" if any(getattr(model, "meter", None) == "realised" for model in models) else "model"
+
+
+def _budgets(model: Any, X: Any) -> list[float]:
+    """Budgets at which the answer of some row changes: what rows have paid after some stage; thinned where these are many."""
+    paid = np.unique(np.concatenate([np.atleast_1d(answer.cost) for answer in model.stages(X)]))
+    if paid.size > _MOST_BUDGETS:
+        paid = paid[np.linspace(0, paid.size - 1, _MOST_BUDGETS).astype(np.intp)]
+    return [float(budget) for budget in paid]
 
 
 def _timed(stages: Iterator[Any]) -> Iterator[tuple[Any, float]]:
@@ -196,7 +231,7 @@ def _whole(
     seconds = time.perf_counter() - began
     cost = 0.0 if full_cost is None else float(full_cost)
     value, band = judge.judged(FrozenAnswer.of_estimator(model, X, classes), 1)
-    return _Record(1, cost, cost, seconds, value, band, None)
+    return _Record(1, cost, cost, seconds, value, band, None, cost)
 
 
 def _assemble(
@@ -205,6 +240,7 @@ def _assemble(
     if not records:
         raise ValueError("the model gave no stage, not even the constant answer before the first")
     meters = {
+        "budget": np.array([r.budget for r in records]),
         "model": np.array([r.model_cost for r in records]),
         "realised": _never_falling(np.array([r.realised_cost for r in records])),
         "time": np.array([r.seconds for r in records]),

@@ -106,8 +106,10 @@ def _reached(model: Any, budget: float | None) -> int:
             raise ExportError(
                 "the model has no stage, only a constant answer: the budget that it was cut to buys nothing"
             )
+        amount = model.budget if budget is None else budget
+        named = "the model's own bound" if amount is None else f"a budget of {amount:g}{unit}"
         raise ExportError(
-            f"the budget buys no stage, only a constant: the first stage costs {plan.stage_costs[0]:g}{unit}"
+            f"{named} buys no stage, only a constant: the first stage costs {plan.stage_costs[0]:g}{unit}"
         )
     return stages
 

@@ -27,6 +27,9 @@ def check_anytime_estimator(
 ) -> list[tuple[str, Exception | None]]:
     """Run an estimator through all invariants of anytime prediction.
 
+    Among them: a budget is a cap on what every row pays, by either meter; and a mean budget holds on new rows within sampling
+    noise, four standard errors of a mean that a fifth as many rows have measured.
+
     Parameters
     ----------
     estimator : estimator
@@ -49,8 +52,10 @@ def check_anytime_estimator(
     fitted = hasattr(estimator, "plan_")
     if fitted and X is None:
         raise ValueError("a fitted estimator is checked on data: give X")
+    new = X
     if not fitted:
-        X, y = _problem(is_classifier(estimator)) if X is None else (X, y)
+        if X is None:
+            (X, y), (new, _) = (_problem(is_classifier(estimator), seed) for seed in (0, 1))
         with _unchanged(X, y):
             model = clone(estimator).fit(X, y)
             _reject_chance(model, clone(estimator).fit(X, y), X)
@@ -60,7 +65,7 @@ def check_anytime_estimator(
     for check in CHECKS:
         name = check.__name__
         try:
-            check(model, X)
+            check(model, new if check is a_mean_budget_holds_on_new_rows else X)
         except Exception as error:
             if on_fail == "raise":
                 raise AssertionError(
@@ -78,8 +83,22 @@ def check_anytime_estimator(
 def cost_never_exceeds_the_budget(model: Any, X: Any) -> None:
     for budget in _budgets(model):
         for meter in ("model", "realised"):
-            metered = _with(model, meter=meter)
-            assert (metered.cost(X, budget=budget) <= budget).all(), f"meter={meter!r}, budget={budget!r}"
+            for cost in (
+                _with(model, meter=meter).cost(X, budget),
+                _with(model, meter=meter, budget=budget).cost(X),
+            ):
+                assert (cost <= budget).all(), f"meter={meter!r}, budget={budget!r}"
+
+
+def a_mean_budget_holds_on_new_rows(model: Any, X: Any) -> None:
+    plan, n = model.plan_, len(X)
+    means = plan.costs.costs.amounts(plan.mean_ticks)[:: max(1, plan.n_stages // 8)]
+    for budget in [0.0, *means.tolist(), *(0.7 * means).tolist()]:
+        for meter in ("model", "realised"):
+            answer = _with(model, meter=meter).answer(X, mean_budget=budget)
+            noise = 4 * np.std(answer.cost) * np.sqrt(6 / n)
+            assert np.mean(answer.cost) <= budget * (1 + 1e-9) + noise, f"mean_budget={budget!r}"
+            assert (answer.stage <= plan.affordable_on_average(model.costs_.budget_ticks(budget))).all()
 
 
 def realised_cost_never_exceeds_model_cost(model: Any, X: Any) -> None:
@@ -305,7 +324,8 @@ def a_damaged_file_raises_the_documented_error(model: Any, X: Any) -> None:
 
 
 def wrong_bounds_are_refused(model: Any, X: Any) -> None:
-    for bounds in ({"budget": -1.0}, {"budget": np.nan}, {"deadline": -1.0}, {"budget": [1.0]}):
+    amounts = [{name: amount} for name in ("budget", "mean_budget") for amount in (-1.0, np.nan)]
+    for bounds in (*amounts, {"deadline": -1.0}, {"budget": [1.0]}):
         if bounds == {"budget": [1.0]} and len(X) == 1:
             continue
         try:
@@ -318,6 +338,7 @@ def wrong_bounds_are_refused(model: Any, X: Any) -> None:
 CHECKS: list[Check] = [
     prediction_does_not_change_its_input,
     cost_never_exceeds_the_budget,
+    a_mean_budget_holds_on_new_rows,
     realised_cost_never_exceeds_model_cost,
     cost_and_answer_report_the_same_bill,
     costs_along_a_trace_never_decrease,
@@ -344,8 +365,8 @@ CHECKS: list[Check] = [
 # ---------------------------------------------------------------------- helpers
 
 
-def _problem(classification: bool) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    random = np.random.default_rng(0)
+def _problem(classification: bool, seed: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    random = np.random.default_rng(seed)
     X = random.normal(size=(150, 6))
     signal = X[:, 0] + X[:, 1] * X[:, 2] - X[:, 3]
     return X, (signal > 0).astype(int) if classification else signal
