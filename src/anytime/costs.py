@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import CostTable, Ledger
+from anytime.discounts import is_discount_table, prices_with_steps, read_discount_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -287,7 +288,27 @@ class FeatureCosts:
         ``columns`` a plain integer is a position, anything else a name. Names that do not fit this (``"3"``,
         ``"a;b"``) stand in a JSON list: ``["3", "a;b", 3]`` is two names and a position. A cell may also hold
         a Python list. Without ``columns`` each group is the column of its own name, or that position.
+
+        A table with the columns ``test``, ``group``, ``full price`` and ``discounted price`` is read too: a test costs its
+        discounted price once another of its group is bought. For each group there is then a step without columns that
+        costs the difference, which must be the same for all its tests.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"test": ["chol", "fbs", "age"], "group": ["A", "A", ""],
+        ...                       "full price": [7.27, 5.20, 1.00], "discounted price": [5.17, 3.10, 1.00]})
+        >>> costs = FeatureCosts.from_frame(table)
+        >>> costs.price(["chol"]), costs.price(["fbs"], bought=["chol"]), costs.names
+        (7.27, 3.1, ('step A', 'chol', 'fbs', 'age'))
         """
+        if is_discount_table(table.columns):
+            records = table.astype(object).where(table.notna(), None).to_dict(orient="records")
+            tests = read_discount_table(records, table.columns)
+            priced, needs = prices_with_steps(tests)
+            of_tests: dict[str, list[str]] = {name: [] for name in priced}
+            of_tests |= {test.name: [test.name] for test in tests}
+            return cls(priced, groups=of_tests, requires=needs)
         for needed in ("group", "price"):
             if needed not in table.columns:
                 raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")

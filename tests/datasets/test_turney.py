@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import io
 from itertools import permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anytime as at
+from anytime.costs import FeatureCosts
 from anytime.datasets import DataFormatError, load
-from anytime.datasets.turney import Test, discounts_as_steps
+from anytime.datasets.turney import discounts_as_steps
+from anytime.discounts import DiscountedPrice
 
 STEPS = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
 
 HEART = [
-    Test("age", 1.00),
-    Test("sex", 1.00),
-    Test("cp", 1.00),
-    Test("trestbps", 1.00),
-    Test("chol", 7.27, "A", 5.17),
-    Test("fbs", 5.20, "A", 3.10),
-    Test("restecg", 15.50),
-    Test("thalach", 102.90, "B", 1.00),
-    Test("exang", 87.30, "C", 1.00),
-    Test("oldpeak", 87.30, "C", 1.00),
-    Test("slope", 87.30, "C", 1.00),
-    Test("ca", 100.90),
-    Test("thal", 102.90, "B", 1.00),
+    DiscountedPrice("age", 1.00),
+    DiscountedPrice("sex", 1.00),
+    DiscountedPrice("cp", 1.00),
+    DiscountedPrice("trestbps", 1.00),
+    DiscountedPrice("chol", 7.27, "A", 5.17),
+    DiscountedPrice("fbs", 5.20, "A", 3.10),
+    DiscountedPrice("restecg", 15.50),
+    DiscountedPrice("thalach", 102.90, "B", 1.00),
+    DiscountedPrice("exang", 87.30, "C", 1.00),
+    DiscountedPrice("oldpeak", 87.30, "C", 1.00),
+    DiscountedPrice("slope", 87.30, "C", 1.00),
+    DiscountedPrice("ca", 100.90),
+    DiscountedPrice("thal", 102.90, "B", 1.00),
 ]
 
 
@@ -76,7 +81,7 @@ def priced_tests(draw):
     for k, group in enumerate(groups):
         price = draw(cents)
         full, discount = (price + shared[group], price / 100) if group else (price, None)
-        tests.append(Test(f"t{k}", full / 100, group, discount))
+        tests.append(DiscountedPrice(f"t{k}", full / 100, group, discount))
     return draw(st.permutations(tests)), tests
 
 
@@ -100,10 +105,57 @@ def test_shared_steps_of_heart():
 
 def test_discounts_that_no_single_step_explains_are_refused():
     """Negative control: with unequal savings the bill depends on the order, and no graph of this kind can follow it."""
-    tests = [Test("a", 5.00, "A", 3.00), Test("b", 5.00, "A", 4.00)]
+    tests = [DiscountedPrice("a", 5.00, "A", 3.00), DiscountedPrice("b", 5.00, "A", 4.00)]
     assert sum(bill(tests, ["a", "b"])) != sum(bill(tests, ["b", "a"]))
     with pytest.raises(ValueError, match=r"group 'A' differ in what they save \(2.0 and 1.0\)"):
         discounts_as_steps(tests, STEPS)
+
+
+# ---------------------------------------------------------------------- a user's own table
+
+
+@given(st.permutations(HEART), st.integers(0, len(HEART)))
+def test_the_printed_heart_prices_as_a_table(order, k):
+    table = pd.DataFrame(
+        {
+            "test": [test.name for test in HEART],
+            "group": [test.group for test in HEART],
+            "full price": [test.full for test in HEART],
+            "discounted price": [test.full if test.discount is None else test.discount for test in HEART],
+        }
+    )
+    costs, bought = FeatureCosts.from_frame(table), [test.name for test in order[:k]]
+    assert charged(costs, bought) == pytest.approx(bill(HEART, bought), abs=1e-9)
+    assert costs.prices["step A"] == 2.1
+    assert costs.prices["step B"] == 101.9
+    assert costs.bind(13, [test.name for test in HEART]).n_groups == 16
+
+
+def test_a_price_file_with_discounts_prices_a_model(tmp_path):
+    """The layout of Turney's own files, in which the last column is of no interest here."""
+    (tmp_path / "prices.csv").write_text(price_list(HEART, {"chol"}))
+    costs = FeatureCosts.read(tmp_path / "prices.csv")
+    assert costs.price(["chol", "fbs"]) == pytest.approx(7.27 + 3.10)
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 13)), columns=[test.name for test in HEART])
+    model = at.GroupPursuitClassifier(costs=tmp_path / "prices.csv", ridge=0.1).fit(X, X["chol"] > 0)
+    assert model.cost(X, budget=7.27).max() <= 7.27
+    assert model.costs_.total == pytest.approx(costs.total)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["chol,A,7.27,5.17", "fbs,A,5.20,3.00"], r"differ in what they save \(2.1 and 2.2\)"),
+        (["chol,A,7.27,"], "the discounted price of test 'chol' is None, which is no number"),
+        (["chol,A,5.17,7.27"], "'chol' costs 5.17 in full but 7.27 with discount"),
+        (["chol,A,cheap,1"], "the full price of test 'chol' is 'cheap', which is no number"),
+        (["chol,,7.27,7.27", "chol,,7.27,7.27"], "'chol' stands twice"),
+    ],
+)
+def test_a_table_of_discounts_that_cannot_be_is_refused(rows, message):
+    table = pd.read_csv(io.StringIO("\n".join(["test,group,full price,discounted price", *rows])))
+    with pytest.raises(ValueError, match=message):
+        FeatureCosts.from_frame(table)
 
 
 # ---------------------------------------------------------------------- from files
@@ -158,14 +210,14 @@ def test_a_price_list_of_other_tests(heart, put):
 
 
 PIMA = [
-    Test("times_pregnant", 1.00),
-    Test("glucose_tol", 17.61, "A", 15.51),
-    Test("diastolic_bp", 1.00),
-    Test("triceps", 1.00),
-    Test("insulin", 22.78, "A", 20.68),
-    Test("mass_index", 1.00),
-    Test("pedigree", 1.00),
-    Test("age", 1.00),
+    DiscountedPrice("times_pregnant", 1.00),
+    DiscountedPrice("glucose_tol", 17.61, "A", 15.51),
+    DiscountedPrice("diastolic_bp", 1.00),
+    DiscountedPrice("triceps", 1.00),
+    DiscountedPrice("insulin", 22.78, "A", 20.68),
+    DiscountedPrice("mass_index", 1.00),
+    DiscountedPrice("pedigree", 1.00),
+    DiscountedPrice("age", 1.00),
 ]
 
 
@@ -180,7 +232,11 @@ def test_pima_zeros_that_stand_for_missing_values(put, sized):
 
 def test_bupa_is_split_by_the_selector_and_asks_for_drinks(put, sized):
     names = ("mcv", "alkphos", "sgpt", "sgot", "gammagt")
-    put("bupa/costs.csv", price_list([Test(name, 7.27, "A", 5.17) for name in names], set()), plain=True)
+    put(
+        "bupa/costs.csv",
+        price_list([DiscountedPrice(name, 7.27, "A", 5.17) for name in names], set()),
+        plain=True,
+    )
     put("bupa/bupa.data", "85,92,45,27,31,0.0,1\n85,64,59,32,23,3.0,2\n86,54,33,16,54,2.0,2\n")
     sized("bupa", rows=3)
     data = load("bupa")
@@ -191,18 +247,18 @@ def test_bupa_is_split_by_the_selector_and_asks_for_drinks(put, sized):
 
 
 THYROID_BLOOD = [
-    Test("TSH", 22.78, "A", 20.68),
-    Test("T3", 11.41, "A", 9.31),
-    Test("TT4", 14.51, "A", 12.41),
-    Test("T4U", 11.41, "A", 9.31),
-    Test("FTI", 0.00),
+    DiscountedPrice("TSH", 22.78, "A", 20.68),
+    DiscountedPrice("T3", 11.41, "A", 9.31),
+    DiscountedPrice("TT4", 14.51, "A", 12.41),
+    DiscountedPrice("T4U", 11.41, "A", 9.31),
+    DiscountedPrice("FTI", 0.00),
 ]
 
 
 def test_thyroid_fti_is_free_once_both_its_parts_are_bought(put, sized):
     from anytime.datasets.turney import read_thyroid
 
-    questions = [Test(name, 1.00) for name in read_thyroid.table.names[:16]]
+    questions = [DiscountedPrice(name, 1.00) for name in read_thyroid.table.names[:16]]
     put("thyroid/costs.csv", price_list(questions + THYROID_BLOOD, set()), plain=True)
     for part in ("train", "test"):
         put(f"thyroid/ann-{part}.data", "0.73 " + "0 " * 15 + "0.0006 0.015 0.12 0.082 0.146 3  \n")

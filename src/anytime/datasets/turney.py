@@ -1,16 +1,9 @@
-"""Medical tests with Turney's prices, group discounts written as a graph of steps.
-
-Turney (*Cost-sensitive classification*, JAIR 2, 1995) charges the first test of a group its full price and each later
-one a discount price. Where full price less discount is the same for all tests of a group, this is exactly a shared step
-(the blood draw) that costs the difference and that every test of the group requires: the bill no longer depends on
-the order, and ``FeatureCosts`` can hold it.
-"""
+"""Medical tests with Turney's prices (*Cost-sensitive classification*, JAIR 2, 1995), group discounts as shared steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -18,25 +11,13 @@ from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
 from anytime.datasets.tables import Table
+from anytime.discounts import DiscountedPrice, prices_with_steps, read_discount_table
 
-__all__ = ["PricedTests", "Test", "discounts_as_steps"]
-
-
-@dataclass(frozen=True)
-class Test:
-    """One medical test: its full price, the group it shares a step with, and its price once that step is paid."""
-
-    __test__ = False  # not a test of pytest's
-
-    name: str
-    full: float
-    group: str = ""
-    discount: float | None = None
-    delayed: bool = False
+__all__ = ["PricedTests", "discounts_as_steps"]
 
 
 def discounts_as_steps(
-    tests: Sequence[Test],
+    tests: Sequence[DiscountedPrice],
     steps: Mapping[str, str],
     computed: Mapping[str, Sequence[str]] | None = None,
 ) -> FeatureCosts:
@@ -44,47 +25,19 @@ def discounts_as_steps(
 
     Parameters
     ----------
-    tests : sequence of Test
+    tests : sequence of DiscountedPrice
         In the order of the columns.
     steps : mapping from str to str
         From each discount group to the name of its shared step.
     computed : mapping from str to list of str, default=None
         Results that are computed from other tests, and from which.
-
-    Examples
-    --------
-    >>> tests = [Test("chol", 7.27, "A", 5.17), Test("fbs", 5.20, "A", 3.10), Test("age", 1.00)]
-    >>> costs = discounts_as_steps(tests, {"A": "blood draw"})
-    >>> costs.price(["chol"]), costs.price(["fbs", "chol"]), costs.prices["blood draw"]
-    (7.27, 10.37, 2.1)
     """
-    shared = _shared_prices(tests)
-    prices = {steps[group]: price for group, price in shared.items()}
-    groups: dict[str, list[int]] = {step: [] for step in prices}
-    requires: dict[str, list[str]] = {name: list(needed) for name, needed in (computed or {}).items()}
-    for column, test in enumerate(tests):
-        groups[test.name] = [column]
-        if test.group:
-            requires.setdefault(test.name, []).append(steps[test.group])
-        prices[test.name] = test.full if test.discount is None else test.discount
+    prices, requires = prices_with_steps(tests, steps)
+    groups: dict[str, list[int]] = {name: [] for name in prices}
+    groups |= {test.name: [j] for j, test in enumerate(tests)}
+    for name, needed in (computed or {}).items():
+        requires[name] = [*needed, *requires.get(name, [])]
     return FeatureCosts(prices, groups=groups, requires=requires, unit="CAD")
-
-
-def _shared_prices(tests: Sequence[Test]) -> dict[str, float]:
-    """What the step of each group costs: full price less discount, which all tests of the group must agree on."""
-    shared: dict[str, float] = {}
-    for test in tests:
-        if not test.group:
-            continue
-        if test.discount is None:
-            raise ValueError(f"test {test.name!r} is in group {test.group!r} but has no discount price")
-        price = round(test.full - test.discount, 2)  # cents
-        if shared.setdefault(test.group, price) != price:
-            raise ValueError(
-                f"the tests of group {test.group!r} differ in what they save ({shared[test.group]} and {price}), "
-                "so no single shared step has that price"
-            )
-    return shared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,20 +55,12 @@ class PricedTests:
             self.costs, header=0, dtype={"feature": str, "group": str}, keep_default_na=False
         )
         with reading(source.path(self.costs)):
-            tests = [_test(record) for record in prices.to_dict(orient="records")]
+            tests = read_discount_table(prices.to_dict(orient="records"), prices.columns)
             if [test.name for test in tests] != list(self.table.names):
                 raise ValueError(f"its features are not {', '.join(self.table.names)}")
             costs = discounts_as_steps(tests, self.steps, self.computed)
-        delayed = tuple(test.name for test in tests if test.delayed)
+            delayed = tuple(prices.loc[prices["delay"] == "delayed", "feature"])
         return self.table(source).with_attributes(costs=costs, delayed=delayed)
-
-
-def _test(record: Mapping[Any, Any]) -> Test:
-    full, discount = float(record["cost_full"]), float(record["cost_discount"])
-    group = str(record["group"])
-    return Test(
-        str(record["feature"]), full, group, discount if group else None, record["delay"] == "delayed"
-    )
 
 
 # ---------------------------------------------------------------------- the five sets
