@@ -23,7 +23,7 @@ from _forest_sets import Split
 from anytime.curves import AnytimeCurve, prefix_precision, select_on_validation
 from anytime.engine import Run
 from anytime.forests.growing import ClassTree, ClassTreeGrower
-from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs
+from anytime.forests.impurity import ClassPairs, Entropy, Gini, Impurity
 from anytime.forests.levels import cut
 from anytime.linear.classifier_tree import SubmodularTreeClassifier
 from anytime.linear.cost_sensitive_tree import CostSensitiveTreeClassifier
@@ -158,7 +158,7 @@ def budget_forest(
     split: Split, data: BinnedData, seed: int, alpha: float, n_trees: int = N_TREES, mode: Mode = "minimax"
 ) -> list[ClassTree]:
     """BudgetRF: threshold-Pairs, minimax risk, random stumps, all columns at their prices."""
-    grower = ClassTreeGrower(Pairs(alpha=alpha), split=mode, search="random")
+    grower = ClassTreeGrower(ClassPairs(alpha=alpha), split=mode, search="random")
     return grow(split, data, seed, n_trees, grower, priced=True)
 
 

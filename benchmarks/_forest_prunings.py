@@ -25,10 +25,10 @@ from anytime.forests.growing import ClassTree
 from anytime.forests.impurity import Entropy
 from anytime.forests.levels import cut
 from anytime.forests.nodes import NodeStatistics, usage
-from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.binning import BinnedData
+from anytime_research.forests.baselines import cost_complexity, greedy_prune
 
 N_PRUNINGS = 24
 N_STAGES = 40  # of what prune_forest makes, about
@@ -109,7 +109,7 @@ def as_the_library_prunes(base: Base) -> Pair:
     X, y = (part[:FEWER_ROWS] for part in base.split.valid)
     X_train, y_train = base.split.train
     model = at.prune_forest(
-        base.nodes, X, y, X_train=X_train, y_train=y_train, costs=base.split.costs, n_stages=N_STAGES
+        base.nodes, X, y, X_train=X_train, y_train=y_train, costs=base.split.costs, max_stages=N_STAGES
     )
     return pair(model.plan_, base.split, range(len(model.plan_) + 1))
 

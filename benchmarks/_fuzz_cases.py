@@ -16,12 +16,12 @@ import numpy as np
 from sklearn.dummy import DummyClassifier
 
 from anytime import files
+from anytime.acquisition import LinearTerms, MarginAcquisitionClassifier, StepTerms
 from anytime.adaptive import AdaptiveClassifier, CostlyBlock
 from anytime.blocks import LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
-from anytime.neighbours import LinearTerms, MarginAcquisitionClassifier, StepTerms
 from anytime.plan import Plan
 from anytime.rules import EntropyRule, MarginRule, OutsideRule, ScoreRule
 from anytime.streaming import HoeffdingTree, SmallNet, StreamingBoostClassifier, StreamingBoostRegressor

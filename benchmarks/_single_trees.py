@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import anytime as at
 from anytime.forests.growing import ClassTree, ClassTreeGrower
-from anytime.forests.impurity import Impurity, Pairs, Powers
+from anytime.forests.impurity import ClassPairs, Impurity, Powers
 from anytime.forests.levels import groups_before, max_cost
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
@@ -38,7 +38,7 @@ def four_quarters() -> dict[str, Any]:
     bins, costs = BinnedData.fit(data.X, exact=True), data.costs.bind(10)
 
     def tree(alpha: float, depth: int | None) -> list[float]:
-        grower = ClassTreeGrower(Pairs(alpha=alpha), tests="multiway", max_depth=depth)
+        grower = ClassTreeGrower(ClassPairs(alpha=alpha), tests="multiway", max_depth=depth)
         return [*measured(grower.grow(bins, data.y - 1, n_classes=4, costs=costs), costs, 1024)]
 
     return {
@@ -82,8 +82,8 @@ def pairs_against_powers(folder: str, names: tuple[str, ...] = SMALL_SETS, most:
     out: dict[str, Any] = {}
     for name in names:
         X, y, rows = small_set(name, folder)
-        whole = curve(X, y, Pairs(), most)
-        raised = [point for alpha in THRESHOLDS for point in curve(X, y, Pairs(alpha=alpha), most)]
+        whole = curve(X, y, ClassPairs(), most)
+        raised = [point for alpha in THRESHOLDS for point in curve(X, y, ClassPairs(alpha=alpha), most)]
         powers = {degree: curve(X, y, Powers(degree=degree), most) for degree in DEGREES}
         out[name] = {
             "rows": rows,

@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 from anytime._native import Forest
 from anytime.datasets import load
 from anytime.forests.growing import ClassTreeGrower
-from anytime.forests.impurity import Gini, Pairs
+from anytime.forests.impurity import ClassPairs, Gini
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import join
 from common import median, write
@@ -86,8 +86,8 @@ class Theirs:
 
 
 SIDES: dict[str, Callable[[], Any]] = {
-    "least risk, all thresholds": lambda: Ours(impurity=Pairs()),
-    "least risk, random thresholds": lambda: Ours(impurity=Pairs(), search="random"),
+    "least risk, all thresholds": lambda: Ours(impurity=ClassPairs()),
+    "least risk, random thresholds": lambda: Ours(impurity=ClassPairs(), search="random"),
     "Gini, 7 columns": lambda: Ours(impurity=Gini(), split="expected", max_features=7),
     PEER: lambda: Theirs(),
     "scikit-learn, all columns": lambda: Theirs(max_features=None),

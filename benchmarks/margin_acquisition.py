@@ -26,8 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+from anytime.acquisition import AdditiveClassifier, MarginAcquisitionClassifier, as_additive
 from anytime.datasets import load
-from anytime.neighbours import AdditiveClassifier, MarginAcquisitionClassifier, as_additive
+from anytime_research.acquisition.value_of_classifier import ValueAcquisitionClassifier
 from common import RESULTS, in_turns, median, write
 
 Array = NDArray[np.float64]
@@ -119,14 +120,14 @@ def curve_of_values(classifier: AdditiveClassifier, draw: Draw, rows: int) -> tu
     """The value of a classifier: accuracy of the additive score along its order, and of its own local model."""
     X, y, X_test, y_test = draw
     some = np.random.default_rng(0).permutation(len(y_test))[:rows]
-    model = MarginAcquisitionClassifier(classifier, acquisition="voc", random_state=0).fit(X, y)
+    model = ValueAcquisitionClassifier(classifier, random_state=0).fit(X, y)
     trace, block = model.trace(X_test[some]), model.plan_.blocks[0]
     own = np.empty(trace.groups.shape)
     for i, z in enumerate(block.coordinates(X_test[some])):
         known = np.zeros(z.size, dtype=bool)
         for t, group in enumerate(trace.groups[i]):
             known[block.costs.column_group == group] = True
-            own[i, t] = block.local_model.chance(z, known) > 0.5
+            own[i, t] = block.local_model.probability(z, known) > 0.5
     return (trace.labels == y_test[some][:, None]).mean(axis=0), (own == y_test[some][:, None]).mean(axis=0)
 
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.forests.nodes import node_statistics
 from anytime.forests.pruning.problem import PruningProblem
-from anytime.forests.pruning.program import pruning_program
 from anytime.forests.pruning.solvers import BudgetPruner, min_cut, primal_dual
+from anytime_research.forests.program import pruning_program
 from common import write
 
 Array = NDArray[np.float64]
@@ -97,10 +97,10 @@ def timed(task: Callable[[], Result]) -> tuple[Result, float, float]:
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def one_lam(problem: PruningProblem, lam: float, threads: int) -> dict[str, Any]:
+def one_lam(problem: PruningProblem, cost_penalty: float, threads: int) -> dict[str, Any]:
     """Both solvers for one trade-off."""
-    cut, cut_wall, cut_cpu = timed(lambda: min_cut(problem, lam, n_threads=threads))
-    dual, dual_wall, dual_cpu = timed(lambda: primal_dual(problem, lam, n_threads=threads))
+    cut, cut_wall, cut_cpu = timed(lambda: min_cut(problem, cost_penalty, n_threads=threads))
+    dual, dual_wall, dual_cpu = timed(lambda: primal_dual(problem, cost_penalty, n_threads=threads))
     return {
         "error": round(cut.error, 5),
         "cost": round(cut.cost, 3),
@@ -116,12 +116,14 @@ def one_lam(problem: PruningProblem, lam: float, threads: int) -> dict[str, Any]
     }
 
 
-def steps(problem: PruningProblem, lam: float, most: int, threads: int) -> dict[str, Any]:
+def steps(problem: PruningProblem, cost_penalty: float, most: int, threads: int) -> dict[str, Any]:
     """How far the step rules come in so many iterations."""
     out = {}
     for step in STEPS:
         dual, wall, cpu = timed(
-            lambda step=step: primal_dual(problem, lam, step=step, max_iterations=most, n_threads=threads)
+            lambda step=step: primal_dual(
+                problem, cost_penalty, step=step, max_iterations=most, n_threads=threads
+            )
         )
         out[step] = {
             "iterations": dual.iterations,
@@ -132,19 +134,21 @@ def steps(problem: PruningProblem, lam: float, most: int, threads: int) -> dict[
     return out
 
 
-def beside_highs(problem: PruningProblem, lam: float, limit: float, threads: int) -> list[dict[str, Any]]:
+def beside_highs(
+    problem: PruningProblem, cost_penalty: float, limit: float, threads: int
+) -> list[dict[str, Any]]:
     """Ever larger instances until HiGHS takes longer than ``limit``, in a process of its own."""
     out: list[dict[str, Any]] = []
     for n_trees, n_rows in LADDER:
         small = part(problem, n_trees, n_rows)
         row: dict[str, Any] = {"trees": n_trees, "rows": n_rows, "links": small.graph.n_links}
         out.append(row)
-        solved = highs(small, lam, limit)
+        solved = highs(small, cost_penalty, limit)
         if solved is None:
             row["highs"] = f"not done after {limit:.0f} s of processor time"
             return out
-        cut, _, cut_cpu = timed(lambda small=small: min_cut(small, lam))
-        dual, _, dual_cpu = timed(lambda small=small: primal_dual(small, lam, n_threads=threads))
+        cut, _, cut_cpu = timed(lambda small=small: min_cut(small, cost_penalty))
+        dual, _, dual_cpu = timed(lambda small=small: primal_dual(small, cost_penalty, n_threads=threads))
         row |= {
             "highs cpu s": round(solved[1], 2),
             "cut cpu s": round(cut_cpu, 4),
@@ -160,12 +164,12 @@ def beside_highs(problem: PruningProblem, lam: float, limit: float, threads: int
     return out
 
 
-def highs(problem: PruningProblem, lam: float, limit: float) -> tuple[float, float] | None:
+def highs(problem: PruningProblem, cost_penalty: float, limit: float) -> tuple[float, float] | None:
     """Value of the linear program and processor seconds of solving it, building not counted; None: it took too long."""
     with tempfile.TemporaryDirectory() as folder:
         fields = {name: getattr(problem, name) for name in problem.__dataclass_fields__}
         np.savez(f"{folder}/problem.npz", **{k: v for k, v in fields.items() if v is not None})
-        words = ["--solve", f"{folder}/problem.npz", "--lam", lam, "--limit", limit]
+        words = ["--solve", f"{folder}/problem.npz", "--cost_penalty", cost_penalty, "--limit", limit]
         done = subprocess.run([sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, text=True)
     if done.returncode == -signal.SIGXCPU:
         return None
@@ -174,11 +178,11 @@ def highs(problem: PruningProblem, lam: float, limit: float) -> tuple[float, flo
     return value, seconds
 
 
-def solve_program(path: str, lam: float, limit: float) -> None:
+def solve_program(path: str, cost_penalty: float, limit: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 60))
     with np.load(path) as file:
         fields = {name: value[()] if value.ndim == 0 else value for name, value in file.items()}
-    program = pruning_program(PruningProblem(**{"weight": None} | fields), lam)
+    program = pruning_program(PruningProblem(**{"weight": None} | fields), cost_penalty)
     solution, _, cpu = timed(program.solve)
     print(solution.value, cpu)
 
@@ -193,7 +197,9 @@ def along_the_path(problem: PruningProblem, n: int, threads: int) -> dict[str, A
         "prunings": len(path),
         "s": round(wall, 1),
         "cpu s": round(cpu, 1),
-        "lam, cost, error": [[float(f"{p.lam:.4g}"), round(p.cost, 3), round(p.error, 5)] for p in path],
+        "cost_penalty, cost, error": [
+            [float(f"{p.cost_penalty:.4g}"), round(p.cost, 3), round(p.error, 5)] for p in path
+        ],
         "half the cost s": round(budget_wall, 1),
         "half the cost cpu s": round(budget_cpu, 1),
         "half the cost": [round(budget.cost, 3), round(budget.error, 5)],
@@ -213,10 +219,10 @@ def main() -> None:
         "--limit", type=float, default=600.0, help="seconds of processor time for one linear program"
     )
     parser.add_argument("--solve", help="a problem to solve by its linear program")
-    parser.add_argument("--lam", type=float, default=4e-3)
+    parser.add_argument("--cost_penalty", type=float, default=4e-3)
     given = parser.parse_args()
     if given.solve:
-        return solve_program(given.solve, given.lam, given.limit)
+        return solve_program(given.solve, given.cost_penalty, given.limit)
     problem, error = instance()
     graph, graph_wall, _ = timed(lambda: problem.graph)
     figures: dict[str, Any] = {
@@ -230,11 +236,13 @@ def main() -> None:
     }
     primal_dual(problem, 4e-3, n_threads=given.threads)
     figures["dual memory"]["after MiB"] = round(most_mib())
-    figures["by lam"] = {f"{lam:g}": one_lam(problem, lam, given.threads) for lam in LAMS}
+    figures["by cost_penalty"] = {
+        f"{cost_penalty:g}": one_lam(problem, cost_penalty, given.threads) for cost_penalty in LAMS
+    }
     figures["path"] = along_the_path(problem, 20, given.threads)
     figures["peak MiB of cut and dual, all in all"] = round(most_mib())
-    figures["steps, at most 100 iterations, lam 0.004"] = steps(problem, 4e-3, 100, given.threads)
-    figures["beside HiGHS, lam 0.004"] = beside_highs(problem, 4e-3, given.limit, given.threads)
+    figures["steps, at most 100 iterations, cost_penalty 0.004"] = steps(problem, 4e-3, 100, given.threads)
+    figures["beside HiGHS, cost_penalty 0.004"] = beside_highs(problem, 4e-3, given.limit, given.threads)
     write("pruning", figures)
 
 

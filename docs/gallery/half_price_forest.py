@@ -26,13 +26,13 @@ for seed in range(10):
     forest = RandomForestClassifier(100, criterion="entropy", max_features=None, random_state=seed)
     forest.fit(X_train, y_train)
 
-    rows = {"X": X_held, "y": y_held, "X_train": X_train, "y_train": y_train}
+    rows = {"X_val": X_held, "y_val": y_held, "X_train": X_train, "y_train": y_train}
     pruned = at.prune_forest(forest, **rows, costs=costs)  # all prunings; the last is the forest itself
     curve = at.curve(pruned, X_test, y_test)  # accuracy against the mean cost of a row
     kept.append(curve.at(shares * curve.total_cost))
     before.append((curve.total_cost, forest.score(X_test, y_test)))
 
-    half = at.prune_forest(forest, **rows, costs=costs, budget=curve.total_cost / 2)
+    half = at.prune_forest(forest, **rows, costs=costs, mean_budget=curve.total_cost / 2)
     never.append([half.usage_.before[:, 0], half.usage_.after[:, 0]])  # rows that never use each group
 
 accuracy = np.array(kept)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anytime import (
+        acquisition,
         adaptive,
         boosting,
         curves,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         greedy,
         linear,
         losses,
-        neighbours,
         online,
         runtime,
         sensing,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         trees,
     )
     from anytime._native import StopFlag
+    from anytime.acquisition import MarginAcquisitionClassifier
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
     from anytime.boosting import (
         AdditiveSpeedBoostClassifier,
@@ -73,7 +74,6 @@ if TYPE_CHECKING:
         GroupPursuitRegressor,
         SubmodularTreeClassifier,
     )
-    from anytime.neighbours import MarginAcquisitionClassifier
     from anytime.online import OnlineSelector
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
@@ -128,6 +128,7 @@ __all__ = [
     "StreamingBoostRegressor",
     "SubmodularTreeClassifier",
     "Trace",
+    "acquisition",
     "adaptive",
     "boosting",
     "budget_scorer",
@@ -141,7 +142,6 @@ __all__ = [
     "load",
     "losses",
     "make_anytime",
-    "neighbours",
     "online",
     "pareto_frontier",
     "prune_forest",
@@ -155,11 +155,12 @@ __all__ = [
 ]
 
 _ROOMS = [
-    *("adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "neighbours", "online", "runtime", "sensing", "streaming", "testing", "trees"),
+    *("acquisition", "adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
+    *("losses", "online", "runtime", "sensing", "streaming", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
+    "acquisition": ["MarginAcquisitionClassifier"],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
     "boosting": [
         "AdditiveSpeedBoostClassifier",
@@ -194,7 +195,6 @@ _HOMES = {
         "GroupPursuitRegressor",
         "SubmodularTreeClassifier",
     ],
-    "neighbours": ["MarginAcquisitionClassifier"],
     "online": ["OnlineSelector"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],

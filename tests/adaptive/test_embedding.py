@@ -30,7 +30,7 @@ def refitted(X, y):
 
 
 def budgeted(X, y):
-    return at.BudgetForestClassifier(n_trees=10, random_state=0).fit(X, y)
+    return at.BudgetForestClassifier(n_estimators=10, random_state=0).fit(X, y)
 
 
 def boosted(X, y):

@@ -122,7 +122,7 @@ FAMILIES: dict[str, Callable[[], Fitted]] = {
         missing=0.1,
     ),
     "ranker": _ranker,
-    "forest": lambda: _fitted(at.BudgetForestClassifier(_costs(), mean_budget=20, n_trees=10, random_state=0)),
+    "forest": lambda: _fitted(at.BudgetForestClassifier(costs=_costs(), mean_budget=20, n_estimators=10, random_state=0)),
     "pruned": _pruned,
     "sklearn_forest": lambda: _imported(RandomForestClassifier(20, max_depth=5, random_state=0)),
     "sklearn_extra": lambda: _diabetes_import(),

@@ -7,7 +7,7 @@ import numpy as np
 import anytime as at
 from anytime.forests.growing import ClassTree
 
-SMALL = {"n_trees": 6, "random_state": 0}
+SMALL = {"n_estimators": 6, "random_state": 0}
 FIXED = {"alpha": 0.0, "cost_weighted": True}
 COSTS = at.FeatureCosts(
     {"step": 0.1, "a": 0.2, "b": 3.1, "c": 5.17, "free": 0.0},
@@ -30,7 +30,7 @@ UNIT = at.FeatureCosts(np.ones(8), unit="CAD")
 
 
 def forest(mean_budget=None, **settings):
-    return at.BudgetForestClassifier(UNIT, mean_budget=mean_budget, **{**SMALL, **FIXED, **settings})
+    return at.BudgetForestClassifier(costs=UNIT, mean_budget=mean_budget, **{**SMALL, **FIXED, **settings})
 
 
 def same(a: ClassTree, b: ClassTree) -> bool:

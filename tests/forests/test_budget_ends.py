@@ -11,22 +11,22 @@ from anytime.forests import budgeted
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import (
+    ClassPairs,
     CustomImpurity,
     Entropy,
     Gini,
-    Pairs,
     Polynomial,
     Powers,
     SquaredError,
     SquaredPairs,
 )
-from anytime.forests.within_budget import Bench
+from anytime.forests.within_budget import JudgingRows
 from tests.forests.cases import SMALL, UNIT, forest, problem
 
 
 def test_training_ends_with_what_the_time_allowed():
     X, y = problem(500)
-    model = at.BudgetForestClassifier(n_trees=100_000, alphas=[0, 4], random_state=0, time_budget=0.3)
+    model = at.BudgetForestClassifier(n_estimators=100_000, alphas=[0, 4], random_state=0, time_budget=0.3)
     model.fit(X, y)
     assert 1 <= len(model.trees_) < 100_000
     assert model.score(X, y) > 0.5
@@ -44,7 +44,7 @@ def test_an_interrupt_leaves_the_trees_grown_so_far(monkeypatch):
 
     monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
     with pytest.warns(UserWarning, match="interrupted: 3 of 50 trees"):
-        model = forest(n_trees=50).fit(X, y)
+        model = forest(n_estimators=50).fit(X, y)
     assert len(model.trees_) == 3
     calls[:] = [0, 0]
     with pytest.raises(KeyboardInterrupt):
@@ -72,7 +72,7 @@ def test_an_interrupt_between_settings_takes_the_best_so_far(monkeypatch):
 def test_a_loaded_model_knows_what_was_chosen(tmp_path):
     X, y = problem()
     path = tmp_path / "model.anytime"
-    for model in (forest(4.0), at.BudgetTreeClassifier(UNIT, random_state=0)):
+    for model in (forest(4.0), at.BudgetTreeClassifier(costs=UNIT, random_state=0)):
         model.fit(X, y).save(path)
         loaded = at.load(path)
         assert loaded.setting_ == model.setting_
@@ -84,7 +84,7 @@ def test_a_loaded_model_knows_what_was_chosen(tmp_path):
 
 @pytest.mark.parametrize(
     "impurity",
-    [Pairs(2.5), Powers(3), Polynomial([(1, (1, 1, 0)), (0.5, (0, 1, 2))]), Entropy(), Gini()],
+    [ClassPairs(2.5), Powers(3), Polynomial([(1, (1, 1, 0)), (0.5, (0, 1, 2))]), Entropy(), Gini()],
     ids=repr,
 )
 def test_an_impurity_comes_back_from_a_file(tmp_path, impurity):
@@ -143,18 +143,18 @@ def interrupt(monkeypatch, owner, name, at_call):
 
 
 @pytest.mark.parametrize(
-    ("name", "at_call"), [("visit", 2), ("visit", 5), ("groups", 3), ("groups", 6), ("mean", 2)]
+    ("name", "at_call"), [("visit", 2), ("visit", 5), ("groups", 3), ("groups", 6), ("mean_cost", 2)]
 )
 def test_an_interrupt_in_the_middle_of_a_batch_counts_whole_trees_only(monkeypatch, name, at_call):
     """The trial says of the trees that are there what a forest of so many says."""
     X, y = problem()
     with monkeypatch.context() as patch:
-        interrupt(patch, Bench, name, at_call)
+        interrupt(patch, JudgingRows, name, at_call)
         with pytest.warns(UserWarning, match="interrupted: . of 20 trees"):
-            model = forest(n_trees=20).fit(X, y)
+            model = forest(n_estimators=20).fit(X, y)
     (trial,) = model.trials_
     assert trial.n_trees == len(model.trees_) == at_call - 1
-    whole = forest(n_trees=at_call - 1).fit(X, y)
+    whole = forest(n_estimators=at_call - 1).fit(X, y)
     assert model.trials_ == whole.trials_
     assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
 
@@ -163,7 +163,7 @@ def test_an_interrupt_in_the_middle_of_a_batch_counts_whole_trees_only(monkeypat
 def test_an_interrupt_while_the_trees_are_judged_keeps_them(monkeypatch, name):
     X, y = problem()
     whole = forest().fit(X, y)
-    interrupt(monkeypatch, Bench, name, 1 if name == "spread" else 2)
+    interrupt(monkeypatch, JudgingRows, name, 1 if name == "spread" else 2)
     with pytest.warns(UserWarning, match="interrupted"):
         model = forest().fit(X, y)
     assert len(model.trees_) >= 3
@@ -186,10 +186,10 @@ def test_an_interrupt_after_growing_keeps_the_trees_in_the_order_of_growth(monke
 
 def test_an_interrupt_while_the_guarantee_is_worked_out_keeps_the_tree(monkeypatch):
     X, y = problem()
-    whole = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
+    whole = at.BudgetTreeClassifier(costs=UNIT, random_state=0).fit(X, y)
     interrupt(monkeypatch, TreeGuarantee, "of", 1)
     with pytest.warns(UserWarning, match="no guarantee_"):
-        tree = at.BudgetTreeClassifier(UNIT, random_state=0).fit(X, y)
+        tree = at.BudgetTreeClassifier(costs=UNIT, random_state=0).fit(X, y)
     assert tree.guarantee_ is None
     assert_array_equal(tree.predict_proba(X), whole.predict_proba(X))
 
@@ -204,7 +204,7 @@ def numbers_of(model):
 @pytest.mark.parametrize("random_state", [0, None])
 def test_another_fit_goes_on_from_the_trees_there_are(monkeypatch, random_state):
     X, y = problem()
-    model = forest(n_trees=4, warm_start=True, random_state=random_state).fit(X, y)
+    model = forest(n_estimators=4, warm_start=True, random_state=random_state).fit(X, y)
     first = {id(tree) for tree in model.trees_}
     grow, asked = ClassTreeGrower.grow_forest, []
 
@@ -213,13 +213,13 @@ def test_another_fit_goes_on_from_the_trees_there_are(monkeypatch, random_state)
         return grow(self, *args, **settings)
 
     monkeypatch.setattr(ClassTreeGrower, "grow_forest", counted)
-    model.set_params(n_trees=9).fit(X, y)
+    model.set_params(n_estimators=9).fit(X, y)
     assert min(asked)[0] == 4, "nothing is grown twice"
     assert sum(n for _, n in asked) == 5
     assert first <= {id(tree) for tree in model.trees_}
     assert numbers_of(model) == list(range(9))
     if random_state is not None:
-        anew = forest(n_trees=9).fit(X, y)
+        anew = forest(n_estimators=9).fit(X, y)
         assert_array_equal(model.predict_proba(X), anew.predict_proba(X))
         assert_array_equal(model.plan_.expected_costs, anew.plan_.expected_costs)
 
@@ -227,7 +227,7 @@ def test_another_fit_goes_on_from_the_trees_there_are(monkeypatch, random_state)
 def test_a_larger_budget_goes_on_with_the_setting_that_was_chosen():
     X, y = problem(600)
     cheap = at.BudgetForestClassifier(
-        UNIT, mean_budget=5, n_trees=8, alphas=[0, 4], random_state=0, warm_start=True
+        costs=UNIT, mean_budget=5, n_estimators=8, alphas=[0, 4], random_state=0, warm_start=True
     )
     cheap.fit(X, y)
     setting, n = cheap.setting_, len(cheap.trees_)
@@ -236,7 +236,7 @@ def test_a_larger_budget_goes_on_with_the_setting_that_was_chosen():
     assert cheap.setting_ == setting
     assert len(cheap.trees_) > n
     assert 5 < cheap.expected_cost_ <= 6.5
-    anew = forest(6.5, n_trees=8, alpha=setting.size).fit(X, y)
+    anew = forest(6.5, n_estimators=8, alpha=setting.size).fit(X, y)
     assert_array_equal(cheap.predict_proba(X), anew.predict_proba(X))
 
 

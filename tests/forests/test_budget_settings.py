@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import anytime as at
-from anytime.forests.choosing import Attempt, Setting, Trial, best_trial, choose
-from anytime.forests.impurity import CustomImpurity, Gini, Pairs, SquaredPairs
+from anytime.forests.choosing import Attempt, Setting, SettingTrial, best_trial, choose
+from anytime.forests.impurity import ClassPairs, CustomImpurity, Gini, SquaredPairs
 from anytime.forests.within_budget import Growth, Rival
 from anytime.trees.clock import Clock
 from tests.forests.cases import COSTS, SMALL, UNIT, forest, problem
@@ -23,7 +23,9 @@ def test_more_threads_grow_the_same_forest():
 
 def test_validation_chooses_the_best_of_the_settings():
     X, y = problem(600)
-    model = at.BudgetForestClassifier(COSTS, mean_budget=6, n_trees=10, alphas=[0, 3, 40], random_state=0)
+    model = at.BudgetForestClassifier(
+        costs=COSTS, mean_budget=6, n_estimators=10, alphas=[0, 3, 40], random_state=0
+    )
     model.fit(X, y)
     best = best_trial(model.trials_)
     assert model.setting_ == best.setting
@@ -32,9 +34,9 @@ def test_validation_chooses_the_best_of_the_settings():
     assert {trial.setting.weighting for trial in model.trials_} == {1, 0.2, 0.1, 0.05, 0}
     assert np.isclose(model.expected_cost_, best.cost)
     same = at.BudgetForestClassifier(
-        COSTS,
+        costs=COSTS,
         mean_budget=6,
-        n_trees=10,
+        n_estimators=10,
         alpha=model.alpha_,
         cost_weighted=best.setting.weighting,
         random_state=0,
@@ -49,7 +51,9 @@ def test_the_best_setting_is_the_one_of_least_loss_among_those_near_the_least_er
         n = random.integers(1, 7)
         error, loss, cost = random.integers(0, 10, (3, n)) / 10
         spread = random.integers(0, 4, n) / 20 + 0.01
-        trials = [Trial(Setting(float(i), 1.0), 5, cost[i], error[i], loss[i], spread[i]) for i in range(n)]
+        trials = [
+            SettingTrial(Setting(float(i), 1.0), 5, cost[i], error[i], loss[i], spread[i]) for i in range(n)
+        ]
         chosen = best_trial(trials)
         i = int(chosen.setting.size)
         least = spread[error == error.min()]
@@ -63,9 +67,9 @@ def test_the_best_setting_is_the_one_of_least_loss_among_those_near_the_least_er
 
 
 def test_three_settings_do_not_beat_each_other_in_a_circle():
-    worse = Trial(Setting(0.0, 1.0), 5, cost=1, error=0.14, loss=0.01, spread=0.03)
-    middle = Trial(Setting(1.0, 1.0), 5, cost=1, error=0.12, loss=0.05, spread=0.03)
-    least = Trial(Setting(2.0, 1.0), 5, cost=1, error=0.10, loss=0.09, spread=0.03)
+    worse = SettingTrial(Setting(0.0, 1.0), 5, cost=1, error=0.14, loss=0.01, spread=0.03)
+    middle = SettingTrial(Setting(1.0, 1.0), 5, cost=1, error=0.12, loss=0.05, spread=0.03)
+    least = SettingTrial(Setting(2.0, 1.0), 5, cost=1, error=0.10, loss=0.09, spread=0.03)
     for order in permutations([worse, middle, least]):
         assert best_trial(order) is middle
         attempts = {trial.setting: Attempt(trial, None, Growth(None)) for trial in order}
@@ -76,8 +80,8 @@ def test_three_settings_do_not_beat_each_other_in_a_circle():
 
 def test_a_setting_that_is_clearly_worse_is_given_up_early():
     X, y = problem(4000)
-    settings = {"n_trees": 40, "random_state": 0, "cost_weighted": True}
-    model = at.BudgetForestClassifier(UNIT, alphas=[0, 5000, 0.5], **settings).fit(X, y)
+    settings = {"n_estimators": 40, "random_state": 0, "cost_weighted": True}
+    model = at.BudgetForestClassifier(costs=UNIT, alphas=[0, 5000, 0.5], **settings).fit(X, y)
     n_trees = {trial.setting.size: trial.n_trees for trial in model.trials_}
     assert n_trees == {0: 40, 5000: 5, 0.5: 40}
     assert len(model.trees_) == 40
@@ -117,7 +121,7 @@ def test_prices_make_trees_prefer_what_is_cheap():
     X = random.standard_normal((500, 2))
     y = (X.sum(axis=1) > 0).astype(int)
     bills = [
-        at.BudgetForestClassifier([1, 5], **SMALL, alpha=10, cost_weighted=w).fit(X, y).cost(X).mean()
+        at.BudgetForestClassifier(costs=[1, 5], **SMALL, alpha=10, cost_weighted=w).fit(X, y).cost(X).mean()
         for w in (True, False)
     ]
     assert bills[0] < bills[1]
@@ -129,7 +133,7 @@ def test_wrong_settings_are_refused():
         {"alpha": -1},
         {"cost_weighted": 2},
         {"vote": "loud"},
-        {"n_trees": 0},
+        {"n_estimators": 0},
         {"split": "best"},
     ):
         with pytest.raises(ValueError, match=next(iter(settings))):
@@ -137,11 +141,11 @@ def test_wrong_settings_are_refused():
     with pytest.raises(ValueError, match="impurity of numbers"):
         forest(impurity=SquaredPairs()).fit(X, y)
     for alpha in (2.0, 0.5):
-        for impurity in ("gini", Gini(), Pairs(3)):
+        for impurity in ("gini", Gini(), ClassPairs(3)):
             with pytest.raises(ValueError, match=r"alpha is .*, the threshold of impurity='pairs', but"):
                 forest(alpha=alpha, impurity=impurity).fit(X, y)
     with pytest.raises(ValueError, match="impurity of classes"):
-        at.BudgetForestRegressor(impurity=Pairs()).fit(X, y)
+        at.BudgetForestRegressor(impurity=ClassPairs()).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from anytime._native import Forest
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import (
+    ClassPairs,
     CustomImpurity,
     Entropy,
     Gini,
     Impurity,
-    Pairs,
     Polynomial,
     Powers,
     SquaredError,
@@ -91,8 +91,8 @@ def random_prices(random: np.random.Generator, d: int, rules: dict[str, Any]) ->
     return bound
 
 
-EXACT = [Pairs(), Pairs(1), Pairs(2.5), Powers(2), Powers(3)]
-ROUNDED = [Pairs(1.7), Entropy(), Gini()]
+EXACT = [ClassPairs(), ClassPairs(1), ClassPairs(2.5), Powers(2), Powers(3)]
+ROUNDED = [ClassPairs(1.7), Entropy(), Gini()]
 NUMBERS = [SquaredPairs(), SquaredError()]
 
 
@@ -108,7 +108,7 @@ def replayed(seed: int, impurity: Impurity, n: int, tests: str, exact: bool, **o
     rules: dict[str, Any] = {
         "split": str(random.choice(["minimax", "expected"])),
         "max_depth": random.choice([None, None, 0, 1, 2]),
-        "min_rows": int(random.choice([1, 1, 2, 5])),
+        "min_samples_leaf": int(random.choice([1, 1, 2, 5])),
         "min_impurity": float(random.choice([0, 0, 0.2, 3])),
         "discount_reused": bool(random.integers(2)),
     }
@@ -171,19 +171,19 @@ def test_where_sums_are_rounded_no_test_has_less_risk(
     replayed(seed, impurity, n, tests, exact=False)
 
 
-@given(SEEDS, st.sampled_from([Pairs(1), Entropy()]))
+@given(SEEDS, st.sampled_from([ClassPairs(1), Entropy()]))
 def test_twenty_stumps_are_all_where_there_are_no_more(seed: int, impurity: Impurity) -> None:
-    replayed(seed, impurity, 10, "stumps", exact=impurity == Pairs(1), search="random")
+    replayed(seed, impurity, 10, "stumps", exact=impurity == ClassPairs(1), search="random")
 
 
-@given(SEEDS, st.sampled_from([Pairs(), Pairs(2), Powers(3)]))
+@given(SEEDS, st.sampled_from([ClassPairs(), ClassPairs(2), Powers(3)]))
 def test_an_impurity_of_ones_own_is_like_any_other(seed: int, impurity: Impurity) -> None:
     own = CustomImpurity(lambda counts: impurity(counts))
     replayed(seed, own, 20, "stumps", exact=True)
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("impurity", [Pairs(3), SquaredPairs()])
+@pytest.mark.parametrize("impurity", [ClassPairs(3), SquaredPairs()])
 def test_nodes_too_large_to_be_copied_are_searched_the_same(impurity: Impurity, exact: bool) -> None:
     random = np.random.default_rng(0)
     X = random.normal(size=(9000, 3))
@@ -238,37 +238,37 @@ def test_table_of_the_1024_examples(tests: str) -> None:
     """budgeted_trees 3.8: errors and mean costs of the tree with alpha = 0, capped at each depth."""
     wanted = {0: 0.75, 1: 0.5, **dict.fromkeys(range(2, 10), 0.00390625), 10: 0.0}
     for depth, miss in wanted.items():
-        tree = grown_on_bits(Pairs(), max_depth=depth, tests=tests)
+        tree = grown_on_bits(ClassPairs(), max_depth=depth, tests=tests)
         mean, most = mean_and_most_columns(tree, BITS)
         assert error(tree, BITS, LABELS) == miss
         assert most == depth == tree.depth
         # Beyond depth 2 only the path of the odd example of each quarter goes on, halving at every test.
         assert mean == depth if depth < 3 else mean == 4 - 2.0 ** (3 - depth)
     assert mean == 3.9921875
-    assert mean_and_most_columns(grown_on_bits(Pairs(), max_depth=9), BITS)[0] == 3.984375
+    assert mean_and_most_columns(grown_on_bits(ClassPairs(), max_depth=9), BITS)[0] == 3.984375
 
 
 @pytest.mark.parametrize("alpha", [1, 2, 10])
 def test_a_little_alpha_makes_max_cost_two_at_the_price_of_four_errors(alpha: float) -> None:
     """budgeted_trees 3.8."""
-    tree = grown_on_bits(Pairs(alpha))
+    tree = grown_on_bits(ClassPairs(alpha))
     assert mean_and_most_columns(tree, BITS) == (2, 2)
     assert error(tree, BITS, LABELS) == 4 / 1024
 
 
 def test_too_large_an_alpha_misleads_and_a_larger_one_splits_nothing() -> None:
     """budgeted_trees 3.8: alpha = 63 has max-cost 2 and error 0.75, from 128 on there is no test."""
-    tree = grown_on_bits(Pairs(63))
+    tree = grown_on_bits(ClassPairs(63))
     assert mean_and_most_columns(tree, BITS)[1] == 2
     assert error(tree, BITS, LABELS) == 0.75
-    assert grown_on_bits(Pairs(128)).n_leaves == grown_on_bits(Pairs(200)).n_leaves == 1
+    assert grown_on_bits(ClassPairs(128)).n_leaves == grown_on_bits(ClassPairs(200)).n_leaves == 1
 
 
 def test_alpha_zero_takes_the_first_bit_first_and_alpha_one_the_second() -> None:
     """budgeted_trees 3.8."""
-    assert grown_on_bits(Pairs()).arrays.feature[0] == 0
-    assert grown_on_bits(Pairs(1)).arrays.feature[0] == 1
-    assert error(grown_on_bits(Pairs(1), max_depth=1), BITS, LABELS) == pytest.approx(0.50195, abs=5e-6)
+    assert grown_on_bits(ClassPairs()).arrays.feature[0] == 0
+    assert grown_on_bits(ClassPairs(1)).arrays.feature[0] == 1
+    assert error(grown_on_bits(ClassPairs(1), max_depth=1), BITS, LABELS) == pytest.approx(0.50195, abs=5e-6)
 
 
 @given(SEEDS)
@@ -283,7 +283,7 @@ def test_powers_of_degree_two_and_pairs_grow_the_same_trees(search: str, seed: i
         ClassTreeGrower(impurity, search=search, max_features=2).grow_forest(
             data, y, n_classes=3, n_trees=2, random_state=seed
         )
-        for impurity in (Pairs(), Powers(2))
+        for impurity in (ClassPairs(), Powers(2))
     )
     for one, other in zip(pairs, powers, strict=True):
         np.testing.assert_allclose(one.risk, 2 * other.risk)
@@ -308,7 +308,7 @@ def test_a_test_needs_all_of_its_outcomes_to_be_purer_by_minimax() -> None:
     data = BinnedData.fit(X)
     assert ClassTreeGrower(Entropy(), max_depth=1).grow(data, y, n_classes=2).n_leaves == 1
     assert ClassTreeGrower(Entropy(), split="expected", max_depth=1).grow(data, y, n_classes=2).n_leaves == 2
-    assert ClassTreeGrower(Pairs(), max_depth=1).grow(data, y, n_classes=2).n_leaves == 2
+    assert ClassTreeGrower(ClassPairs(), max_depth=1).grow(data, y, n_classes=2).n_leaves == 2
 
 
 def test_a_free_test_comes_first_and_the_most_helpful_of_them() -> None:
@@ -334,7 +334,7 @@ def test_a_free_test_comes_first_and_the_most_helpful_of_them() -> None:
 
 
 @pytest.mark.parametrize("split", ["minimax", "expected"])
-@pytest.mark.parametrize("impurity", [Pairs(1.7), Gini(), Entropy(), SquaredPairs(), SquaredError()])
+@pytest.mark.parametrize("impurity", [ClassPairs(1.7), Gini(), Entropy(), SquaredPairs(), SquaredError()])
 def test_of_equal_columns_the_first_is_tested_whatever_the_rounding(impurity: Impurity, split: str) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=400)
@@ -386,7 +386,7 @@ def test_limits_hold() -> None:
     random = np.random.default_rng(1)
     X, y = random.normal(size=(300, 4)), random.integers(3, size=300)
     data = BinnedData.fit(X)
-    small = ClassTreeGrower(min_rows=20).grow(data, y, n_classes=3)
+    small = ClassTreeGrower(min_samples_leaf=20).grow(data, y, n_classes=3)
     assert small.n_leaves > 4
     assert small.statistics[small.arrays.feature == LEAF].sum(axis=1).min() >= 20
     assert ClassTreeGrower(max_depth=0).grow(data, y, n_classes=3).n_leaves == 1
@@ -400,7 +400,7 @@ def test_limits_hold() -> None:
 def test_values_and_sums_are_known_at_every_node() -> None:
     random = np.random.default_rng(2)
     X, y, w = random.normal(size=(200, 3)), random.integers(3, size=200), random.uniform(0.1, 2, 200)
-    tree = ClassTreeGrower(Pairs(1)).grow(BinnedData.fit(X), y, w, n_classes=3)
+    tree = ClassTreeGrower(ClassPairs(1)).grow(BinnedData.fit(X), y, w, n_classes=3)
     at, sums = tree.arrays, tree.statistics
     np.testing.assert_allclose(sums[0], np.bincount(y, w), rtol=1e-9)
     inner = at.feature != LEAF

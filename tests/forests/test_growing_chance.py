@@ -11,9 +11,9 @@ import pytest
 from anytime.costs import FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import (
+    ClassPairs,
     CustomImpurity,
     Gini,
-    Pairs,
     Polynomial,
     Powers,
     SquaredPairs,
@@ -99,7 +99,7 @@ def test_how_many_stumps_are_drawn_follows_the_size_of_the_node(n: int, stumps: 
 
     def counting(sets: np.ndarray) -> np.ndarray:
         seen.append(len(sets))
-        return Pairs()(sets)
+        return ClassPairs()(sets)
 
     x = np.arange(float(n)).reshape(-1, 1)
     y = np.arange(n) % 2
@@ -145,15 +145,15 @@ def test_an_impurity_of_ones_own_is_called_once_for_each_node() -> None:
 
     def pairs(sets: np.ndarray) -> np.ndarray:
         calls.append(len(sets))
-        return Pairs()(sets)
+        return ClassPairs()(sets)
 
     data, y = noisy(200, 5)
     tree = ClassTreeGrower(CustomImpurity(pairs)).grow(data, y, n_classes=2)
-    assert same(tree, ClassTreeGrower(Pairs()).grow(data, y, n_classes=2))
+    assert same(tree, ClassTreeGrower(ClassPairs()).grow(data, y, n_classes=2))
     inner = int((tree.arrays.feature != LEAF).sum())
     assert len(calls) == 1 + inner
     forest = ClassTreeGrower(CustomImpurity(pairs), n_threads=3).grow_forest(data, y, n_classes=2, n_trees=4)
-    plain = ClassTreeGrower(Pairs()).grow_forest(data, y, n_classes=2, n_trees=4)
+    plain = ClassTreeGrower(ClassPairs()).grow_forest(data, y, n_classes=2, n_trees=4)
     assert all(same(a, b) for a, b in zip(forest, plain, strict=True))
 
 
@@ -164,13 +164,13 @@ def test_its_errors_reach_the_caller(n_threads: int) -> None:
     def broken(sets: np.ndarray) -> np.ndarray:
         if len(sets) > 1:
             raise ZeroDivisionError("no such impurity")
-        return Pairs()(sets)
+        return ClassPairs()(sets)
 
     for function, kind, message in (
         (broken, ZeroDivisionError, "no such impurity"),
         (lambda n: n, ValueError, "has the shape"),
-        (lambda n: Pairs()(n) - 1, ValueError, "must be finite and not negative"),
-        (lambda n: Pairs()(n) * np.nan, ValueError, "must be finite and not negative"),
+        (lambda n: ClassPairs()(n) - 1, ValueError, "must be finite and not negative"),
+        (lambda n: ClassPairs()(n) * np.nan, ValueError, "must be finite and not negative"),
     ):
         grower = ClassTreeGrower(CustomImpurity(function), n_threads=n_threads)
         with pytest.raises(kind, match=message):
@@ -188,7 +188,7 @@ def test_its_errors_reach_the_caller(n_threads: int) -> None:
         ({"search": "some"}, "search is 'some'"),
         ({"max_features": 0}, "max_features is 0"),
         ({"max_depth": -1}, "max_depth is -1"),
-        ({"min_rows": 0}, "min_rows is 0"),
+        ({"min_samples_leaf": 0}, "min_samples_leaf is 0"),
         ({"min_impurity": -1.0}, "min_impurity is -1"),
         ({"n_threads": 0}, "n_threads is 0"),
     ],
@@ -225,14 +225,18 @@ def test_rules_that_are_none_are_told(options: dict[str, Any], message: str) -> 
         ({"columns": [0, 1]}, "mask of booleans"),
         ({"costs": FeatureCosts([1.0])}, "costs has 1 entries, expected 2"),
         ({"impurity": SquaredPairs()}, "classes need an impurity of classes"),
-        ({"n_classes": None, "impurity": Pairs()}, "numbers need an impurity of numbers"),
+        ({"n_classes": None, "impurity": ClassPairs()}, "numbers need an impurity of numbers"),
         ({"impurity": Polynomial([(1, (1, 1))])}, "exponents for 2 classes, there are 3"),
     ],
 )
 def test_what_cannot_be_used_is_told(given: dict[str, Any], message: str) -> None:
     data = BinnedData.fit(np.arange(8.0).reshape(4, 2))
     regression = "n_classes" in given and given["n_classes"] is None
-    given = {"y": [0, 1, 2, 1], "n_classes": 3, "impurity": SquaredPairs() if regression else Pairs()} | given
+    given = {
+        "y": [0, 1, 2, 1],
+        "n_classes": 3,
+        "impurity": SquaredPairs() if regression else ClassPairs(),
+    } | given
     if "costs" in given:
         given["costs"] = given["costs"].bind(1)
     with pytest.raises(ValueError, match=message):

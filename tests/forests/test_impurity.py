@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anytime.forests.impurity import (
+    ClassPairs,
     CustomImpurity,
     Entropy,
     Gini,
     Impurity,
-    Pairs,
     Polynomial,
     Powers,
     SquaredError,
@@ -32,7 +32,7 @@ def of(impurity: Impurity, counts: list[int]) -> float:
 @given(COUNTS)
 def test_pairs_counts_pairs_of_different_classes(counts: list[int]) -> None:
     labels = np.repeat(np.arange(len(counts)), counts)
-    assert of(Pairs(), counts) == (labels[:, None] != labels).sum() / 2
+    assert of(ClassPairs(), counts) == (labels[:, None] != labels).sum() / 2
 
 
 @given(COUNTS, st.sampled_from([0.5, 1, 1.5, 2, 2.75, 7]))
@@ -40,13 +40,13 @@ def test_threshold_pairs_is_its_formula(counts: list[int], alpha: float) -> None
     wanted = sum(
         max(max(a - alpha, 0) * max(b - alpha, 0) - alpha**2, 0) for a, b in itertools.combinations(counts, 2)
     )
-    assert of(Pairs(alpha), counts) == wanted
+    assert of(ClassPairs(alpha), counts) == wanted
 
 
 @given(COUNTS, st.integers(2, 5))
 def test_powers_is_its_formula_and_of_degree_two_twice_pairs(counts: list[int], degree: int) -> None:
     assert of(Powers(degree), counts) == sum(counts) ** degree - sum(n**degree for n in counts)
-    assert of(Powers(2), counts) == 2 * of(Pairs(), counts)
+    assert of(Powers(2), counts) == 2 * of(ClassPairs(), counts)
 
 
 @given(st.tuples(*[st.integers(0, 40)] * 3))
@@ -55,7 +55,7 @@ def test_a_polynomial_is_its_formula_and_pairs_is_one(counts: tuple[int, int, in
     cubic = Polynomial([(0.5, (2, 1, 0)), (3.0, (1, 1, 1))])
     assert of(cubic, list(counts)) == 0.5 * a * a * b + 3 * a * b * c
     pairs = Polynomial([(1, (1, 1, 0)), (1, (1, 0, 1)), (1, (0, 1, 1))])
-    assert of(pairs, list(counts)) == of(Pairs(), list(counts))
+    assert of(pairs, list(counts)) == of(ClassPairs(), list(counts))
 
 
 def test_entropy_and_gini_are_per_example() -> None:
@@ -84,7 +84,7 @@ def test_squared_pairs_sums_over_pairs_of_examples(examples: list[tuple[int, int
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_threshold_pairs_is_admissible(alpha: float, n_classes: int) -> None:
     """budgeted_trees 3.6."""
-    report = check_admissible(Pairs(alpha), n_classes, max_count=12 if n_classes == 2 else 9)
+    report = check_admissible(ClassPairs(alpha), n_classes, max_count=12 if n_classes == 2 else 9)
     assert report.admissible, report
     assert report.counterexample is None
 
@@ -113,9 +113,9 @@ def test_gini_and_entropy_are_neither_monotone_nor_supermodular(impurity: Impuri
 
 def test_threshold_pairs_forgives_small_sets() -> None:
     """budgeted_trees 3.6: a balanced set once both counts are at most 2 alpha, an unbalanced one at about alpha."""
-    assert of(Pairs(3), [6, 6]) == 0 < of(Pairs(3), [7, 6])
-    assert of(Pairs(3), [10_000, 3]) == 0 < of(Pairs(3), [10_000, 4])
-    integer = Pairs(3)(np.array(list(itertools.product(range(20), repeat=2))))
+    assert of(ClassPairs(3), [6, 6]) == 0 < of(ClassPairs(3), [7, 6])
+    assert of(ClassPairs(3), [10_000, 3]) == 0 < of(ClassPairs(3), [10_000, 4])
+    integer = ClassPairs(3)(np.array(list(itertools.product(range(20), repeat=2))))
     assert integer[integer > 0].min() == 1
 
 
@@ -161,8 +161,8 @@ def test_a_custom_impurity_has_one_number_for_each_set() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Pairs(-1), "alpha is -1"),
-        (lambda: Pairs(np.inf), "alpha is inf"),
+        (lambda: ClassPairs(-1), "alpha is -1"),
+        (lambda: ClassPairs(np.inf), "alpha is inf"),
         (lambda: Powers(1), "degree is 1"),
         (lambda: Polynomial([]), "at least one term"),
         (lambda: Polynomial([(-1, (1, 1))]), "term 0 has gamma -1"),
@@ -170,9 +170,9 @@ def test_a_custom_impurity_has_one_number_for_each_set() -> None:
         (lambda: Polynomial([(1, (1, -1))]), "whole and not negative"),
         (lambda: Polynomial([(1, (1, 1)), (1, (1, 1, 1))]), "term 1 has 3 exponents, term 0 has 2"),
         (lambda: Polynomial([(1, (1, 1))])([[1, 2, 3]]), "exponents for 2 classes, there are 3"),
-        (lambda: Pairs()([1, 2]), r"not of shape \(2,\)"),
+        (lambda: ClassPairs()([1, 2]), r"not of shape \(2,\)"),
         (lambda: SquaredPairs()([[1, 2]]), "not 2 columns"),
-        (lambda: check_admissible(Pairs(), n_classes=1), "n_classes is 1"),
+        (lambda: check_admissible(ClassPairs(), n_classes=1), "n_classes is 1"),
     ],
 )
 def test_what_is_no_impurity_is_told(make: object, message: str) -> None:

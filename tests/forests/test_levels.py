@@ -12,7 +12,7 @@ from anytime.forests.impurity import Entropy, SquaredError
 from anytime.forests.levels import cost_levels, cut, groups_before, max_cost
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
-from anytime.forests.within_budget import Bench
+from anytime.forests.within_budget import JudgingRows
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import join
@@ -163,7 +163,7 @@ def bench_of(n_trees=5, seed=0, regression=False, **settings):
     half = len(X) // 2  # some of them were learned from: good enough to compare orders on
     weight = np.random.default_rng(1).random(half)
     link = "identity" if regression else "probability"
-    bench = Bench(X[:half], y[:half], weight, COSTS, link)
+    bench = JudgingRows(X[:half], y[:half], weight, COSTS, link)
     base = np.array([y.mean()]) if regression else np.bincount(y) / len(y)
     return bench, [bench.visit(tree) for tree in trees], base
 
@@ -221,7 +221,7 @@ def test_levels_within_a_budget_stay_within():
 
 def test_rows_without_a_truth_say_what_trees_cost_and_nothing_else():
     bench, trees, base = bench_of(2)
-    silent = Bench(bench.X, None, bench.weight, COSTS, "probability")
+    silent = JudgingRows(bench.X, None, bench.weight, COSTS, "probability")
     plan = sequence_plan(trees, silent, base)
     assert plan.quality is None
     assert np.isnan(silent.error(trees[0].outputs))

@@ -35,7 +35,7 @@ class Problem:
     split: str = "minimax"
     multiway: bool = False
     max_depth: int | None = None
-    min_rows: int = 1
+    min_samples_leaf: int = 1
     min_impurity: float = 0.0
     discount_reused: bool = False
     columns: Sequence[int] = ()
@@ -94,7 +94,7 @@ def tests(p: Problem, rows: np.ndarray, column: int) -> Iterator[Sets]:
 
 def fall(p: Problem, rows: np.ndarray, outcomes: Sets) -> float:
     """How much the impurity falls by the worst outcome, or by the mean; not positive: the test is useless."""
-    if min(p.repeats[part].sum() for part in outcomes) < p.min_rows:
+    if min(p.repeats[part].sum() for part in outcomes) < p.min_samples_leaf:
         return -np.inf
     centre = 0.0 if p.n_classes is not None else statistics(p, rows)[1] / statistics(p, rows)[0]
     before = p.impurity(statistics(p, rows, centre)[None])[0]

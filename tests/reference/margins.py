@@ -16,7 +16,7 @@ class Problem:
     offset: float
     slopes: np.ndarray
     costs: FeatureCosts
-    trade_off: float = 0.0
+    cost_penalty: float = 0.0
     neighbourhood: str = "nearest"
     n_neighbours: int = 1
     radius: float = 0.0
@@ -73,7 +73,8 @@ class Problem:
             worth = self.worth(members, owned)
             price = {name: self.costs.price([name], owned) for name in worth}
             best = max(
-                worth, key=lambda n: (worth[n] - self.trade_off * price[n], -price[n], -self.names.index(n))
+                worth,
+                key=lambda n: (worth[n] - self.cost_penalty * price[n], -price[n], -self.names.index(n)),
             )
             owned = owned + self.added(best, owned)
             judges = self.neighbours(x, owned) if self.refresh else members

@@ -17,7 +17,7 @@ def random_problem(
     depth: int = 3,
     n_rows: int = 8,
     n_groups: int = 4,
-    computation: float = 0.0,
+    evaluation_cost: float = 0.0,
     weighted: bool = False,
     n_train: int = 25,
 ) -> PruningProblem:
@@ -59,7 +59,7 @@ def random_problem(
         weight=random.integers(1, 5, n_rows).astype(float) if weighted else None,
         group_start=np.cumsum([0, *map(len, groups)]),
         node_groups=np.array([g for own in groups for g in own], dtype=int),
-        computation=computation,
+        evaluation_cost=evaluation_cost,
     )
 
 
@@ -113,11 +113,11 @@ def evaluate(problem: PruningProblem, internal: np.ndarray) -> tuple[float, floa
         if not internal[h] and (problem.parent[h] < 0 or internal[problem.parent[h]])
     ]
     error = problem.error[stops].sum() / (problem.n_error * (len(problem.tree_start) - 1))
-    return float(error), float(cost / weight.sum()), float(problem.computation * tests / weight.sum())
+    return float(error), float(cost / weight.sum()), float(problem.evaluation_cost * tests / weight.sum())
 
 
 def lines(problem: PruningProblem) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """All prunings with their errors and what they spend: the value for lam is error + lam * spent."""
+    """All prunings with their errors and what they spend: the value for cost_penalty is error + cost_penalty * spent."""
     prunings = list(all_prunings(problem))
     error, cost, computation = np.array([evaluate(problem, internal) for internal in prunings]).T
     return prunings, error, cost + computation
@@ -167,7 +167,7 @@ def shortest_path(problem: PruningProblem, tree: int, coefficient: np.ndarray, c
     return float(far[n])
 
 
-def dual(problem: PruningProblem, lam: float, beta: dict[tuple[int, int, int], float]) -> float:
+def dual(problem: PruningProblem, cost_penalty: float, beta: dict[tuple[int, int, int], float]) -> float:
     """D(beta) of the Lagrangian: shortest paths, and min(0, price - sum beta) of every pair."""
     n_trees = len(problem.tree_start) - 1
     weight = np.ones(len(problem.leaf)) if problem.weight is None else problem.weight
@@ -179,7 +179,7 @@ def dual(problem: PruningProblem, lam: float, beta: dict[tuple[int, int, int], f
     coefficient = np.array(
         [
             problem.error[h] / (problem.n_error * n_trees)
-            + lam * problem.computation * reach[h] / weight.sum()
+            + cost_penalty * problem.evaluation_cost * reach[h] / weight.sum()
             for h in range(problem.parent.size)
         ]
     )
@@ -188,5 +188,5 @@ def dual(problem: PruningProblem, lam: float, beta: dict[tuple[int, int, int], f
         charges[h] += part
         sold[g, i] += part
     total = sum(shortest_path(problem, t, coefficient, charges) for t in range(n_trees))
-    price = {(g, i): lam * problem.prices[g] * weight[i] / weight.sum() for g, i in sold}
+    price = {(g, i): cost_penalty * problem.prices[g] * weight[i] / weight.sum() for g, i in sold}
     return total + sum(min(0.0, price[pair] - sold[pair]) for pair in sold)

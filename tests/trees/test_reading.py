@@ -104,7 +104,7 @@ def test_ids_are_told():
     [
         at.SpeedBoostClassifier(random_state=0),
         at.GradientBoostingClassifier(n_estimators=10),
-        at.BudgetForestClassifier(n_trees=5, random_state=0),
+        at.BudgetForestClassifier(n_estimators=5, random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -83,7 +83,7 @@ _OURS = {  # models that are anytime from the start: their room and name
     ModelName.ladder: ("adaptive", "Ladder"),
 }
 _IN_FRONT = (ModelName.ladder, ModelName.adaptive)  # models that send rows on to a costly one
-_LENGTHS = ("n_estimators", "n_trees", "max_iter")  # names of --n-estimators: the first that is there
+_LENGTHS = ("n_estimators", "max_iter")  # names of --n-estimators: the first that is there
 _OPTIONS = {
     "costs": "costs",
     "costly": "costly",

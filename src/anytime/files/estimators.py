@@ -43,7 +43,7 @@ ESTIMATORS = {
     "GroupPursuitClassifier": "anytime.linear.pursuit_estimators:GroupPursuitClassifier",
     "GroupPursuitRegressor": "anytime.linear.pursuit_estimators:GroupPursuitRegressor",
     "LadderClassifier": "anytime.adaptive.ladder:LadderClassifier",
-    "MarginAcquisitionClassifier": "anytime.neighbours.models:MarginAcquisitionClassifier",
+    "MarginAcquisitionClassifier": "anytime.acquisition.margin_classifier:MarginAcquisitionClassifier",
     "PrunedForestClassifier": "anytime.forests.pruning.models:PrunedForestClassifier",
     "PrunedForestRegressor": "anytime.forests.pruning.models:PrunedForestRegressor",
     "SensorNetworkClassifier": "anytime.sensing.sensor_networks:SensorNetworkClassifier",

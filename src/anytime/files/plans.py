@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock
 from anytime.blocks import Block, LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
-from anytime.neighbours.acquisition import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock
 from anytime.plan import Plan
 from anytime.rules import (
     EntropyRule,
@@ -420,7 +420,7 @@ def _read_margin_settings(fields: Fields) -> dict[str, Any]:
     return {
         "classifier": fields.text("classifier", ("linear", "steps")),
         "offset": fields.number("offset"),
-        "trade_off": fields.number("trade_off", 0),
+        "cost_penalty": fields.number("cost_penalty", 0),
         "confidence": fields.number("confidence", 0, 1) if fields.has("confidence") else None,
         "neighbourhood": fields.text("neighbourhood", NEIGHBOURHOODS),
         "n_neighbours": fields.integer("n_neighbours", 1, 2**31),

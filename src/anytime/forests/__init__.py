@@ -6,14 +6,14 @@ from anytime.forests.budget import (
     BudgetTreeClassifier,
     BudgetTreeRegressor,
 )
-from anytime.forests.guarantee import DiscreteProblem, TreeGuarantee
+from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import (
     AdmissibilityReport,
+    ClassPairs,
     CustomImpurity,
     Entropy,
     Gini,
     Impurity,
-    Pairs,
     Polynomial,
     Powers,
     SquaredError,
@@ -31,12 +31,11 @@ __all__ = [
     "BudgetPruner",
     "BudgetTreeClassifier",
     "BudgetTreeRegressor",
+    "ClassPairs",
     "CustomImpurity",
-    "DiscreteProblem",
     "Entropy",
     "Gini",
     "Impurity",
-    "Pairs",
     "Polynomial",
     "Powers",
     "PrunedForestClassifier",

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import StrOptions
 
-from anytime.forests.budgeted import positive_integer
 from anytime.forests.impurity import Impurity
 from anytime.forests.kinds import Classes, Numbers, SingleTree
+from anytime.parameters import shared
 
 __all__ = [
     "BudgetForestClassifier",
@@ -44,8 +44,8 @@ class BudgetForestClassifier(Classes):
         What rows may pay on average in a prediction that names no bound. None: no limit. Trees are grown up to it.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
-    n_trees : int, default=100
-        The most trees.
+    n_estimators : int, default=100
+        Number of trees or learners in the ensemble. Fewer where ``mean_budget`` or time ends growing.
     impurity : {"pairs", "powers", "entropy", "gini"} or Impurity, default="pairs"
         Of ``anytime.forests.impurity``.
     alpha : float or "auto", default="auto"
@@ -61,8 +61,9 @@ class BudgetForestClassifier(Classes):
     max_features : int, float, "sqrt", "log2" or None, default=None
         Random columns tried at a node. None: all.
     max_depth : int or None, default=None
-    min_rows : int, default=1
-        In a leaf.
+        The most splits from root to leaf. None: no limit.
+    min_samples_leaf : int, default=1
+        The fewest training rows in a leaf.
     min_impurity : float, default=0.0
         A node with no more impurity is a leaf.
     discount_reused : bool, default=False
@@ -75,26 +76,31 @@ class BudgetForestClassifier(Classes):
         are the ordinary random forest, stopped at a budget.
     vote : {"probability", "majority", "counts"}, default="probability"
         What is averaged over trees: shares of classes in leaves, their majority, or their counts.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in growing
+        and in errors, not in what rows pay on average.
     validation_fraction : float or None, default=0.2
-        Share of the rows that costs and quality are measured on. None: learn from all rows, which say what trees cost, too;
-        then nothing is chosen and trees stand as grown.
+        Share of the training rows held out to decide on. None: none are. Then costs are those of the training rows, nothing is
+        chosen, and trees stand as grown.
     max_bins : int, default=255
-        Bins per column.
+        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns of categories. In a table, those that are not numbers are; in an array, name those, which hold whole numbers from
-        0 on.
+        Columns that hold categories. "from_dtype": those of a table that are no numbers. Columns of an array that are named here
+        hold whole numbers from 0 on.
     time_budget : float, default=None
-        Seconds that training may take: the forest has the trees that were grown by then.
+        Seconds that ``fit`` may take. None: no limit. The forest has the trees that were grown by then.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     warm_start : bool, default=False
-        Another ``fit`` on the same rows goes on from the trees there are: for more ``n_trees``, a larger ``mean_budget`` or more
-        time. The setting stays the one chosen first. A model from a file or a pickle begins anew.
+        Whether ``fit`` goes on from the fitted model. The rows have to be the same: more ``n_estimators``, a larger
+        ``mean_budget`` or more time then add trees. The setting stays the one chosen first. A model from a file or a pickle,
+        which hold no training rows, is refused.
     random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
     n_jobs : int, default=None
-        Threads. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every batch of trees. Ctrl-C ends training with the trees grown so far.
+        Whether progress is printed. Ctrl-C ends training with the trees grown so far.
 
     Attributes
     ----------
@@ -107,7 +113,7 @@ class BudgetForestClassifier(Classes):
         The threshold used; None with another impurity.
     setting_ : Setting
         The threshold, and how much prices counted.
-    trials_ : list of Trial
+    trials_ : list of SettingTrial
         What each setting came to. Not after ``load``.
     trees_ : list of ClassTree
         In the order of the plan. Empty where not even the first was within the budget: then the plan has the levels of it that
@@ -123,26 +129,25 @@ class BudgetForestClassifier(Classes):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> model = at.BudgetForestClassifier(costs, mean_budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model = at.BudgetForestClassifier(costs=costs, mean_budget=20, n_estimators=20, random_state=0).fit(X, y)
     >>> model.expected_cost_ <= 20, bool(model.cost(X, mean_budget=10).mean() < 12)
     (True, True)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Classes._parameter_constraints,
-        "n_trees": [positive_integer],
+        **shared("n_estimators", "warm_start"),
         "bootstrap": ["boolean"],
-        "warm_start": ["boolean"],
         "vote": [StrOptions({"probability", "majority", "counts"})],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        n_trees: int = 100,
+        n_estimators: int = 100,
         impurity: str | Impurity = "pairs",
         alpha: float | Literal["auto"] = "auto",
         alphas: Sequence[float] = _ALPHAS,
@@ -151,12 +156,13 @@ class BudgetForestClassifier(Classes):
         search: Literal["exhaustive", "random"] = "random",
         max_features: int | float | str | None = None,
         max_depth: int | None = None,
-        min_rows: int = 1,
+        min_samples_leaf: int = 1,
         min_impurity: float = 0.0,
         discount_reused: bool = False,
         bootstrap: bool = True,
         cost_weighted: bool | float | Literal["auto"] = "auto",
         vote: Literal["probability", "majority", "counts"] = "probability",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         validation_fraction: float | None = 0.2,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
@@ -170,7 +176,7 @@ class BudgetForestClassifier(Classes):
         self.costs = costs
         self.mean_budget = mean_budget
         self.budget = budget
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.impurity = impurity
         self.alpha = alpha
         self.alphas = alphas
@@ -179,12 +185,13 @@ class BudgetForestClassifier(Classes):
         self.search = search
         self.max_features = max_features
         self.max_depth = max_depth
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.min_impurity = min_impurity
         self.discount_reused = discount_reused
         self.bootstrap = bootstrap
         self.cost_weighted = cost_weighted
         self.vote = vote
+        self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.max_bins = max_bins
         self.categorical_features = categorical_features
@@ -216,7 +223,7 @@ class BudgetTreeClassifier(SingleTree, Classes):
         As in :class:`BudgetForestClassifier`; here 0 unless asked for.
     search : {"exhaustive", "random"}, default="exhaustive"
     cost_weighted : bool, float from 0 to 1, or "auto", default=True
-    impurity, alphas, split, tests, max_features, max_depth, min_rows, min_impurity, discount_reused
+    impurity, alphas, split, tests, max_features, max_depth, min_samples_leaf, min_impurity, discount_reused, class_weight
         As in :class:`BudgetForestClassifier`.
     validation_fraction, max_bins, categorical_features, time_budget, meter, random_state, n_jobs, verbose
         As in :class:`BudgetForestClassifier`.
@@ -241,15 +248,15 @@ class BudgetTreeClassifier(SingleTree, Classes):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("wine")
-    >>> tree = at.BudgetTreeClassifier(costs, random_state=0).fit(X, y)
+    >>> tree = at.BudgetTreeClassifier(costs=costs, random_state=0).fit(X, y)
     >>> bool(tree.cost(X).max() <= tree.max_cost_), tree.guarantee_.ratio <= tree.guarantee_.bound
     (True, True)
     """
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
         impurity: str | Impurity = "pairs",
@@ -260,10 +267,11 @@ class BudgetTreeClassifier(SingleTree, Classes):
         search: Literal["exhaustive", "random"] = "exhaustive",
         max_features: int | float | str | None = None,
         max_depth: int | None = None,
-        min_rows: int = 1,
+        min_samples_leaf: int = 1,
         min_impurity: float = 0.0,
         discount_reused: bool = False,
         cost_weighted: bool | float | Literal["auto"] = True,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         validation_fraction: float | None = 0.2,
         max_bins: int = 255,
         categorical_features: Any = "from_dtype",
@@ -284,10 +292,11 @@ class BudgetTreeClassifier(SingleTree, Classes):
         self.search = search
         self.max_features = max_features
         self.max_depth = max_depth
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.min_impurity = min_impurity
         self.discount_reused = discount_reused
         self.cost_weighted = cost_weighted
+        self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.max_bins = max_bins
         self.categorical_features = categorical_features
@@ -308,19 +317,20 @@ class BudgetForestRegressor(Numbers):
     ----------
     impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
         "squared_error" with ``split="expected"``, ``cost_weighted=False`` is the ordinary random forest.
-    min_rows : int or "auto", default="auto"
-        In a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on validation rows.
+    min_samples_leaf : int or "auto", default="auto"
+        The fewest training rows in a leaf. Small: few deep trees; large: many shallow ones. "auto": the best of ``leaf_sizes`` on
+        validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
-    costs, mean_budget, budget, n_trees, split, tests, search, max_features, max_depth, min_impurity, discount_reused, bootstrap
+    costs, mean_budget, budget, n_estimators, split, tests, search, max_features, max_depth, min_impurity, discount_reused
         As in :class:`BudgetForestClassifier`.
-    cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, warm_start, random_state
+    bootstrap, cost_weighted, validation_fraction, max_bins, categorical_features, time_budget, meter, warm_start, random_state
         As in :class:`BudgetForestClassifier`.
     n_jobs, verbose
         As in :class:`BudgetForestClassifier`.
 
     Attributes
     ----------
-    min_rows_ : int
+    min_samples_leaf_ : int
         The fewest rows of a leaf that was used.
     plan_, expected_cost_, setting_, trials_, trees_
         As in :class:`BudgetForestClassifier`.
@@ -331,27 +341,26 @@ class BudgetForestRegressor(Numbers):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> model = at.BudgetForestRegressor(costs, mean_budget=20, n_trees=20, random_state=0).fit(X, y)
+    >>> model = at.BudgetForestRegressor(costs=costs, mean_budget=20, n_estimators=20, random_state=0).fit(X, y)
     >>> model.expected_cost_ <= 20, bool(model.score(X, y) > 0.4)
     (True, True)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Numbers._parameter_constraints,
-        "n_trees": [positive_integer],
+        **shared("n_estimators", "warm_start"),
         "bootstrap": ["boolean"],
-        "warm_start": ["boolean"],
     }
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        n_trees: int = 100,
+        n_estimators: int = 100,
         impurity: str | Impurity = "pairs",
-        min_rows: int | Literal["auto"] = "auto",
+        min_samples_leaf: int | Literal["auto"] = "auto",
         leaf_sizes: Sequence[int] = _LEAF_SIZES,
         split: Literal["minimax", "expected"] = "minimax",
         tests: Literal["stumps", "multiway"] = "stumps",
@@ -375,9 +384,9 @@ class BudgetForestRegressor(Numbers):
         self.costs = costs
         self.mean_budget = mean_budget
         self.budget = budget
-        self.n_trees = n_trees
+        self.n_estimators = n_estimators
         self.impurity = impurity
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.leaf_sizes = leaf_sizes
         self.split = split
         self.tests = tests
@@ -404,7 +413,8 @@ class BudgetTreeRegressor(SingleTree, Numbers):
 
     Parameters
     ----------
-    min_rows : int or "auto", default="auto"
+    min_samples_leaf : int or "auto", default="auto"
+        The fewest training rows in a leaf. "auto": the best of ``leaf_sizes`` on validation rows.
     leaf_sizes : sequence of int, default=(1, 5, 15, 50)
     impurity : {"pairs", "squared_error"} or Impurity, default="pairs"
         As in :class:`BudgetForestRegressor`.
@@ -418,7 +428,7 @@ class BudgetTreeRegressor(SingleTree, Numbers):
     ----------
     max_cost_, guarantee_
         As in :class:`BudgetTreeClassifier`; the guarantee is what the run says, as the least impurity above 0 is not known.
-    plan_, expected_cost_, min_rows_, setting_, trials_, trees_
+    plan_, expected_cost_, min_samples_leaf_, setting_, trials_, trees_
         As in :class:`BudgetForestRegressor`.
     n_features_in_, feature_names_in_, stage_costs_, order_, categories_
         As in :class:`AnytimeRegressor`.
@@ -427,19 +437,19 @@ class BudgetTreeRegressor(SingleTree, Numbers):
     --------
     >>> import anytime as at
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> tree = at.BudgetTreeRegressor(costs, budget=10, random_state=0).fit(X, y)
+    >>> tree = at.BudgetTreeRegressor(costs=costs, budget=10, random_state=0).fit(X, y)
     >>> tree.expected_cost_ <= 10, bool(tree.score(X, y) > 0.2)
     (True, True)
     """
 
     def __init__(
         self,
-        costs: Any = None,
         *,
+        costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
         impurity: str | Impurity = "pairs",
-        min_rows: int | Literal["auto"] = "auto",
+        min_samples_leaf: int | Literal["auto"] = "auto",
         leaf_sizes: Sequence[int] = _LEAF_SIZES,
         split: Literal["minimax", "expected"] = "minimax",
         tests: Literal["stumps", "multiway"] = "stumps",
@@ -462,7 +472,7 @@ class BudgetTreeRegressor(SingleTree, Numbers):
         self.mean_budget = mean_budget
         self.budget = budget
         self.impurity = impurity
-        self.min_rows = min_rows
+        self.min_samples_leaf = min_samples_leaf
         self.leaf_sizes = leaf_sizes
         self.split = split
         self.tests = tests

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run
-from anytime.forests.choosing import Attempt, Setting, Trial, choose, softened
+from anytime.forests.choosing import Attempt, Setting, SettingTrial, choose, softened
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import (
     CustomImpurity,
@@ -26,8 +26,8 @@ from anytime.forests.impurity import (
     read_impurity,
 )
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
-from anytime.forests.within_budget import Bench, Growth, Rival, Visited, grow_within
-from anytime.parameters import shared
+from anytime.forests.within_budget import Growth, JudgingRows, Rival, Visited, grow_within
+from anytime.parameters import not_negative, positive_integer, shared
 from anytime.plan import Array, Plan
 from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
@@ -35,13 +35,10 @@ from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import check_columns
 
-__all__ = ["BudgetModel", "Task", "not_negative", "positive_integer"]
+__all__ = ["BudgetModel", "GrowingTask"]
 
 # Any split into halves takes three quarters of the pairs away, a perfect one all: small differences in price decide already.
 _WEIGHTINGS = (1.0, 0.2, 0.1, 0.05, 0.0)
-
-positive_integer = Interval(Integral, 1, None, closed="left")
-not_negative = Interval(Real, 0, None, closed="left")
 
 
 def _refuse_missing(name: str, y: Any) -> None:
@@ -56,7 +53,7 @@ def _refuse_missing(name: str, y: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class GrowingTask:
     """Everything that growing needs to know of the data.
 
     Attributes
@@ -65,7 +62,7 @@ class Task:
         Rows to learn from.
     y : (n,)
     weight : (n,) or None
-    bench : Bench
+    bench : JudgingRows
     base : (K,)
         The answer that costs nothing.
     budget : float
@@ -81,7 +78,7 @@ class Task:
     data: BinnedData
     y: NDArray[Any]
     weight: Array | None
-    bench: Bench
+    bench: JudgingRows
     base: Array
     budget: float
     seed: int
@@ -96,26 +93,26 @@ class Grown:
 
     Attributes
     ----------
-    task : Task
+    task : GrowingTask
     grower : ClassTreeGrower
     setting : Setting
     trees : tuple of ClassTree
         As grown, that which broke the budget among them.
     """
 
-    task: Task
+    task: GrowingTask
     grower: ClassTreeGrower
     setting: Setting
     trees: tuple[ClassTree, ...]
 
     @classmethod
-    def of(cls, attempt: Attempt, task: Task) -> Grown:
+    def of(cls, attempt: Attempt, task: GrowingTask) -> Grown:
         """The trees of the setting that was chosen."""
         growth = attempt.growth
         visited = growth.trees if growth.dropped is None else (*growth.trees, growth.dropped)
         return cls(task, attempt.grower, attempt.trial.setting, tuple(v.tree for v in visited))
 
-    def check(self, task: Task, grower: ClassTreeGrower) -> None:
+    def check(self, task: GrowingTask, grower: ClassTreeGrower) -> None:
         """Make sure that further trees are grown on the same rows in the same way."""
         known = self.task
         same = (
@@ -136,6 +133,13 @@ class Grown:
         return type(None), ()  # a pickle does not hold it: it is as large as the training rows
 
 
+def _times(weight: Array | None, factors: Array | None, target: NDArray[Any] | None) -> Array | None:
+    """Weights of rows times those of their classes; None: all are 1."""
+    if factors is None or target is None:
+        return weight
+    return np.asarray(factors[target] if weight is None else weight * factors[target])
+
+
 def _same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
     return a is b if a is None or b is None else np.array_equal(a, b)
 
@@ -146,11 +150,11 @@ class BudgetModel(ColumnModel):
     impurity: Any
     setting_: Setting
     trees_: list[ClassTree]
-    trials_: list[Trial]
+    trials_: list[SettingTrial]
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "costs": "no_validation",  # FeatureCosts reads and checks them
-        **shared("mean_budget", "budget", "meter"),
+        **shared("costs", "mean_budget", "budget", "meter", "max_depth", "max_bins", "categorical_features"),
+        **shared("validation_fraction", "time_budget", "random_state", "n_jobs", "verbose"),
         "split": [StrOptions({"minimax", "expected"})],
         "tests": [StrOptions({"stumps", "multiway"})],
         "search": [StrOptions({"exhaustive", "random"})],
@@ -160,20 +164,12 @@ class BudgetModel(ColumnModel):
             StrOptions({"sqrt", "log2"}),
             None,
         ],
-        "max_depth": [positive_integer, None],
         "min_impurity": [not_negative],
         "discount_reused": ["boolean"],
         "cost_weighted": ["boolean", Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "max_bins": [Interval(Integral, 2, 255, closed="both")],
-        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "random_state": ["random_state"],
-        "n_jobs": [Interval(Integral, None, -1, closed="right"), positive_integer, None],
-        "time_budget": [Interval(Real, 0, None, closed="neither"), None],
-        "verbose": ["verbose"],
     }
     # what a single tree is; forests have parameters of these names
-    n_trees: int = 1
+    n_estimators: int = 1
     bootstrap: bool = False
     warm_start: bool = False
     vote: Literal["probability", "majority", "counts"] = "probability"
@@ -267,7 +263,7 @@ class BudgetModel(ColumnModel):
         return task.notes
 
     def _try(
-        self, setting: Setting, seconds: float, rival: Rival | None, task: Task, known: Grown | None
+        self, setting: Setting, seconds: float, rival: Rival | None, task: GrowingTask, known: Grown | None
     ) -> Attempt:
         """Grow with one setting; where no whole tree is within the budget, make do with levels of the first."""
         grower = self._grower(setting.size, task)
@@ -275,7 +271,7 @@ class BudgetModel(ColumnModel):
             task.budget,
             self._growing(grower, setting.weighting, task, () if known is None else known.trees),
             task.bench,
-            n_trees=self.n_trees,
+            n_estimators=self.n_estimators,
             clock=task.clock,
             seconds=seconds,
             rival=rival,
@@ -286,10 +282,10 @@ class BudgetModel(ColumnModel):
             growth = replace(growth, interrupted=True)
             trial, plan = self._judge(setting, growth, task)
         if growth.interrupted:
-            task.notes.append(f"interrupted: {len(growth.trees)} of {self.n_trees} trees are grown")
+            task.notes.append(f"interrupted: {len(growth.trees)} of {self.n_estimators} trees are grown")
         return Attempt(trial, grower, growth, plan)
 
-    def _judge(self, setting: Setting, growth: Growth, task: Task) -> tuple[Trial, Plan | None]:
+    def _judge(self, setting: Setting, growth: Growth, task: GrowingTask) -> tuple[SettingTrial, Plan | None]:
         bench, plan = task.bench, None
         if growth.trees:
             cost, scores = growth.cost * bench.costs.costs.amount(1), growth.scores
@@ -301,10 +297,10 @@ class BudgetModel(ColumnModel):
             run.advance()
             scores = run.scores()
         error, loss, spread = bench.error(scores), bench.loss(scores), bench.spread(scores)
-        return Trial(setting, len(growth.trees), cost, error, loss, spread), plan
+        return SettingTrial(setting, len(growth.trees), cost, error, loss, spread), plan
 
     def _growing(
-        self, grower: ClassTreeGrower, weighting: float, task: Task, known: Sequence[ClassTree]
+        self, grower: ClassTreeGrower, weighting: float, task: GrowingTask, known: Sequence[ClassTree]
     ) -> Callable[[int, int], list[ClassTree]]:
         """What gives the trees with some numbers: those known already, then new ones."""
         prices = softened(task.bench.costs, weighting)
@@ -327,7 +323,7 @@ class BudgetModel(ColumnModel):
 
         return grow
 
-    def _finish(self, attempt: Attempt, task: Task) -> None:
+    def _finish(self, attempt: Attempt, task: GrowingTask) -> None:
         """Put the chosen trees into their order and make the plan."""
         if attempt.plan is None:
             trees: Sequence[Visited] = attempt.growth.trees
@@ -360,7 +356,7 @@ class BudgetModel(ColumnModel):
         """What makes trees shallow, to be tried."""
         raise NotImplementedError
 
-    def _weightings(self, task: Task) -> list[float]:
+    def _weightings(self, task: GrowingTask) -> list[float]:
         """How much prices may count; where all columns cost the same, it does not matter how much."""
         if not isinstance(self.cost_weighted, str):
             return [float(self.cost_weighted)]
@@ -374,7 +370,7 @@ class BudgetModel(ColumnModel):
     def _leaf_rows(self, size: float | None) -> int:
         raise NotImplementedError
 
-    def _grower(self, size: float | None, task: Task) -> ClassTreeGrower:
+    def _grower(self, size: float | None, task: GrowingTask) -> ClassTreeGrower:
         return ClassTreeGrower(
             self._impurity(size),
             split=self.split,
@@ -382,7 +378,7 @@ class BudgetModel(ColumnModel):
             search=self.search,
             max_features=self._n_features(task.data.n_features),
             max_depth=self.max_depth,
-            min_rows=self._leaf_rows(size),
+            min_samples_leaf=self._leaf_rows(size),
             min_impurity=self.min_impurity,
             discount_reused=self.discount_reused,
             n_threads=self._threads(),
@@ -407,7 +403,7 @@ class BudgetModel(ColumnModel):
         y_val: Any,
         clock: Clock,
         known: Grown | None,
-    ) -> Task:
+    ) -> GrowingTask:
         if (X_val is None) != (y_val is None):
             raise ValueError("give X_val and y_val together: validation rows and their truth")
         _refuse_missing("y", y)
@@ -428,14 +424,17 @@ class BudgetModel(ColumnModel):
         )
         if held.size < 2:  # nothing can be decided on so few
             train, held = np.arange(len(X)), held[:0]
+        factors = self._class_factors(target)
         if X_val is not None:
-            bench = self._bench(*self._read_validation(X_val, y_val), None, costs)
+            rows, truth = self._read_validation(X_val, y_val)
+            bench = self._bench(rows, truth, None, costs, factors)
         elif held.size:
-            bench = self._bench(X[held], target[held], None if weight is None else weight[held], costs)
+            held_weight = None if weight is None else weight[held]
+            bench = self._bench(X[held], target[held], held_weight, costs, factors)
         else:
-            bench = self._bench(X, None, weight, costs)
-        weight = None if weight is None else weight[train]
-        return Task(
+            bench = self._bench(X, None, weight, costs, None)
+        weight = _times(None if weight is None else weight[train], factors, target[train])
+        return GrowingTask(
             data=BinnedData.fit(
                 X[train],
                 max_bins=self.max_bins,
@@ -454,8 +453,20 @@ class BudgetModel(ColumnModel):
             clock=clock,
         )
 
-    def _bench(self, X: Array, target: NDArray[Any] | None, weight: Array | None, costs: BoundCosts) -> Bench:
-        return Bench(X, target, weight, costs, self._link, self.vote)
+    def _bench(
+        self,
+        X: Array,
+        target: NDArray[Any] | None,
+        weight: Array | None,
+        costs: BoundCosts,
+        factors: Array | None,
+    ) -> JudgingRows:
+        error_weight = _times(weight, factors, target)
+        return JudgingRows(X, target, weight, costs, self._link, self.vote, error_weight)
+
+    def _class_factors(self, target: NDArray[Any]) -> Array | None:
+        """(C,) by how much rows of each class count more in learning and in errors; None: all the same."""
+        return None
 
     def _read_validation(self, X: Any, y: Any) -> tuple[Array, NDArray[Any]]:
         check_columns(self, X, reset=False)

@@ -11,7 +11,7 @@ from anytime.forests.within_budget import Growth, Rival
 from anytime.plan import Plan
 from anytime.trees.clock import Clock
 
-__all__ = ["Attempt", "Setting", "Trial", "best_trial", "choose", "softened"]
+__all__ = ["Attempt", "Setting", "SettingTrial", "best_trial", "choose", "softened"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Setting:
     Attributes
     ----------
     size : float or None
-        What makes trees shallow: the threshold of Pairs, or the fewest rows of a leaf. None where neither applies.
+        What makes trees shallow: the threshold of ClassPairs, or the fewest rows of a leaf. None where neither applies.
     weighting : float
         How much prices count in a split: they are raised to this power.
     """
@@ -31,7 +31,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SettingTrial:
     """What came of a setting.
 
     Attributes
@@ -57,7 +57,7 @@ class Trial:
     spread: float = 0.0
 
 
-def best_trial(trials: Iterable[Trial]) -> Trial:
+def best_trial(trials: Iterable[SettingTrial]) -> SettingTrial:
     """Of all whose error is within a standard error of the least, the one of least loss; of equals the cheaper, the earlier."""
     trials = list(trials)
     least = min(trials, key=lambda trial: (trial.error, trial.loss, trial.cost))
@@ -73,14 +73,14 @@ class Attempt:
 
     Attributes
     ----------
-    trial : Trial
+    trial : SettingTrial
     grower : ClassTreeGrower
     growth : Growth
     plan : Plan or None
         Levels of the first tree, where no whole tree is within the budget.
     """
 
-    trial: Trial
+    trial: SettingTrial
     grower: ClassTreeGrower
     growth: Growth
     plan: Plan | None = None
@@ -101,7 +101,7 @@ Try = Callable[[Setting, float, Rival | None], Attempt]
 
 def choose(
     sizes: Sequence[float | None], weightings: Sequence[float], attempt: Try, clock: Clock, notes: list[str]
-) -> tuple[Attempt, list[Trial]]:
+) -> tuple[Attempt, list[SettingTrial]]:
     """Try weightings with the first and the middle size, then sizes with the best weighting, then weightings with the best size.
 
     Parameters
@@ -131,7 +131,7 @@ class _Search:
 
     def __init__(self, attempt: Try, clock: Clock, notes: list[str], most: int) -> None:
         self.attempt, self.clock, self.notes, self.most = attempt, clock, notes, most
-        self.trials: dict[Setting, Trial] = {}
+        self.trials: dict[Setting, SettingTrial] = {}
         self.kept: list[Attempt] = []
         self.over = False
 

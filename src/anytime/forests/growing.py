@@ -1,7 +1,7 @@
 """Growing trees of classes or numbers that pay for what they test.
 
     data = BinnedData.fit(X)                                # once
-    grower = ClassTreeGrower(Pairs(alpha=2), n_threads=2)
+    grower = ClassTreeGrower(ClassPairs(alpha=2), n_threads=2)
     trees = grower.grow_forest(data, y, n_classes=3, n_trees=40, costs=costs)
     join([tree.arrays for tree in trees])                   # runs anywhere
     trees[0].statistics                                     # sums of the classes at every node
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime import _native
 from anytime.costs import BoundCosts
-from anytime.forests.impurity import Impurity, Pairs
+from anytime.forests.impurity import ClassPairs, Impurity
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 
@@ -40,7 +40,7 @@ class ClassTreeGrower:
 
     Parameters
     ----------
-    impurity : Impurity, default=Pairs()
+    impurity : Impurity, default=ClassPairs()
     split : {"minimax", "expected"}, default="minimax"
         Whether a test is judged by its worst outcome or by the mean impurity of its outcomes, weighted by their sizes.
     tests : {"stumps", "multiway"}, default="stumps"
@@ -53,7 +53,7 @@ class ClassTreeGrower:
         Random columns tried at a node, constant ones not counted; more where none of them helps. None: all.
     max_depth : int or None, default=None
         The most tests on a path.
-    min_rows : int, default=1
+    min_samples_leaf : int, default=1
         The fewest rows of an outcome.
     min_impurity : float, default=0.0
         A node with at most this impurity is a leaf.
@@ -76,13 +76,13 @@ class ClassTreeGrower:
     (array([ 0, -1, -1], dtype=int32), 0.25)
     """
 
-    impurity: Impurity = field(default_factory=Pairs)
+    impurity: Impurity = field(default_factory=ClassPairs)
     split: Literal["minimax", "expected"] = "minimax"
     tests: Literal["stumps", "multiway"] = "stumps"
     search: Literal["exhaustive", "random"] = "exhaustive"
     max_features: int | None = None
     max_depth: int | None = None
-    min_rows: int = 1
+    min_samples_leaf: int = 1
     min_impurity: float = 0.0
     discount_reused: bool = False
     n_threads: int = 1
@@ -96,7 +96,7 @@ class ClassTreeGrower:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {allowed}")
-        for name, least in (("max_features", 1), ("max_depth", 0), ("min_rows", 1), ("n_threads", 1)):
+        for name, least in (("max_features", 1), ("max_depth", 0), ("min_samples_leaf", 1), ("n_threads", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
@@ -211,7 +211,7 @@ class ClassTreeGrower:
             random=self.search == "random",
             max_features=self.max_features or 0,
             max_depth=-1 if self.max_depth is None else self.max_depth,
-            min_rows=self.min_rows,
+            min_rows=self.min_samples_leaf,
             min_impurity=self.min_impurity,
             discount_reused=self.discount_reused,
             threads=self.n_threads,

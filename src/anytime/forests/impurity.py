@@ -5,7 +5,7 @@ most ``1 + ln F`` times the cheapest possible in the worst case (Nan, Wang and S
 ICML 2015). It is a function of sums over the set: the (weighted) counts of the classes, or for regression
 ``sum w, sum w y, sum w y^2``.
 
-    Pairs(alpha=2)([[5, 4], [3, 9]])       # many sets at once
+    ClassPairs(alpha=2)([[5, 4], [3, 9]])       # many sets at once
     check_admissible(Gini()).counterexample
 """
 
@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "AdmissibilityReport",
+    "ClassPairs",
     "CustomImpurity",
     "Entropy",
     "Gini",
     "Impurity",
-    "Pairs",
     "Polynomial",
     "Powers",
     "SquaredError",
@@ -77,7 +77,7 @@ class Impurity(ABC):
 
 
 @dataclass(frozen=True)
-class Pairs(Impurity):
+class ClassPairs(Impurity):
     """Threshold-Pairs: ``sum_{i<j} [ [n_i - alpha]_+ [n_j - alpha]_+ - alpha^2 ]_+``.
 
     Parameters
@@ -107,7 +107,7 @@ class Pairs(Impurity):
 
 @dataclass(frozen=True)
 class Powers(Impurity):
-    """``(sum_i n_i)^l - sum_i n_i^l``; for l = 2 twice ``Pairs()``.
+    """``(sum_i n_i)^l - sum_i n_i^l``; for l = 2 twice ``ClassPairs()``.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Gini(Impurity):
 
     def _of(self, n: Array) -> Array:
         total = n.sum(axis=1)
-        pairs = Pairs()._of(n)
+        pairs = ClassPairs()._of(n)
         return np.asarray(2.0 * pairs / np.where(total > 0, total * total, 1.0))
 
     def native(self) -> tuple[str, Any]:
@@ -271,7 +271,7 @@ class CustomImpurity(Impurity):
 def read_impurity(name: str, parameter: Any) -> Impurity:
     """The impurity whose ``native()`` was this; not one of your own, which only its function knows."""
     kinds: dict[str, Callable[..., Impurity]] = {
-        "pairs": Pairs,
+        "pairs": ClassPairs,
         "powers": Powers,
         "polynomial": Polynomial,
         "entropy": Entropy,
@@ -321,7 +321,7 @@ def check_admissible(impurity: Impurity, n_classes: int = 2, max_count: int = 6)
 
     Examples
     --------
-    >>> check_admissible(Pairs(alpha=1.5)).admissible
+    >>> check_admissible(ClassPairs(alpha=1.5)).admissible
     True
     >>> check_admissible(Gini()).counterexample
     'not monotone: F(1, 1) = 0.5, with one more of class 0 it is 0.444444'

@@ -9,16 +9,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
-from anytime.forests.budgeted import BudgetModel, Task, not_negative, positive_integer
+from anytime.forests.budgeted import BudgetModel, GrowingTask
 from anytime.forests.choosing import Attempt
 from anytime.forests.growing import ClassTree
 from anytime.forests.guarantee import TreeGuarantee
-from anytime.forests.impurity import Entropy, Gini, Impurity, Pairs, Powers, SquaredError, SquaredPairs
+from anytime.forests.impurity import ClassPairs, Entropy, Gini, Impurity, Powers, SquaredError, SquaredPairs
 from anytime.forests.levels import max_cost
+from anytime.parameters import not_negative, positive_integer, shared
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
@@ -35,7 +37,7 @@ class Classes(ClassifierFace, BudgetModel):
         "impurity": [StrOptions({"pairs", "powers", "entropy", "gini"}), Impurity],
         "alpha": [not_negative, StrOptions({"auto"})],
         "alphas": ["array-like"],
-        "min_rows": [positive_integer],
+        **shared("min_samples_leaf", "class_weight"),
     }
 
     @property
@@ -53,7 +55,7 @@ class Classes(ClassifierFace, BudgetModel):
             )
         if isinstance(named, Impurity) and named.regression:
             raise ValueError(f"{named!r} is an impurity of numbers, not of classes")
-        return [named.alpha if isinstance(named, Pairs) else None]
+        return [named.alpha if isinstance(named, ClassPairs) else None]
 
     def _impurity(self, size: float | None) -> Impurity:
         named = self.impurity
@@ -61,11 +63,11 @@ class Classes(ClassifierFace, BudgetModel):
             return named
         if named == "pairs":
             assert size is not None
-            return Pairs(size)
+            return ClassPairs(size)
         return {"powers": Powers(), "entropy": Entropy(), "gini": Gini()}[named]
 
     def _leaf_rows(self, size: float | None) -> int:
-        return int(self.min_rows)
+        return int(self.min_samples_leaf)
 
     @property
     def _link(self) -> str:
@@ -90,6 +92,18 @@ class Classes(ClassifierFace, BudgetModel):
     def _strata(self, target: NDArray[Any]) -> NDArray[np.intp]:
         return np.asarray(target, dtype=np.intp)
 
+    def _class_factors(self, target: NDArray[Any]) -> Array | None:
+        if self.class_weight is None:
+            return None
+        present = np.unique(target)
+        labels = self.classes_[present]
+        factors = np.ones(len(self.classes_))
+        factors[present] = compute_class_weight(self.class_weight, classes=labels, y=self.classes_[target])
+        if (bad := np.flatnonzero(~(np.isfinite(factors) & (factors > 0)))).size:
+            label, factor = self.classes_[bad[0]], factors[bad[0]]
+            raise ValueError(f"class_weight of {label!r} is {factor:g}; it must be positive and finite")
+        return factors
+
     def _base(self, target: NDArray[Any], weight: Array | None) -> Array:
         counts = np.bincount(target, weights=weight, minlength=len(self.classes_)).astype(np.float64)
         return counts if self.vote == "counts" else counts / counts.sum()
@@ -101,12 +115,12 @@ class Numbers(RegressorFace, BudgetModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BudgetModel._parameter_constraints,
         "impurity": [StrOptions({"pairs", "squared_error"}), Impurity],
-        "min_rows": [positive_integer, StrOptions({"auto"})],
+        "min_samples_leaf": [positive_integer, StrOptions({"auto"})],
         "leaf_sizes": ["array-like"],
     }
 
     @property
-    def min_rows_(self) -> int:
+    def min_samples_leaf_(self) -> int:
         """The fewest rows of a leaf that was used."""
         return self._leaf_rows(self.setting_.size)
 
@@ -114,7 +128,7 @@ class Numbers(RegressorFace, BudgetModel):
         named = self.impurity
         if isinstance(named, Impurity) and not named.regression:
             raise ValueError(f"{named!r} is an impurity of classes, not of numbers")
-        sizes = self.leaf_sizes if isinstance(self.min_rows, str) else [self.min_rows]
+        sizes = self.leaf_sizes if isinstance(self.min_samples_leaf, str) else [self.min_samples_leaf]
         return _checked("leaf_sizes", sizes, positive_integer)
 
     def _impurity(self, size: float | None) -> Impurity:
@@ -173,7 +187,7 @@ class SingleTree(BudgetModel):
         smaller.guarantee_ = None
         return smaller
 
-    def _finish(self, attempt: Attempt, task: Task) -> None:
+    def _finish(self, attempt: Attempt, task: GrowingTask) -> None:
         super()._finish(attempt, task)
         grown = self.trees_[0] if self.trees_ else attempt.growth.first.tree
         by_price = self.setting_.weighting == 1
@@ -186,7 +200,7 @@ class SingleTree(BudgetModel):
             proved = replace(proved, max_cost=self.max_cost_, separates=False)
         self.guarantee_ = proved
 
-    def _proved(self, tree: ClassTree, attempt: Attempt, task: Task) -> TreeGuarantee | None:
+    def _proved(self, tree: ClassTree, attempt: Attempt, task: GrowingTask) -> TreeGuarantee | None:
         named = sorted(self.columns_.categories)
         many = bool(named) and any(np.unique(bins).size > 2 for bins in task.data.bins()[:, named].T)
         return TreeGuarantee.of(tree, attempt.grower, task.bench.costs, many_categories=many)

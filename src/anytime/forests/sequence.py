@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anytime.costs import BoundCosts
 from anytime.forests.levels import Level, cost_levels
 from anytime.forests.pruning.problem import leaves_of
-from anytime.forests.within_budget import Bench, Visited
+from anytime.forests.within_budget import JudgingRows, Visited
 from anytime.plan import Array, Plan
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
@@ -28,13 +28,13 @@ _MOST_NUMBERS = 1e9  # (tree, tree, row, group): a second or two
 _FEWEST_ROWS = 200
 
 
-def sequence_plan(trees: Sequence[Visited], bench: Bench, base: Array) -> Plan:
+def sequence_plan(trees: Sequence[Visited], bench: JudgingRows, base: Array) -> Plan:
     """The plan of trees in their order; the first, in levels.
 
     Parameters
     ----------
     trees : sequence of Visited
-    bench : Bench
+    bench : JudgingRows
     base : (K,)
         The answer before anything is paid.
     """
@@ -47,7 +47,7 @@ def sequence_plan(trees: Sequence[Visited], bench: Bench, base: Array) -> Plan:
     )
 
 
-def plan_of(levels: list[TreeArrays], others: list[TreeArrays], bench: Bench, base: Array) -> Plan:
+def plan_of(levels: list[TreeArrays], others: list[TreeArrays], bench: JudgingRows, base: Array) -> Plan:
     """Stages that replace each other, then stages that join the last of them; costs and quality from the bench."""
     plan = Plan(
         blocks=[TreeBlock(join(trees)) for trees in (levels, others) if trees],
@@ -57,16 +57,16 @@ def plan_of(levels: list[TreeArrays], others: list[TreeArrays], bench: Bench, ba
         combine="mean",
         replaces=np.arange(len(levels) + len(others)) < len(levels),
     )
-    return judged(plan, bench.X, bench.target, bench.weight)
+    return judged(plan, bench.X, bench.target, bench.weight, bench.error_weight)
 
 
-def levels_within(tree: Visited, bench: Bench, base: Array, budget: float) -> Plan:
+def levels_within(tree: Visited, bench: JudgingRows, base: Array, budget: float) -> Plan:
     """The levels of a tree that, as a whole, is beyond the budget (ticks); no stage at all when its first test is."""
     levels = cost_levels(tree.arrays, bench.costs, tree.leaf, bench.weight, budget=budget)
     return plan_of([level.arrays for level in _useful(levels, bench, base)], [], bench, base)
 
 
-def _useful(levels: list[Level], bench: Bench, base: Array) -> list[Level]:
+def _useful(levels: list[Level], bench: JudgingRows, base: Array) -> list[Level]:
     """Levels that answer better than all before them, and the last, which others may join."""
     if bench.target is None:
         return levels
@@ -82,22 +82,24 @@ def _useful(levels: list[Level], bench: Bench, base: Array) -> list[Level]:
 # ---------------------------------------------------------------------- the order of trees
 
 
-def order_trees(trees: Sequence[Visited], bench: Bench, base: Array) -> list[int]:
+def order_trees(trees: Sequence[Visited], bench: JudgingRows, base: Array) -> list[int]:
     """Numbers of the trees so that each is the one of most gain per cost after those before it.
 
     The loss is the squared distance from the truth, for classes of the chances that a tree gives them. It is a quadratic
     function of which trees are in, so that the inner products of their answers, taken once, are all it needs.
     """
     rows = _some_rows(len(trees), bench)
-    weight = np.ones(rows.size) if bench.weight is None else bench.weight[rows]
-    weight = weight / weight.sum()
+    weight, error_weight = (
+        np.ones(rows.size) if given is None else given[rows] for given in (bench.weight, bench.error_weight)
+    )
+    weight, error_weight = weight / weight.sum(), error_weight / error_weight.sum()
     answers = np.array([_chances(tree.outputs[rows], bench) for tree in trees])
     truth = bench.truth(base.size)[rows]
     missed = answers - truth
-    scaled = (missed * np.sqrt(weight)[:, None]).reshape(len(trees), -1)
+    scaled = (missed * np.sqrt(error_weight)[:, None]).reshape(len(trees), -1)
     inner = scaled @ scaled.T
     off = _chances(base[None], bench) - truth
-    loss = float((off**2).sum(axis=1) @ weight)
+    loss = float((off**2).sum(axis=1) @ error_weight)
     needs = np.array([bench.groups(tree, rows) for tree in trees])
     paid = np.zeros(needs.shape[1:], dtype=bool)
     order: list[int] = []
@@ -118,7 +120,7 @@ def order_trees(trees: Sequence[Visited], bench: Bench, base: Array) -> list[int
     return order
 
 
-def _some_rows(n_trees: int, bench: Bench) -> NDArray[np.intp]:
+def _some_rows(n_trees: int, bench: JudgingRows) -> NDArray[np.intp]:
     most = max(_FEWEST_ROWS, int(_MOST_NUMBERS / (n_trees**2 * bench.costs.n_groups)))
     n = len(bench.X)
     if n <= most:
@@ -127,7 +129,7 @@ def _some_rows(n_trees: int, bench: Bench) -> NDArray[np.intp]:
     return rows if bench.weight is None or bench.weight[rows].any() else np.arange(n)
 
 
-def _chances(outputs: Array, bench: Bench) -> Array:
+def _chances(outputs: Array, bench: JudgingRows) -> Array:
     return outputs / outputs.sum(axis=1, keepdims=True) if bench.link == "counts" else outputs
 
 

@@ -24,7 +24,7 @@ from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.clock import Clock
 
-__all__ = ["Bench", "Growth", "Rival", "Visited", "grow_within", "voting"]
+__all__ = ["Growth", "JudgingRows", "Rival", "Visited", "grow_within", "voting"]
 
 Vote = Literal["probability", "majority", "counts"]
 
@@ -66,7 +66,7 @@ class Visited:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class JudgingRows:
     """Rows on which trees are paid for and judged.
 
     Attributes
@@ -75,9 +75,12 @@ class Bench:
     target : (n,) class numbers or numbers, or None
         None: rows that trees were learned from, which say what they cost and nothing else.
     weight : (n,) or None
+        How often each row counts in means of costs.
     costs : BoundCosts
     link : str
     vote : {"probability", "majority", "counts"}
+    error_weight : (n,) or None
+        How much each row counts in errors: as in ``weight``, times the weight of its class. None: 1 each.
     """
 
     X: Array
@@ -86,6 +89,7 @@ class Bench:
     costs: BoundCosts
     link: str
     vote: Vote = "probability"
+    error_weight: Array | None = None
 
     def visit(self, tree: ClassTree) -> Visited:
         """Send the rows down a tree."""
@@ -96,27 +100,29 @@ class Bench:
         """(n, G) the groups that each row, or each of some, has to pay for in a tree."""
         return groups_before(visited.arrays, self.costs, visited.leaf if rows is None else visited.leaf[rows])
 
-    def mean(self, amounts: Array | NDArray[np.int64]) -> float:
-        """Of one number per row."""
-        return float(np.average(amounts, weights=self.weight))
+    def mean_cost(self, paid: NDArray[np.bool_]) -> float:
+        """Ticks that rows pay on average for the (n, G) groups ``paid``."""
+        return float(np.average(ticks_of(paid, self.costs), weights=self.weight))
 
     def loss(self, scores: Array) -> float:
         """Of scores (n, K); NaN where the rows cannot judge."""
         if self.target is None:
             return float("nan")
-        return float(loss_for(self.link)(scores, self.target, self.weight))
+        return float(loss_for(self.link)(scores, self.target, self.error_weight))
 
     def error(self, scores: Array) -> float:
         """Share of the rows whose leading class is wrong; of numbers, the squared error; NaN where the rows cannot judge."""
-        return float("nan") if self.target is None else self.mean(self._errors(scores))
+        if self.target is None:
+            return float("nan")
+        return float(np.average(self._errors(scores), weights=self.error_weight))
 
     def spread(self, scores: Array) -> float:
         """A standard error of the error; NaN where the rows cannot judge."""
         if self.target is None:
             return float("nan")
         errors = self._errors(scores)
-        weight = np.ones(len(self.X)) if self.weight is None else self.weight
-        variance = self.mean((errors - self.mean(errors)) ** 2)
+        weight = np.ones(len(self.X)) if self.error_weight is None else self.error_weight
+        variance = np.average((errors - np.average(errors, weights=weight)) ** 2, weights=weight)
         return float(np.sqrt(variance * (weight**2).sum()) / weight.sum())
 
     def _errors(self, scores: Array) -> Array:
@@ -178,10 +184,10 @@ class Growth:
         assert self.total is not None
         return self.total / len(self.trees)
 
-    def joined_by(self, tree: Visited, bench: Bench, budget: float) -> Growth:
+    def joined_by(self, tree: Visited, bench: JudgingRows, budget: float) -> Growth:
         """With one tree more, or with the one that breaks the budget."""
         paid = self.paid | bench.groups(tree)
-        cost = bench.mean(ticks_of(paid, bench.costs))
+        cost = bench.mean_cost(paid)
         if cost * ROUNDING > budget:
             return replace(self, dropped=tree, dropped_cost=cost)
         total = tree.outputs if self.total is None else self.total + tree.outputs
@@ -214,9 +220,9 @@ class Rival:
 def grow_within(
     budget: float,
     grow: Callable[[int, int], list[ClassTree]],
-    bench: Bench,
+    bench: JudgingRows,
     *,
-    n_trees: int,
+    n_estimators: int,
     clock: Clock,
     seconds: float = np.inf,
     rival: Rival | None = None,
@@ -230,8 +236,8 @@ def grow_within(
     grow : callable
         ``grow(first, n)`` gives the trees numbered from ``first`` on. They are asked for in batches of about a second, and
         those of a batch that come after the end are lost.
-    bench : Bench
-    n_trees : int
+    bench : JudgingRows
+    n_estimators : int
         The most.
     clock : Clock
     seconds : float, default=inf
@@ -240,14 +246,14 @@ def grow_within(
         Errors are compared after an eighth, a quarter and a half of the trees.
     """
     growth = Growth(np.zeros((len(bench.X), bench.costs.n_groups), dtype=bool))
-    checks = {n for part in _CHECKS if (n := n_trees // part)}
+    checks = {n for part in _CHECKS if (n := n_estimators // part)}
     size = 1
     try:
-        while (done := len(growth.trees)) < n_trees and growth.dropped is None:
+        while (done := len(growth.trees)) < n_estimators and growth.dropped is None:
             if done and (clock.over or time.monotonic() - clock.began >= seconds):
                 break
             began = time.monotonic()
-            next_check = min((n for n in checks if n > done), default=n_trees)
+            next_check = min((n for n in checks if n > done), default=n_estimators)
             for tree in grow(done, min(size, next_check - done)):
                 growth = growth.joined_by(bench.visit(tree), bench, budget)
                 if growth.dropped is not None:
@@ -255,7 +261,7 @@ def grow_within(
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
             if clock.verbose:
-                clock.tell(f"{len(growth.trees)} of {n_trees} trees" + _so_far(growth, bench))
+                clock.tell(f"{len(growth.trees)} of {n_estimators} trees" + _so_far(growth, bench))
             if len(growth.trees) in checks and growth.dropped is None and bench.target is not None:
                 error = bench.error(growth.scores)
                 growth = replace(growth, errors={**growth.errors, len(growth.trees): error})
@@ -269,7 +275,7 @@ def grow_within(
     return growth
 
 
-def _so_far(growth: Growth, bench: Bench) -> str:
+def _so_far(growth: Growth, bench: JudgingRows) -> str:
     if not growth.trees:
         return ": the first is beyond the budget"
     cost = bench.costs.costs.amount(1) * growth.cost

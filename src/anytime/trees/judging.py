@@ -53,8 +53,18 @@ def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) ->
     return judged(plan, X, target, weight), log
 
 
-def judged(plan: Plan, X: Array, target: NDArray[Any] | None, weight: Array | None) -> Plan:
-    """The plan with what validation rows pay on average, and, where their truth is known, its quality: minus their loss."""
+def judged(
+    plan: Plan,
+    X: Array,
+    target: NDArray[Any] | None,
+    weight: Array | None,
+    error_weight: Array | None = None,
+) -> Plan:
+    """The plan with what validation rows pay on average, and, where their truth is known, its quality: minus their loss.
+
+    ``error_weight`` (n,): weights of the rows in the loss, where they differ from those in the mean cost.
+    """
+    error_weight = weight if error_weight is None else error_weight
     run, loss = Run(plan, X, metered=True), loss_for(plan.link)
     means, quality = np.empty(plan.n_stages), np.empty(plan.n_stages + 1)
     for stage in range(plan.n_stages + 1):
@@ -63,6 +73,6 @@ def judged(plan: Plan, X: Array, target: NDArray[Any] | None, weight: Array | No
         if stage:
             means[stage - 1] = np.average(run.ledger.paid, weights=weight)
         if target is not None:
-            quality[stage] = -loss(run.scores(), target, weight)
+            quality[stage] = -loss(run.scores(), target, error_weight)
     paid = np.maximum.accumulate(means) * plan.costs.costs.amount(1)  # a mean may fall by a last digit
     return replace(plan, expected_costs=paid, quality=None if target is None else quality)

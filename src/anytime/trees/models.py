@@ -30,6 +30,7 @@ from anytime.losses import LINKS
 from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
+from anytime.trees.clock import inner_fit
 from anytime.trees.importers import Imported, import_trees
 from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
@@ -143,17 +144,22 @@ class ImportedModel(ColumnModel):
         if self.random_state is not None:
             _set_seeds(estimator, random)
         parameters = {}
-        if weight is not None:
+        fit_weight = self._error_weight(y[train], None if weight is None else weight[train])
+        if fit_weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{type(estimator).__name__} takes no sample_weight")
-            parameters["sample_weight"] = weight[train]
-        with naming_words(X):
+            parameters["sample_weight"] = fit_weight
+        with naming_words(X), inner_fit():
             estimator.fit(take_rows(X, train), y[train], **parameters)
         learned, kept = (
             (take_rows(X, rows), y[rows], None if weight is None else weight[rows]) for rows in (train, held)
         )
         self._take_over(estimator, costs, learned, kept if held.size else None)
         self.estimator_ = estimator
+
+    def _error_weight(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        """(n,) how much rows count in training and in errors; None: 1 each."""
+        return weight
 
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
         """Make a plan of an estimator that was fitted on the rows ``learned``."""

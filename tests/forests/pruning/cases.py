@@ -101,7 +101,7 @@ def all_prunings(problem):
         yield internal
 
 
-def objective(problem, internal, lam):
+def objective(problem, internal, cost_penalty):
     """The objective of a pruning, read off the definition row by row and tree by tree."""
     n_rows, n_trees = problem.leaf.shape
     weight = np.ones(n_rows) if problem.weight is None else problem.weight
@@ -118,7 +118,7 @@ def objective(problem, internal, lam):
                 if internal[node]:
                     start, stop = problem.group_start[node : node + 2]
                     needed |= set(problem.node_groups[start:stop].tolist())
-                    spent += weight[i] * problem.computation
+                    spent += weight[i] * problem.evaluation_cost
                 node = problem.parent[node]
         spent += weight[i] * sum(problem.prices[g] for g in needed)
-    return error + lam * spent / weight.sum()
+    return error + cost_penalty * spent / weight.sum()

@@ -19,4 +19,4 @@ def forest():
 @pytest.fixture(scope="module")
 def pruned(forest):
     """That forest with prices in groups, all its prunings kept."""
-    return prune_forest(*forest, costs=GROUPED, n_stages=200)
+    return prune_forest(*forest, costs=GROUPED, max_stages=200)

@@ -134,10 +134,10 @@ def test_nodes_are_charged_for_the_pairs_that_nobody_has_paid(power):
         assert expected.sum() == pytest.approx(large.cost - small.cost)
 
 
-@pytest.mark.parametrize("computation", [0.0, 0.05])
+@pytest.mark.parametrize("evaluation_cost", [0.0, 0.05])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_spent_lies_between_and_within_the_budget(seed, computation):
-    problem = random_problem(seed, n_trees=5, depth=5, n_rows=50, n_groups=6, computation=computation)
+def test_what_is_spent_lies_between_and_within_the_budget(seed, evaluation_cost):
+    problem = random_problem(seed, n_trees=5, depth=5, n_rows=50, n_groups=6, evaluation_cost=evaluation_cost)
     small, large = ends(problem)
     spent = []
     for share in (0.2, 0.5, 0.9):

@@ -205,7 +205,7 @@ def test_chances_stay_chances(forest):
 def test_held_out_rows_judge_what_was_refitted():
     X, y, held, truth = halves(WINE)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)
-    made = prune_forest(forest, held, truth, X_train=X, y_train=y, n_stages=100)
+    made = prune_forest(forest, held, truth, X_train=X, y_train=y, max_stages=100)
     for stage, answer in zip(made.path_.stages, list(made.stages(held))[1:], strict=True):
         assert made.path_.loss[stage] == pytest.approx(np.mean(answer.prediction != truth))
 
@@ -264,9 +264,9 @@ def test_fit_refits_on_the_rows_of_the_forest(numbers):
 
 def test_a_forest_grown_here_may_be_handed_over_as_its_nodes():
     X, y, held, truth = halves(WINE)
-    grown = at.BudgetForestClassifier(n_trees=6, max_depth=5, validation_fraction=None, random_state=0).fit(
-        X, y
-    )
+    grown = at.BudgetForestClassifier(
+        n_estimators=6, max_depth=5, validation_fraction=None, random_state=0
+    ).fit(X, y)
     nodes = NodeStatistics.of_trees(grown.trees_, classes=grown.classes_, vote=grown.vote)
     assert_array_equal(grown_from(nodes), grown_from(grown))
     one, two = (

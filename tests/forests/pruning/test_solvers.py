@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from anytime.forests.pruning.problem import Pruning, PruningProblem
-from anytime.forests.pruning.program import linear_program
 from anytime.forests.pruning.solvers import BudgetPruner, min_cut, primal_dual
 from tests.reference import pruning as reference
 
@@ -47,14 +46,14 @@ def larger(seed=0, **more):
 
 
 @pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize("computation", [0.0, 0.05])
-def test_minimum_cut_is_the_best_of_all_prunings(seed, computation):
+@pytest.mark.parametrize("evaluation_cost", [0.0, 0.05])
+def test_minimum_cut_is_the_best_of_all_prunings(seed, evaluation_cost):
     """8.2: 120 forests of 2 trees of depth 3 and 8 cost rows, half with the computation term; the smallest one on ties."""
-    problem = reference.random_problem(seed, computation=computation, weighted=seed % 2 == 0)
+    problem = reference.random_problem(seed, evaluation_cost=evaluation_cost, weighted=seed % 2 == 0)
     prunings, error, spent = reference.lines(problem)
-    for lam in LAMS:
-        found = min_cut(problem, lam)
-        values = error + lam * spent
+    for cost_penalty in LAMS:
+        found = min_cut(problem, cost_penalty)
+        values = error + cost_penalty * spent
         best = values.min()
         assert found.value == pytest.approx(best, rel=1e-9)
         assert found.bound == found.value
@@ -66,11 +65,13 @@ def test_minimum_cut_is_the_best_of_all_prunings(seed, computation):
 def test_minimum_cut_is_the_best_where_errors_rise_below_a_node(seed):
     """Errors on held-out rows may rise by a split, and by far more than all others lower them."""
     random = np.random.default_rng(seed)
-    problem = reference.random_problem(seed, computation=0.05 * (seed % 2))
+    problem = reference.random_problem(seed, evaluation_cost=0.05 * (seed % 2))
     problem = replace(problem, error=problem.error * 10.0 ** random.integers(-6, 6, problem.n_nodes))
     _, error, spent = reference.lines(problem)
-    for lam in (0.0, 1e-7, *LAMS):
-        assert min_cut(problem, lam).value == pytest.approx((error + lam * spent).min(), rel=1e-9)
+    for cost_penalty in (0.0, 1e-7, *LAMS):
+        assert min_cut(problem, cost_penalty).value == pytest.approx(
+            (error + cost_penalty * spent).min(), rel=1e-9
+        )
 
 
 def test_a_split_that_loses_far_more_than_others_gain_is_pruned():
@@ -84,42 +85,35 @@ def test_a_split_that_loses_far_more_than_others_gain_is_pruned():
         weight=None,
         group_start=[0, 1, 1, 1, 2, 2, 2],
         node_groups=[0, 0],
-        computation=0.5,
+        evaluation_cost=0.5,
     )
     assert min_cut(problem, 1e-7).value == pytest.approx(0.05 + 1.5e-7, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_pruning_costs_what_walking_rows_pay(seed):
-    problem = reference.random_problem(seed, computation=0.1, weighted=seed % 2 == 0)
+    problem = reference.random_problem(seed, evaluation_cost=0.1, weighted=seed % 2 == 0)
     for internal in list(reference.all_prunings(problem))[::7]:
         assert problem.evaluate(internal) == pytest.approx(reference.evaluate(problem, internal), abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_minimum_cut_equals_the_linear_program_on_larger_forests(seed):
-    problem = larger(seed, n_rows=80, computation=0.01 * (seed % 2))
-    for lam in (0.001, 0.01, 0.03):
-        assert min_cut(problem, lam).value == pytest.approx(linear_program(problem, lam).value, rel=1e-8)
-
-
 def test_what_is_known_changes_nothing():
     problem = larger(3)
-    lams = [pruning.lam for pruning in BudgetPruner(problem).path(n=9)]
-    plain = [min_cut(problem, lam).internal for lam in lams]
+    cost_penalties = [pruning.cost_penalty for pruning in BudgetPruner(problem).path(n=9)]
+    plain = [min_cut(problem, cost_penalty).internal for cost_penalty in cost_penalties]
     for k in range(1, 8):
-        known = min_cut(problem, lams[k], at_least=plain[k - 1], at_most=plain[k + 1])
+        known = min_cut(problem, cost_penalties[k], at_least=plain[k - 1], at_most=plain[k + 1])
         np.testing.assert_array_equal(known.internal, plain[k])
     assert len({mask.tobytes() for mask in plain}) == 9
 
 
-@pytest.mark.parametrize("computation", [0.0, 0.02])
-def test_prunings_are_nested_and_trade_error_for_cost(computation):
-    """4.7: internal nodes shrink as lam grows, error rises, cost falls, the value is concave."""
+@pytest.mark.parametrize("evaluation_cost", [0.0, 0.02])
+def test_prunings_are_nested_and_trade_error_for_cost(evaluation_cost):
+    """4.7: internal nodes shrink as cost_penalty grows, error rises, cost falls, the value is concave."""
     for seed in range(10):
-        problem = larger(seed, computation=computation)
-        lams = np.linspace(0, 0.08, 15)
-        found = [min_cut(problem, lam) for lam in lams]
+        problem = larger(seed, evaluation_cost=evaluation_cost)
+        cost_penalties = np.linspace(0, 0.08, 15)
+        found = [min_cut(problem, cost_penalty) for cost_penalty in cost_penalties]
         for less, more in zip(found[1:], found, strict=False):
             assert not (less.internal & ~more.internal).any()
             assert less.error >= more.error
@@ -130,15 +124,15 @@ def test_prunings_are_nested_and_trade_error_for_cost(computation):
 
 
 def test_for_nothing_nothing_is_pruned_and_for_too_much_everything():
-    """8.2: lam = 0 gives the error of the forest as it is, lam huge the mean error of the roots at no cost."""
+    """8.2: cost_penalty = 0 gives the error of the forest as it is, cost_penalty huge the mean error of the roots at no cost."""
     problem = larger(1)
     free = min_cut(problem, 0.0)
     whole = problem.evaluate(problem.splits)
     assert free.error == whole[0]
     assert not (free.internal & (problem.gain <= 0) & ~problem.splits).any()
     paid = replace(problem, prices=problem.prices + 1)
-    for lam in (1e3, 1e300):
-        roots = min_cut(paid, lam)
+    for cost_penalty in (1e3, 1e300):
+        roots = min_cut(paid, cost_penalty)
         assert not roots.internal.any()
         assert roots.cost == 0.0
         assert roots.error == pytest.approx(paid.error[paid.tree_start[:-1]].mean() / paid.n_error)
@@ -146,9 +140,9 @@ def test_for_nothing_nothing_is_pruned_and_for_too_much_everything():
 
 
 def test_a_split_that_just_pays_for_itself_is_pruned():
-    """Gain 6/20 against lam * 1 for the first node, then 3/20 for the second."""
-    for lam, kept in [(0.15, 1), (0.15 - 1e-9, 2), (0.3, 0), (0.3 - 1e-9, 1)]:
-        assert min_cut(chain(), lam).internal.sum() == kept
+    """Gain 6/20 against cost_penalty * 1 for the first node, then 3/20 for the second."""
+    for cost_penalty, kept in [(0.15, 1), (0.15 - 1e-9, 2), (0.3, 0), (0.3 - 1e-9, 1)]:
+        assert min_cut(chain(), cost_penalty).internal.sum() == kept
     # The second pays for the first: gains 0 and 10, prices 4 and 5 in twentieths.
     poor = chain(error=[10, 0, 10, 0, 0], prices=(4.0, 5.0))
     assert min_cut(poor, 1 / 18 - 1e-9).internal.sum() == 2
@@ -165,13 +159,13 @@ def test_the_unit_of_prices_changes_no_pruning(scale):
 
 
 def test_row_weights_are_repeated_rows():
-    weighted = reference.random_problem(4, n_trees=4, depth=4, n_rows=40, weighted=True, computation=0.01)
+    weighted = reference.random_problem(4, n_trees=4, depth=4, n_rows=40, weighted=True, evaluation_cost=0.01)
     times = weighted.weight.astype(int)
     repeated = replace(weighted, leaf=np.repeat(weighted.leaf, times, axis=0), weight=None)
     assert repeated.graph.n_rows == weighted.graph.n_rows < len(repeated.leaf)
-    for lam in LAMS:
+    for cost_penalty in LAMS:
         for solve in (min_cut, primal_dual):
-            one, other = solve(weighted, lam), solve(repeated, lam)
+            one, other = solve(weighted, cost_penalty), solve(repeated, cost_penalty)
             np.testing.assert_array_equal(one.internal, other.internal)
             assert one.value == pytest.approx(other.value)
     scaled = replace(weighted, weight=weighted.weight * 7.5)
@@ -206,63 +200,67 @@ def distinct(problem):
 @pytest.mark.parametrize("seed", range(30))
 def test_no_multipliers_give_more_than_the_best_value(seed):
     """Weak duality for random beta, and the bound of the first iteration is D(beta)."""
-    problem = distinct(reference.random_problem(seed, computation=0.03 * (seed % 2)))
+    problem = distinct(reference.random_problem(seed, evaluation_cost=0.03 * (seed % 2)))
     random = np.random.default_rng(seed)
     links = reference.links(problem)
     _, error, spent = reference.lines(problem)
-    for lam in LAMS:
-        best = (error + lam * spent).min()
-        price = lam / len(problem.leaf)
+    for cost_penalty in LAMS:
+        best = (error + cost_penalty * spent).min()
+        price = cost_penalty / len(problem.leaf)
         beta = random.exponential(price * random.choice([0.1, 0.5, 2.0]), len(links))
-        expected = reference.dual(problem, lam, dict(zip(links, beta, strict=True)))
+        expected = reference.dual(problem, cost_penalty, dict(zip(links, beta, strict=True)))
         assert expected <= best + 1e-12
-        start = replace(min_cut(problem, lam), state=beta / lam)
-        first = primal_dual(problem, lam, step="sqrt", start=start, max_iterations=1, tolerance=0.0)
+        start = replace(min_cut(problem, cost_penalty), state=beta / cost_penalty)
+        first = primal_dual(problem, cost_penalty, step="sqrt", start=start, max_iterations=1, tolerance=0.0)
         assert first.bound == pytest.approx(expected, abs=1e-12)
 
 
 def cases():
     """18 small cases: 6 forests and 3 trade-offs."""
     return [
-        (reference.random_problem(seed, n_trees=4, depth=4, n_rows=30, n_groups=6), lam)
+        (reference.random_problem(seed, n_trees=4, depth=4, n_rows=30, n_groups=6), cost_penalty)
         for seed in range(6)
-        for lam in (0.005, 0.02, 0.05)
+        for cost_penalty in (0.005, 0.02, 0.05)
     ]
 
 
 def test_square_root_steps_find_the_best_and_constant_steps_stall():
     """4.10: with gamma / sqrt(s) all hold the best pruning and most gaps close; a constant step leaves some open."""
-    exact = [min_cut(problem, lam).value for problem, lam in cases()]
+    exact = [min_cut(problem, cost_penalty).value for problem, cost_penalty in cases()]
     settings = {"tolerance": 1e-9, "max_iterations": 600}
-    falling = [primal_dual(problem, lam, step="sqrt", **settings) for problem, lam in cases()]
+    falling = [
+        primal_dual(problem, cost_penalty, step="sqrt", **settings) for problem, cost_penalty in cases()
+    ]
     np.testing.assert_allclose([p.value for p in falling], exact, rtol=1e-9)
     assert sum(p.relative_gap <= 1e-9 for p in falling) >= 12
     assert max(p.relative_gap for p in falling) < 5e-3
-    constant = [primal_dual(problem, lam, step="constant", **settings) for problem, lam in cases()]
+    constant = [
+        primal_dual(problem, cost_penalty, step="constant", **settings) for problem, cost_penalty in cases()
+    ]
     assert max(p.relative_gap for p in constant) > 0.01
     assert sum(p.relative_gap <= 1e-9 for p in constant) < sum(p.relative_gap <= 1e-9 for p in falling)
 
 
 @pytest.mark.parametrize("step", ["shares", "sqrt", "polyak"])
 def test_values_bounds_and_gaps_are_true(step):
-    for problem, lam in cases():
-        exact = min_cut(problem, lam).value
-        found = primal_dual(problem, lam, step=step, max_iterations=300)
+    for problem, cost_penalty in cases():
+        exact = min_cut(problem, cost_penalty).value
+        found = primal_dual(problem, cost_penalty, step=step, max_iterations=300)
         assert found.bound <= exact + 1e-12
         assert found.value >= exact - 1e-12
         assert found.gap == pytest.approx(found.value - found.bound)
-        assert found.value == pytest.approx(found.error + lam * found.spent)
+        assert found.value == pytest.approx(found.error + cost_penalty * found.spent)
         if found.iterations < 300:
             assert found.value <= exact * (1 + 1.01e-3)
 
 
 def test_shares_close_the_gap():
     for seed in range(4):
-        problem = larger(seed, computation=0.005 * (seed % 2))
-        for lam in (0.0, 0.001, 0.005, 0.01, 0.03, 0.1, 10.0):
-            found = primal_dual(problem, lam, max_iterations=2000)
+        problem = larger(seed, evaluation_cost=0.005 * (seed % 2))
+        for cost_penalty in (0.0, 0.001, 0.005, 0.01, 0.03, 0.1, 10.0):
+            found = primal_dual(problem, cost_penalty, max_iterations=2000)
             assert found.relative_gap <= 1e-3
-            assert found.value <= min_cut(problem, lam).value * (1 + 1.01e-3)
+            assert found.value <= min_cut(problem, cost_penalty).value * (1 + 1.01e-3)
 
 
 @pytest.mark.parametrize("step", ["shares", "sqrt", "polyak", "constant"])
@@ -295,24 +293,24 @@ def test_a_warm_start_saves_iterations(step):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_path_has_every_pruning_that_is_best_for_some_lam(seed):
-    """The value of the best pruning as a function of lam has the slopes and intercepts of the path, and no others."""
-    problem = reference.random_problem(seed, computation=0.02 * (seed % 3), weighted=seed % 2 == 0)
+    """The value of the best pruning as a function of cost_penalty has the slopes and intercepts of the path, and no others."""
+    problem = reference.random_problem(seed, evaluation_cost=0.02 * (seed % 3), weighted=seed % 2 == 0)
     _, error, spent = reference.lines(problem)
     path = BudgetPruner(problem).path(n=1000)
     for less, more in itertools.pairwise(path):
-        assert less.lam > more.lam
+        assert less.cost_penalty > more.cost_penalty
         assert less.spent < more.spent
         assert not (less.internal & ~more.internal).any()
-    for lam in [0.0, *np.geomspace(1e-4, 10, 200)]:
-        best = (error + lam * spent).min()
-        assert min(p.error + lam * p.spent for p in path) == pytest.approx(best, rel=1e-9, abs=1e-15)
+    for cost_penalty in [0.0, *np.geomspace(1e-4, 10, 200)]:
+        best = (error + cost_penalty * spent).min()
+        assert min(p.error + cost_penalty * p.spent for p in path) == pytest.approx(best, rel=1e-9, abs=1e-15)
     for pruning in path:
-        assert pruning.value == pytest.approx((error + pruning.lam * spent).min(), rel=1e-9)
+        assert pruning.value == pytest.approx((error + pruning.cost_penalty * spent).min(), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_budget_buys_the_least_error_on_the_path(seed):
-    problem = reference.random_problem(seed, computation=0.02 * (seed % 3))
+    problem = reference.random_problem(seed, evaluation_cost=0.02 * (seed % 3))
     path = BudgetPruner(problem).path(n=1000)
     for budget in np.linspace(path[0].spent, path[-1].spent + 0.5, 9):
         found = BudgetPruner(problem).to_budget(budget)
@@ -329,19 +327,19 @@ def test_a_short_path_is_a_part_of_the_whole():
         np.testing.assert_array_equal(mine.internal, theirs.internal)
 
 
-@pytest.mark.parametrize("method", ["min_cut", "primal_dual", "lp"])
+@pytest.mark.parametrize("method", ["min_cut", "primal_dual"])
 def test_every_method_gives_nested_paths_and_keeps_budgets(method):
     problem = larger(8, n_rows=60)
     pruner = BudgetPruner(problem, method)
-    lams = [0.02, 0.001, 0.005, 0.05, 0.01]
-    path = pruner.path(lams)
-    assert [p.lam for p in path] == sorted(lams, reverse=True)
+    cost_penalties = [0.02, 0.001, 0.005, 0.05, 0.01]
+    path = pruner.path(cost_penalties)
+    assert [p.cost_penalty for p in path] == sorted(cost_penalties, reverse=True)
     for less, more in itertools.pairwise(path):
         assert not (less.internal & ~more.internal).any()
         assert less.spent <= more.spent
     for pruning in path:
         assert pruning.method == method
-        assert pruning.value <= min_cut(problem, pruning.lam).value * 1.01
+        assert pruning.value <= min_cut(problem, pruning.cost_penalty).value * 1.01
         assert pruning.bound <= pruning.value + 1e-9
     middle = (path[0].spent + path[-1].spent) / 2
     assert pruner.to_budget(middle).spent <= middle
@@ -407,7 +405,7 @@ def test_problems_and_pruners_can_be_pickled():
         ({"error": [1, -2, 0, 0, 0]}, r"error\[1\] is -2"),
         ({"n_error": 0}, "n_error is 0"),
         ({"prices": [1, np.inf]}, r"prices\[1\] is inf"),
-        ({"computation": -1.0}, "computation is -1"),
+        ({"evaluation_cost": -1.0}, "evaluation_cost is -1"),
         ({"leaf": [[2]]}, "reach node 2 in tree 0, which is no leaf"),
         ({"leaf": [[7]]}, "reach node 7"),
         ({"leaf": [[3, 3]]}, r"leaf must be \(rows, 1 trees\)"),
@@ -429,10 +427,10 @@ def test_a_malformed_problem_is_named(changes, message):
 
 def test_wrong_arguments_are_named():
     problem = chain()
-    for lam in (-1.0, np.nan, np.inf):
-        for solve in (min_cut, primal_dual, lambda p, lam: BudgetPruner(p).prune(lam)):
-            with pytest.raises(ValueError, match="lam is"):
-                solve(problem, lam)
+    for cost_penalty in (-1.0, np.nan, np.inf):
+        for solve in (min_cut, primal_dual, lambda p, cost_penalty: BudgetPruner(p).prune(cost_penalty)):
+            with pytest.raises(ValueError, match="cost_penalty is"):
+                solve(problem, cost_penalty)
     with pytest.raises(ValueError, match="no step 'newton'"):
         primal_dual(problem, 0.1, step="newton")
     with pytest.raises(ValueError, match="tolerance is -1"):

@@ -1,8 +1,9 @@
 """Prunings between two that are best for some trade-off.
 
-What is best for some ``lam`` lies on the lower hull of error against cost, and a hull has long edges: with many trees that each
-read a little of everything there may be nothing between no feature and most of them. Budgets on such an edge get what is left
-of the larger pruning when one group after the other is taken out of it, the one first whose loss adds least error per cost.
+What is best for some ``cost_penalty`` lies on the lower hull of error against cost, and a hull has long edges: with many trees
+that each read a little of everything there may be nothing between no feature and most of them. Budgets on such an edge get what
+is left of the larger pruning when one group after the other is taken out of it, the one first whose loss adds least error per
+cost.
 Where a whole group is too much, nodes are taken out: each is charged for the groups that it needs for its rows, less where more
 nodes need the same, and those go first that save least error for their charges.
 """
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.plan import Array
 
-__all__ = ["fill_gap", "spend"]
+__all__ = ["fill_gap", "spend", "spent_on_budget"]
 
 _STEPS = 60  # about so many prunings in a gap: with more groups than that, several are taken out at a time
-_REFILLS = 4  # times that what is left over is spent on what was taken out
+_REFILLS = 8  # times that what is left over is spent on what was taken out
+_ENOUGH = 0.01  # part of a budget that may be left over
 _SLOWEST = 0.02  # part of what is too much at first that is taken out at a time at least
 _ROUNDING = 1e-9  # part of the cost that is nothing
 _POWER = 1.5  # of n nodes with the same need each is charged price / n**1.5: more than even shares say, those who need alone pay
@@ -66,6 +68,34 @@ def fill_gap(problem: PruningProblem, small: Pruning, large: Pruning) -> list[Pr
             found.append(pruning)
 
 
+def spent_on_budget(
+    problem: PruningProblem, path: list[Pruning], budget: float, *, n_threads: int = 1
+) -> list[Pruning]:
+    """The prunings of a nested path within a budget, then one that spends nearly all of it, where that lowers the error.
+
+    Whole groups are taken out of the next pruning of the path, and of the one of least error, until what is left is within the
+    budget; what remains of the budget goes to single nodes of the latter.
+
+    Parameters
+    ----------
+    problem : PruningProblem
+    path : list of Pruning
+        Nested, from cheap to costly; the first is within the budget, the last is not.
+    budget : float
+    n_threads : int, default=1
+    """
+    within = [pruning for pruning in path if pruning.spent <= budget]
+    small, beyond = within[-1], path[len(within) :]
+    next_one, best = beyond[0], min(beyond, key=lambda pruning: pruning.error)
+    starts = [small]
+    for large in (next_one,) if next_one is best else (next_one, best):
+        starts += [step for step in fill_gap(problem, small, large) if step.spent <= budget][-1:]
+    starts += [spend(problem, start, next_one, budget, n_threads=n_threads) for start in starts[:2]]
+    found = [spend(problem, start, best, budget, n_threads=n_threads) for start in starts]
+    best = min(found, key=lambda pruning: pruning.error)
+    return within if best.error >= small.error else [*within, best]
+
+
 def spend(
     problem: PruningProblem, small: Pruning, large: Pruning, budget: float, *, n_threads: int = 1
 ) -> Pruning:
@@ -83,6 +113,8 @@ def spend(
     """
     found = small
     for _ in range(_REFILLS):
+        if budget - found.spent <= _ENOUGH * budget:
+            break
         for fill in (_thinned, _topped_up):
             internal = fill(problem, found, large.internal, budget, n_threads)
             fuller = _between(problem, internal, small, large)
@@ -110,36 +142,62 @@ def _thinned(
             return internal
         least = least or max(_SLOWEST * excess, _ROUNDING * cost)
         go = min(max(excess / 2, least), charge.sum() / 4)
-        internal = _paying(problem, internal, small.internal, charge, charge.sum() - go, go / 10)
+        internal, _ = _paying(problem, internal, small.internal, charge, charge.sum() - go, go / 10)
 
 
 def _topped_up(
     problem: PruningProblem, small: Pruning, internal: Internal, budget: float, n_threads: int
 ) -> Internal:
     """``small`` and so much more of ``internal`` as the rest of the budget pays for if every node pays in full."""
-    nodes = problem.graph.nodes
+    nodes, left = problem.graph.nodes, budget - small.spent
     charge = _charges(problem, internal[nodes], small.internal[nodes], 0.0, n_threads)
-    return _paying(problem, internal, small.internal, charge, budget - small.spent, 0.0)
+    at_node = np.zeros(problem.n_nodes)
+    at_node[nodes] = charge
+    on_the_way = at_node.copy()  # what it takes to get to a node from ``small``, and through it
+    for level in problem.levels[1:]:
+        on_the_way[level] += on_the_way[problem.parent[level]]
+    affordable = internal & (on_the_way <= left)
+    kept, too_much = _paying(problem, affordable, small.internal, charge, left, 0.0)
+    return _with_what_fits(problem, kept, too_much, at_node, left - float(at_node[kept].sum()))
+
+
+def _with_what_fits(
+    problem: PruningProblem, kept: Internal, more: Internal, charge: Array, left: float
+) -> Internal:
+    """``kept`` and of the subtrees that ``more`` has besides, those of most error per charge first, what ``left`` pays for."""
+    new = more & ~kept
+    subtree = np.where(new, np.arange(problem.n_nodes), -1)  # the topmost new node above each
+    for level in problem.levels[1:]:
+        above = problem.parent[level]
+        subtree[level] = np.where(new[level] & new[above], subtree[above], subtree[level])
+    tops = np.unique(subtree[new])
+    gain = np.bincount(subtree[new], problem.gain[new], problem.n_nodes)[tops]
+    price = np.bincount(subtree[new], charge[new], problem.n_nodes)[tops]
+    taken = np.zeros(problem.n_nodes + 1, dtype=bool)  # the last entry stands for "no subtree"
+    for k in np.lexsort((tops, -gain / np.maximum(price, np.finfo(float).tiny))):
+        if gain[k] > 0 and price[k] <= left:
+            taken[tops[k]], left = True, left - price[k]
+    return kept | taken[subtree]
 
 
 def _charges(problem: PruningProblem, kept: Internal, stays: Internal, power: float, n_threads: int) -> Array:
     """(N,) what the splits ``kept`` are charged that do not stay anyway."""
     graph = problem.graph
     charge = graph.charges(kept.astype(np.uint8), stays.astype(np.uint8), power, n_threads)
-    computation = problem.computation * problem.reach[graph.nodes] / problem.n_cost
+    computation = problem.evaluation_cost * problem.reach[graph.nodes] / problem.n_cost
     return charge + np.where(kept & ~stays, computation, 0.0)
 
 
 def _paying(
     problem: PruningProblem, internal: Internal, stays: Internal, charge: Array, most: float, near: float
-) -> Internal:
+) -> tuple[Internal, Internal]:
     """(M,) the nodes that trees keep at the least rate of error to cost at which charges add up to at most ``most``.
 
-    Or at a rate so low that at most ``near`` is missing.
+    Or at a rate so low that at most ``near`` is missing. And (M,) those at the next lower rate, where charges add up to more.
     """
     graph, charged = problem.graph, charge[charge > 0]
     if not charged.size:
-        return internal
+        return internal, internal
     gain = np.where(internal, problem.gain, -np.inf)
     gain[stays] = 1.0  # whatever they gain, they stay
     gain = gain[graph.nodes]
@@ -147,24 +205,24 @@ def _paying(
         np.log(np.finfo(float).tiny),
         np.log(2 * np.abs(problem.gain).sum() + 2) - np.log(charged.min()),
     )
-    kept = stays[graph.nodes]
+    kept = more = stays[graph.nodes]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         found = graph.prune_trees(gain, charge * np.exp(middle))[0] != 0
         total = charge[found].sum()
         if total > most:
-            low = middle
+            low, more = middle, found
             continue
         kept, high = found, middle
         if total >= most - near:
             break
-    return problem.of_splits(kept)
+    return problem.of_splits(kept), problem.of_splits(more | kept)
 
 
 def _between(problem: PruningProblem, internal: Internal, small: Pruning, large: Pruning) -> Pruning:
     """A pruning of which nothing is claimed, at the trade-off of the edge from ``small`` to ``large``."""
-    lam = (small.error - large.error) / max(large.spent - small.spent, np.finfo(float).tiny)
-    return problem.valued(internal, lam, method="between")
+    slope = (small.error - large.error) / max(large.spent - small.spent, np.finfo(float).tiny)
+    return problem.valued(internal, max(slope, 0.0), method="between")
 
 
 def first_uses(problem: PruningProblem) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

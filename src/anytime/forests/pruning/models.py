@@ -8,17 +8,20 @@ either use a group often or not at all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 
 from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node_statistics, with_unseen
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
+from anytime.parameters import shared
+from anytime.plan import Array
 from anytime.trees.arrays import LEAF
 from anytime.trees.making import check_columns, take_names, to_fit_again
 from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
@@ -31,10 +34,9 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     """A forest of trees for classification, pruned for a budget.
 
     ``fit`` trains a forest on a part of the rows. All its trees are then pruned together: subtrees become leaves where the
-    training error that they save is not worth, at a weight ``lam``, what held-out rows pay to go through them. A row pays for a
-    group once, however many nodes and trees read it. The optimum is found exactly. Prunings for smaller and smaller budgets are
-    nested, and become stages of a plan that each replace the answer. For a forest that is fitted already use
-    :func:`anytime.prune_forest`.
+    error that they save is not worth, at ``cost_penalty``, what rows pay to go through them. A row pays for a group once, however
+    many nodes and trees read it. The optimum is found exactly. Prunings for smaller and smaller budgets are nested, and become
+    stages of a plan that each replace the answer. For a forest that is fitted already use :func:`anytime.prune_forest`.
 
     Parameters
     ----------
@@ -44,47 +46,49 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The forest is pruned as little as that
-        needs.
+        What rows may pay on average in a prediction that names no bound. None: no limit. The forest is pruned so that new rows
+        keep to it, and no more.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
-    lam : float, default=None
-        The error that one unit of cost is worth. 0 prunes what no error is saved by.
+    cost_penalty : float, default=None
+        Loss that one unit of cost must save to be spent. The loss is the error of single trees. 0 prunes what saves no error.
     tolerance : float, default=None
         Keep the cheapest pruning whose held-out error exceeds the least by at most so many standard errors. The rows that
-        judge it then have no share in the errors of nodes.
-        At most one of ``mean_budget``, ``lam`` and ``tolerance`` is given. None of them: the last stage is the whole forest.
-    method : str, default="auto"
-        "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, for many rows. "lp": exact, by a linear program, for
-        small forests. "auto": exact where that is quick. To compare with: "cost_complexity" prunes by the size of trees
-        (``lam`` is then the error that one leaf is worth), "greedy_prune" takes out one group after the other.
+        judge it then have no share in the errors of nodes. At most one of ``mean_budget``, ``cost_penalty`` and ``tolerance`` is
+        given. None of them: the last stage is the whole forest.
+    method : {"auto", "min_cut", "primal_dual"}, default="auto"
+        "min_cut": exact, by a minimum cut. "primal_dual": nearly exact, in less memory. "auto": exact where memory allows.
     vote : {"mean", "majority"}, default="mean"
         Whether trees are averaged with what they answer, shares of classes (or whatever vote a ``BudgetForestClassifier`` has),
         or with a whole vote each.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in growing
+        and in errors, not in what rows pay on average.
     out_of_bag : float, default=0.632
         Weight, in the errors of nodes, of rows that their tree was not grown from; the rest is the error on those it was grown
         from, which in full-grown trees is nil. Rows out of the bag where trees have drawn theirs, else held-out ones, but not
         with ``tolerance``. 0: in-bag errors only, as in the paper. The default is that of the .632 bootstrap.
-    refit : bool, default=True
+    refit : bool or "auto", default="auto"
         Whether the leaves of a pruning get answers that fit each other: corrections by ridge regression on the training rows, for
-        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. Rows count
-        as ``sample_weight`` says, not as a ``class_weight`` of the forest does. Not with ``vote="majority"``, nor where trees
-        average other things than numbers or chances. False: nodes answer as they did in their tree, as in the paper.
-    computation : float, default=0.0
-        The price of testing a row at one node, which pruning and ``mean_budget`` reckon with. Predictions do not charge it.
-    n_stages : int, default=12
-        About so many prunings are kept, at equal ratios of cost.
+        all trees together. What is pruned and what it costs does not change, and the whole forest answers as before. "auto": as
+        held-out rows prefer; False where there are none. Never with ``vote="majority"``, nor where trees average other things
+        than numbers or probabilities. False: nodes answer as they did in their tree, as in the paper.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here it is paid at every node that tests a row.
+        Pruning and ``mean_budget`` reckon with it; predictions do not charge it.
+    max_stages : int, default=12
+        The most stages that the plan may have. They are prunings at equal ratios of cost.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     validation_fraction : float, default=0.2
-        Share of the rows that is kept from the forest and says what prunings cost and how good they are. None: the rows that
-        the forest was trained on say it.
+        Share of the training rows held out to decide on. None: none are. They say how good prunings are, and together with the
+        training rows what they cost.
     random_state : int, RandomState or None, default=None
-        Chooses the rows held out, and seeds the estimator where it has no ``random_state`` of its own.
+        Seed; the same seed gives the same model. It chooses the rows held out, and seeds the estimator where that has no seed.
     n_jobs : int, default=None
-        Threads for pruning and prediction. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: a line on stderr for every pruning found. Ctrl-C ends the search, between prunings, with what was found.
+        Whether progress is printed. Ctrl-C ends the search, between prunings, with what was found.
 
     Attributes
     ----------
@@ -97,17 +101,19 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         As in :class:`AnytimeClassifier`.
     path_ : PruningPath
         All prunings considered, with cost, error, size and how they do on held-out rows.
+    refit_ : bool
+        Whether leaves were refitted.
     usage_ : Usage or None
         How many rows use each group never, seldom and often, before and after pruning. None after ``truncate``.
     pruning_ : Pruning or None
         The last stage as a pruning of the forest. None after ``load`` and ``truncate``.
     pruner_ : BudgetPruner or None
-        Finds prunings for other budgets. None after ``load`` and ``truncate``, and where ``method`` is one to compare with.
+        Finds prunings for other budgets. None after ``load`` and ``truncate``.
     n_nodes_ : int
         Nodes of the last stage, leaves included.
     gap_ : float
-        How far ``error + lam * cost`` of the last stage might be from the best; 0 where it is the best, or nothing was asked for.
-        NaN after ``truncate``: not known.
+        How far ``error + cost_penalty * cost`` of the last stage might be from the best; 0 where it is the best, or nothing was
+        asked for. NaN after ``truncate``: not known.
 
     See Also
     --------
@@ -129,6 +135,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrunedForest._parameter_constraints,
+        **shared("class_weight"),
         "vote": [StrOptions({"mean", "majority"})],
     }
 
@@ -139,14 +146,15 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        lam: float | None = None,
+        cost_penalty: float | None = None,
         tolerance: float | None = None,
         method: str = "auto",
         vote: str = "mean",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         out_of_bag: float = 0.632,
-        refit: bool = True,
-        computation: float = 0.0,
-        n_stages: int = 12,
+        refit: bool | Literal["auto"] = "auto",
+        evaluation_cost: float = 0.0,
+        max_stages: int = 12,
         meter: str = "realised",
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
@@ -158,13 +166,13 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
             costs=costs,
             mean_budget=mean_budget,
             budget=budget,
-            lam=lam,
+            cost_penalty=cost_penalty,
             tolerance=tolerance,
             method=method,
             out_of_bag=out_of_bag,
             refit=refit,
-            computation=computation,
-            n_stages=n_stages,
+            evaluation_cost=evaluation_cost,
+            max_stages=max_stages,
             meter=meter,
             validation_fraction=validation_fraction,
             random_state=random_state,
@@ -172,11 +180,18 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
             verbose=verbose,
         )
         self.vote = vote
+        self.class_weight = class_weight
 
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import RandomForestClassifier
 
         return RandomForestClassifier()
+
+    def _error_weight(self, y: NDArray[Any], weight: Array | None) -> Array | None:
+        if self.class_weight is None:
+            return weight
+        by_class = compute_sample_weight(self.class_weight, y)
+        return np.asarray(by_class if weight is None else weight * by_class)
 
     def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
         return voting(statistics) if self.vote == "majority" else statistics
@@ -190,9 +205,10 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     estimator : regressor, default=None
         A decision tree, random forest or extra-trees regressor of scikit-learn, a random forest of LightGBM or XGBoost, or
         a ``BudgetForestRegressor``. None: ``RandomForestRegressor``.
-    lam : float, default=None
-        The error that one unit of cost is worth; errors are squares (of an estimator with another criterion, what that counts).
-    costs, mean_budget, budget, tolerance, method, out_of_bag, refit, computation, n_stages, meter
+    cost_penalty : float, default=None
+        Loss that one unit of cost must save to be spent. The loss is the squared error of single trees, or what the criterion of
+        the estimator counts.
+    costs, mean_budget, budget, tolerance, method, out_of_bag, refit, evaluation_cost, max_stages, meter
         As in :class:`PrunedForestClassifier`.
     validation_fraction, random_state, n_jobs, verbose
         As in :class:`PrunedForestClassifier`.
@@ -201,7 +217,7 @@ class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     ----------
     plan_, n_features_in_, feature_names_in_, stage_costs_, order_, columns_, categories_, source_, estimator_
         As in :class:`AnytimeClassifier`.
-    path_, usage_, pruning_, pruner_, n_nodes_, gap_
+    path_, usage_, refit_, pruning_, pruner_, n_nodes_, gap_
         As in :class:`PrunedForestClassifier`.
 
     See Also
@@ -231,7 +247,7 @@ def prune_forest(
     costs: Any = None,
     mean_budget: float | None = None,
     budget: float | None = None,
-    lam: float | None = None,
+    cost_penalty: float | None = None,
     tolerance: float | None = None,
     X_train: Any = None,
     y_train: Any = None,
@@ -239,9 +255,9 @@ def prune_forest(
     method: str = "auto",
     vote: str = "mean",
     out_of_bag: float = 0.632,
-    refit: bool = True,
-    computation: float = 0.0,
-    n_stages: int = 12,
+    refit: bool | Literal["auto"] = "auto",
+    evaluation_cost: float = 0.0,
+    max_stages: int = 12,
     meter: str = "realised",
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -255,22 +271,25 @@ def prune_forest(
         (``boosting_type="rf"``) or XGBoost (``XGBRF*``), one of this library, or what
         ``anytime.trees.importers.import_file`` read.
     X_val, y_val : (n, d) and (n,), y_val default=None
-        Held-out rows, not seen in training. What they pay is what pruning makes small. Their truth says how good the prunings
-        are, and without ``X_train`` and ``tolerance`` it also has a share in the errors of nodes, as ``out_of_bag`` says.
-    costs, mean_budget, budget, lam, tolerance, method, vote, out_of_bag, refit, computation, n_stages, meter, n_jobs, verbose
+        Held-out rows, not seen in training. What they pay is what pruning makes small; they pay less than new rows would, which
+        is cross-fitted where they are few. Their truth says how good the prunings are, and without ``X_train`` and ``tolerance``
+        it also has a share in the errors of nodes, as ``out_of_bag`` says.
+    costs, mean_budget, budget, cost_penalty, tolerance, method, vote, out_of_bag, refit, evaluation_cost, max_stages, meter
         As in :class:`PrunedForestClassifier`.
     X_train, y_train : (m, d) and (m,), default=None
         The rows that the forest was trained on, in their order; of a forest grown here, without those that ``fit`` held out.
         Errors of nodes are counted on those of them that a tree has not drawn, and on all where the forest remembers none.
-        ``refit`` needs them. None: what the forest remembers, and ``X_val, y_val``.
+        They pay together with ``X_val``, and ``refit`` needs them. None: what the forest remembers, and ``X_val, y_val``.
     sample_weight : (n,), default=None
         Weights of the held-out rows.
+    n_jobs, verbose
+        As in :class:`PrunedForestClassifier`.
 
     Returns
     -------
     PrunedForestClassifier or PrunedForestRegressor
-        With none of ``mean_budget``, ``lam`` and ``tolerance`` its last stage answers as ``forest`` does. Its ``estimator`` is a
-        clone of ``forest``, where that can be fitted again.
+        With none of ``mean_budget``, ``cost_penalty`` and ``tolerance`` its last stage answers as ``forest`` does. Its
+        ``estimator`` is a clone of ``forest``, where that can be fitted again.
 
     Raises
     ------
@@ -292,13 +311,13 @@ def prune_forest(
         "costs": costs,
         "mean_budget": mean_budget,
         "budget": budget,
-        "lam": lam,
+        "cost_penalty": cost_penalty,
         "tolerance": tolerance,
         "method": method,
         "out_of_bag": out_of_bag,
         "refit": refit,
-        "computation": computation,
-        "n_stages": n_stages,
+        "evaluation_cost": evaluation_cost,
+        "max_stages": max_stages,
         "meter": meter,
         "n_jobs": n_jobs,
         "verbose": verbose,

@@ -6,7 +6,7 @@ nothing else: what it has paid after a stage is exactly the cost of that pruning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from anytime.costs import BoundCosts
 from anytime.forests.levels import cut
 from anytime.forests.nodes import NodeStatistics
 from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.forests.pruning.refit import Lessons
 from anytime.losses import LINKS, loss_for
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
@@ -25,9 +26,7 @@ from anytime.trees.ladder import as_replacing_stage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Answers", "PruningPath", "judged", "plan_of", "spaced", "voting"]
-
-Answers = Callable[[Pruning], Array]  # (M, W) what the nodes of a pruning answer
+__all__ = ["Answering", "Marks", "PruningPath", "plan_of", "spaced", "voting"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +35,12 @@ class PruningPath:
 
     Attributes
     ----------
-    lam : (P,)
+    cost_penalty : (P,)
         The weight of cost against error for which each was found.
     cost, computation : (P,)
-        What held-out rows pay for features, and for tests, on average.
+        What the rows that chose the prunings pay for features, and for tests, on average.
+    expected_cost : (P,)
+        What new rows are expected to pay for features.
     error : (P,)
         Training error, the mean over trees: what pruning makes small.
     n_nodes : (P,) int
@@ -54,8 +55,9 @@ class PruningPath:
         The prunings that became stages, the last of them the one that was asked for. The first tests nothing and is no stage.
     """
 
-    lam: Array
+    cost_penalty: Array
     cost: Array
+    expected_cost: Array
     computation: Array
     error: Array
     n_nodes: NDArray[np.int64]
@@ -73,7 +75,7 @@ class PruningPath:
             raise ValueError(f"the stages of {len(self)} prunings are numbered {self.stages.tolist()}")
 
     def __len__(self) -> int:
-        return self.lam.size
+        return self.cost_penalty.size
 
     def head(self, n_stages: int) -> PruningPath:
         """The prunings up to the last of the first ``n_stages`` stages; of none, the one that tests nothing."""
@@ -97,37 +99,41 @@ class PruningPath:
 
 
 def spaced(costs: Array, most: int) -> NDArray[np.int64]:
-    """Positions in ``costs``, which rise from a first one that tests nothing and is left out: about ``most`` at equal ratios.
+    """Positions in ``costs``, which rise from a first one that tests nothing and is left out: at most ``most``, at equal ratios.
 
-    The last is among them, and so is the largest that is free.
+    The last is among them, and, where there is room, the largest that is free.
     """
     last = costs.size - 1
     free = np.flatnonzero(costs == 0)[-1]
-    ends = np.unique([free, last]) if free > 0 else np.array([last])
+    ends = np.unique([free, last]) if free > 0 and most > 1 else np.array([last])
+    most -= ends.size - 1
     priced = np.arange(free + 1, last + 1)
     if priced.size <= most:
         return np.union1d(ends, priced)
-    wanted = np.geomspace(costs[priced[0]], costs[last], most)
+    wanted = np.geomspace(costs[priced[0]], costs[last], most) if most > 1 else costs[[last]]
     nearest = np.abs(np.log(costs[priced])[:, None] - np.log(wanted)).argmin(axis=0)
     return np.union1d(ends, priced[nearest])
 
 
 def plan_of(
-    statistics: NodeStatistics,
+    answering: Answering,
     prunings: Sequence[Pruning],
-    answers: Answers,
     costs: BoundCosts,
+    *,
+    expected_costs: Array,
     quality: Array | None,
 ) -> Plan:
     """The plan whose stages are nested prunings, from cheap to costly; before the first every tree answers with its root.
 
-    ``quality`` is (S + 1,), as in :class:`~anytime.plan.Plan`.
+    ``expected_costs`` (S,) and ``quality`` (S + 1,) are as in :class:`~anytime.plan.Plan`.
     """
+    statistics = answering.statistics
+    trees = statistics.trees
     whole = [
-        replace(statistics, trees=cut(replace(statistics.trees, value=answers(pruning)), pruning.internal))
+        replace(statistics, trees=cut(replace(trees, value=answering.values(pruning)), pruning.internal))
         for pruning in prunings
     ]
-    n_features = statistics.trees.n_features
+    n_features = trees.n_features
     return Plan(
         blocks=[TreeBlock(as_replacing_stage(forest, None, n_features, None)) for forest in whole],
         costs=costs,
@@ -135,7 +141,7 @@ def plan_of(
         link=statistics.link,
         replaces=np.ones(len(whole), dtype=bool),
         quality=quality,
-        expected_costs=np.maximum.accumulate([pruning.cost for pruning in prunings]),
+        expected_costs=np.maximum.accumulate(expected_costs),
     )
 
 
@@ -154,42 +160,85 @@ def voting(statistics: NodeStatistics) -> NodeStatistics:
     return replace(statistics, trees=trees, base=base, link="probability")
 
 
-# ---------------------------------------------------------------------- held-out rows
+# ---------------------------------------------------------------------- answers, and held-out rows that judge them
 
 
-def judged(
-    statistics: NodeStatistics,
-    problem: PruningProblem,
-    prunings: Sequence[Pruning],
-    answers: Answers,
-    truth: NDArray[Any],
-) -> tuple[Array, Array, Array]:
-    """Loss, its standard error and quality, (P,) each, of prunings on the cost rows."""
-    loss, weight = loss_for(statistics.link), problem.weight
-    target = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
-    found = np.empty((3, len(prunings)))
-    for p, scores in enumerate(_scores(statistics, problem, prunings, answers)):
-        said = LINKS[statistics.link].transform(scores)
-        if statistics.classes is None:
-            wrong = ((said - truth) ** 2).mean(axis=1)
-        else:
-            wrong = (said.argmax(axis=1) != truth).astype(np.float64)
-        mean = np.average(wrong, weights=weight)
-        deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
-        found[:, p] = mean, deviation, -loss(scores, target, weight)
-    return found[0], found[1], found[2]
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """How prunings do on held-out rows, (P,) each: as in :class:`PruningPath`, and the squared distance from the truth."""
+
+    loss: Array
+    deviation: Array
+    quality: Array
+    distance: Array
+
+    def head(self, n: int) -> Marks:
+        """Those of the first ``n`` prunings."""
+        return Marks(self.loss[:n], self.deviation[:n], self.quality[:n], self.distance[:n])
 
 
-def _scores(
-    statistics: NodeStatistics, problem: PruningProblem, prunings: Sequence[Pruning], answers: Answers
-) -> Iterator[Array]:
-    """(n, K) answers of each pruning to the cost rows, tree by tree: a row ends where its way is cut."""
-    trees = statistics.trees
-    each = trees.value.shape[1] == trees.n_outputs > 1 or trees.n_outputs == 1
-    for pruning in prunings:
-        end, value = problem.ends(pruning.internal), answers(pruning)
+class Answering:
+    """What the nodes of prunings answer: as in their trees, or with leaves that are corrected together.
+
+    Parameters
+    ----------
+    statistics : NodeStatistics
+        The forest as it answers.
+    problem : PruningProblem
+        Its cost rows are those that judge.
+    lessons : Lessons or None
+        What leaves are corrected by. None: nodes answer as they did in their tree.
+
+    Attributes
+    ----------
+    marks : Marks or None
+        Of the prunings that were judged.
+    """
+
+    def __init__(self, statistics: NodeStatistics, problem: PruningProblem, lessons: Lessons | None) -> None:
+        if lessons is not None and statistics.link == "probability":
+            statistics = replace(statistics, link="least_squares")  # what is corrected may leave 0 to 1
+        self.statistics, self.problem, self.lessons = statistics, problem, lessons
+        self.marks: Marks | None = None
+
+    def values(self, pruning: Pruning) -> Array:
+        """(M, W) what the nodes of a pruning say; those of the whole forest what they always said."""
+        value = self.statistics.trees.value
+        as_grown = not pruning.internal.any() or (pruning.internal == self.problem.splits).all()
+        if self.lessons is None or as_grown:
+            return value
+        return self.lessons.fitted(self.problem, value, pruning.internal)
+
+    def judge(self, prunings: Sequence[Pruning], truth: NDArray[Any]) -> None:
+        """Set the marks of prunings on the rows of the problem."""
+        link, weight = LINKS[self.statistics.link], self.problem.weight
+        loss = loss_for(self.statistics.link)
+        target = truth[:, 0] if truth.ndim == 2 and truth.shape[1] == 1 else truth
+        wanted = truth if self.statistics.classes is None else np.eye(len(self.statistics.classes))[truth]
+        found = np.empty((4, len(prunings)))
+        for p, pruning in enumerate(prunings):
+            scores = self._scores(pruning)
+            said = link.transform(scores)
+            apart = ((said - wanted) ** 2).mean(axis=1)
+            wrong = apart if self.statistics.classes is None else (said.argmax(axis=1) != truth) * 1.0
+            mean = np.average(wrong, weights=weight)
+            deviation = np.sqrt(np.average((wrong - mean) ** 2, weights=weight) / max(len(wrong) - 1, 1))
+            found[:, p] = mean, deviation, -loss(scores, target, weight), np.average(apart, weights=weight)
+        self.marks = Marks(*found)
+
+    def is_better_than(self, other: Answering) -> bool:
+        """Whether prunings come nearer to the truth of the rows that judged both, on average over the prunings."""
+        if self.marks is None or other.marks is None:
+            return False
+        return bool(self.marks.distance.mean() < other.marks.distance.mean())
+
+    def _scores(self, pruning: Pruning) -> Array:
+        """(n, K) answers of a pruning, tree by tree: a row ends where its way is cut."""
+        trees, problem = self.statistics.trees, self.problem
+        each = trees.value.shape[1] == trees.n_outputs > 1 or trees.n_outputs == 1
+        end, value = problem.ends(pruning.internal), self.values(pruning)
         total = np.zeros((len(problem.leaf), trees.n_outputs))
         for t, leaf in enumerate(problem.leaf.T):
             output = slice(None) if each else slice(trees.tree_output[t], trees.tree_output[t] + 1)
             total[:, output] += value[end[leaf]]
-        yield total / trees.n_stages
+        return total / trees.n_stages

@@ -4,7 +4,7 @@ All trees are pruned together (Nan, Wang and Saligrama, *Pruning Random Forests 
 which nodes stay internal; all others below a kept one become leaves. It pays with training error, one tree at a time, and saves
 prices: a row pays for a group once, however many nodes and trees read it.
 
-    minimise   sum_h error[h] [h is a leaf now] / (n_error T)  +  lam * (feature cost + computation)
+    minimise   sum_h error[h] [h is a leaf now] / (n_error T)  +  cost_penalty * (feature cost + computation)
 
 Feature cost: mean over the cost rows of the prices of all groups that the row needs. Computation: ``kappa`` times the mean
 number of nodes that test a row, over all trees.
@@ -54,7 +54,7 @@ class PruningProblem:
     node_groups : int32
         Testing at node ``h`` needs the groups ``node_groups[group_start[h]:group_start[h + 1]]``: the group of its column and all
         that it requires. None at a leaf.
-    computation : float
+    evaluation_cost : float
         The price of testing a row at one node (``kappa``).
     """
 
@@ -67,7 +67,7 @@ class PruningProblem:
     weight: Array | None
     group_start: NDArray[np.int64]
     node_groups: NDArray[np.int32]
-    computation: float = 0.0
+    evaluation_cost: float = 0.0
 
     def __post_init__(self) -> None:
         types = {"parent": np.int32, "tree_start": np.int64, "error": np.float64, "prices": np.float64}
@@ -90,7 +90,7 @@ class PruningProblem:
         costs: BoundCosts,
         *,
         weight: Array | None = None,
-        computation: float = 0.0,
+        evaluation_cost: float = 0.0,
     ) -> PruningProblem:
         """The problem of pruning ``trees``, the rows of ``X`` paying ``costs``.
 
@@ -111,7 +111,7 @@ class PruningProblem:
             weight=weight,
             group_start=np.concatenate([[0], np.cumsum(sizes)]),
             node_groups=np.concatenate([np.empty(0, np.int32), *(needs[g] for g in groups)]),
-            computation=computation,
+            evaluation_cost=evaluation_cost,
         )
 
     @property
@@ -189,7 +189,7 @@ class PruningProblem:
         error = float(self.error[below & ~internal].sum() / (self.n_error * self.n_trees))
         kept = internal[self.graph.nodes].astype(np.uint8)
         cost = self.graph.feature_cost(kept, n_threads)
-        return error, cost, float(self.computation * self.reach[internal].sum() / self.n_cost)
+        return error, cost, float(self.evaluation_cost * self.reach[internal].sum() / self.n_cost)
 
     def check(self, internal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """``internal`` if it is a pruning: no leaf is in it, and with every node its parent."""
@@ -208,7 +208,7 @@ class PruningProblem:
     def valued(
         self,
         internal: NDArray[np.bool_],
-        lam: float,
+        cost_penalty: float,
         *,
         bound: float | None = -np.inf,
         method: str = "",
@@ -216,9 +216,9 @@ class PruningProblem:
     ) -> Pruning:
         """The pruning with what it costs and makes of errors; ``bound`` None: it is the best."""
         error, cost, computation = self.evaluate(internal, n_threads=n_threads)
-        value = error + lam * (cost + computation)
+        value = error + cost_penalty * (cost + computation)
         bound = value if bound is None else bound
-        return Pruning(internal, lam, error, cost, computation, value, bound, method=method)
+        return Pruning(internal, cost_penalty, error, cost, computation, value, bound, method=method)
 
     def of_splits(self, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """(M,) bool, of nodes, from (N,) bool, of the nodes with children."""
@@ -249,22 +249,22 @@ class Pruning:
     Attributes
     ----------
     internal : (M,) bool
-    lam : float
+    cost_penalty : float
         The weight of cost against error for which it was found.
     error, cost, computation : float
         What ``PruningProblem.evaluate`` says of it.
     value : float
-        ``error + lam * (cost + computation)``.
+        ``error + cost_penalty * (cost + computation)``.
     bound : float
         No pruning has a smaller value than this. Equal to ``value`` where an exact method found it.
     iterations : int
     method : str
     state : array or None
-        What the primal-dual method can start from for another ``lam``.
+        What the primal-dual method can start from for another ``cost_penalty``.
     """
 
     internal: NDArray[np.bool_]
-    lam: float
+    cost_penalty: float
     error: float
     cost: float
     computation: float
@@ -276,7 +276,7 @@ class Pruning:
 
     @property
     def spent(self) -> float:
-        """Feature cost and computation together: what ``lam`` weighs, and what a budget is compared with."""
+        """Feature cost and computation together: what ``cost_penalty`` weighs, and what a budget is compared with."""
         return self.cost + self.computation
 
     @property
@@ -300,7 +300,11 @@ def nested(problem: PruningProblem, prunings: Sequence[Pruning], *, n_threads: i
         if out and (pruning.internal & ~out[-1].internal).any():
             internal = pruning.internal & out[-1].internal
             pruning = problem.valued(
-                internal, pruning.lam, bound=pruning.bound, method=pruning.method, n_threads=n_threads
+                internal,
+                pruning.cost_penalty,
+                bound=pruning.bound,
+                method=pruning.method,
+                n_threads=n_threads,
             )
         out.append(pruning)
     return out[::-1]
@@ -345,8 +349,8 @@ def _check_numbers(problem: PruningProblem) -> None:
             raise ValueError(f"{name}[{bad[0]}] is {values[bad[0]]}; it must be finite and not negative")
     if not (np.isfinite(problem.n_error) and problem.n_error > 0):
         raise ValueError(f"n_error is {problem.n_error}; it must be finite and more than 0")
-    if not (np.isfinite(problem.computation) and problem.computation >= 0):
-        raise ValueError(f"computation is {problem.computation}; it must be finite and not negative")
+    if not (np.isfinite(problem.evaluation_cost) and problem.evaluation_cost >= 0):
+        raise ValueError(f"evaluation_cost is {problem.evaluation_cost}; it must be finite and not negative")
 
 
 def _check_trees(problem: PruningProblem) -> None:

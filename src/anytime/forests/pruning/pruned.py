@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +23,13 @@ from anytime.forests.nodes import (
     usage,
     with_unseen,
 )
-from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
-from anytime.forests.pruning.gaps import fill_gap, spend
-from anytime.forests.pruning.paths import Answers, PruningPath, judged, plan_of, spaced
+from anytime.forests.pruning.gaps import fill_gap, spent_on_budget
+from anytime.forests.pruning.new_rows import CostOnNewRows
+from anytime.forests.pruning.paths import Answering, Marks, PruningPath, plan_of, spaced
 from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
 from anytime.forests.pruning.refit import Lessons
 from anytime.forests.pruning.solvers import BudgetPruner
-from anytime.parameters import shared
+from anytime.parameters import not_negative, shared
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.models import ImportedModel, NothingToFit, Rows
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PrunedForest", "Usage"]
 
-_BASELINES = ("cost_complexity", "greedy_prune")
 _PATH = 40  # prunings that are best for some weight of cost, at most
 _LEAP = 0.1  # of the cost of the whole forest: more than that between two of them is bridged
+_PAYING = 2000  # rows that pay, at most: all that are held out, and training rows up to so many in all
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,27 +79,18 @@ class PrunedForest(ImportedModel):
     pruning_: Pruning | None
     path_: PruningPath
     usage_: Usage | None
+    refit_: bool
     gap_: float
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared("costs", "mean_budget", "budget", "meter", "evaluation_cost", "max_stages"),
+        **shared("validation_fraction", "random_state", "n_jobs", "verbose"),
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
-        "costs": "no_validation",  # FeatureCosts reads and checks them
-        **shared("mean_budget", "budget", "meter"),
-        "lam": [Interval(Real, 0, None, closed="left"), None],
-        "tolerance": [Interval(Real, 0, None, closed="left"), None],
-        "method": [StrOptions({"auto", "min_cut", "primal_dual", "lp", *_BASELINES})],
+        "cost_penalty": [*shared("cost_penalty")["cost_penalty"], None],
+        "tolerance": [not_negative, None],
+        "method": [StrOptions({"auto", "min_cut", "primal_dual"})],
         "out_of_bag": [Interval(Real, 0, 1, closed="both")],
-        "refit": ["boolean"],
-        "computation": [Interval(Real, 0, None, closed="left")],
-        "n_stages": [Interval(Integral, 1, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "random_state": ["random_state"],
-        "n_jobs": [
-            Interval(Integral, None, -1, closed="right"),
-            Interval(Integral, 1, None, closed="left"),
-            None,
-        ],
-        "verbose": ["verbose"],
+        "refit": ["boolean", StrOptions({"auto"})],
     }
 
     def __init__(
@@ -109,13 +100,13 @@ class PrunedForest(ImportedModel):
         costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        lam: float | None = None,
+        cost_penalty: float | None = None,
         tolerance: float | None = None,
         method: str = "auto",
         out_of_bag: float = 0.632,
-        refit: bool = True,
-        computation: float = 0.0,
-        n_stages: int = 12,
+        refit: bool | Literal["auto"] = "auto",
+        evaluation_cost: float = 0.0,
+        max_stages: int = 12,
         meter: str = "realised",
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
@@ -126,13 +117,13 @@ class PrunedForest(ImportedModel):
         self.costs = costs
         self.mean_budget = mean_budget
         self.budget = budget
-        self.lam = lam
+        self.cost_penalty = cost_penalty
         self.tolerance = tolerance
         self.method = method
         self.out_of_bag = out_of_bag
         self.refit = refit
-        self.computation = computation
-        self.n_stages = n_stages
+        self.evaluation_cost = evaluation_cost
+        self.max_stages = max_stages
         self.meter = meter
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -174,19 +165,22 @@ class PrunedForest(ImportedModel):
     # ------------------------------------------------------------------ from a forest to a plan
 
     def _check_goal(self) -> None:
-        given = [name for name in ("mean_budget", "lam", "tolerance") if getattr(self, name) is not None]
+        given = [
+            name for name in ("mean_budget", "cost_penalty", "tolerance") if getattr(self, name) is not None
+        ]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} each say how much is pruned: give one of them")
 
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
-        statistics = node_statistics(estimator, *(() if keeps_errors(estimator) else learned))
+        counting = self._counting(learned)
+        statistics = node_statistics(estimator, *(() if keeps_errors(estimator) else counting))
         seen = grown_from(estimator)
         if seen is not None and len(seen[0]) != len(learned[1]):
             seen = None  # it held out some itself
         if self.out_of_bag and seen is not None:
-            statistics = with_unseen(statistics, *learned, seen=seen, share=self.out_of_bag)
+            statistics = with_unseen(statistics, *counting, seen=seen, share=self.out_of_bag)
         elif self.out_of_bag and held is not None and self.tolerance is None:
-            statistics = with_unseen(statistics, *held, share=self.out_of_bag)
+            statistics = with_unseen(statistics, *self._counting(held), share=self.out_of_bag)
         self._prune(replace(statistics, seen=seen), costs, learned if held is None else held, learned)
 
     def _prune(self, statistics: NodeStatistics, costs: BoundCosts, held: Rows, learned: Rows | None) -> None:
@@ -195,135 +189,174 @@ class PrunedForest(ImportedModel):
         self.columns_, self.source_, self.ordering_ = statistics.columns, statistics.source, None
         if statistics.classes is not None:
             self.classes_ = statistics.classes
-        rows, truth, weight = self._paying(statistics, *held)
+        rows, truth, weight, error_weight = self._held_rows(statistics, *held)
+        if truth is None and self.tolerance is not None:
+            raise ValueError("tolerance compares prunings on held-out rows: give y_val")
+        paying, paying_weight = self._paying(rows, weight, None if learned is held else learned)
         problem = PruningProblem.of(
             statistics.trees,
             statistics.error,
             statistics.n_error,
-            rows,
+            paying,
             costs,
-            weight=weight,
-            computation=self.computation,
+            weight=paying_weight,
+            evaluation_cost=self.evaluation_cost,
         )
-        if truth is None and self.tolerance is not None:
-            raise ValueError("tolerance compares prunings on held-out rows: give y_val")
+        judging = replace(problem, leaf=problem.leaf[: len(rows)], weight=error_weight)
         clock = Clock(None, int(self.verbose))
-        statistics, answers = self._answering(statistics, problem, learned)
-        prunings = self._prunings(problem, clock)
-        marks: tuple[Array, ...] | None = None
-        if truth is not None:
-            clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
-            try:
-                marks = judged(statistics, problem, prunings, answers, truth)
-            except KeyboardInterrupt:
-                _warn("interrupted: the quality of the prunings is not known, and the largest is kept")
+        held_out_alone = held is not learned and len(paying) == len(rows)
+        prunings, on_new_rows = self._prunings(problem, clock, cross_fit=held_out_alone)
+        clock.tell(f"{len(prunings)} prunings are judged on {len(rows)} rows")
+        assert self.pruner_ is not None
+        lessons = None if self.pruner_.interrupted else self._lessons(statistics, truth, held, learned)
+        answering = self._answering(statistics, judging, prunings, truth, lessons)
+        marks = answering.marks
         if self.tolerance is not None and marks is not None:
-            loss, deviation = marks[:2]
-            best = int(np.argmin(loss))
-            last = int(np.flatnonzero(loss <= loss[best] + self.tolerance * deviation[best])[0])
-            prunings, marks = prunings[: last + 1], tuple(mark[: last + 1] for mark in marks)
+            best = int(np.argmin(marks.loss))
+            least = marks.loss[best] + self.tolerance * marks.deviation[best]
+            last = int(np.flatnonzero(marks.loss <= least)[0])
+            prunings, marks = prunings[: last + 1], marks.head(last + 1)
         clock.tell(f"kept: cost {prunings[-1].spent:.6g}, error {prunings[-1].error:.6g}")
         if self.mean_budget is not None and problem.splits.any() and not prunings[-1].internal.any():
             _warn(
                 f"no pruning costs as little as {self.mean_budget:g} on average: all rows get one answer; raise mean_budget"
             )
-        self._keep(statistics, problem, prunings, answers, marks, costs)
+        self._keep(answering, problem, prunings, marks, on_new_rows, costs)
+
+    def _lessons(
+        self, statistics: NodeStatistics, truth: NDArray[Any] | None, held: Rows, learned: Rows | None
+    ) -> Lessons | None:
+        """What leaves can be refitted by; None where they are not to be, or nothing could decide whether they should be."""
+        nothing_decides = self.refit == "auto" and (truth is None or held is learned)
+        if self.refit is False or learned is None or nothing_decides:
+            return None
+        return Lessons.of(statistics, *self._counting(learned))
 
     def _answering(
-        self, statistics: NodeStatistics, problem: PruningProblem, learned: Rows | None
-    ) -> tuple[NodeStatistics, Answers]:
-        """The forest as it answers, and what the nodes of a pruning say; those of the whole forest what they always said."""
+        self,
+        statistics: NodeStatistics,
+        problem: PruningProblem,
+        prunings: list[Pruning],
+        truth: NDArray[Any] | None,
+        lessons: Lessons | None,
+    ) -> Answering:
+        """What the nodes of prunings answer: as in their trees, or refitted, as ``refit`` or held-out rows say."""
         voting = self._voting(statistics)
-        lessons, value = None, voting.trees.value
-        if self.refit and learned is not None and voting is statistics:
-            lessons = Lessons.of(statistics, *learned)
-        if lessons is None:
-            return voting, lambda pruning: value
-        if statistics.link == "probability":  # what is corrected may leave the range of chances
-            voting = replace(statistics, link="least_squares")
+        as_grown = Answering(voting, problem, None)
+        refitted = (
+            None if lessons is None or voting is not statistics else Answering(voting, problem, lessons)
+        )
+        try:
+            for answering in (as_grown, refitted):
+                if answering is not None and truth is not None:
+                    answering.judge(prunings, truth)
+        except KeyboardInterrupt:
+            _warn("interrupted: the quality of the prunings may not be known, and leaves are not refitted")
+            return as_grown
+        if refitted is None or (self.refit == "auto" and not refitted.is_better_than(as_grown)):
+            return as_grown
+        return refitted
 
-        def answers(pruning: Pruning) -> Array:
-            as_grown = not pruning.internal.any() or (pruning.internal == problem.splits).all()
-            return value if as_grown else lessons.fitted(problem, value, pruning.internal)
+    def _counting(self, rows: Rows) -> Rows:
+        """Rows with the weights by which they count in errors."""
+        X, y, weight = rows
+        return X, y, self._error_weight(y, weight)
 
-        return voting, answers
-
-    def _paying(
+    def _held_rows(
         self, statistics: NodeStatistics, X: Any, y: Any, weight: Array | None
-    ) -> tuple[Array, NDArray[Any] | None, Array | None]:
-        """Held-out rows as the trees read them, their truth and their weights."""
+    ) -> tuple[Array, NDArray[Any] | None, Array | None, Array | None]:
+        """Held-out rows as the trees read them, their truth, their weights, and those in errors."""
         rows = self._matrix(X)
         self.columns_.check_finite(rows)
         truth = None if y is None else truth_of(statistics, y)
+        error_weight = weight if y is None else self._error_weight(y, weight)
         if truth is not None:
             check_consistent_length(rows, truth)
         if weight is None or weight.all():
-            return rows, truth, weight
+            return rows, truth, weight, error_weight
         present = np.flatnonzero(weight)
-        return rows[present], None if truth is None else truth[present], weight[present]
+        truth = None if truth is None else truth[present]
+        assert error_weight is not None
+        return rows[present], truth, weight[present], error_weight[present]
 
-    def _prunings(self, problem: PruningProblem, clock: Clock) -> list[Pruning]:
-        """Nested prunings from one that tests nothing to the one that was asked for."""
+    def _paying(self, rows: Array, weight: Array | None, learned: Rows | None) -> tuple[Array, Array | None]:
+        """Rows whose mean cost pruning makes small: held-out ones first, then training rows, which pay about as much.
+
+        Trees are grown to the end for training rows, so that these pay slightly more than new rows would; as all rows have a
+        share in choosing prunings, they pay slightly less. Both are a percent or two.
+        """
+        n_more = max(_PAYING - len(rows), 0)
+        if learned is None or not n_more:
+            return rows, weight
+        X, _, learned_weight = learned
+        more = self._matrix(X)
+        some = np.unique(np.linspace(0, len(more) - 1, min(n_more, len(more))).astype(int))
+        if weight is not None or learned_weight is not None:
+            weight = np.ones(len(rows)) if weight is None else weight
+            added = np.ones(len(more)) if learned_weight is None else learned_weight
+            weight = np.concatenate([weight, added[some]])
+        return np.concatenate([rows, more[some]]), weight
+
+    def _prunings(
+        self, problem: PruningProblem, clock: Clock, *, cross_fit: bool
+    ) -> tuple[list[Pruning], CostOnNewRows]:
+        """Nested prunings from one that tests nothing to the one that was asked for, and what new rows pay for them."""
         whole, roots = _as_it_is(problem, problem.splits), _as_it_is(problem, np.zeros_like(problem.splits))
-        if self.method in _BASELINES:
-            self.pruner_ = None
-            return _distinct(problem, [roots, *self._compared(problem)])
         self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads(), tell=clock.tell)  # type: ignore[arg-type]
-        found = self._search(self.pruner_, whole)
-        if self.lam is not None:
-            path = _distinct(problem, [roots, *(pruning for pruning in found if pruning.lam >= self.lam)])
-        else:
-            path = _distinct(problem, [roots, *found, whole])
-        if self.mean_budget is not None and self.mean_budget < whole.spent:
-            path = self._within_budget(self.pruner_, path)
+        found = self._search(self.pruner_)
+        path = _distinct(problem, [roots, *found, whole])
+        on_new_rows = CostOnNewRows.equal(whole.spent)
+        if cross_fit and not self.pruner_.interrupted:
+            on_new_rows = self._on_new_rows(self.pruner_, path)
+        if self.cost_penalty is not None:
+            path = _distinct(problem, [roots, *(p for p in found if p.cost_penalty >= self.cost_penalty)])
+        budget = np.inf if self.mean_budget is None else self.mean_budget
+        if budget < whole.spent:
+            path = self._within_budget(self.pruner_, roots, whole, on_new_rows.to_aim_at(budget))
         clock.tell(f"{len(path)} prunings are best at their cost; those between follow")
-        return _bridged(problem, path, _LEAP * whole.spent)
+        if not self.pruner_.interrupted:
+            path = _bridged(problem, path, _LEAP * whole.spent)
+        return path, on_new_rows
 
-    def _search(self, pruner: BudgetPruner, whole: Pruning) -> list[Pruning]:
-        """Prunings that are best for some weight of cost, those that were asked for among them."""
+    def _search(self, pruner: BudgetPruner) -> list[Pruning]:
+        """Prunings that are best for some weight of cost, that of ``cost_penalty`` among them."""
         try:
             pruner.path(n=_PATH)
-            if self.lam is not None and not pruner.interrupted:
-                pruner.prune(self.lam)
-            if self.mean_budget is not None and self.mean_budget < whole.spent and not pruner.interrupted:
-                pruner.to_budget(self.mean_budget)
+            if self.cost_penalty is not None and not pruner.interrupted:
+                pruner.prune(self.cost_penalty)
         except KeyboardInterrupt:
             _warn("interrupted: the best of the prunings found so far")
             pruner.interrupted = True
         return pruner.found
 
-    def _within_budget(self, pruner: BudgetPruner, path: list[Pruning]) -> list[Pruning]:
-        """The prunings of a path within the budget, and one that spends nearly all of it."""
-        budget, problem = self.mean_budget, pruner.problem
-        assert budget is not None
-        within = [pruning for pruning in path if pruning.spent <= budget]
-        small, large = within[-1], path[len(within)]
-        found = [small]
+    def _on_new_rows(self, pruner: BudgetPruner, path: list[Pruning]) -> CostOnNewRows:
+        """What new rows pay; as much as those here where the user interrupts."""
         try:
-            found += [step for step in fill_gap(problem, small, large) if step.spent <= budget][-1:]
-            for start in found.copy():
-                found.append(spend(problem, start, large, budget, n_threads=pruner.n_threads))
+            return CostOnNewRows.of(pruner.problem, path, method=pruner.method, n_threads=pruner.n_threads)
+        except KeyboardInterrupt:
+            _warn("interrupted: new rows may pay more than the mean budget")
+            pruner.interrupted = True
+            return CostOnNewRows.equal(path[-1].spent)
+
+    def _within_budget(
+        self, pruner: BudgetPruner, roots: Pruning, whole: Pruning, budget: float
+    ) -> list[Pruning]:
+        """The prunings of the path within the budget, and one that spends nearly all of it."""
+        if not pruner.interrupted:
+            pruner.to_budget(budget)
+        path = _distinct(pruner.problem, [roots, *pruner.found, whole])
+        try:
+            within = spent_on_budget(pruner.problem, path, budget, n_threads=pruner.n_threads)
         except KeyboardInterrupt:
             _warn("interrupted: the budget may not be spent")
-        best = min(found, key=lambda pruning: pruning.error)
-        if best is small:
-            return within
-        if not pruner.interrupted:  # how good could any be at its weight of cost?
-            best = replace(best, bound=pruner.prune(best.lam).bound)
-        return [*within, best]
-
-    def _compared(self, problem: PruningProblem) -> list[Pruning]:
-        """The prunings of a baseline, up to the one that was asked for."""
-        if self.method == "cost_complexity":
-            found = cost_complexity(problem, n_levels=_PATH)[::-1]
-            at_level = [pruning for pruning in found if self.lam is None or pruning.lam >= self.lam]
-        else:
-            at_level = found = greedy_prune(problem, 0.0 if self.lam is None else self.lam)[::-1]
-            if self.lam is not None:
-                at_level = found[: 1 + int(np.argmin([pruning.value for pruning in found]))]
-        if self.mean_budget is not None:
-            at_level = [pruning for pruning in at_level if pruning.spent <= self.mean_budget]
-        return at_level or found[:1]
+            pruner.interrupted = True
+            return [pruning for pruning in path if pruning.spent <= budget]
+        last = within[-1]
+        if (
+            last.method == "between" and not pruner.interrupted
+        ):  # how good could any be at its weight of cost?
+            within[-1] = replace(last, bound=pruner.prune(last.cost_penalty).bound)
+        return within
 
     def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
         """The answers that nodes give."""
@@ -331,36 +364,38 @@ class PrunedForest(ImportedModel):
 
     def _keep(
         self,
-        statistics: NodeStatistics,
+        answering: Answering,
         problem: PruningProblem,
         prunings: list[Pruning],
-        answers: Answers,
-        marks: tuple[Array, ...] | None,
+        marks: Marks | None,
+        on_new_rows: CostOnNewRows,
         costs: BoundCosts,
     ) -> None:
         spent = np.array([pruning.cost for pruning in prunings])
-        stages = spaced(spent, self.n_stages)
-        loss, deviation, quality = (None, None, None) if marks is None else marks
+        expected = on_new_rows.of_new_rows(spent)
+        stages = spaced(spent, self.max_stages)
+        self.refit_ = answering.lessons is not None
         self.path_ = PruningPath(
-            lam=np.array([pruning.lam for pruning in prunings]),
+            cost_penalty=np.array([pruning.cost_penalty for pruning in prunings]),
             cost=spent,
+            expected_cost=expected,
             computation=np.array([pruning.computation for pruning in prunings]),
             error=np.array([pruning.error for pruning in prunings]),
             n_nodes=np.array([_n_nodes(problem, pruning) for pruning in prunings]),
-            loss=loss,
-            deviation=deviation,
-            quality=quality,
+            loss=None if marks is None else marks.loss,
+            deviation=None if marks is None else marks.deviation,
+            quality=None if marks is None else marks.quality,
             stages=stages,
         )
         self.pruning_ = prunings[-1]
         self.gap_ = self.pruning_.gap
         self.usage_ = Usage(costs.costs.names, usage(problem), usage(problem, self.pruning_.internal))
         self.plan_ = plan_of(
-            statistics,
+            answering,
             [prunings[s] for s in stages],
-            answers,
             costs,
-            None if quality is None else quality[np.concatenate([[0], stages])],
+            expected_costs=expected[stages],
+            quality=None if marks is None else marks.quality[np.concatenate([[0], stages])],
         )
 
     # ------------------------------------------------------------------ files
@@ -413,8 +448,8 @@ def _warn(message: str) -> None:
 def _as_it_is(problem: PruningProblem, internal: NDArray[np.bool_]) -> Pruning:
     """The whole forest, or its roots: the best pruning for no weight of cost, or for any that is large enough."""
     error, cost, computation = problem.evaluate(internal)
-    lam = 0.0 if internal.any() else np.inf
-    return Pruning(internal, lam, error, cost, computation, error, error)
+    cost_penalty = 0.0 if internal.any() else np.inf
+    return Pruning(internal, cost_penalty, error, cost, computation, error, error)
 
 
 def _n_nodes(problem: PruningProblem, pruning: Pruning) -> int:

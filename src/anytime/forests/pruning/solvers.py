@@ -1,9 +1,10 @@
 """Solving a pruning problem: exactly by a minimum cut, nearly by the primal-dual method; paths and budgets.
 
-Put ``y_h = 1`` where node h stays internal. The problem is then to minimise ``-sum gain_h y_h + lam * sum price w`` where
-``y_h <= y_parent(h)``, and ``y_h <= w`` for every pair (group, cost row) that h is the first to need on the row's way: a minimum
-cut. Its smallest solution shrinks as ``lam`` grows, and its value is concave and piecewise linear in ``lam``. So prunings found
-for other ``lam`` settle the fate of most nodes, and where the lines of two prunings cross is where to look for one between.
+Put ``y_h = 1`` where node h stays internal. The problem is then to minimise ``-sum gain_h y_h + lambda sum price w``, lambda the
+``cost_penalty``, where ``y_h <= y_parent(h)``, and ``y_h <= w`` for every pair (group, cost row) that h is the first to need on
+the row's way: a minimum cut. Its smallest solution shrinks as lambda grows, and its value is concave and piecewise linear in
+lambda. So prunings found for other penalties settle the fate of most nodes, and where the lines of two prunings cross is where to
+look for one between.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST_LINKS = 80_000_000  # that "auto" cuts exactly, in some two gigabytes
 
 def min_cut(
     problem: PruningProblem,
-    lam: float,
+    cost_penalty: float,
     *,
     at_least: Internal | None = None,
     at_most: Internal | None = None,
@@ -41,15 +42,15 @@ def min_cut(
     Parameters
     ----------
     problem : PruningProblem
-    lam : float
+    cost_penalty : float
         What a unit of cost weighs against error.
     at_least, at_most : (M,) bool, default=None
         Nodes that are known to stay internal, or to be pruned where False: the solutions for a larger and for a smaller
-        ``lam``. They make the problem smaller and change nothing.
+        ``cost_penalty``. They make the problem smaller and change nothing.
     n_threads : int, default=1
         For valuing the result; the cut itself runs on one.
     """
-    _check_lam(lam)
+    _check_penalty(cost_penalty)
     graph, nodes = problem.graph, problem.graph.nodes
     gain = problem.gain[nodes]
     slack = _ROUNDING * problem.error[nodes] / (problem.n_error * problem.n_trees)
@@ -57,8 +58,8 @@ def min_cut(
     unit = np.ldexp(1.0, 60 - np.frexp(max(gain[gain > 0].sum(), 1e-200))[1])
     with np.errstate(over="ignore"):  # infinite is too much as well
         gained = np.maximum(np.floor((gain - slack) * unit), -(2.0**60))
-        expense = np.minimum(np.ceil(_expense(problem, lam)[nodes] * unit), 2.0**60)
-        rate = lam * problem.prices / problem.n_cost * unit
+        expense = np.minimum(np.ceil(_expense(problem, cost_penalty)[nodes] * unit), 2.0**60)
+        rate = cost_penalty * problem.prices / problem.n_cost * unit
     whole = gained.astype(np.int64) - expense.astype(np.int64)
     fate = np.full(nodes.size, _OPEN, dtype=np.uint8)
     if at_most is not None:
@@ -67,12 +68,12 @@ def min_cut(
         fate[problem.check(at_least)[nodes]] = _INTERNAL
     graph.cut(whole, rate, fate)
     internal = problem.of_splits(fate == _INTERNAL)
-    return problem.valued(internal, lam, bound=None, method="min_cut", n_threads=n_threads)
+    return problem.valued(internal, cost_penalty, bound=None, method="min_cut", n_threads=n_threads)
 
 
 def primal_dual(
     problem: PruningProblem,
-    lam: float,
+    cost_penalty: float,
     *,
     step: Literal["shares", "sqrt", "polyak", "constant"] = "shares",
     tolerance: float = 1e-3,
@@ -88,21 +89,21 @@ def primal_dual(
     Parameters
     ----------
     problem : PruningProblem
-    lam : float
+    cost_penalty : float
         What a unit of cost weighs against error.
     step : {"shares", "sqrt", "polyak", "constant"}, default="shares"
         How charges are mended. "shares": the part that a node pays grows exponentially with how often it wanted to stay
         internal (dual averaging with entropies); needs no memory per row. The others are subgradient steps on one multiplier per
-        row, tree and group: of length ``first / sqrt(s)`` with ``first = lam * mean price / n_cost``;
+        row, tree and group: of length ``first / sqrt(s)`` with ``first = cost_penalty * mean price / n_cost``;
         ``(best value - bound) / |subgradient|^2``; or ``first``, which stalls.
     tolerance : float, default=1e-3
     max_iterations : int, default=1000
     start : Pruning, default=None
-        An answer for another ``lam``, by the same step rule, to start from: its charges are scaled to the new prices.
+        An answer for another ``cost_penalty``, by the same step rule, to start from: its charges are scaled to the new prices.
     n_threads : int, default=1
         The same result for any number.
     """
-    _check_lam(lam)
+    _check_penalty(cost_penalty)
     if not tolerance >= 0:
         raise ValueError(f"tolerance is {tolerance}; it must not be negative")
     if max_iterations < 1:
@@ -110,11 +111,11 @@ def primal_dual(
     graph = problem.graph
     if start is not None and start.state is None:
         raise ValueError("start was not found by the primal-dual method; it has nothing to start from")
-    gain = (problem.gain - _expense(problem, lam))[graph.nodes]
+    gain = (problem.gain - _expense(problem, cost_penalty))[graph.nodes]
     kept, bound, iterations, state = graph.dual(
         gain,
         float(problem.error[problem.tree_start[:-1]].sum() / (problem.n_error * problem.n_trees)),
-        lam,
+        cost_penalty,
         step=step,
         first=1.0,
         tolerance=tolerance,
@@ -123,7 +124,7 @@ def primal_dual(
         threads=n_threads,
     )
     internal = problem.of_splits(kept != 0)
-    found = problem.valued(internal, lam, bound=bound, method="primal_dual", n_threads=n_threads)
+    found = problem.valued(internal, cost_penalty, bound=bound, method="primal_dual", n_threads=n_threads)
     return replace(found, iterations=iterations, state=state)
 
 
@@ -133,9 +134,8 @@ class BudgetPruner:
     Parameters
     ----------
     problem : PruningProblem
-    method : {"auto", "min_cut", "primal_dual", "lp"}, default="auto"
-        "min_cut" and "lp" (a linear program, for small problems) are exact. "auto": "min_cut" where the memory for it is likely
-        to be there, else "primal_dual".
+    method : {"auto", "min_cut", "primal_dual"}, default="auto"
+        "min_cut" is exact. "auto": "min_cut" where there is likely to be memory for it, else "primal_dual".
     tolerance : float, default=1e-3
         Of the primal-dual method.
     n_threads : int, default=1
@@ -165,14 +165,14 @@ class BudgetPruner:
     def __init__(
         self,
         problem: PruningProblem,
-        method: Literal["auto", "min_cut", "primal_dual", "lp"] = "auto",
+        method: Literal["auto", "min_cut", "primal_dual"] = "auto",
         *,
         tolerance: float = 1e-3,
         n_threads: int = 1,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        if method not in ("auto", "min_cut", "primal_dual", "lp"):
-            raise ValueError(f"method is {method!r}; it must be 'auto', 'min_cut', 'primal_dual' or 'lp'")
+        if method not in ("auto", "min_cut", "primal_dual"):
+            raise ValueError(f"method is {method!r}; it must be 'auto', 'min_cut' or 'primal_dual'")
         if method == "auto":
             method = "min_cut" if problem.graph.n_links <= _MOST_LINKS else "primal_dual"
         self.problem = problem
@@ -188,49 +188,48 @@ class BudgetPruner:
 
     @property
     def found(self) -> list[Pruning]:
-        """All prunings found so far, nested, by decreasing ``lam``."""
-        by_lam = sorted(self._found.values(), key=lambda pruning: -pruning.lam)
-        return nested(self.problem, by_lam, n_threads=self.n_threads)
+        """All prunings found so far, nested, by decreasing ``cost_penalty``."""
+        by_penalty = sorted(self._found.values(), key=lambda pruning: -pruning.cost_penalty)
+        return nested(self.problem, by_penalty, n_threads=self.n_threads)
 
-    def prune(self, lam: float) -> Pruning:
-        """The best pruning for ``lam``."""
-        _check_lam(lam)
-        if lam not in self._found:
-            found = self._found[lam] = self._solve(float(lam))
+    def prune(self, cost_penalty: float) -> Pruning:
+        """The best pruning for ``cost_penalty``."""
+        _check_penalty(cost_penalty)
+        if cost_penalty not in self._found:
+            found = self._found[cost_penalty] = self._solve(float(cost_penalty))
             if self._tell is not None:
-                self._tell(
-                    f"pruning {len(self._found)}: lam {lam:.4g}, cost {found.spent:.6g}, error {found.error:.6g}"
-                )
-        return self._found[lam]
+                what = f"cost {found.spent:.6g}, error {found.error:.6g}"
+                self._tell(f"pruning {len(self._found)}: cost_penalty {cost_penalty:.4g}, {what}")
+        return self._found[cost_penalty]
 
-    def path(self, lams: ArrayLike | None = None, n: int = 20) -> list[Pruning]:
-        """Nested prunings by decreasing ``lam``, from the one that keeps least to the one that keeps most.
+    def path(self, cost_penalties: ArrayLike | None = None, n: int = 20) -> list[Pruning]:
+        """Nested prunings by decreasing ``cost_penalty``, from the one that keeps least to the one that keeps most.
 
         Parameters
         ----------
-        lams : array of float, default=None
-            The trade-offs. None: at most ``n`` prunings, all different, from ``lam = 0`` to the one at which only what is free
-            is kept. Between two of them whose costs differ most, another is looked for where their lines cross, until there are
-            ``n`` or there is none between any two.
+        cost_penalties : array of float, default=None
+            None: at most ``n`` prunings, all different, from a penalty of 0 to one at which only what is free is kept. Between
+            two of them whose costs differ most, another is looked for where their lines cross, until there are ``n`` or there is
+            none between any two.
         n : int, default=20
         """
         if n < 2:
             raise ValueError(f"n is {n}; a path has two ends at least")
         try:
-            if lams is None:
+            if cost_penalties is None:
                 found = self._vertices(n)
             else:
-                wanted = np.unique(np.asarray(lams, dtype=float))
-                found = [self.prune(float(lam)) for lam in _halving(wanted)]
+                wanted = np.unique(np.asarray(cost_penalties, dtype=float))
+                found = [self.prune(float(cost_penalty)) for cost_penalty in _halving(wanted)]
         except KeyboardInterrupt:
             found = self._until_now()
-        found.sort(key=lambda pruning: -pruning.lam)
+        found.sort(key=lambda pruning: -pruning.cost_penalty)
         return nested(self.problem, found, n_threads=self.n_threads)
 
     def to_budget(self, budget: float) -> Pruning:
         """The pruning of the path with the least error that spends at most ``budget`` on features and computation.
 
-        It is the best of all that can be had by choosing ``lam``; a pruning that is best for no ``lam`` may have less error.
+        It is the best of all that are best for some ``cost_penalty``; one that is best for none may have less error.
         """
         if np.isnan(budget):
             raise ValueError("budget is NaN; give a number of units")
@@ -258,37 +257,33 @@ class BudgetPruner:
         warnings.warn(f"interrupted: the best of the {len(self._found)} prunings found so far", stacklevel=3)
         return found
 
-    def _solve(self, lam: float) -> Pruning:
-        if self.method == "lp":
-            from anytime.forests.pruning.program import linear_program
-
-            return linear_program(self.problem, lam)
+    def _solve(self, cost_penalty: float) -> Pruning:
         if self.method == "primal_dual":
             near = min(
                 self._found.values(),
-                key=lambda p: abs(np.log((p.lam + 1e-300) / (lam + 1e-300))),
+                key=lambda p: abs(np.log((p.cost_penalty + 1e-300) / (cost_penalty + 1e-300))),
                 default=None,
             )
             return primal_dual(
-                self.problem, lam, tolerance=self.tolerance, start=near, n_threads=self.n_threads
+                self.problem, cost_penalty, tolerance=self.tolerance, start=near, n_threads=self.n_threads
             )
-        below = max((known for known in self._found if known < lam), default=None)
-        above = min((known for known in self._found if known > lam), default=None)
+        below = max((known for known in self._found if known < cost_penalty), default=None)
+        above = min((known for known in self._found if known > cost_penalty), default=None)
         return min_cut(
             self.problem,
-            lam,
+            cost_penalty,
             at_most=None if below is None else self._found[below].internal,
             at_least=None if above is None else self._found[above].internal,
             n_threads=self.n_threads,
         )
 
     def _largest(self) -> float:
-        """A ``lam`` at which nothing is kept that costs anything."""
+        """A ``cost_penalty`` at which nothing is kept that costs anything."""
         problem = self.problem
         weight = np.ones(1) if problem.weight is None else problem.weight[problem.weight > 0]
         prices = [
             *problem.prices[problem.prices > 0],
-            *([problem.computation] if problem.computation else []),
+            *([problem.evaluation_cost] if problem.evaluation_cost else []),
         ]
         if not prices:
             return 1.0
@@ -298,14 +293,14 @@ class BudgetPruner:
     def _between(self, low: Pruning, high: Pruning) -> Pruning | None:
         """A pruning that beats both where their lines cross, if there is one."""
         saved = low.spent - high.spent
-        lam = (high.error - low.error) / saved if saved > 0 else np.nan
-        if not low.lam < lam < high.lam:
+        cost_penalty = (high.error - low.error) / saved if saved > 0 else np.nan
+        if not low.cost_penalty < cost_penalty < high.cost_penalty:
             return None
-        middle = self.prune(lam)
+        middle = self.prune(cost_penalty)
         return middle if high.spent < middle.spent < low.spent else None
 
     def _vertices(self, n: int) -> list[Pruning]:
-        """``n`` prunings that are best for some ``lam``, their costs as even as they come."""
+        """``n`` prunings that are best for some ``cost_penalty``, their costs as even as they come."""
         low, high = self.prune(0.0), self.prune(self._largest())
         if low.spent == high.spent:  # nothing that is worth keeping costs anything
             return [high]
@@ -323,14 +318,14 @@ class BudgetPruner:
 # ---------------------------------------------------------------------- helpers
 
 
-def _check_lam(lam: float) -> None:
-    if not (np.isfinite(lam) and lam >= 0):
-        raise ValueError(f"lam is {lam}; it must be finite and not negative")
+def _check_penalty(cost_penalty: float) -> None:
+    if not (np.isfinite(cost_penalty) and cost_penalty >= 0):
+        raise ValueError(f"cost_penalty is {cost_penalty}; it must be finite and not negative")
 
 
-def _expense(problem: PruningProblem, lam: float) -> Array:
+def _expense(problem: PruningProblem, cost_penalty: float) -> Array:
     """(M,) what testing at each node costs in computation."""
-    return lam * problem.computation / problem.n_cost * problem.reach
+    return cost_penalty * problem.evaluation_cost / problem.n_cost * problem.reach
 
 
 def _halving(values: Array) -> list[float]:

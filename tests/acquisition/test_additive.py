@@ -14,8 +14,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import anytime as at
-from anytime.neighbours import FunctionTerms, LinearTerms, StepTerms, as_additive
-from anytime.neighbours.additive import _cuts_of_float32
+from anytime.acquisition import FunctionTerms, LinearTerms, StepTerms, as_additive
+from anytime.acquisition.additive import _cuts_of_float32
 
 X, Y = make_classification(300, 6, n_informative=4, random_state=0)
 X = X * [1.0, 10.0, 0.1, 1.0, 5.0, 1.0] + 3.0

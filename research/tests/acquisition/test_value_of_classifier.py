@@ -6,11 +6,10 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from anytime.acquisition.additive import LinearTerms
+from anytime.acquisition.margin_classifier import _followed
 from anytime.costs import FeatureCosts
-from anytime.neighbours.acquisition import MarginBlock
-from anytime.neighbours.additive import LinearTerms
-from anytime.neighbours.models import _followed
-from anytime.neighbours.voc import LocalModel
+from anytime_research.acquisition.value_of_classifier import LocalModel, ValueBlock
 
 
 def problem(seed=0, n=40, d=5):
@@ -54,7 +53,7 @@ def test_values_are_expected_gains_of_the_leading_class(known):
     asked = np.flatnonzero(~mask)
     weights = weights_of(Z, z, known) if known else np.ones(len(Z))
     assert_allclose(model.weights(z, mask), weights, rtol=1e-10)
-    assert_allclose(model.chance(z, mask), weights @ positive / weights.sum(), rtol=1e-10)
+    assert_allclose(model.probability(z, mask), weights @ positive / weights.sum(), rtol=1e-10)
     exact = [value_of(Z, positive, z, known, i, weights) for i in asked]
     # nine nodes stand for the integral: what is compared is a corner, so they are some hundredths off
     assert_allclose(model.values(z, mask, asked), exact, atol=0.03)
@@ -76,9 +75,7 @@ def test_it_buys_what_is_worth_most_for_its_price():
     costs = FeatureCosts(
         {"a": 1.0, "b": 1.0, "c": 1.0}, groups={"a": [0, 1], "b": [2], "c": [3, 4]}, requires={"c": ["b"]}
     ).bind(5)
-    block = MarginBlock(
-        LinearTerms(0.0, np.ones(5)), Z, positive, costs, acquisition="voc", trade_off=0.0, distance="raw"
-    )
+    block = ValueBlock(LinearTerms(0.0, np.ones(5)), Z, positive, costs, cost_penalty=0.0, distance="raw")
     X = np.random.default_rng(3).normal(size=(6, 5))
     groups, paid, estimate, _ = _followed(block, X)
     for i, x in enumerate(X):
@@ -93,6 +90,6 @@ def test_it_buys_what_is_worth_most_for_its_price():
             worth = block.local_model.values(x, known, np.arange(5))
             assert groups[i, t] == max(left, key=lambda g: worth[costs.column_group == g].max())
             known |= costs.closure(np.array([groups[i, t]]))[costs.column_group]
-            chance = block.local_model.chance(x, known)
+            chance = block.local_model.probability(x, known)
             assert estimate[i, t] == max(chance, 1 - chance)
         assert paid[i, -1] == costs.prices.sum()

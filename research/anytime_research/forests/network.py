@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.forests.pruning.problem import PruningProblem
-from anytime.forests.pruning.program import first_tests
 from anytime.plan import Array
+from anytime_research.forests.program import first_tests
 
 __all__ = ["TreeNetwork", "is_totally_unimodular"]
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
-from anytime.neighbours import FunctionTerms, LinearTerms, MarginAcquisitionClassifier
+from anytime.acquisition import FunctionTerms, LinearTerms, MarginAcquisitionClassifier
 from anytime.runtime import BatchSession, Session
 from anytime.testing import check_anytime_estimator
 from tests.runtime.bench import features_of
@@ -49,7 +49,7 @@ def test_scikit_learn_conventions(estimator, check):
     [
         {"confidence": 0.9},
         {"classifier": "stumps", "meter": "model"},
-        {"meter": "model", "trade_off": 0.02, "refresh": False},
+        {"meter": "model", "cost_penalty": 0.02, "refresh": False},
         {"acquisition": "random", "neighbourhood": "radius", "radius": 0.5, "costs": PLAIN},
     ],
     ids=str,

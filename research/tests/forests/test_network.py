@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from anytime.forests.pruning.network import TreeNetwork, is_totally_unimodular
 from anytime.forests.pruning.problem import PruningProblem
-from anytime.forests.pruning.program import naive_program, node_costs, pruning_program
+from anytime_research.forests.network import TreeNetwork, is_totally_unimodular
+from anytime_research.forests.program import naive_program, node_costs, pruning_program
 from tests.forests.pruning.cases import all_prunings, naive_fixture, random_problem, rows_of, worked_example
 
 
@@ -128,7 +128,7 @@ def test_every_column_is_a_run_of_ones_and_an_arc(seed, arity):
 def test_the_shortest_path_is_the_tree_recursion(seed):
     """budgeted_trees 4.10: ``V(h) = min(ehat_h, sum_c V(c) + sum of beta)``."""
     random = np.random.default_rng(seed)
-    problem = random_problem(seed, n_trees=1, depth=4, n_rows=6, arity=2 + seed % 2, computation=0.05)
+    problem = random_problem(seed, n_trees=1, depth=4, n_rows=6, arity=2 + seed % 2, evaluation_cost=0.05)
     network = TreeNetwork.of(problem, 0)
     costs = node_costs(problem, 0.3)
     beta = random.uniform(0, 0.05, len(network.uses))

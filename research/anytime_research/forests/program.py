@@ -37,7 +37,7 @@ class Program:
     Attributes
     ----------
     problem : PruningProblem
-    lam : float
+    cost_penalty : float
     objective : (V,) float
         The first ``M`` variables are ``z``, one per node; the last ones are ``w``, one per pair of group and row.
     equal, below : sparse (rows, V)
@@ -49,7 +49,7 @@ class Program:
     """
 
     problem: PruningProblem
-    lam: float
+    cost_penalty: float
     objective: Array
     equal: sparse.csr_array
     below: sparse.csr_array
@@ -118,7 +118,7 @@ class Solution:
         return np.asarray(kept > 0.5)
 
 
-def linear_program(problem: PruningProblem, lam: float) -> Pruning:
+def linear_program(problem: PruningProblem, cost_penalty: float) -> Pruning:
     """The best pruning by the relaxation alone.
 
     Raises
@@ -126,7 +126,7 @@ def linear_program(problem: PruningProblem, lam: float) -> Pruning:
     RuntimeError
         The solution is not whole, which contradicts the theorem beyond rounding.
     """
-    solution = pruning_program(problem, lam).solve()
+    solution = pruning_program(problem, cost_penalty).solve()
     if solution.n_fractional:
         raise RuntimeError(
             f"{solution.n_fractional} variables of the relaxation are not whole (by up to {solution.violation:.2g}): "
@@ -134,11 +134,13 @@ def linear_program(problem: PruningProblem, lam: float) -> Pruning:
         )
     internal = solution.internal
     error, cost, computation = problem.evaluate(internal)
-    value = error + lam * (cost + computation)
-    return Pruning(internal, lam, error, cost, computation, value, min(solution.value, value), method="lp")
+    value = error + cost_penalty * (cost + computation)
+    return Pruning(
+        internal, cost_penalty, error, cost, computation, value, min(solution.value, value), method="lp"
+    )
 
 
-def pruning_program(problem: PruningProblem, lam: float) -> Program:
+def pruning_program(problem: PruningProblem, cost_penalty: float) -> Program:
     """The program whose relaxation is whole.
 
     Every path of the forest is cut exactly once. In a tree a row needs a group unless its path is cut at or above the
@@ -165,11 +167,13 @@ def pruning_program(problem: PruningProblem, lam: float) -> Program:
         ],
         format="csr",
     )
-    objective = np.concatenate([node_costs(problem, lam), np.zeros(n_uses), _prices(problem, lam, pairs)])
-    return Program(problem, lam, objective, equal, below, np.column_stack([tree, group, row]), pairs)
+    objective = np.concatenate(
+        [node_costs(problem, cost_penalty), np.zeros(n_uses), _prices(problem, cost_penalty, pairs)]
+    )
+    return Program(problem, cost_penalty, objective, equal, below, np.column_stack([tree, group, row]), pairs)
 
 
-def naive_program(problem: PruningProblem, lam: float) -> Program:
+def naive_program(problem: PruningProblem, cost_penalty: float) -> Program:
     """The obvious program, ``w >= z[h]`` for every group tested strictly above ``h``: its relaxation is not whole."""
     n_nodes = problem.n_nodes
     tree, group, row, node = first_tests(problem)
@@ -194,8 +198,8 @@ def naive_program(problem: PruningProblem, lam: float) -> Program:
     )
     leaves = _ancestors(problem.parent)[~problem.splits]
     equal = sparse.hstack([leaves, sparse.csr_array((leaves.shape[0], len(pairs)))], format="csr")
-    objective = np.concatenate([node_costs(problem, lam), _prices(problem, lam, pairs)])
-    return Program(problem, lam, objective, equal, below, np.empty((0, 3), dtype=np.int64), pairs)
+    objective = np.concatenate([node_costs(problem, cost_penalty), _prices(problem, cost_penalty, pairs)])
+    return Program(problem, cost_penalty, objective, equal, below, np.empty((0, 3), dtype=np.int64), pairs)
 
 
 # ---------------------------------------------------------------------- what both are made of
@@ -237,14 +241,14 @@ def _ancestors(parent: NDArray[np.int32]) -> sparse.csr_array:
     return out
 
 
-def node_costs(problem: PruningProblem, lam: float) -> Array:
+def node_costs(problem: PruningProblem, cost_penalty: float) -> Array:
     """(M,) what a node costs as a leaf: its error, and the tests on the way to it."""
     tests = _ancestors(problem.parent).sum(axis=1) - 1.0  # depth, 0 at a root
-    computation = problem.computation * problem.reach * tests / problem.n_cost
-    return np.asarray(problem.error / (problem.n_error * problem.n_trees) + lam * computation)
+    computation = problem.evaluation_cost * problem.reach * tests / problem.n_cost
+    return np.asarray(problem.error / (problem.n_error * problem.n_trees) + cost_penalty * computation)
 
 
-def _prices(problem: PruningProblem, lam: float, pairs: NDArray[np.int64]) -> Array:
+def _prices(problem: PruningProblem, cost_penalty: float, pairs: NDArray[np.int64]) -> Array:
     """(Q,) what it costs that a row needs a group."""
     weight = 1.0 if problem.weight is None else problem.weight[pairs[:, 1]]
-    return np.asarray(lam * problem.prices[pairs[:, 0]] * weight / problem.n_cost)
+    return np.asarray(cost_penalty * problem.prices[pairs[:, 0]] * weight / problem.n_cost)

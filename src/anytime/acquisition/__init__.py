@@ -1,13 +1,13 @@
 """Buying features for one row at a time, by what rows that look like it would gain."""
 
-from anytime.neighbours.additive import (
+from anytime.acquisition.additive import (
     AdditiveClassifier,
     FunctionTerms,
     LinearTerms,
     StepTerms,
     as_additive,
 )
-from anytime.neighbours.models import Calibration, MarginAcquisitionClassifier, MarginTrace
+from anytime.acquisition.margin_classifier import Calibration, MarginAcquisitionClassifier, MarginTrace
 
 __all__ = [
     "AdditiveClassifier",

@@ -14,14 +14,21 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
 
+from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
+from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
 from anytime.boosting import GradientBoostingClassifier
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import METERS, AnytimeModel, ClassifierFace
-from anytime.neighbours.acquisition import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
-from anytime.neighbours.additive import AdditiveClassifier, LinearTerms, as_additive
+from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.validation import validated
 
@@ -36,7 +43,6 @@ _STUMPS: dict[str, Any] = {
     "learning_rate": 0.1,
     "min_samples_leaf": 5,
 }
-_LOOKED_AT = {"margin": 250, "random": 250, "voc": 20}  # reference rows that say what stages cost
 _WORTH_OF_ALL = 0.1  # accuracy that all groups together have to bring
 _CHUNK = 512  # rows whose purchases are followed together
 
@@ -95,8 +101,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
 
     Fast margin-based cost-sensitive classification (Nan, *Learning to predict under a budget*, chapter 2), for two classes. The
     classifier is a sum over columns; what is not bought counts 0 in it. Neighbours of a row are rows that look like it on what
-    it has. The next group is the one with which most neighbours have a positive margin, less ``trade_off`` times what it costs; a
-    row that cannot pay for it stops there, also where a cheaper group would still fit its budget.
+    it has. The next group is the one with which most neighbours have a positive margin, less ``cost_penalty`` times its price.
+    A row that cannot pay for it stops there, even where a cheaper group would still fit its budget.
 
     Parameters
     ----------
@@ -106,9 +112,12 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         a fitted one is used as it is.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
-    trade_off : float or "auto", default="auto"
-        Accuracy that a unit of cost has to bring. 0: what groups cost does not count in the choice. "auto": as much as makes
-        all groups together cost a tenth; where all cost the same, the choice does not depend on it.
+    cost_penalty : float or "auto", default="auto"
+        Loss that one unit of cost must save to be spent. Here the loss is the share of neighbours on the wrong side. 0: prices do
+        not count in the choice. "auto": all groups together weigh 0.1; where all cost the same, the choice does not depend on it.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in training
+        the classifier; neighbours count once each.
     confidence : float, default=None
         A row whose estimated accuracy is above this buys nothing more. None: rows go on as long as the budget lasts.
     neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
@@ -123,16 +132,15 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         out for it, which makes estimates unbiased. All rows, where the classifier is fitted already.
     distance : {"standardised", "raw", "contributions"}, default="standardised"
         Between columns in units of their deviation, as they are, or between their contributions to the score.
-    acquisition : {"margin", "random", "voc"}, default="margin"
-        What "margin" is compared with: groups drawn at random; or by the value of a classifier, a local Gaussian model of what a
-        column would say, which takes far longer.
+    acquisition : {"margin", "random"}, default="margin"
+        "random" draws groups at random, to compare with.
     budget, n_jobs
         As in :class:`AnytimeClassifier`.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost, which is the price of
         everything from the second purchase on.
     random_state : int, RandomState or None, default=None
-        Draws held-out rows and random purchases, and trains the classifier.
+        Seed; the same seed gives the same model. It draws held-out rows and random purchases, and trains the classifier.
 
     Attributes
     ----------
@@ -144,7 +152,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     Examples
     --------
     >>> import anytime as at
-    >>> from anytime.neighbours import MarginAcquisitionClassifier
+    >>> from anytime.acquisition import MarginAcquisitionClassifier
     >>> X, y, costs = at.datasets.load("breast_cancer")
     >>> model = MarginAcquisitionClassifier(costs=costs, confidence=0.97, random_state=0).fit(X, y)
     >>> trace = model.trace(X)
@@ -154,7 +162,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
 
     _finite = "allow-nan"  # a weight times infinity says nothing
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "trade_off": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        **shared("costs", "budget", "class_weight", "random_state", "n_jobs"),
+        "cost_penalty": [*shared("cost_penalty")["cost_penalty"], StrOptions({"auto"})],
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],
@@ -164,15 +173,17 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         "distance": [StrOptions(set(DISTANCES))],
         "acquisition": [StrOptions(set(ACQUISITIONS))],
         "meter": [StrOptions(set(METERS))],
-        "random_state": ["random_state"],
     }
+    _block_class: ClassVar[type[MarginBlock]] = MarginBlock
+    _most_measured: ClassVar[int] = 250  # reference rows on which the mean cost of stages is measured
 
     def __init__(
         self,
         classifier: Any = None,
         *,
         costs: Any = None,
-        trade_off: float | str = "auto",
+        cost_penalty: float | str = "auto",
+        class_weight: dict[Any, float] | str | None = None,
         confidence: float | None = None,
         neighbourhood: str = "nearest",
         n_neighbours: int = 65,
@@ -188,7 +199,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     ) -> None:
         self.classifier = classifier
         self.costs = costs
-        self.trade_off = trade_off
+        self.cost_penalty = cost_penalty
+        self.class_weight = class_weight
         self.confidence = confidence
         self.neighbourhood = neighbourhood
         self.n_neighbours = n_neighbours
@@ -279,8 +291,10 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     def _trained(
         self, X: Array, positive: NDArray[np.bool_], random: np.random.RandomState
     ) -> AdditiveClassifier:
+        labels = self.classes_[positive.astype(int)]
+        weight = None if self.class_weight is None else compute_sample_weight(self.class_weight, labels)
         if self.classifier is None:
-            return _linear_svm(X, positive, random)
+            return _linear_svm(X, positive, weight, random)
         if isinstance(self.classifier, str):
             if self.classifier != "stumps":
                 raise ValueError(
@@ -288,6 +302,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
                 )
             given: Any = GradientBoostingClassifier(**_STUMPS, random_state=random, n_jobs=self.n_jobs)
         elif self._is_fitted():
+            if weight is not None:
+                raise ValueError("class_weight counts in training, but the classifier is fitted already")
             known = getattr(self.classifier, "classes_", self.classes_)
             if not np.array_equal(known, self.classes_):
                 raise ValueError(
@@ -296,21 +312,23 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             return as_additive(self.classifier)
         else:
             given = clone(self.classifier)
-        return as_additive(given.fit(X, self.classes_[positive.astype(int)]))
+        if weight is not None and not has_fit_parameter(given, "sample_weight"):
+            raise ValueError(f"class_weight needs a classifier that takes sample_weight; {given!r} does not")
+        return as_additive(given.fit(X, labels, **({} if weight is None else {"sample_weight": weight})))
 
     def _exchange(self, costs: FeatureCosts) -> float:
         """Accuracy for a unit of cost."""
-        if self.trade_off != "auto":
-            return float(self.trade_off)
+        if self.cost_penalty != "auto":
+            return float(self.cost_penalty)
         return _WORTH_OF_ALL / costs.total if costs.total else 0.0
 
     def _planned(self, X: Array, positive: NDArray[np.bool_], bound: BoundCosts, seed: int) -> Plan:
-        block = MarginBlock(
+        block = self._block_class(
             self.classifier_,
             X,
             positive,
             bound,
-            trade_off=self._exchange(bound.costs),
+            cost_penalty=self._exchange(bound.costs),
             confidence=self.confidence,
             neighbourhood=self.neighbourhood,
             n_neighbours=self.n_neighbours,
@@ -321,8 +339,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
             seed=seed,
             n_threads=self._threads(),
         )
-        looked_at = np.unique(np.linspace(0, len(X) - 1, _LOOKED_AT[self.acquisition]).astype(int))
-        paid = _followed(block, X[looked_at])[1]
+        measured = np.unique(np.linspace(0, len(X) - 1, self._most_measured).astype(int))
+        paid = _followed(block, X[measured])[1]
         return Plan(
             blocks=[block] if block.n_stages else [],
             costs=bound,
@@ -374,11 +392,13 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         return tags
 
 
-def _linear_svm(X: Array, positive: NDArray[np.bool_], random: np.random.RandomState) -> LinearTerms:
+def _linear_svm(
+    X: Array, positive: NDArray[np.bool_], weight: Array | None, random: np.random.RandomState
+) -> LinearTerms:
     """A linear support vector machine on standardised columns; missing values count as the mean."""
     mean, deviation = scaling(X)
     machine = LinearSVC(random_state=random, dual="auto", max_iter=10_000)
-    machine.fit(np.where(np.isnan(X), 0.0, (X - mean) / deviation), positive)
+    machine.fit(np.where(np.isnan(X), 0.0, (X - mean) / deviation), positive, sample_weight=weight)
     return LinearTerms(float(machine.intercept_[0]), machine.coef_[0] / deviation, mean)
 
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from anytime.acquisition import margin_block
+from anytime.acquisition.additive import LinearTerms
+from anytime.acquisition.margin_block import MarginBlock
+from anytime.acquisition.margin_classifier import _followed
 from anytime.costs import FeatureCosts
-from anytime.neighbours import acquisition
-from anytime.neighbours.acquisition import MarginBlock
-from anytime.neighbours.additive import LinearTerms
-from anytime.neighbours.models import _followed
 from tests.reference.margins import Problem
 
 TOY = np.array([[1, -1, -1]] * 2 + [[-1, 1, 1]] * 2 + [[-1, 1, -1]] + [[1, 1, 1]] * 3, dtype=float)
@@ -32,7 +32,7 @@ def worth(block_of, x, owned: list[int]) -> list[float]:
         steps = [*owned, wanted]
         prices = np.full(3, 100.0)
         prices[steps] = np.arange(len(steps)) + 1.0
-        block = block_of(prices=prices, trade_off=1.0)
+        block = block_of(prices=prices, cost_penalty=1.0)
         memory = block.remember(1)
         for t in range(len(owned)):
             block.proceed(t, t, x, memory)
@@ -107,7 +107,7 @@ def problems(draw):
         draw(st.integers(-2, 2)) / 2,
         np.array(draw(st.lists(st.integers(-2, 2), min_size=6, max_size=6)), dtype=float),
         COSTS,
-        trade_off=draw(st.sampled_from([0.0, 0.125, 1.0])),
+        cost_penalty=draw(st.sampled_from([0.0, 0.125, 1.0])),
         neighbourhood=draw(st.sampled_from(["nearest", "radius", "exact"])),
         n_neighbours=draw(st.integers(1, 14)),
         radius=draw(st.sampled_from([0.0, 1.0, 2.5])),
@@ -117,7 +117,7 @@ def problems(draw):
 
 
 def block_of(problem: Problem, **more) -> MarginBlock:
-    names = ("trade_off", "neighbourhood", "n_neighbours", "radius", "refresh")
+    names = ("cost_penalty", "neighbourhood", "n_neighbours", "radius", "refresh")
     confidence = None if problem.confidence == np.inf else problem.confidence
     return MarginBlock(
         LinearTerms(problem.offset, problem.slopes),
@@ -180,7 +180,7 @@ def test_sums_that_are_carried_on_equal_sums_from_scratch(more, monkeypatch):
     block = MarginBlock(LinearTerms(0.2, slopes), reference, positive, costs, **settings_of(**more))
     carried = _followed(block, X)
     assert "margins" in block.remember(3)
-    monkeypatch.setattr(acquisition, "_MOST_RUNNING", 0)
+    monkeypatch.setattr(margin_block, "_MOST_RUNNING", 0)
     assert "margins" not in block.remember(3)
     for a, b in zip(carried, _followed(block, X), strict=True):
         assert_array_equal(a, b)
@@ -256,9 +256,13 @@ def test_a_dear_group_waits_when_cost_counts():
         MarginBlock(LinearTerms(0.0, slopes), reference, positive, FeatureCosts(prices).bind(7)).columns(0)[0]
     )
     prices[favourite] = 50.0
-    for trade_off, last in ((0.0, False), (1.0, True)):
+    for cost_penalty, last in ((0.0, False), (1.0, True)):
         block = MarginBlock(
-            LinearTerms(0.0, slopes), reference, positive, FeatureCosts(prices).bind(7), trade_off=trade_off
+            LinearTerms(0.0, slopes),
+            reference,
+            positive,
+            FeatureCosts(prices).bind(7),
+            cost_penalty=cost_penalty,
         )
         groups, _, _, _ = _followed(block, X)
         assert (groups[:, -1] == favourite).all() == last
@@ -318,7 +322,7 @@ def test_distances_can_be_raw_standardised_or_between_contributions():
         ({"distance": "long"}, "distance must be one of"),
         ({"acquisition": "greedy"}, "acquisition must be one of"),
         ({"n_neighbours": 0}, "n_neighbours at least 1"),
-        ({"trade_off": -1.0}, "must not be negative"),
+        ({"cost_penalty": -1.0}, "must not be negative"),
         ({"confidence": 2.0}, "confidence must be a share"),
         ({"n_stages": 4}, "4 purchases, but there are 3 groups"),
     ],

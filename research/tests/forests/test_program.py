@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from anytime.forests.pruning.program import linear_program, naive_program, pruning_program
 from anytime.forests.pruning.solvers import min_cut
+from anytime_research.forests.program import linear_program, naive_program, pruning_program
 from tests.forests.pruning.cases import (
     all_prunings,
     naive_fixture,
@@ -13,6 +13,7 @@ from tests.forests.pruning.cases import (
     random_problem,
     worked_example,
 )
+from tests.reference import pruning as reference
 
 LAMBDAS = (0.01, 0.05, 0.1)
 
@@ -73,17 +74,17 @@ def test_the_relaxation_of_the_fixture_is_whole():
 def test_relaxations_are_whole_and_equal_the_minimum_cut(seed, prices):
     """budgeted_trees 4.6: 72 forests of 4 trees of depth 4 with 30 rows and 6 groups, uniform and uneven prices."""
     problem = random_problem(seed, n_trees=4, depth=4, n_rows=30, n_groups=6, prices=prices)
-    for lam in LAMBDAS:
-        solution = pruning_program(problem, lam / np.mean(problem.prices)).solve()
+    for cost_penalty in LAMBDAS:
+        solution = pruning_program(problem, cost_penalty / np.mean(problem.prices)).solve()
         assert solution.violation < 1e-7
-        cut = min_cut(problem, lam / np.mean(problem.prices))
+        cut = min_cut(problem, cost_penalty / np.mean(problem.prices))
         assert solution.value == pytest.approx(cut.value, abs=1e-7)
 
 
-@pytest.mark.parametrize("computation", [0.0, 0.05])
+@pytest.mark.parametrize("evaluation_cost", [0.0, 0.05])
 @pytest.mark.parametrize("arity", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
-def test_no_pruning_is_better(seed, arity, computation):
+def test_no_pruning_is_better(seed, arity, evaluation_cost):
     """budgeted_trees 8.2: all prunings of two trees of depth 3 with 8 rows, half with a price on computation."""
     problem = random_problem(
         seed,
@@ -92,16 +93,16 @@ def test_no_pruning_is_better(seed, arity, computation):
         prices=(1.0, 3.0),
         requires=seed % 2 == 1,
         weight=np.random.default_rng(seed).dirichlet(np.ones(8)) * 8 if seed % 3 == 0 else None,
-        computation=computation,
+        evaluation_cost=evaluation_cost,
     )
-    for lam in LAMBDAS:
-        best = min(objective(problem, internal, lam) for internal in all_prunings(problem))
-        program = pruning_program(problem, lam)
+    for cost_penalty in LAMBDAS:
+        best = min(objective(problem, internal, cost_penalty) for internal in all_prunings(problem))
+        program = pruning_program(problem, cost_penalty)
         relaxed, whole = program.solve(), program.solve(integer=True)
         assert relaxed.violation < 1e-9
         assert relaxed.value == pytest.approx(best, abs=1e-9)
         assert whole.value == pytest.approx(best, abs=1e-9)
-        assert objective(problem, relaxed.internal, lam) == pytest.approx(best, abs=1e-9)
+        assert objective(problem, relaxed.internal, cost_penalty) == pytest.approx(best, abs=1e-9)
 
 
 def test_the_naive_relaxation_is_lower_on_many_forests():
@@ -129,3 +130,12 @@ def test_trees_that_are_one_leaf():
     assert not solution.internal.any()
     assert solution.value == pytest.approx(objective(problem, solution.internal, 1.0))
     assert naive_program(problem, 1.0).solve().value == pytest.approx(solution.value)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_minimum_cut_equals_the_linear_program_on_larger_forests(seed):
+    size = {"n_trees": 6, "depth": 5, "n_rows": 80, "n_groups": 20, "n_train": 150}
+    problem = reference.random_problem(seed, **size, evaluation_cost=0.01 * (seed % 2))
+    for cost_penalty in (0.001, 0.01, 0.03):
+        exact = linear_program(problem, cost_penalty).value
+        assert min_cut(problem, cost_penalty).value == pytest.approx(exact, rel=1e-8)

@@ -8,17 +8,73 @@ classification based on value of classifier*; as reconstructed for Nan 2018, sec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.acquisition import MarginAcquisitionClassifier
+from anytime.acquisition.margin_block import FINISHED, UNDECIDED, MarginBlock
+from anytime.blocks import Memory
 from anytime.plan import Array
 
-__all__ = ["LocalModel"]
+__all__ = ["LocalModel", "ValueAcquisitionClassifier", "ValueBlock"]
 
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(9)
 _SHARES = _SHARES / _SHARES.sum()
 _LEAST_VARIANCE = 1e-6  # of standardised columns
+
+
+class ValueBlock(MarginBlock):
+    """Stages that buy what has the largest value of classifier, less its price; row by row, which takes long."""
+
+    kind = "values"  # no file holds it
+
+    def choose(self, X: Array, memory: Memory) -> None:
+        """Decide what each row buys next, and estimate its accuracy now."""
+        for i in np.flatnonzero(memory["next"] == UNDECIDED):
+            self._choose_for_one(X[i], {name: array[i : i + 1] for name, array in memory.items()})
+
+    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
+        """Buy once per stage, and give the score of all that was bought."""
+        for _ in range(stage - first + 1):
+            self.choose(X, memory)
+            self._native.proceed(self.coordinates(X), **self._running(memory), purchases=1)
+        return self.score(X, self.bought(memory))
+
+    def _choose_for_one(self, x: Array, memory: Memory) -> None:
+        has, z = self.bought(memory)[0], self.coordinates(x[None, :])[0]
+        column_group = self.costs.column_group
+        known = has[column_group] & ~np.isnan(z)
+        positive = self.local_model.probability(z, known)
+        memory["estimate"][0] = max(positive, 1.0 - positive)
+        sure = self.confidence is not None and has.any() and memory["estimate"][0] > self.confidence
+        asked = np.flatnonzero((self.candidates & ~has)[column_group])
+        memory["next"][0] = FINISHED
+        if sure or asked.size == 0:
+            return
+        # A group is worth what its best column is; what it requires comes with it for the price alone.
+        value = np.full(self.costs.n_groups, -np.inf)
+        np.maximum.at(value, column_group[asked], self.local_model.values(z, known, asked))
+        groups = np.unique(column_group[asked])
+        closures = [np.array(self.costs.table.closure(g)) for g in groups]
+        ticks = np.array([self.costs.prices[closed[~has[closed]]].sum() for closed in closures])
+        best = groups[np.lexsort((ticks, self._tick_weight * ticks - value[groups]))[0]]
+        memory["next"][0] = best
+        memory["promise"][0] = memory["estimate"][0] + value[best]
+
+    @cached_property
+    def local_model(self) -> LocalModel:
+        """The model of the data by which columns are valued."""
+        return LocalModel(self._filled, self.positive)
+
+
+class ValueAcquisitionClassifier(MarginAcquisitionClassifier):
+    """``MarginAcquisitionClassifier`` with purchases by the value of a classifier instead of margins."""
+
+    _block_class: ClassVar[type[MarginBlock]] = ValueBlock
+    _most_measured: ClassVar[int] = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +106,13 @@ class LocalModel:
         squared -= squared.min()
         return np.asarray(np.exp(-squared / bandwidth) if bandwidth > 0 else squared == 0, dtype=np.float64)
 
-    def chance(self, z: Array, known: NDArray[np.bool_]) -> float:
-        """The chance of the positive class: the weight of its points."""
+    def probability(self, z: Array, known: NDArray[np.bool_]) -> float:
+        """The probability of the positive class: the weight of its points."""
         weights = self.weights(z, known)
         return float(weights @ self.positive / weights.sum())
 
     def values(self, z: Array, known: NDArray[np.bool_], asked: NDArray[np.intp]) -> Array:
-        """(m,) by how much knowing each of the ``asked`` columns raises the expected chance of the leading class."""
+        """(m,) by how much knowing each of the ``asked`` columns raises the expected probability of the leading class."""
         weights = self.weights(z, known)
         ridge = self.ridge / weights.sum()
         weights /= weights.sum()

@@ -22,7 +22,7 @@ def cost_complexity(problem: PruningProblem, *, n_levels: int | None = None) -> 
     """Weakest-link pruning with one level of complexity for all trees (Breiman et al., 1984).
 
     A node becomes a leaf when ``(R(h) - R(subtree)) / (leaves - 1)``, the error it saves per leaf, is no more than the level.
-    ``lam`` of each pruning is its level, with errors counted as shares of ``n_error``.
+    ``cost_penalty`` of each pruning is its level, with errors counted as shares of ``n_error``.
 
     Parameters
     ----------
@@ -67,17 +67,20 @@ def _links(problem: PruningProblem, internal: NDArray[np.bool_], risk: Array) ->
 
 
 def greedy_prune(
-    problem: PruningProblem, lam: float = 0.0, *, score: Literal["lagrangian", "ratio"] = "lagrangian"
+    problem: PruningProblem,
+    cost_penalty: float = 0.0,
+    *,
+    score: Literal["lagrangian", "ratio"] = "lagrangian",
 ) -> list[Pruning]:
     """Take one group after the other out of the whole forest (GreedyPrune; Nan, *Budgeted prediction*, section 4.5).
 
     All nodes that need the group, in all trees, become leaves. The next group is the one that leaves the least ``error +
-    lam * cost``, or that saves the most cost per error added. Ties go to the group with the lower number.
+    cost_penalty * cost``, or that saves the most cost per error added. Ties go to the group with the lower number.
 
     Parameters
     ----------
     problem : PruningProblem
-    lam : float, default=0.0
+    cost_penalty : float, default=0.0
     score : {"lagrangian", "ratio"}, default="lagrangian"
 
     Returns
@@ -87,13 +90,13 @@ def greedy_prune(
     """
     if score not in ("lagrangian", "ratio"):
         raise ValueError(f"score is {score!r}; it must be 'lagrangian' or 'ratio'")
-    if not lam >= 0:
-        raise ValueError(f"lam is {lam}; it must not be negative")
-    prunings = [problem.valued(problem.splits, lam, method="greedy_prune")]
+    if not cost_penalty >= 0:
+        raise ValueError(f"cost_penalty is {cost_penalty}; it must not be negative")
+    prunings = [problem.valued(problem.splits, cost_penalty, method="greedy_prune")]
     while (now := prunings[-1]).internal.any():
         needed = problem.node_groups[np.repeat(now.internal, np.diff(problem.group_start))]
         without = [
-            problem.valued(_without(problem, now.internal, group), lam, method="greedy_prune")
+            problem.valued(_without(problem, now.internal, group), cost_penalty, method="greedy_prune")
             for group in np.unique(needed)
         ]
         rank = [other.value if score == "lagrangian" else -_savings_rate(now, other) for other in without]

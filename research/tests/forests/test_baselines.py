@@ -10,9 +10,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 from anytime.costs import FeatureCosts
-from anytime.forests.nodes import node_statistics
-from anytime.forests.pruning.baselines import cost_complexity, greedy_prune
+from anytime.forests import BudgetPruner, prune_forest
+from anytime.forests.nodes import node_statistics, with_unseen
 from anytime.forests.pruning.problem import PruningProblem
+from anytime_research.forests.baselines import cost_complexity, greedy_prune
 from tests.forests.pruning.cases import all_prunings, random_problem
 
 
@@ -46,7 +47,7 @@ def test_weakest_links_of_a_tree_are_those_of_scikit_learn():
     )
     path = tree.cost_complexity_pruning_path(X, y)
     prunings = cost_complexity(problem)
-    assert_allclose([pruning.lam for pruning in prunings], path.ccp_alphas, atol=1e-12)
+    assert_allclose([pruning.cost_penalty for pruning in prunings], path.ccp_alphas, atol=1e-12)
     assert_allclose([pruning.error for pruning in prunings], path.impurities, atol=1e-12)
     for alpha, pruning in zip(path.ccp_alphas, prunings, strict=True):
         pruned = DecisionTreeRegressor(**grow, ccp_alpha=alpha * (1 + 1e-9)).fit(X, y)
@@ -59,7 +60,7 @@ def test_a_level_is_the_best_of_all_prunings_of_each_tree(seed, arity):
     """budgeted_trees 5.7: the smallest tree with the least ``R(T) + level * leaves``."""
     problem = random_problem(seed, n_trees=1, depth=3, arity=arity)
     for pruning in cost_complexity(problem)[1:]:
-        level = pruning.lam
+        level = pruning.cost_penalty
         best = min(_penalised(problem, other, level) for other in all_prunings(problem))
         assert _penalised(problem, pruning.internal, level) == pytest.approx(best, abs=1e-9)
 
@@ -77,7 +78,7 @@ def test_one_level_for_all_trees(forest):
             for node in nodes[pruning.internal[nodes]]:
                 leaves = _leaves_below(forest, pruning.internal, node)
                 saved = (forest.error[node] - forest.error[leaves].sum()) / forest.n_error
-                assert saved / (len(leaves) - 1) > pruning.lam * (1 - 1e-9)
+                assert saved / (len(leaves) - 1) > pruning.cost_penalty * (1 - 1e-9)
 
 
 def _leaves_below(problem, internal, node):
@@ -98,7 +99,7 @@ def test_prices_do_not_matter_to_cost_complexity(forest):
 def test_cost_complexity_is_nested(forest):
     prunings = cost_complexity(forest)
     assert_nested(forest, prunings)
-    assert (np.diff([pruning.lam for pruning in prunings]) >= 0).all()
+    assert (np.diff([pruning.cost_penalty for pruning in prunings]) >= 0).all()
     few = cost_complexity(forest, n_levels=5)
     assert_nested(forest, few)
     assert 3 <= len(few) <= 8 < len(prunings)
@@ -118,7 +119,7 @@ def test_greedy_prune_is_nested(forest, score):
 @pytest.mark.parametrize("score", ["lagrangian", "ratio"])
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_prune_takes_the_best_group_out(seed, score, requires):
-    problem = random_problem(seed, n_trees=3, prices=(1.0, 4.0), requires=requires, computation=0.01)
+    problem = random_problem(seed, n_trees=3, prices=(1.0, 4.0), requires=requires, evaluation_cost=0.01)
     prunings = greedy_prune(problem, 0.03, score=score)
     groups = [
         set(problem.node_groups[a:b])
@@ -165,3 +166,27 @@ def test_roots_alone_are_left_as_they_are():
     problem = random_problem(0, depth=0)
     assert [pruning.internal.any() for pruning in cost_complexity(problem)] == [False]
     assert [pruning.internal.any() for pruning in greedy_prune(problem)] == [False]
+
+
+def test_an_exact_pruning_is_at_least_as_good_as_the_baselines(forest):
+    """At the cost of each baseline's pruning none has less training error than the lower hull of the exact ones."""
+    exact = BudgetPruner(forest).path(n=100)
+    cost, error = [p.cost for p in exact], [p.error for p in exact]
+    for other in (*cost_complexity(forest), *greedy_prune(forest)):
+        if cost[0] <= other.cost <= cost[-1]:
+            assert other.error >= np.interp(other.cost, cost, error) - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_budget_it_is_hardly_ever_worse_than_taking_out_groups(seed):
+    X, y = load_wine(return_X_y=True)
+    forest = RandomForestClassifier(10, random_state=seed).fit(X[::2], y[::2])
+    held, truth = X[1::2], y[1::2]
+    statistics = with_unseen(node_statistics(forest), held, truth, share=0.632)
+    unit = FeatureCosts(np.ones(13)).bind(13)
+    problem = PruningProblem.of(statistics.trees, statistics.error, statistics.n_error, held, unit)
+    theirs = greedy_prune(problem)
+    for budget in (1.5, 2, 2.5, 3, 3.5, 4, 4.5):
+        ours = prune_forest(forest, held, truth, mean_budget=budget).path_
+        assert ours.cost[-1] <= budget
+        assert ours.error[-1] <= min(p.error for p in theirs if p.cost <= ours.cost[-1]) + 0.003

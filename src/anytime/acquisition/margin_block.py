@@ -14,23 +14,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import Margins
+from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, StepTerms
 from anytime.blocks import Block, Memory, State
 from anytime.costs import BoundCosts
-from anytime.neighbours.additive import AdditiveClassifier, LinearTerms, StepTerms
-from anytime.neighbours.voc import LocalModel
 from anytime.plan import Array
 
-__all__ = ["ACQUISITIONS", "DISTANCES", "NEIGHBOURHOODS", "MarginBlock", "scaling"]
+__all__ = ["ACQUISITIONS", "DISTANCES", "FINISHED", "NEIGHBOURHOODS", "UNDECIDED", "MarginBlock", "scaling"]
 
 NEIGHBOURHOODS = ("nearest", "radius", "exact")
 DISTANCES = ("standardised", "raw", "contributions")
-ACQUISITIONS = ("margin", "random", "voc")
+ACQUISITIONS = ("margin", "random")
 
-_UNDECIDED, _FINISHED = -2, -1  # instead of the next group
+UNDECIDED, FINISHED = -2, -1  # instead of the next group
 _MOST_RUNNING = 1 << 24  # numbers that are kept of rows and reference points; beyond that they are made again
 _RUNNING = ("margins", "distances")
 _SETTINGS = (
-    *("trade_off", "confidence", "neighbourhood", "n_neighbours", "radius", "refresh"),
+    *("cost_penalty", "confidence", "neighbourhood", "n_neighbours", "radius", "refresh"),
     *("distance", "acquisition", "seed"),
 )
 
@@ -48,8 +47,8 @@ class MarginBlock(Block):
     positive : (n,) bool
         Their class.
     costs : BoundCosts
-    trade_off : float, default=0
-        Accuracy that a unit of cost has to bring.
+    cost_penalty : float, default=0
+        Accuracy that one unit of cost must bring to be spent.
     confidence : float or None, default=None
         A row whose estimated accuracy is above this buys nothing more.
     neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
@@ -60,7 +59,7 @@ class MarginBlock(Block):
         Estimate accuracy after a purchase on neighbours found anew. False: on those by which the purchase was chosen.
     distance : {"standardised", "raw", "contributions"}, default="standardised"
         Distances between rows in deviations of the reference points, in the columns' own units, or between terms of the score.
-    acquisition : {"margin", "random", "voc"}, default="margin"
+    acquisition : {"margin", "random"}, default="margin"
     seed : int, default=0
         Of random purchases.
     n_stages : int, default=None
@@ -78,7 +77,7 @@ class MarginBlock(Block):
         positive: ArrayLike,
         costs: BoundCosts,
         *,
-        trade_off: float = 0.0,
+        cost_penalty: float = 0.0,
         confidence: float | None = None,
         neighbourhood: str = "nearest",
         n_neighbours: int = 65,
@@ -93,7 +92,7 @@ class MarginBlock(Block):
         self.classifier, self.costs = classifier, costs
         self.reference = np.ascontiguousarray(reference, dtype=np.float64)
         self.positive = np.ascontiguousarray(positive, dtype=bool)
-        self.trade_off, self.confidence = float(trade_off), confidence
+        self.cost_penalty, self.confidence = float(cost_penalty), confidence
         self.neighbourhood, self.n_neighbours, self.radius = neighbourhood, int(n_neighbours), float(radius)
         self.refresh, self.distance, self.acquisition, self.seed = refresh, distance, acquisition, int(seed)
         self.n_threads = n_threads
@@ -125,8 +124,8 @@ class MarginBlock(Block):
         ):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
-        if not (0 <= self.trade_off < np.inf and 0 <= self.radius < np.inf and self.n_neighbours >= 1):
-            raise ValueError("trade_off and radius must not be negative, and n_neighbours at least 1")
+        if not (0 <= self.cost_penalty < np.inf and 0 <= self.radius < np.inf and self.n_neighbours >= 1):
+            raise ValueError("cost_penalty and radius must not be negative, and n_neighbours at least 1")
         if self.confidence is not None and not 0 <= self.confidence <= 1:
             raise ValueError(f"confidence must be a share of rows, 0 to 1, not {self.confidence}")
 
@@ -157,7 +156,7 @@ class MarginBlock(Block):
 
     @property
     def _tick_weight(self) -> float:
-        return self.trade_off * self.costs.costs.amount(1)
+        return self.cost_penalty * self.costs.costs.amount(1)
 
     # ------------------------------------------------------------------ where rows stand
 
@@ -194,7 +193,7 @@ class MarginBlock(Block):
         memory: Memory = {
             "order": np.full((n_rows, self.costs.n_groups), -1, dtype=np.int32),
             "owned": np.zeros(n_rows, dtype=np.int32),
-            "next": np.full(n_rows, _UNDECIDED, dtype=np.int32),
+            "next": np.full(n_rows, UNDECIDED, dtype=np.int32),
             "estimate": np.zeros(n_rows),
             "promise": np.zeros(n_rows),
         }
@@ -234,10 +233,6 @@ class MarginBlock(Block):
 
     def choose(self, X: Array, memory: Memory) -> None:
         """Decide what each row buys next, and estimate its accuracy now: ``memory["next"]`` and ``memory["estimate"]``."""
-        if self.acquisition == "voc":
-            for i in np.flatnonzero(memory["next"] == _UNDECIDED):
-                self._choose_by_value(X[i], {name: array[i : i + 1] for name, array in memory.items()})
-            return
         self._native.choose(self.coordinates(X), **self._running(memory), threads=self.n_threads)
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
@@ -246,10 +241,6 @@ class MarginBlock(Block):
         everything = purchases > 1 and purchases == int(self.candidates.sum())  # in one go
         if everything and self.confidence is None:
             self._buy_everything(memory)
-        elif self.acquisition == "voc":
-            for _ in range(purchases):
-                self.choose(X, memory)
-                self._native.proceed(self.coordinates(X), **self._running(memory), purchases=1)
         else:
             self._native.proceed(
                 self.coordinates(X), **self._running(memory), purchases=purchases, threads=self.n_threads
@@ -268,7 +259,7 @@ class MarginBlock(Block):
         """Whoever buys all, and is not asked on the way, need not know in which order."""
         memory["order"][:, : self._everything.size] = self._everything
         memory["owned"][:] = self._everything.size
-        memory["next"][:] = _FINISHED
+        memory["next"][:] = FINISHED
 
     def bought(self, memory: Memory) -> NDArray[np.bool_]:
         """(n, G) groups that rows have."""
@@ -289,39 +280,12 @@ class MarginBlock(Block):
         """The score of a row of which nothing speaks for either class."""
         return 2.0**-40 if 2 * self.positive.sum() > self.positive.size else 0.0
 
-    def _choose_by_value(self, x: Array, memory: Memory) -> None:
-        """One row by the value of what a column would say, instead of margins."""
-        has, z = self.bought(memory)[0], self.coordinates(x[None, :])[0]
-        column_group = self.costs.column_group
-        known = has[column_group] & ~np.isnan(z)
-        chance = self.local_model.chance(z, known)
-        memory["estimate"][0] = max(chance, 1.0 - chance)
-        sure = self.confidence is not None and has.any() and memory["estimate"][0] > self.confidence
-        asked = np.flatnonzero((self.candidates & ~has)[column_group])
-        memory["next"][0] = _FINISHED
-        if sure or asked.size == 0:
-            return
-        # A group is worth what its best column is; what it requires comes with it for the price alone.
-        value = np.full(self.costs.n_groups, -np.inf)
-        np.maximum.at(value, column_group[asked], self.local_model.values(z, known, asked))
-        groups = np.unique(column_group[asked])
-        closures = [np.array(self.costs.table.closure(g)) for g in groups]
-        ticks = np.array([self.costs.prices[closed[~has[closed]]].sum() for closed in closures])
-        best = groups[np.lexsort((ticks, self._tick_weight * ticks - value[groups]))[0]]
-        memory["next"][0] = best
-        memory["promise"][0] = memory["estimate"][0] + value[best]
-
-    @cached_property
-    def local_model(self) -> LocalModel:
-        """What values of a classifier are worked out by."""
-        return LocalModel(self._filled, self.positive)
-
     # ------------------------------------------------------------------ as a block
 
     def head(self, n_stages: int) -> MarginBlock:
         """The first ``n_stages`` purchases."""
         settings = {name: getattr(self, name) for name in (*_SETTINGS, "n_threads")}
-        return MarginBlock(
+        return type(self)(
             self.classifier, self.reference, self.positive, self.costs, **settings, n_stages=n_stages
         )
 
