@@ -19,8 +19,8 @@ class PlainRidge(StreamLearner):
     penalty: float = 1.0
     kind = "plain ridge"
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> RidgeBank:
-        return RidgeBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        return RidgeBank
 
 
 class RidgeBank(Bank):
@@ -64,8 +64,8 @@ class RidgeBank(Bank):
         }
 
     @classmethod
-    def from_state(cls, description, arrays):
-        bank = cls(PlainRidge(description["penalty"]), *description["sizes"])
+    def from_state(cls, learner, description, arrays):
+        bank = cls(learner, *description["sizes"])
         bank.inverse, bank.weights = arrays["inverse"].copy(), arrays["weights"].copy()
         return bank
 
@@ -77,8 +77,8 @@ class PlainTree(StreamLearner):
     depth: int = 2
     kind = "plain tree"
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> TreeBank:
-        return TreeBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        return TreeBank
 
 
 class TreeBank(Bank):
@@ -119,7 +119,7 @@ class TreeBank(Bank):
         raise NotImplementedError
 
     @classmethod
-    def from_state(cls, description, arrays):
+    def from_state(cls, learner, description, arrays):
         raise NotImplementedError
 
 

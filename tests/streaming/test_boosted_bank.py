@@ -92,7 +92,7 @@ def test_state_goes_on_bit_for_bit(kind):
     X, y = _rows(model.loss)
     model.learn(X[:33], y[:33])
     description, arrays = model.state()
-    bank = type(model.bank).from_state(*model.bank.state())
+    bank = type(model.bank).from_state(model.bank.learner, *model.bank.state())
     copy = BoostedBank.from_state(bank, json.loads(json.dumps(description)), arrays)
     np.testing.assert_array_equal(model.learn(X[33:], y[33:]), copy.learn(X[33:], y[33:]))
     np.testing.assert_array_equal(model.predict_rounds(X), copy.predict_rounds(X))

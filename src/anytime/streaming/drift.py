@@ -11,35 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adwin", "Detector", "Drift", "TwoWindows", "Watch"]
+__all__ = ["Adwin", "Drift", "TwoWindows", "Watch"]
 
 _LEVELS = 48  # buckets of up to 2^47 values: no stream is longer
-
-
-class Detector(Protocol):
-    """Something that looks at numbers between 0 and 1 and says when their mean has risen."""
-
-    n_values: int  # since the last change
-
-    @property
-    def room(self) -> int:
-        """Values until it looks for a change the next time."""
-
-    def update(self, value: float) -> bool:
-        """Look at one more; True: the mean has risen."""
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Everything, as numbers and arrays."""
-
-    def restore(self, numbers: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Go on from a state."""
 
 
 def _cut(n_old: float, n_new: float, variance: float, log_term: float) -> float:
@@ -288,7 +269,7 @@ class Drift:
         if self.grace < 1:
             raise ValueError(f"grace is a number of rows, at least 1; got {self.grace}")
 
-    def make(self) -> Detector:
+    def make(self) -> Adwin | TwoWindows:
         """A fresh detector."""
         return Adwin(self.delta) if self.detector == "adwin" else TwoWindows(self.size, self.delta)
 

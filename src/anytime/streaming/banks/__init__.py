@@ -8,13 +8,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anytime.streaming.banks.bank import Bank, Hypotheses, StreamLearner
-from anytime.streaming.banks.images import ConvBank, SmallConvNet
-from anytime.streaming.banks.linear import LinearBank, OnlineLinear, OnlineRidge, RandomFeatureBank, RidgeBank
+from anytime.streaming.banks.images import SmallConvNet
+from anytime.streaming.banks.linear import OnlineLinear, OnlineRidge
 from anytime.streaming.banks.native import NativeBank, RoundRules
-from anytime.streaming.banks.nets import NetBank, NetBlock, SmallNet
+from anytime.streaming.banks.nets import NetBlock, SmallNet
 from anytime.streaming.banks.own import OwnLearner
-from anytime.streaming.banks.refit import FtrlTree, RefitBank
-from anytime.streaming.banks.trees import HoeffdingBank, HoeffdingTree, Stump
+from anytime.streaming.banks.refit import FtrlTree
+from anytime.streaming.banks.trees import HoeffdingTree, Stump
 
 __all__ = [
     "Bank",
@@ -40,16 +40,6 @@ _NAMED: dict[str, type[StreamLearner]] = {
     for learner in (HoeffdingTree, Stump, OnlineRidge, OnlineLinear, SmallNet, SmallConvNet, FtrlTree)
 }
 
-_BANKS: dict[str, type[Bank]] = {
-    HoeffdingTree.kind: HoeffdingBank,
-    Stump.kind: HoeffdingBank,
-    OnlineRidge.kind: RidgeBank,
-    OnlineLinear.kind: LinearBank,
-    SmallNet.kind: NetBank,
-    SmallConvNet.kind: ConvBank,
-    FtrlTree.kind: RefitBank,
-}
-
 
 def learner_named(learner: str | StreamLearner) -> StreamLearner:
     """The learner itself, or the one of that name with its defaults.
@@ -69,9 +59,8 @@ def learner_named(learner: str | StreamLearner) -> StreamLearner:
 def bank_from_state(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Bank:
     """The bank whose ``state`` this is, of whatever kind."""
     kind = description["kind"]
-    if kind not in _BANKS:
-        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(_BANKS)}")
-    bank = _BANKS[kind]
-    if bank is LinearBank and description["learner"]["features"] == "random":
-        bank = RandomFeatureBank
-    return bank.from_state(description, arrays)
+    if kind not in _NAMED:
+        raise ValueError(f"there is no bank of {kind!r}; there are {', '.join(_NAMED)}")
+    learner = _NAMED[kind](**description["learner"])
+    bank: Bank = learner.bank_type().from_state(learner, description, arrays)
+    return bank

@@ -27,9 +27,14 @@ class StreamLearner(ABC):
 
     kind: ClassVar[str]  # its name, as a parameter and in files
 
-    @abstractmethod
     def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
         """A bank of fresh learners; learner ``i`` depends on ``random_state`` and ``i`` alone."""
+        bank: Bank = self.bank_type()(self, n_estimators, n_features, n_outputs, random_state)
+        return bank
+
+    @abstractmethod
+    def bank_type(self) -> Any:
+        """The class of banks of such learners, made of one, numbers of learners, columns and outputs, and a seed."""
 
 
 class Bank(ABC):
@@ -120,5 +125,7 @@ class Bank(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Read what ``state`` gave."""
+    def from_state(
+        cls, learner: Any, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """A bank of learners of that kind, as it was when ``state`` was taken."""

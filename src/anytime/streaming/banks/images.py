@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isqrt
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.streaming.banks.bank import Bank, StreamLearner
+from anytime.streaming.banks.bank import StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
@@ -57,15 +57,13 @@ class SmallConvNet(StreamLearner):
         if not self.step > 0:
             raise ValueError(f"step is {self.step}; it must be positive")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of nets with random windows."""
-        return ConvBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return ConvBank
 
 
 class ConvBank(NetBank):
     """Networks of one convolution; a missing value counts as 0."""
-
-    learners = (SmallConvNet,)
 
     def __init__(
         self, learner: SmallConvNet, n_estimators: int, n_features: int, n_outputs: int, random_state: int

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime import _native
 from anytime.blocks import LinearBlock
-from anytime.streaming.banks.bank import Array, Bank, StreamLearner
+from anytime.streaming.banks.bank import Array, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
@@ -35,9 +35,9 @@ class OnlineRidge(StreamLearner):
         if not self.l2_regularization > 0:
             raise ValueError(f"l2_regularization is {self.l2_regularization}; it must be positive")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of fresh learners, all zero."""
-        return RidgeBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return RidgeBank
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,9 @@ class OnlineLinear(StreamLearner):
         if self.n_components < 1:
             raise ValueError(f"n_components is {self.n_components}; it must be at least 1")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of fresh learners, all zero."""
-        bank = LinearBank if self.features == "raw" else RandomFeatureBank
-        return bank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """Linear functions of columns, or of random features of them."""
+        return LinearBank if self.features == "raw" else RandomFeatureBank
 
 
 class _LinearFunctions(NativeBank):
@@ -93,8 +92,6 @@ class _LinearFunctions(NativeBank):
 
 class RidgeBank(_LinearFunctions):
     """Ridge regressions. Learners that began together share the inverse matrix: it depends on the rows alone."""
-
-    learners = (OnlineRidge,)
 
     def __init__(
         self, learner: OnlineRidge, n_estimators: int, n_features: int, n_outputs: int, random_state: int
@@ -123,8 +120,6 @@ class RidgeBank(_LinearFunctions):
 
 class LinearBank(_LinearFunctions):
     """Linear functions, learned by gradient steps."""
-
-    learners = (OnlineLinear,)
 
     def __init__(
         self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int
@@ -156,8 +151,6 @@ class LinearBank(_LinearFunctions):
 
 class RandomFeatureBank(NetBank):
     """Linear functions of cosines of random directions, other ones for every learner; the directions stay."""
-
-    learners = (OnlineLinear,)
 
     def __init__(
         self, learner: OnlineLinear, n_estimators: int, n_features: int, n_outputs: int, random_state: int

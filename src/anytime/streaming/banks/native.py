@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,6 @@ class NativeBank(Bank):
         Threads that share the learners where rounds have many rows; results do not depend on it.
     """
 
-    learners: ClassVar[tuple[type[Any], ...]]  # kinds that such a bank is made of
     native: Any  # a StreamBank
     n_threads: int = 1
 
@@ -176,10 +175,10 @@ class NativeBank(Bank):
         return description, dict(self.native.state())
 
     @classmethod
-    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, learner: Any, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
         """Read what ``state`` gave."""
-        kinds = {learner.kind: learner for learner in cls.learners}
-        learner = kinds[description["kind"]](**description["learner"])
         sizes = (
             int(description[name]) for name in ("n_estimators", "n_features", "n_outputs", "random_state")
         )

@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from anytime import _native
 from anytime.blocks import Block, State
-from anytime.streaming.banks.bank import Array, Bank, StreamLearner
+from anytime.streaming.banks.bank import Array, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 
 Activation = Literal["sigmoid", "leaky_relu", "cosine"]
@@ -49,15 +49,14 @@ class SmallNet(StreamLearner):
         if not self.step > 0:
             raise ValueError(f"step is {self.step}; it must be positive")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of nets with random hidden weights."""
-        return NetBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return NetBank
 
 
 class NetBank(NativeBank):
     """Networks of one hidden layer; a missing value counts as 0."""
 
-    learners: ClassVar[tuple[type[Any], ...]] = (SmallNet,)
     hypotheses = ("last", "params")
 
     def __init__(

@@ -45,9 +45,9 @@ class OwnLearner(StreamLearner):
         if not callable(self.factory):
             raise TypeError(f"factory is {self.factory!r}; it must be a function that makes a learner")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of learners that the factory makes."""
-        return OwnBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return OwnBank
 
 
 class OwnBank(Bank):
@@ -110,7 +110,9 @@ class OwnBank(Bank):
         raise TypeError(_UNSAVED)
 
     @classmethod
-    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, learner: Any, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
         """Raise TypeError, as ``state`` does."""
         raise TypeError("a bank of learners of one's own cannot be read from a file")
 

@@ -59,9 +59,9 @@ class FtrlTree(StreamLearner):
         if not self.growth > 1:
             raise ValueError(f"growth is {self.growth}; it must be more than 1")
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of empty trees."""
-        return RefitBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return RefitBank
 
 
 class RefitBank(Bank):
@@ -206,9 +206,10 @@ class RefitBank(Bank):
         return description, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
-    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_state(
+        cls, learner: FtrlTree, description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
         """Read what ``state`` gave."""
-        learner = FtrlTree(**description["learner"])
         n_features, n_outputs = int(description["n_features"]), int(description["n_outputs"])
         bank = cls(learner, arrays["born"].size, n_features, n_outputs, int(description["random_state"]))
         bank._seen = int(description["seen"])

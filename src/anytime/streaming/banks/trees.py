@@ -8,13 +8,13 @@ and Hulten 2000; for regression Ikonomovska, Gama and Dzeroski 2011), or that th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime import _native
-from anytime.streaming.banks.bank import Bank, StreamLearner
+from anytime.streaming.banks.bank import StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
@@ -95,9 +95,9 @@ class HoeffdingTree(StreamLearner):
             raise ValueError(f"memory is {self.memory}; it must be at least 1 row, or None")
         width_of(self.max_features, 1)
 
-    def make(self, n_estimators: int, n_features: int, n_outputs: int, random_state: int = 0) -> Bank:
-        """A bank of fresh trees."""
-        return HoeffdingBank(self, n_estimators, n_features, n_outputs, random_state)
+    def bank_type(self) -> Any:
+        """What such learners are kept in."""
+        return HoeffdingBank
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,6 @@ class HoeffdingBank(NativeBank):
     """Trees that grow on a stream."""
 
     learner: HoeffdingTree
-    learners = (HoeffdingTree, Stump)
 
     def __init__(
         self, learner: HoeffdingTree, n_estimators: int, n_features: int, n_outputs: int, random_state: int
