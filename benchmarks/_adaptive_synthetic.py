@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 import anytime as at
 from anytime.adaptive.blocks import scores_of_probabilities
 from anytime.adaptive.boosted import BoostedPairLearner
-from anytime.adaptive.choosing import Bench
+from anytime.adaptive.choosing import HeldOutRows
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import Learned, alternate, best_of
 from anytime.adaptive.stages import Chain
@@ -65,7 +65,7 @@ def synthetic_2() -> dict[str, float]:
     )
     start = learner.at(1.0, 0.0)
     pair = alternate(learner, np.full(len(y), CERTAIN), 0.6, start=start, max_iter=50, tol=0.0).learned
-    bench = Bench(X, y, None, np.where(y == 1, 5.0, -5.0)[:, None], costs, np.zeros(1), "logistic")
+    bench = HeldOutRows(X, y, None, np.where(y == 1, 5.0, -5.0)[:, None], costs, np.zeros(1), "logistic")
     knows_all = LinearBlock([0, 1], np.zeros((2, 1)))
     alone = [
         bench.at(Chain([found.exit], knows_all), [(0.0, 0.0)])[0]

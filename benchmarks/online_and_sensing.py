@@ -28,7 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import anytime as at
 from anytime.online import Experts, OnlineSelector, RequestLearner, regret_upper_bound
-from anytime.sensing import DirectGates, RelaxedGates, SensorNetworkClassifier
+from anytime.sensing import DirectGates, SensorNetworkClassifier
 from anytime_research.online import (
     BernoulliEnvironment,
     Exp3G,
@@ -39,6 +39,7 @@ from anytime_research.online import (
 )
 from anytime_research.sensing import (
     PANELS,
+    RelaxedGates,
     SensorVote,
     make_adaptive_sparse_regression,
     make_body_sensors,

@@ -277,3 +277,13 @@ def test_a_model_that_buys_nothing_says_so(setting, advice):
             X, y
         )
     assert len(set(model.predict(X))) == 1
+
+
+@pytest.mark.parametrize("kind", [AdaptiveClassifier, at.LadderClassifier])
+def test_class_weights_count_like_sample_weights(kind):
+    X, y, costs = problem()
+    settings = {"costs": costs, "n_estimators": 5, "random_state": 0}
+    weighted = kind(SVC(), class_weight={0: 1, 1: 3}, **settings).fit(X, y)
+    counted = kind(SVC(), **settings).fit(X, y, sample_weight=np.where(y == 1, 3.0, 1.0))
+    assert_array_equal(weighted.predict_proba(X), counted.predict_proba(X))
+    assert not np.array_equal(weighted.predict_proba(X), kind(SVC(), **settings).fit(X, y).predict_proba(X))

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from anytime.adaptive.least_squares import CONVEX_BELOW, LogOdds, chances_by_admm, log_odds_step
+from anytime.adaptive.least_squares import CONVEX_BELOW, LogOdds, log_odds_step
+from anytime_research.adaptive.duality import probabilities_by_admm
 
 
 def value(s, A, g):
@@ -57,7 +58,7 @@ def test_admm_and_the_price_agree(fraction):
         return np.mean((1 - q) * excess + divergence.per_row(q, gate))
 
     q, beta = divergence.probabilities(excess, gate, fraction)
-    split = chances_by_admm(excess, gate, fraction)
+    split = probabilities_by_admm(excess, gate, fraction)
     assert q.mean() <= fraction
     assert split.mean() <= fraction + 1e-12
     assert beta >= 0

@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from anytime.adaptive.routing import KullbackLeibler, composite_loss, dual_value, routing_probabilities
+from anytime.adaptive.routing import KullbackLeibler, routing_probabilities
+from anytime_research.adaptive.duality import composite_loss, dual_value
 from tests.reference.routing import chances_by_solver, smooth_part
 
 A = np.array([1.0, 2.0, 0.5, 3.0])  # cost of staying: l1 + softplus(g)

@@ -24,8 +24,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from anytime.adaptive.adaptive_training import AdaptiveModel, Task
-from anytime.adaptive.choosing import Bench, Point, Quality
+from anytime.adaptive.adaptive_training import AdaptiveModel, GateTask
+from anytime.adaptive.choosing import HeldOutRows, Point, Quality
 from anytime.adaptive.costly import read_costly
 from anytime.adaptive.routing import Learned
 from anytime.plan import Array
@@ -344,7 +344,11 @@ def sweep(
 
 
 def _outcome(
-    ready: AdaptiveModel, setting: dict[str, Any], task: Task, benches: Mapping[str, Bench], start: Learned
+    ready: AdaptiveModel,
+    setting: dict[str, Any],
+    task: GateTask,
+    benches: Mapping[str, HeldOutRows],
+    start: Learned,
 ) -> Outcome:
     trying = copy.copy(ready)
     trying.set_params(**setting)
@@ -377,7 +381,7 @@ def _key(setting: Setting) -> str:
     return json.dumps(setting, sort_keys=True)
 
 
-def _fingerprint(ready: AdaptiveModel, task: Task, benches: Mapping[str, Bench]) -> str:
+def _fingerprint(ready: AdaptiveModel, task: GateTask, benches: Mapping[str, HeldOutRows]) -> str:
     """What outcomes depend on besides their settings."""
     state = hashlib.sha256()
     arrays: list[Array | NDArray[np.intp]] = [task.table.X, task.y, task.costly_loss]

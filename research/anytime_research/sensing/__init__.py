@@ -1,4 +1,4 @@
-"""Sensors that decide whether to speak: made-up data, recovery and its diagnostics, descent by projection, the vote of all."""
+"""Sensors that decide whether to speak: made-up data, recovery and its diagnostics, other solvers, the vote of all."""
 
 from anytime_research.sensing.generators import (
     SensorData,
@@ -15,12 +15,14 @@ from anytime_research.sensing.recovery import (
     recover,
     sampling_gaps,
 )
+from anytime_research.sensing.relaxation import RelaxedGates
 from anytime_research.sensing.votes import SensorVote
 
 __all__ = [
     "PANELS",
     "ProjectedGates",
     "Recovery",
+    "RelaxedGates",
     "SensorData",
     "SensorVote",
     "cosine_distances",

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 import anytime as at
-from anytime.adaptive.choosing import Bench
+from anytime.adaptive.choosing import HeldOutRows
 from anytime.adaptive.stages import Chain
 from anytime.blocks import LinearBlock
 from anytime_research.adaptive.baseline import l1_exits, l1_supports
@@ -19,7 +19,7 @@ def test_synthetic_2_l1_gives_120_70():
     assert supports[0] == (0,)
     costs = at.FeatureCosts([1, 1]).bind(2)
     knows_all = LinearBlock([0, 1], np.zeros((2, 1)))  # what it says is known: it is always right
-    bench = Bench(X, y, None, np.where(y == 1, 5.0, -5.0)[:, None], costs, np.zeros(1), "logistic")
+    bench = HeldOutRows(X, y, None, np.where(y == 1, 5.0, -5.0)[:, None], costs, np.zeros(1), "logistic")
     perfect = []
     for found in l1_exits(X, y, [(0,)], standardise=False):
         (point,) = bench.at(Chain([found.exit], knows_all), [(0.0, 0.0)])

@@ -21,7 +21,7 @@ from anytime.adaptive.stages import Chain
 from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
 from anytime.losses import LINKS
-from anytime.parameters import positive_integer, shared
+from anytime.parameters import not_negative, positive_integer, shared
 from anytime.plan import Array, Plan
 
 if TYPE_CHECKING:
@@ -66,16 +66,19 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     costly_fraction : float, default=None
         The most rows sent to the costly model, on average. None: chosen for the budget, else 0.3.
     cost_penalty : float, default=None
-        Mean loss that a unit of cost must save for gate and cheap model to buy a feature. None: chosen for the budget, else a
-        tenth of the entropy of the classes per price of all features.
+        Loss that one unit of cost must save to be spent. In means over rows, for gate and cheap model to buy a feature.
+        None: chosen for the mean budget, else a tenth of the entropy of the classes per price of all features.
     proba_source : {"auto", "oob", "crossval", "insample"}, default="auto"
         Where the costly model's probabilities of the training rows come from. "oob": from a forest's trees that have not
         seen the row. "crossval": from clones fitted on folds. "insample": from the model as it is, right if it was trained
         on other rows. "auto": the first of these that there is; the last only for what cannot be trained.
     costly_columns : list of str or int, default=None
         Columns that the costly model takes. None: all.
-    evaluation_cost, cheap_evaluation_cost : float, default=0.0
-        Of evaluating the costly model, and gate and cheap model together, features apart.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here the stage is the costly model, such as
+        a call of a service.
+    cheap_evaluation_cost : float, default=0.0
+        Price of evaluating gate and cheap model together, features apart.
     answer_first : bool, default=True
         Whether a row has the cheap answer before its gate is asked. False: the gate comes first, and rows that it sends on do not
         pay for what only the cheap model reads; they have no answer until the costly model has one.
@@ -93,30 +96,38 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     tol : float, default=1e-4
         Relative change of the objective at which turns end.
     n_estimators : int, default=100
-        Of gate and cheap model each, with several classes that many per class.
+        Number of trees or learners in the ensemble. Of gate and cheap model each, with several classes that many per class.
     learning_rate : float, default=0.1
+        Factor by which each learner's step is shrunk.
     max_depth : int or None, default=4
+        The most splits from root to leaf. None: no limit.
     min_samples_leaf : int, default=20
-        In a leaf.
+        The fewest training rows in a leaf.
     l2_regularization : float, default=0.0
-        Added to the curvature of a leaf.
+        Added to the curvature of a leaf's loss.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
+        training, in what is judged, and in the fit of a costly model that takes weights.
     validation_fraction : float or None, default=0.2
-        Share of the rows that thresholds and settings are chosen on. None: learn from all rows, send rows whose gate is above 0.
+        Share of the training rows held out to decide on. None: none are. Thresholds and settings are chosen on them;
+        without, rows whose gate is above 0 are sent.
     n_folds : int, default=5
         Folds for the costly model's probabilities.
     max_bins : int, default=255
+        The most bins per column; missing values have one of their own.
     categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        As in :class:`GradientBoostingClassifier`.
+        Columns that hold categories. "from_dtype": those of a table that are no numbers.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
         library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
     n_jobs : int, default=None
-        Threads. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every setting. Ctrl-C ends training with the best setting so far.
+        Whether progress is printed. 1: a line for every setting. Ctrl-C ends training with the best setting so far.
 
     Attributes
     ----------
@@ -133,7 +144,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         bounds the mean of soft decisions.
     expected_cost_ : float
         What held-out rows pay on average.
-    trials_ : list of Trial
+    trials_ : list of GateTrial
     terms_ : Terms
         The objective on the training rows.
     trace_ : list of float
@@ -160,35 +171,25 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared(
+            "costs", "mean_budget", "budget", "meter", "evaluation_cost", "n_estimators", "learning_rate"
+        ),
+        **shared("max_depth", "min_samples_leaf", "l2_regularization", "class_weight", "validation_fraction"),
+        **shared("max_bins", "categorical_features", "time_budget", "random_state", "n_jobs", "verbose"),
         "costly": "no_validation",  # read_costly does
         "cheap": [StrOptions({"boost", "linear", "lstsq"})],
-        "costs": "no_validation",
-        **shared("mean_budget", "budget", "meter"),
         "costly_fraction": [Interval(Real, 0, 1, closed="both"), None],
-        "cost_penalty": [Interval(Real, 0, None, closed="left"), None],
+        "cost_penalty": [not_negative, None],
         "proba_source": [StrOptions(set(SOURCES))],
         "costly_columns": ["array-like", None],
-        "evaluation_cost": [Interval(Real, 0, None, closed="left")],
-        "cheap_evaluation_cost": [Interval(Real, 0, None, closed="left")],
+        "cheap_evaluation_cost": [not_negative],
         "answer_first": ["boolean"],
         "gate": [StrOptions({"both", "learned", "margin"})],
         "cross_fit": [Interval(Integral, 2, None, closed="left"), None],
         "n_init": [positive_integer, None],
         "max_iter": [positive_integer, None],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [not_negative],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
-        **shared(
-            *("n_estimators", "learning_rate", "max_depth", "min_samples_leaf", "l2_regularization"),
-            *(
-                "validation_fraction",
-                "max_bins",
-                "categorical_features",
-                "time_budget",
-                "random_state",
-                "n_jobs",
-                "verbose",
-            ),
-        ),
     }
 
     def __init__(
@@ -216,6 +217,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         max_depth: int | None = 4,
         min_samples_leaf: int = 20,
         l2_regularization: float = 0.0,
+        class_weight: Any = None,
         validation_fraction: float | None = 0.2,
         n_folds: int = 5,
         max_bins: int = 255,
@@ -248,6 +250,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.l2_regularization = l2_regularization
+        self.class_weight = class_weight
         self.validation_fraction = validation_fraction
         self.n_folds = n_folds
         self.max_bins = max_bins

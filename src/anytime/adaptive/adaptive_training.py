@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_consistent_length
 
 from anytime.adaptive.boosted import BoostedPairLearner
-from anytime.adaptive.choosing import Bench, Point, best_point
-from anytime.adaptive.costly import Costly, Question, is_model, read_costly
+from anytime.adaptive.choosing import HeldOutRows, Point, best_point
+from anytime.adaptive.costly import Costly, CostlyQuestion, is_model, read_costly
 from anytime.adaptive.least_squares import LogOdds
 from anytime.adaptive.linear import LinearPairLearner
 from anytime.adaptive.routing import (
@@ -38,7 +39,7 @@ from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
 from anytime.validation import naming_words
 
-__all__ = ["AdaptiveModel", "Task", "Trial"]
+__all__ = ["AdaptiveModel", "GateTask", "GateTrial"]
 
 _PENALTIES = tuple(
     np.geomspace(0.01, 10.0, 6)
@@ -49,7 +50,7 @@ _PENALTY, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
 
 
 @dataclass(frozen=True)
-class Trial:
+class GateTrial:
     """A setting that was tried, and what it came to on held-out rows.
 
     Attributes
@@ -68,7 +69,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class GateTask:
     """All that learning needs to know."""
 
     table: TrainingRows
@@ -79,7 +80,7 @@ class Task:
     loss: Loss
     base: Array
     costs: BoundCosts
-    bench: Bench | None
+    bench: HeldOutRows | None
     random: np.random.RandomState
     clock: Clock
 
@@ -91,14 +92,14 @@ class Task:
         return entropy / total if total > 0 else 1.0
 
 
-_HeldOut = tuple[
+_Held = tuple[
     Array, NDArray[np.intp], Array | None, Array
 ]  # rows, classes, weights, the costly model's scores
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    trial: Trial
+    trial: GateTrial
     chain: Chain
     alternation: Alternation
 
@@ -149,9 +150,9 @@ class AdaptiveModel(BoostedModel):
             scores = np.where(on[:, None], costly_scores, first.cheap.outputs(0, X))
         return LINKS[plan.link].transform(scores)
 
-    def _choose(self, task: Task) -> _Candidate:
+    def _choose(self, task: GateTask) -> _Candidate:
         """Try the settings; the best within the budget."""
-        self.trials_: list[Trial] = []
+        self.trials_: list[GateTrial] = []
         best: _Candidate | None = None
         settings = self._settings(task)
         starts: dict[float, tuple[PairLearner, Learned]] = {}
@@ -183,7 +184,7 @@ class AdaptiveModel(BoostedModel):
             best = alone
         return best
 
-    def _settings(self, task: Task) -> list[tuple[float, float]]:
+    def _settings(self, task: GateTask) -> list[tuple[float, float]]:
         """Gammas and fractions to be tried, the dear ones first: they are the quickest to learn."""
         search = self.mean_budget is not None and task.bench is not None
         cost_penalties = (
@@ -195,7 +196,7 @@ class AdaptiveModel(BoostedModel):
         return [(cost_penalty, fraction) for cost_penalty in cost_penalties for fraction in fractions]
 
     def _try(
-        self, learner: PairLearner, start: Learned, cost_penalty: float, fraction: float, task: Task
+        self, learner: PairLearner, start: Learned, cost_penalty: float, fraction: float, task: GateTask
     ) -> _Candidate:
         done = self._alternate(learner, start, fraction, task)
         chain = self._chain_of(done, task)
@@ -205,9 +206,11 @@ class AdaptiveModel(BoostedModel):
             # a gate is told by the budget, or by the user, how many it may send
             most = fraction if self.mean_budget is None or self.costly_fraction is not None else 1.0
             point = best_point(task.bench.points(chain, self._doubts), budget, most)
-        return _Candidate(Trial(cost_penalty, fraction, done.terms.total, point), chain, done)
+        return _Candidate(GateTrial(cost_penalty, fraction, done.terms.total, point), chain, done)
 
-    def _alternate(self, learner: PairLearner, start: Learned, fraction: float, task: Task) -> Alternation:
+    def _alternate(
+        self, learner: PairLearner, start: Learned, fraction: float, task: GateTask
+    ) -> Alternation:
         """From one start or several."""
         done: list[Alternation] = []
         for number in range(self._starts):
@@ -227,7 +230,7 @@ class AdaptiveModel(BoostedModel):
                 break
         return replace(best_of(done), interrupted=done[-1].interrupted)
 
-    def _chain_of(self, done: Alternation | None, task: Task) -> Chain:
+    def _chain_of(self, done: Alternation | None, task: GateTask) -> Chain:
         """Gate and cheap model in front of the costly one, which may be a chain itself; None: a gate that sends all on."""
         costly = task.costly
         nothing = constant_block(task.base), constant_block(np.ones(1))
@@ -239,7 +242,7 @@ class AdaptiveModel(BoostedModel):
             self.answer_first,
         )
 
-    def _costly_alone(self, task: Task, best: _Candidate) -> _Candidate | None:
+    def _costly_alone(self, task: GateTask, best: _Candidate) -> _Candidate | None:
         """The costly model for all rows, where it is within the budget."""
         if task.bench is None or self.mean_budget is None or self.costly_fraction is not None:
             return None
@@ -248,7 +251,7 @@ class AdaptiveModel(BoostedModel):
             replace(best, trial=replace(best.trial, point=point)) if point.cost <= self.mean_budget else None
         )
 
-    def _finished(self, best: _Candidate, task: Task) -> Plan:
+    def _finished(self, best: _Candidate, task: GateTask) -> Plan:
         """The plan of the chosen chain at its threshold, with what it costs."""
         point, chain = best.trial.point, best.chain
         if task.bench is None:
@@ -274,7 +277,7 @@ class AdaptiveModel(BoostedModel):
         chain = chain.costly_alone if point.threshold == -np.inf else chain.at(point.threshold, point.doubt)
         return task.bench.judged(chain, ends_costly=True)
 
-    def _warn_of_one_answer(self, cost_penalty: float, task: Task) -> None:
+    def _warn_of_one_answer(self, cost_penalty: float, task: GateTask) -> None:
         rows = len(task.y)
         if self.cheap == "boost" and rows < 2 * self.min_samples_leaf:
             reason = f"{rows} rows are too few to learn from with min_samples_leaf={self.min_samples_leaf}"
@@ -310,7 +313,7 @@ class AdaptiveModel(BoostedModel):
     def _divergence(self) -> Divergence:
         return LogOdds() if self.cheap == "lstsq" else KullbackLeibler()
 
-    def _learner(self, cost_penalty: float, task: Task) -> PairLearner:
+    def _learner(self, cost_penalty: float, task: GateTask) -> PairLearner:
         if self.cheap != "boost":
             return LinearPairLearner(
                 task.table.X,
@@ -341,7 +344,7 @@ class AdaptiveModel(BoostedModel):
 
     # ------------------------------------------------------------------ reading the data
 
-    def _asked(self, question: Question, probabilities: ArrayLike | None) -> Costly:
+    def _asked(self, question: CostlyQuestion, probabilities: ArrayLike | None) -> Costly:
         """The costly model, with what it says of the rows."""
         hint = "the costly model takes no words: give it in a pipeline that encodes them, or make numbers of them first"
         with naming_words(question.rows, hint=hint):
@@ -349,7 +352,7 @@ class AdaptiveModel(BoostedModel):
 
     def _question(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, probabilities: ArrayLike | None
-    ) -> tuple[Question, ArrayLike | None]:
+    ) -> tuple[CostlyQuestion, ArrayLike | None]:
         """The rows, and the costly model's probabilities where they are given; rows of no weight left out of both."""
         numbers, y = self._read_rows(X, y)
         refuses = not self.__sklearn_tags__().input_tags.allow_nan
@@ -363,6 +366,8 @@ class AdaptiveModel(BoostedModel):
         labels = self._checked_targets(y)
         check_consistent_length(numbers, labels)
         weight = None if sample_weight is None else checked_weights(sample_weight, numbers)
+        if self.class_weight is not None:
+            weight = self._class_weights(labels, labels) * (1.0 if weight is None else weight)
         rows = X if hasattr(X, "iloc") else numbers
         costly = self.costly
         if weight is not None and not weight.all():
@@ -394,7 +399,7 @@ class AdaptiveModel(BoostedModel):
                 "X has columns of words, but names that are no text, by which the costly model could not be asked again; "
                 "write X.columns = X.columns.astype(str)"
             )
-        question = Question(
+        question = CostlyQuestion(
             costly=costly,
             X=rows,
             numbers=numbers,
@@ -409,6 +414,15 @@ class AdaptiveModel(BoostedModel):
             n_jobs=self.n_jobs,
         )
         return question, probabilities
+
+    def _class_weights(self, labels: NDArray[Any], training: NDArray[Any]) -> Array:
+        """(n,) What rows of these labels count; "balanced" by how often classes occur in training."""
+        classes = np.unique(training)
+        return np.asarray(
+            compute_class_weight(self.class_weight, classes=classes, y=training)[
+                np.searchsorted(classes, labels)
+            ]
+        )
 
     def _typed(self, rows: Any) -> Any:
         """A table whose categories are known from its types: those of some rows alone could be others, or numbers."""
@@ -440,8 +454,8 @@ class AdaptiveModel(BoostedModel):
         return np.array(found, dtype=np.int32)
 
     def _task(
-        self, question: Question, costly: Costly, X_val: Any, y_val: Any, clock: Clock | None = None
-    ) -> Task:
+        self, question: CostlyQuestion, costly: Costly, X_val: Any, y_val: Any, clock: Clock | None = None
+    ) -> GateTask:
         X, weight = question.numbers, question.weight
         y = question.class_numbers
         loss = training_loss("logistic" if len(self.classes_) == 2 else "multinomial")
@@ -451,9 +465,9 @@ class AdaptiveModel(BoostedModel):
             train, held = np.arange(len(X)), held[:0]
         part = None if weight is None else weight[train]
         costs, base = self._bound_costs(), loss.base(y[train], n_outputs, sample_weight=part)
-        rows: _HeldOut | None = None
+        rows: _Held | None = None
         if X_val is not None:
-            rows = self._validation_rows(X_val, y_val, costly)
+            rows = self._validation_rows(X_val, y_val, costly, question.y)
         elif held.size:
             rows = X[held], y[held], None if weight is None else weight[held], costly.scores[held]
         table = TrainingRows(
@@ -462,7 +476,7 @@ class AdaptiveModel(BoostedModel):
             max_bins=self.max_bins,
             n_threads=self._threads(),
         )
-        return Task(
+        return GateTask(
             table=table,
             y=y[train],
             weight=part,
@@ -471,12 +485,12 @@ class AdaptiveModel(BoostedModel):
             loss=loss,
             base=base,
             costs=costs,
-            bench=None if rows is None else Bench(*rows, costs, base, loss.link),
+            bench=None if rows is None else HeldOutRows(*rows, costs, base, loss.link),
             random=question.random,
             clock=clock or Clock(None, 0),
         )
 
-    def _validation_rows(self, X_val: Any, y_val: Any, costly: Costly) -> _HeldOut:
+    def _validation_rows(self, X_val: Any, y_val: Any, costly: Costly, training: NDArray[Any]) -> _Held:
         """As the first fields of a bench."""
         X = self._matrix(X_val)
         labels = self._checked_targets(y_val)
@@ -485,7 +499,11 @@ class AdaptiveModel(BoostedModel):
             raise ValueError(f"X_val has {X.shape[1]} columns, but X has {self.n_features_in_}")
         if not np.isin(labels, self.classes_).all():
             raise ValueError("y_val has classes that y does not have")
-        return X, np.searchsorted(self.classes_, labels), None, costly.ask(X)
+        weight = None
+        if self.class_weight is not None:
+            weight = self._class_weights(labels, training)
+            weight = weight / weight.mean()
+        return X, np.searchsorted(self.classes_, labels), weight, costly.ask(X)
 
 
 def _rank(candidate: _Candidate) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from anytime.costs import BoundCosts
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["Bench", "Point", "Quality", "best_point"]
+__all__ = ["HeldOutRows", "Point", "Quality", "best_point"]
 
 Quality = Callable[[NDArray[np.intp], Array], float]
 
@@ -44,7 +44,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class HeldOutRows:
     """Held-out rows.
 
     Attributes

@@ -21,13 +21,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from anytime.adaptive.blocks import METHODS, CostlyBlock, TableReader, scores_of_probabilities
 from anytime.adaptive.embedding import as_trees, embedded
-from anytime.adaptive.questions import Costly, Question
+from anytime.adaptive.questions import Costly, CostlyQuestion
 from anytime.adaptive.stages import Chain
 from anytime.plan import Array
 from anytime.trees.clock import inner_fit
 from anytime.trees.rows import fold_rows, has_categories, take_rows
 
-__all__ = ["SOURCES", "Costly", "Question", "attached", "is_model", "read_costly"]
+__all__ = ["SOURCES", "Costly", "CostlyQuestion", "attached", "is_model", "read_costly"]
 
 SOURCES = ("auto", "oob", "crossval", "insample")
 _PROBES = 32  # rows that a file keeps to recognise the model by
@@ -35,12 +35,12 @@ _GIVEN = "given probabilities"
 _ROUNDING = 1e-6  # by which probabilities may miss 1 in all
 
 
-def read_costly(question: Question, source: str, given: ArrayLike | None = None) -> Costly:
+def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None = None) -> Costly:
     """Whatever stands for the costly model, fitted if need be, with honest scores of the rows.
 
     Parameters
     ----------
-    question : Question
+    question : CostlyQuestion
     source : {"auto", "oob", "crossval", "insample"}
         Where the probabilities of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they
         are for what cannot be trained: a callable or a frozen estimator.
@@ -77,7 +77,7 @@ def read_costly(question: Question, source: str, given: ArrayLike | None = None)
     return stage if probabilities is None else replace(stage, scores=scores_of_probabilities(probabilities))
 
 
-def _as_stage(model: Any, values: Array, question: Question) -> Costly:
+def _as_stage(model: Any, values: Array, question: CostlyQuestion) -> Costly:
     """A fitted estimator as a stage: by its exits, by its trees, or as it is."""
     method, chain = _method(model), _as_chain(model, question)
     if chain is not None:
@@ -91,7 +91,7 @@ def _as_stage(model: Any, values: Array, question: Question) -> Costly:
     return Costly(block, block.scores(values), model)
 
 
-def _as_chain(model: Any, question: Question) -> Chain | None:
+def _as_chain(model: Any, question: CostlyQuestion) -> Chain | None:
     """What a fitted composite is made of, where it reads the same numbers."""
     plan = getattr(model, "plan_", None)
     if plan is None or not hasattr(model, "honest_proba_") or question.columns.categories:
@@ -168,7 +168,7 @@ def _method(model: Any) -> str:
     return next((method for method in METHODS if hasattr(model, method)), METHODS[-1])
 
 
-def _reader(ask: Callable[[Any], ArrayLike], question: Question) -> Callable[[Array], ArrayLike]:
+def _reader(ask: Callable[[Any], ArrayLike], question: CostlyQuestion) -> Callable[[Array], ArrayLike]:
     """A function of the plan's numbers that gives the model what it was trained on."""
     table = hasattr(question.X, "iloc")
     reader = TableReader(ask, question.names if table else None, question.words)
@@ -198,7 +198,7 @@ class _SomeColumns:
 def _opaque(
     name: str,
     function: Callable[[Array], ArrayLike] | None,
-    question: Question,
+    question: CostlyQuestion,
     method: str = METHODS[0],
     calibration: Array | None = None,
 ) -> CostlyBlock:
@@ -249,7 +249,7 @@ def _check_known(model: Any, classes: NDArray[Any]) -> None:
         )
 
 
-def _check_columns(model: Any, question: Question) -> None:
+def _check_columns(model: Any, question: CostlyQuestion) -> None:
     """Refuse a fitted model that takes another number of columns than it would be given."""
     known, given = getattr(model, "n_features_in_", None), question.read_columns.size
     if known is None or known == given:
@@ -261,7 +261,7 @@ def _check_columns(model: Any, question: Question) -> None:
     )
 
 
-def _checked_probabilities(probabilities: ArrayLike, question: Question) -> Array:
+def _checked_probabilities(probabilities: ArrayLike, question: CostlyQuestion) -> Array:
     given, kind = np.asarray(probabilities, dtype=np.float64), np.asarray(probabilities).dtype
     n, c = len(question.numbers), question.classes.size
     if given.ndim == 1 and c == 2:
@@ -292,7 +292,7 @@ def _checked_probabilities(probabilities: ArrayLike, question: Question) -> Arra
 # ---------------------------------------------------------------------- scores of rows it has not learned from
 
 
-def _honest_values(model: Any, fitted: bool, question: Question, source: str) -> Array:
+def _honest_values(model: Any, fitted: bool, question: CostlyQuestion, source: str) -> Array:
     """(n, ...) what the model's ``_method`` gives for rows that it has not learned from."""
     costly, method, n = question.costly, _method(model), len(question.numbers)
     bagged = getattr(model, "oob_decision_function_", getattr(model, "honest_proba_", None))
@@ -322,7 +322,7 @@ def _values(model: Any, method: str, X: Any, classes: NDArray[Any]) -> Array:
     return given[:, None] if given.ndim == 1 else given
 
 
-def _by_folds(costly: Any, method: str, question: Question) -> Array:
+def _by_folds(costly: Any, method: str, question: CostlyQuestion) -> Array:
     numbers, n_folds = question.class_numbers, min(question.folds, len(question.numbers))
     fold = fold_rows(question.numbers, numbers, n_folds, question.random)
     folds = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
@@ -363,7 +363,7 @@ def _seeded(costly: Any, random: np.random.RandomState) -> Any:
     return model
 
 
-def _fit(model: Any, question: Question, rows: NDArray[np.intp] | None) -> Any:
+def _fit(model: Any, question: CostlyQuestion, rows: NDArray[np.intp] | None) -> Any:
     X, y, weight = _as_rows(question.rows), question.y, question.weight
     if rows is not None:
         X, y, weight = take_rows(X, rows), y[rows], None if weight is None else weight[rows]
@@ -378,7 +378,7 @@ def _as_rows(X: Any) -> Any:
     return X if hasattr(X, "iloc") else np.asarray(X)
 
 
-def _calibration(values: Array, question: Question) -> Array:
+def _calibration(values: Array, question: CostlyQuestion) -> Array:
     """(v + 1, K) Scores of classes from a model that gives none: logistic regression on decision values (Platt) or votes."""
     regression = LogisticRegression(C=1.0, max_iter=1000)
     regression.fit(values, question.class_numbers, sample_weight=question.weight)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from anytime.adaptive.blocks import scores_of_probabilities
-from anytime.adaptive.questions import Costly, Question
+from anytime.adaptive.questions import Costly, CostlyQuestion
 from anytime.losses import training_loss
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
@@ -20,12 +20,12 @@ from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
 
-__all__ = ["as_trees", "best_slope", "embedded"]
+__all__ = ["as_trees", "best_slope", "embedded", "tree_arrays"]
 
 _VOTES = ("probability", "least_squares")  # links of forests, whose leaves have a number for each class
 
 
-def as_trees(model: Any, question: Question) -> Imported | None:
+def as_trees(model: Any, question: CostlyQuestion) -> Imported | None:
     """The model's trees where it has some that read the plan's numbers as they are."""
     imported = _own_trees(model, question)
     if imported is None:
@@ -43,7 +43,7 @@ def as_trees(model: Any, question: Question) -> Imported | None:
     return imported if imported.link == ("logistic" if question.classes.size == 2 else "softmax") else None
 
 
-def _own_trees(model: Any, question: Question) -> Imported | None:
+def _own_trees(model: Any, question: CostlyQuestion) -> Imported | None:
     """The trees that give the last answer of one of this library's own models, where its plan has nothing but trees."""
     plan = getattr(model, "plan_", None)
     if plan is None or not plan.n_stages or not all(isinstance(block, TreeBlock) for block in plan.blocks):
@@ -63,9 +63,7 @@ def _own_trees(model: Any, question: Question) -> Imported | None:
     parts = []
     for block, start in zip(plan.blocks, plan.block_start, strict=False):
         if start + block.n_stages > first:
-            fields = dict(block.select(np.arange(max(first - start, 0), block.n_stages)).forest.arrays())
-            del fields["shift"]
-            parts.append(TreeArrays(**fields))
+            parts.append(tree_arrays(block.select(np.arange(max(first - start, 0), block.n_stages))))
     if len({(part.value.shape[1], part.float32_input) for part in parts}) > 1:
         return None
     trees = join(parts, np.concatenate([np.diff(part.stage_start) for part in parts]))
@@ -76,13 +74,20 @@ def _own_trees(model: Any, question: Question) -> Imported | None:
     )
 
 
+def tree_arrays(block: Any) -> TreeArrays:
+    """The trees of a ``TreeBlock`` as arrays that can be changed."""
+    fields: dict[str, Any] = dict(block.forest.arrays())
+    del fields["shift"]
+    return TreeArrays(**fields)
+
+
 def _within_budget(model: Any) -> bool:
     """Whether the model answers with its whole plan."""
     stages, cap = model._reach(None)
     return bool(cap is None and stages == model.plan_.n_stages)
 
 
-def _reads_alike(columns: Columns, question: Question) -> bool:
+def _reads_alike(columns: Columns, question: CostlyQuestion) -> bool:
     """Whether a model takes rows as numbers that are those of the plan, codes of categories included."""
     read = question.read_columns
     known = {int(read[j]): words for j, words in columns.categories.items()}
@@ -90,7 +95,7 @@ def _reads_alike(columns: Columns, question: Question) -> bool:
     return known == here and np.isnan(columns.missing_value) and not columns.rounded_down
 
 
-def embedded(trees: Imported, values: Array, model: Any, question: Question) -> Costly:
+def embedded(trees: Imported, values: Array, model: Any, question: CostlyQuestion) -> Costly:
     """Trees as a stage: a row then pays for its own paths, and a file holds the costly model too.
 
     Boosted scores are log-odds already. Mean votes of a forest are scaled to log-odds by the factor that suits the rows best,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 
 from anytime.adaptive.adaptive_classifier import AdaptiveClassifier
-from anytime.adaptive.adaptive_training import Task
-from anytime.adaptive.choosing import Bench, Point, best_point
-from anytime.adaptive.exits import Answers, crossed_path, judged_loss
+from anytime.adaptive.adaptive_training import GateTask
+from anytime.adaptive.choosing import HeldOutRows, best_point
+from anytime.adaptive.exits import crossed_path
+from anytime.adaptive.ladder_choices import LadderChoice, ScoredRows
 from anytime.adaptive.rungs import LEAST_ROWS, Rung, RungLearner, column_sets, purchases, sets_as_dear
 from anytime.adaptive.singles import SingleLearner
 from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
+from anytime.parameters import not_negative, shared
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
@@ -30,90 +32,6 @@ __all__ = ["LadderClassifier"]
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows, and honest scores of them from all models, the costly one last."""
-
-    bench: Bench
-    scores: Sequence[Array]
-
-    def answers(self, paid: Array, which: Sequence[int]) -> Answers:
-        """What some of the models come to; ``paid`` (S, n): after their stages, if nobody leaves before the last."""
-        link, last = LINKS[self.bench.link], len(which) - 1
-        scores = [self.scores[k] for k in which]
-        right = np.column_stack([self.bench.right(s) for s in scores])
-        margin = np.array([link.margin(s) for s in scores[:last]]).reshape(last, len(right)).T
-        weight = np.ones(len(right)) if self.bench.weight is None else self.bench.weight
-        cost = np.column_stack([*paid[:last], paid[-1]])
-        return Answers(margin, right, cost, weight, self.bench.right(self.scores[-1]))
-
-    def routed(self, leaves: NDArray[np.integer]) -> Array:
-        """(n, K) The scores with which rows leave; ``leaves`` (n,): which model's."""
-        return np.asarray(np.stack(self.scores)[leaves, np.arange(len(leaves))])
-
-
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """Models one after the other, margins of all but the last, and what they come to.
-
-    Attributes
-    ----------
-    which : tuple of int
-        The models, by number; the costly one has the highest.
-    margins : (L,)
-        From which on rows leave with the answer of each but the last.
-    point : Point
-    loss, error : float
-        Accuracy lost against the costly model by margins that other rows choose for about the same cost, and its standard error.
-    own_loss : float
-        By the margins themselves, on rows that have chosen them.
-    leaves : (n,) int
-        The model with which each training row leaves, by margins that other rows choose.
-    """
-
-    which: tuple[int, ...]
-    margins: Array
-    point: Point
-    loss: float
-    error: float
-    own_loss: float
-    leaves: NDArray[np.integer]
-
-    @classmethod
-    def of(
-        cls,
-        which: tuple[int, ...],
-        margins: Array,
-        judging: Answers,
-        known: Answers,
-        crossed: NDArray[np.integer],
-        n_train: int,
-        costly: int,
-    ) -> _Choice:
-        """``crossed``: where all rows that are ``known`` leave by margins of others; training rows are the first of them."""
-        loss, error = judged_loss(known, crossed, n_train)
-        accuracy = float(np.average(judging.reference, weights=judging.weight)) - loss
-        models = np.array(which)
-        sent = float(np.average(models[judging.leaves(margins)] == costly, weights=judging.weight))
-        point = Point(None, accuracy, judging.mean_cost(margins), sent, doubt=1.0)
-        choice = cls(which, margins, point, loss, error, judging.loss(margins)[0], models[crossed[:n_train]])
-        return replace(choice, point=replace(point, threshold=choice.threshold(costly)))
-
-    @property
-    def used(self) -> tuple[list[int], Array]:
-        """Models with which somebody leaves, and margins of all but the last of them, which keeps who is left."""
-        last = int(np.argmax(np.append(self.margins, -np.inf) == -np.inf))
-        kept = [k for k in range(last) if self.margins[k] < np.inf]
-        return [self.which[k] for k in (*kept, last)], self.margins[kept]
-
-    def threshold(self, costly: int) -> float | None:
-        """Of the first exit in use; None where one model answers all rows, minus infinity where it is the costly one."""
-        models, margins = self.used
-        if margins.size:
-            return -float(margins[0])
-        return -np.inf if models[-1] == costly else None
 
 
 class LadderClassifier(AdaptiveClassifier):
@@ -133,8 +51,8 @@ class LadderClassifier(AdaptiveClassifier):
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     mean_budget : float, default=None
-        What rows may pay on average in a prediction that names no bound. None: no limit. The most accurate choice within it is
-        taken.
+        What rows may pay on average in a prediction that names no bound. None: no limit. The most accurate choice within it
+        is taken.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
     tolerance : float, default=0.01
@@ -150,19 +68,39 @@ class LadderClassifier(AdaptiveClassifier):
     max_stages : int, default=13
         The most stages that the plan may have.
     n_estimators : int, default=100
-        Boosted trees of each exit, and as many random ones.
+        Number of trees or learners in the ensemble. Boosted trees of each exit, and as many random ones.
     learning_rate : float, default=0.2
+        Factor by which each learner's step is shrunk.
     max_leaf_nodes : int, default=31
+        The most leaves of a tree. None: no limit. Of boosted trees.
     min_samples_leaf : int, default=20
-        In a leaf of a boosted tree.
+        The fewest training rows in a leaf. Of boosted trees.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They count in
+        training, in what is judged, and in the fit of a costly model that takes weights.
     cross_fit : int, default=3
         Folds by which training rows are judged: a whole ladder, with columns of its own, is learned without each of them. Equal
         rows are in the same fold.
-    proba_source, costly_columns, evaluation_cost, n_folds, max_bins, categorical_features, time_budget, meter, random_state,
-    n_jobs
+    proba_source, costly_columns, n_folds
         As in :class:`AdaptiveClassifier`.
+    evaluation_cost : float, default=0.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here the stage is the costly model, such as
+        a call of a service.
+    max_bins : int, default=255
+        The most bins per column; missing values have one of their own.
+    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
+        Columns that hold categories. "from_dtype": those of a table that are no numbers.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. Fitting the costly model and its clones on folds counts, but another
+        library's fit is not cut short: where time is short, give a model with ``costly_proba`` of the rows.
+    meter : {"realised", "model"}, default="realised"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
     verbose : int, default=0
-        1: tell of every exit.
+        Whether progress is printed. 1: a line for every exit. Ctrl-C ends training with the exits so far.
 
     Attributes
     ----------
@@ -196,32 +134,17 @@ class LadderClassifier(AdaptiveClassifier):
     answer_first = True
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared(
+            "costs", "mean_budget", "budget", "meter", "evaluation_cost", "n_estimators", "learning_rate"
+        ),
+        **shared("min_samples_leaf", "class_weight", "max_bins", "categorical_features", "time_budget"),
+        **shared("random_state", "n_jobs", "verbose"),
         **{
             name: AdaptiveClassifier._parameter_constraints[name]
-            for name in (
-                *(
-                    "costly",
-                    "costs",
-                    "mean_budget",
-                    "budget",
-                    "proba_source",
-                    "costly_columns",
-                    "evaluation_cost",
-                    "n_estimators",
-                ),
-                *(
-                    "learning_rate",
-                    "min_samples_leaf",
-                    "n_folds",
-                    "max_bins",
-                    "categorical_features",
-                    "time_budget",
-                ),
-                *("meter", "random_state", "n_jobs", "verbose"),
-            )
+            for name in ("costly", "proba_source", "costly_columns", "n_folds")
         },
-        "tolerance": [Interval(Real, 0, None, closed="left")],
-        "caution": [Interval(Real, 0, None, closed="left")],
+        "tolerance": [not_negative],
+        "caution": [not_negative],
         "max_stages": [Interval(Integral, 2, None, closed="left")],
         "max_leaf_nodes": [Interval(Integral, 2, None, closed="left")],
         "cross_fit": [Interval(Integral, 2, None, closed="left")],
@@ -241,6 +164,7 @@ class LadderClassifier(AdaptiveClassifier):
         learning_rate: float = 0.2,
         max_leaf_nodes: int = 31,
         min_samples_leaf: int = 20,
+        class_weight: Any = None,
         cross_fit: int = 3,
         proba_source: str = "auto",
         costly_columns: Any = None,
@@ -265,6 +189,7 @@ class LadderClassifier(AdaptiveClassifier):
         self.learning_rate = learning_rate
         self.max_leaf_nodes = max_leaf_nodes
         self.min_samples_leaf = min_samples_leaf
+        self.class_weight = class_weight
         self.cross_fit = cross_fit
         self.proba_source = proba_source
         self.costly_columns = costly_columns
@@ -296,11 +221,15 @@ class LadderClassifier(AdaptiveClassifier):
         if task.weight is not None:  # so that a training row counts as much as one for validation
             task = replace(task, weight=task.weight / task.weight.mean())
         models, n_rungs = self._models(task)
-        own = Bench(task.table.X, task.y, task.weight, costly.scores, task.costs, task.base, task.loss.link)
-        train = _Rows(own, [*(model.scores for model in models), costly.scores])
+        own = HeldOutRows(
+            task.table.X, task.y, task.weight, costly.scores, task.costs, task.base, task.loss.link
+        )
+        train = ScoredRows(own, [*(model.scores for model in models), costly.scores])
         judge = train
         if (held := task.bench) is not None:
-            judge = _Rows(held, [*(model.block.outputs(0, held.X) for model in models), held.costly_scores])
+            judge = ScoredRows(
+                held, [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
+            )
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path)
@@ -310,7 +239,7 @@ class LadderClassifier(AdaptiveClassifier):
         self.threshold_ = None if best is None else best.point.threshold
         self._own_exits, self._asks = 0, False
         if best is None:
-            self._warn_of_one_answer(task)
+            self._warn_of_no_choice(task)
             self.plan_ = self._nothing(models, task)
             scores = np.tile(task.base, (len(task.y), 1))
         else:
@@ -322,7 +251,7 @@ class LadderClassifier(AdaptiveClassifier):
             scores = train.routed(best.leaves)
         self.honest_proba_ = LINKS[task.loss.link].transform(scores)
 
-    def _models(self, task: Task) -> tuple[list[Rung], int]:
+    def _models(self, task: GateTask) -> tuple[list[Rung], int]:
         """Models on ever more columns, then models that can answer alone; and how many the first are."""
         assert self.cross_fit is not None
         objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
@@ -387,7 +316,7 @@ class LadderClassifier(AdaptiveClassifier):
             f"{why}: the ladder has {done} of up to {most} exits before its last model", stacklevel=5
         )
 
-    def _most(self, task: Task) -> float:
+    def _most(self, task: GateTask) -> float:
         """What the costly model costs at most: an exit as dear as that is of no use."""
         costs, costly = task.costs, task.costly
         groups = costs.closure(costs.groups_of(costly.block.columns(0)))
@@ -396,15 +325,15 @@ class LadderClassifier(AdaptiveClassifier):
     # ------------------------------------------------------------------ choosing
 
     def _path(
-        self, models: Sequence[Rung], n_rungs: int, task: Task, train: _Rows, judge: _Rows
-    ) -> list[_Choice]:
+        self, models: Sequence[Rung], n_rungs: int, task: GateTask, train: ScoredRows, judge: ScoredRows
+    ) -> list[LadderChoice]:
         """Choices for many prices, by falling cost: the costly model alone, and each chain that is worth a look."""
         costly = len(models)
         X, y = judge.bench.X, judge.bench.y
         if judge is not train:
             X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
         part = fold_rows(X, y, _PARTS, task.random)
-        choices = []
+        choices: list[LadderChoice] = []
         for which in [(costly,), *self._chains(models, n_rungs, task, judge)]:
             if choices and task.clock.over:
                 break
@@ -413,11 +342,11 @@ class LadderClassifier(AdaptiveClassifier):
             if judge is not train:
                 known = train.answers(train.bench.bill(chain), which) + answers
             for margins, crossed in zip(*crossed_path(known, part), strict=True):
-                choices.append(_Choice.of(which, margins, answers, known, crossed, len(task.y), costly))
+                choices.append(LadderChoice.of(which, margins, answers, known, crossed, len(task.y), costly))
         return sorted(choices, key=lambda choice: -choice.point.cost)
 
     def _chains(
-        self, models: Sequence[Rung], n_rungs: int, task: Task, judge: _Rows
+        self, models: Sequence[Rung], n_rungs: int, task: GateTask, judge: ScoredRows
     ) -> list[tuple[int, ...]]:
         """Models one after the other that may be worth it: the rungs and the costly model, and others as the last model.
 
@@ -440,7 +369,7 @@ class LadderClassifier(AdaptiveClassifier):
                 chains += [(k,), (*front, k)] if front else [(k,)]
         return chains
 
-    def _choice(self, path: Sequence[_Choice]) -> _Choice | None:
+    def _choice(self, path: Sequence[LadderChoice]) -> LadderChoice | None:
         """The best; None where all are too dear."""
         if self.mean_budget is not None:
             best = best_point(self.points_, self.mean_budget)
@@ -450,7 +379,7 @@ class LadderClassifier(AdaptiveClassifier):
         return min(enough, key=lambda c: c.point.cost)  # the costly model loses nothing against itself
 
     def _chain_of_exits(
-        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: Task
+        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: GateTask
     ) -> Chain:
         """Some of the models, from cheap to costly; the costly one, where it is the last, may be a chain itself."""
         *first, last = which
@@ -464,7 +393,7 @@ class LadderClassifier(AdaptiveClassifier):
         return Chain([*exits, *costly.exits], costly.block, costly.cost or self.evaluation_cost)
 
     def _judged(
-        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: Task, judge: _Rows
+        self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: GateTask, judge: ScoredRows
     ) -> Plan:
         """The plan of the chosen margins, with what rows pay on average and how often they are answered rightly."""
         link = task.loss.link
@@ -488,13 +417,13 @@ class LadderClassifier(AdaptiveClassifier):
         start = judge.bench.accuracy(np.tile(task.base, (len(rows), 1)))
         return replace(plan, quality=np.array([start, *right]))
 
-    def _nothing(self, models: Sequence[Rung], task: Task) -> Plan:
+    def _nothing(self, models: Sequence[Rung], task: GateTask) -> Plan:
         """The plan of no stages."""
         chain = self._chain_of_exits(np.empty(0), [len(models)], models, task)
         plan = chain.plan(task.costs, task.base, task.loss.link)
         return replace(plan.head(0), expected_costs=np.empty(0))
 
-    def _warn_of_one_answer(self, task: Task) -> None:
+    def _warn_of_no_choice(self, task: GateTask) -> None:
         """Say why no model is within the budget."""
         outcome = "the model always gives the same answer"
         if len(task.y) < 2 * LEAST_ROWS:

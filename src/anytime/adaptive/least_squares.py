@@ -17,11 +17,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from anytime.adaptive.routing import smallest_price
 from anytime.losses import training_loss
 from anytime.plan import Array
 
-__all__ = ["CONVEX_BELOW", "LogOdds", "chances_by_admm", "log_odds_step"]
+__all__ = ["CONVEX_BELOW", "LogOdds", "log_odds_step"]
 
 CONVEX_BELOW = 36.0 / np.sqrt(3.0)  # 2 / max |sigma (1 - sigma) (1 - 2 sigma)|
 _EDGE = 1e-6  # probabilities are kept so far from 0 and 1 before their log-odds are taken
@@ -127,41 +126,3 @@ class LogOdds:
         while sent(beta) > fraction:  # to the feasible side
             beta, slack = beta + slack, 2.0 * slack
         return of(beta), beta
-
-
-def chances_by_admm(
-    excess: Array, gate: Array, fraction: float, *, rho: float = 5.0, max_iter: int = 400, tol: float = 1e-8
-) -> Array:
-    """The best probabilities by splitting the constraint off (ADMM), as the source has it: slower, and no better, than a price.
-
-    The problem is not convex in the probabilities, so there is no guarantee; probabilities that are too many in the end are
-    lowered by a common price.
-    """
-    span = np.abs(excess) / 8 + 1.0
-    grid = gate + span * np.linspace(-3.0, 3.0, 801)[:, None]
-    probabilities = expit(grid)
-    fixed = (1.0 - probabilities) * excess + (grid - gate) ** 2
-    q = expit(gate)
-    r, u = q.copy(), np.zeros_like(q)
-    columns = np.arange(q.size)
-    for _ in range(max_iter):
-        best = (fixed + 0.5 * rho * (probabilities - r + u) ** 2).argmin(axis=0)
-        s = grid[best, columns]
-        for _ in range(20):  # Newton's method from the grid's best point
-            p = expit(s)
-            d = p * (1 - p)
-            slope = 2 * (s - gate) - excess * d + rho * (p - r + u) * d
-            bend = 2 - excess * d * (1 - 2 * p) + rho * (d**2 + (p - r + u) * d * (1 - 2 * p))
-            s = s - np.where(bend > 0, slope / np.where(bend > 0, bend, 1.0), 0.0)
-        q = expit(s)
-        before, whole = r, q + u
-        r = whole - max(0.0, float(whole.mean()) - fraction)
-        u = u + q - r
-        if np.abs(q - r).max() <= tol and rho * np.abs(r - before).max() <= tol:
-            break
-    if q.mean() <= fraction:
-        return np.asarray(q)
-    odds = logit(q)
-    return np.asarray(
-        expit(odds - smallest_price(lambda b: float(expit(odds - b).mean()), fraction, 0.0, 50.0))
-    )

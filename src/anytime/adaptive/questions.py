@@ -15,11 +15,11 @@ from anytime.blocks import Block
 from anytime.plan import Array
 from anytime.trees.importers import Columns
 
-__all__ = ["Costly", "Question"]
+__all__ = ["Costly", "CostlyQuestion"]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class CostlyQuestion:
     """The rows that a costly model is asked about.
 
     Attributes

@@ -34,8 +34,6 @@ __all__ = [
     "Terms",
     "alternate",
     "best_of",
-    "composite_loss",
-    "dual_value",
     "routing_probabilities",
 ]
 
@@ -109,28 +107,8 @@ def smallest_price(
     return float(high)
 
 
-def dual_value(
-    cheap_loss: Array,
-    costly_loss: Array,
-    gate: Array,
-    beta: float,
-    fraction: float,
-    weight: Array | None = None,
-) -> float:
-    """The Lagrange dual of the q-step at ``beta``: the value of its solution, and below that of any other."""
-    shares = _shares(weight, gate.size)
-    stay, go = cheap_loss + np.logaddexp(0.0, gate), costly_loss + np.logaddexp(0.0, -gate)
-    bound = -np.logaddexp(-stay, -go - beta)
-    return float(shares @ bound) - (beta * fraction if beta else 0.0)
-
-
-def composite_loss(costly_loss: Array, cheap_loss: Array, gate: Array) -> Array:
-    """(n,) ``-log(sigma(g) p0 + sigma(-g) p1)``: the mean of (OPT) is never below it if losses are log-losses."""
-    stay, go = cheap_loss + np.logaddexp(0.0, gate), costly_loss + np.logaddexp(0.0, -gate)
-    return -np.logaddexp(-stay, -go)
-
-
-def _shares(weight: ArrayLike | None, n: int) -> Array:
+def shares_of(weight: ArrayLike | None, n: int) -> Array:
+    """(n,) Weights that add up to 1."""
     if weight is None:
         return np.full(n, 1.0 / n)
     given = np.asarray(weight, dtype=np.float64)
@@ -303,7 +281,7 @@ def alternate(
     over : callable, default=never
         Whether time is up: asked after each turn.
     """
-    shares = _shares(weight, costly_loss.size)
+    shares = shares_of(weight, costly_loss.size)
     learned = learner.start(None) if start is None else start
     probabilities, beta, terms = _judge(learned, learner.divergence, costly_loss, fraction, shares)
     trace = [terms.total]

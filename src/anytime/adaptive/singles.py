@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.adaptive.embedding import best_slope
+from anytime.adaptive.embedding import best_slope, tree_arrays
 from anytime.adaptive.rungs import Rung, penalised_boosting
 from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
@@ -24,7 +24,6 @@ from anytime.forests.impurity import Entropy
 from anytime.forests.nodes import NodeStatistics
 from anytime.forests.pruning.models import prune_forest
 from anytime.plan import Array, Plan
-from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.ladder import add_base
 
@@ -117,13 +116,14 @@ class SingleLearner:
         plan = self._pruned(None)
         by_fold = [self._pruned(others) for others in self._others]
         rungs = []
-        for stage, block in enumerate(plan.blocks):
+        assert plan.expected_costs is not None
+        for cost, block in zip(plan.expected_costs, plan.blocks, strict=True):
             votes = np.empty((len(self.objective), self.base.size))
             for fold, other in zip(self.folds, by_fold, strict=True):
-                near = _as_dear(other, plan.expected_costs[stage])
+                near = _as_dear(other, float(cost))
                 votes[fold] = self._votes(other.blocks[near].outputs(0, self.table.X[fold]))
             slope = best_slope(votes, self.objective.y, self.objective.weight)
-            trees = _arrays(block)
+            trees = tree_arrays(block)
             value = np.ascontiguousarray(slope * self._votes(trees.value))
             rungs.append(
                 Rung(TreeBlock(replace(trees, value=value, n_outputs=self.base.size)), slope * votes)
@@ -156,12 +156,6 @@ def _as_dear(plan: Plan, cost: float) -> int:
     """The stage whose mean cost is nearest."""
     assert plan.expected_costs is not None
     return int(np.abs(plan.expected_costs - cost).argmin())
-
-
-def _arrays(block: TreeBlock) -> TreeArrays:
-    fields = dict(block.forest.arrays())
-    del fields["shift"]
-    return TreeArrays(**fields)
 
 
 def _by_position(costs: BoundCosts) -> FeatureCosts:

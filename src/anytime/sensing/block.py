@@ -47,7 +47,7 @@ class SensorBlock(Block):
         whole: bool = False,
     ) -> None:
         self.gate, self.whole = gate, whole
-        self._arrays = {
+        self._arrays: dict[str, NDArray[Any]] = {
             "columns": np.asarray(columns, dtype=np.int32),
             "message": np.asarray(message, dtype=np.float64),
             "opening": np.asarray(opening, dtype=np.float64),

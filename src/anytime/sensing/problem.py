@@ -13,13 +13,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, logsumexp, softmax, xlogy
+from scipy.special import expit, logsumexp, softmax
 
 __all__ = ["SensingProblem", "SensorGate", "SensorWeights", "device_inputs"]
 
 Array = NDArray[np.float64]
-
-_EDGE = 1e-6  # participation is kept this far from 0 and 1 where its logarithm is needed
 
 
 # ---------------------------------------------------------------------- who sees what
@@ -182,7 +180,7 @@ class SensingProblem:
     def _mean(self, losses: Array) -> float:
         return float(np.mean(losses if self.weight is None else self.weight * losses))
 
-    def _pull(self, answers: Array) -> Array:
+    def pull(self, answers: Array) -> Array:
         """(n, M) gradient of the mean loss by the answers."""
         if self.loss == "squared":
             pull = 2 * (answers - self.targets) / self.n_rows
@@ -203,40 +201,12 @@ class SensingProblem:
         gates = self.gate.value(scores)
         if hard:
             gates = np.where(scores > 0, gates, 0.0)
-        pull = self._pull(self.base + np.einsum("kn,knm->nm", gates, messages))
+        pull = self.pull(self.base + np.einsum("kn,knm->nm", gates, messages))
         prices = 1.0 if self.prices is None else self.prices[:, None]
         by_gate = np.einsum("nm,knm->kn", pull, messages) + penalty * prices / gates.size
-        return self._gradient(gates, pull, by_gate * self.gate.derivative(scores))
+        return self.gradient(gates, pull, by_gate * self.gate.derivative(scores))
 
-    # ------------------------------------------------------------------ participation apart from the gates
-
-    def relaxed(self, weights: SensorWeights, q: Array, closeness: float) -> float:
-        """Mean loss with participation q (K, n), plus ``closeness / n · Σ KL(q, φ)`` (OPT-Relax, divided by n)."""
-        scores = self._log_odds(weights)
-        entropy = xlogy(q, q) + xlogy(1 - q, 1 - q)
-        divergence = entropy + np.logaddexp(0, scores) - q * scores
-        return self.mean_loss(self.answers(weights, q)) + closeness * float(divergence.sum()) / self.n_rows
-
-    def relaxed_gradient(self, weights: SensorWeights, q: Array, closeness: float) -> SensorWeights:
-        """Of ``relaxed`` by the weights."""
-        pull = self._pull(self.answers(weights, q))
-        by_score = closeness * self.gate.slope * (expit(self._log_odds(weights)) - q) / self.n_rows
-        return self._gradient(q, pull, by_score)
-
-    def participation_gradient(self, weights: SensorWeights, q: Array, closeness: float) -> Array:
-        """(K, n) of ``relaxed`` by q, which is kept a little off 0 and 1."""
-        messages = weights.messages(self.inputs)
-        pull = self._pull(self.base + np.einsum("kn,knm->nm", q, messages))
-        inner = np.clip(q, _EDGE, 1 - _EDGE)
-        apart = np.asarray(logit(inner)) - self._log_odds(weights)
-        return np.asarray(np.einsum("nm,knm->kn", pull, messages) + closeness * apart / self.n_rows)
-
-    def _log_odds(self, weights: SensorWeights) -> Array:
-        if self.gate.kind != "sigmoid":
-            raise ValueError("the relaxed form compares probabilities; its gate has to be 'sigmoid'")
-        return self.gate.slope * weights.scores(self.inputs)
-
-    def _gradient(self, gates: Array, pull: Array, by_score: Array) -> SensorWeights:
+    def gradient(self, gates: Array, pull: Array, by_score: Array) -> SensorWeights:
         """From gradients by the answers (n, M) and by the scores (K, n)."""
         turned = self.inputs.transpose(0, 2, 1)
         weighted = gates[:, :, None] * pull

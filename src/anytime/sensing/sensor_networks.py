@@ -23,14 +23,13 @@ from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.sensing.block import SensorBlock
 from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, device_inputs
-from anytime.sensing.solvers import DirectGates, GateSolver, RelaxedGates
+from anytime.sensing.solvers import DirectGates, GateSolver
 from anytime.trees.rows import checked_weights
 from anytime.validation import validated
 
 __all__ = ["SensorNetworkClassifier", "SensorNetworkRegressor", "SensorReport"]
 
 Array = NDArray[np.float64]
-SOLVERS = {"direct": DirectGates, "relaxed": RelaxedGates}
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class _SensorNetwork(AnytimeModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "mean_budget", "budget", "meter", "random_state", "n_jobs"),
-        "solver": [StrOptions(set(SOLVERS)), HasMethods("solve")],
+        "solver": [HasMethods("solve"), None],
         "gate": [StrOptions({"sigmoid", "relu"})],
         "slope": [positive],
         "open_gates": [StrOptions({"scaled", "whole"})],
@@ -68,7 +67,7 @@ class _SensorNetwork(AnytimeModel):
 
     costs: Any
     mean_budget: float | None
-    solver: str | GateSolver
+    solver: GateSolver | None
     gate: Literal["sigmoid", "relu"]
     slope: float
     open_gates: str
@@ -104,7 +103,7 @@ class _SensorNetwork(AnytimeModel):
         )
         width = problem.inputs.shape[2]
         start = SensorWeights.drawn(len(prices), width, targets.shape[1], random, 1 / np.sqrt(width))
-        solver: Any = SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+        solver = DirectGates() if self.solver is None else self.solver
         weights = solver.solve(problem, start, share, random)
         blocks = []
         for k, part in enumerate(columns):
@@ -154,7 +153,8 @@ class _SensorNetwork(AnytimeModel):
     def active(self, X: ArrayLike) -> NDArray[np.bool_]:
         """(n, K) which sensors speak, in the order of ``sensors_``."""
         rows = self._checked(X)
-        return np.column_stack([block.score.outputs(0, rows)[:, 0] > 0 for block in self.plan_.blocks])
+        sensors = [block for block in self.plan_.blocks if isinstance(block, SensorBlock)]
+        return np.column_stack([block.score.outputs(0, rows)[:, 0] > 0 for block in sensors])
 
     @property
     def sensors_(self) -> list[str]:
@@ -201,9 +201,8 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit. Sensors are then heard in the order of
         the plan until a row's money ends.
-    solver : {"direct", "relaxed"} or GateSolver, default="direct"
-        ``DirectGates(...)`` or ``RelaxedGates(...)`` for other settings. The first is the source's favourite and the fastest, and
-        takes sensors of different prices.
+    solver : GateSolver, default=None
+        How gates are trained. None: ``DirectGates()``, which has settings of its own.
     gate : {"sigmoid", "relu"}, default="sigmoid"
         From a sensor's score to how much of what it says counts.
     slope : float, default=1.0
@@ -256,7 +255,7 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        solver: Literal["direct", "relaxed"] | GateSolver = "direct",
+        solver: GateSolver | None = None,
         gate: Literal["sigmoid", "relu"] = "sigmoid",
         slope: float = 1.0,
         open_gates: Literal["scaled", "whole"] = "scaled",
@@ -333,7 +332,7 @@ class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
         costs: Any = None,
         mean_budget: float | None = None,
         budget: float | None = None,
-        solver: Literal["direct", "relaxed"] | GateSolver = "direct",
+        solver: GateSolver | None = None,
         gate: Literal["sigmoid", "relu"] = "sigmoid",
         slope: float = 1.0,
         open_gates: Literal["scaled", "whole"] = "scaled",

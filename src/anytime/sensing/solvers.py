@@ -1,4 +1,4 @@
-"""Ways to train gates and messages together. All are local searches: nothing is proved of where they end."""
+"""How gates and messages are trained together: a local search, nothing is proved of where it ends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.sensing.frank_wolfe import frank_wolfe
 from anytime.sensing.problem import SensingProblem, SensorWeights
 
-__all__ = ["DirectGates", "GateSolver", "RelaxedGates", "within_participation"]
+__all__ = ["DirectGates", "GateSolver", "within_participation"]
 
 Array = NDArray[np.float64]
 
@@ -77,66 +76,6 @@ class DirectGates:
         if participation is None:
             return weights
         return within_participation(weights, problem.inputs, participation, prices=problem.prices)
-
-
-@dataclass(frozen=True)
-class RelaxedGates:
-    """Participation is free within the budget, and gates follow it (OPT-Relax): Adam and Frank-Wolfe in turns.
-
-    Offsets are moved at the end so that as many gates are open as participation was found worth its budget. Defaults are
-    those of the source. Needs sigmoid gates and a ``participation``.
-
-    Parameters
-    ----------
-    closeness : float, default=0.1
-        Weight of the divergence between participation and gates.
-    alternations, epochs, steps : int, default=30, 50, 20
-        Turns; epochs of Adam and steps of Frank-Wolfe in each.
-    step : float, default=0.01
-        Weight of the corner in a step of Frank-Wolfe.
-    batch_size : int, default=100
-    learning_rate : float, default=1e-3
-    """
-
-    closeness: float = 0.1
-    alternations: int = 30
-    epochs: int = 50
-    steps: int = 20
-    step: float | None = 0.01
-    batch_size: int = 100
-    learning_rate: float = 1e-3
-
-    def solve(
-        self,
-        problem: SensingProblem,
-        start: SensorWeights,
-        participation: float | None,
-        random: np.random.Generator,
-    ) -> SensorWeights:
-        """See ``GateSolver``."""
-        if participation is None:
-            raise ValueError("solver='relaxed' needs a mean_budget to keep to")
-        if problem.prices is not None and np.ptp(problem.prices):
-            raise ValueError(
-                "solver='relaxed' is for sensors of one price: give the same to all, or solver='direct'"
-            )
-        weights, adam = start, Adam(self.learning_rate)
-        q = np.full((problem.n_devices, problem.n_rows), participation)  # within the budget from the first
-        for _ in range(self.alternations):
-
-            def gradient(now: SensorWeights, rows: NDArray[np.intp], fixed: Array = q) -> SensorWeights:
-                return problem.rows(rows).relaxed_gradient(now, fixed[:, rows], self.closeness)
-
-            for _ in range(self.epochs):
-                weights = adam.epoch(weights, problem.n_rows, self.batch_size, random, gradient)
-
-            def slopes(now: Array, settled: SensorWeights = weights) -> Array:
-                return problem.participation_gradient(settled, now, self.closeness)
-
-            q, _ = frank_wolfe(slopes, q, participation, n_steps=self.steps, step=self.step)
-        return within_participation(
-            weights, problem.inputs, min(float(q.mean()), participation), exactly=True
-        )
 
 
 class Adam:
