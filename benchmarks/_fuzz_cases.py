@@ -194,7 +194,12 @@ def sample_models() -> dict[str, Any]:
         link="identity",
     )
     adaptive = fitted(
-        AdaptiveClassifier, _sent_on(bound), ["no", "yes"], costs=costs, costly=DummyClassifier(), budget=20.0
+        AdaptiveClassifier,
+        _sent_on(bound),
+        ["no", "yes"],
+        costs=costs,
+        costly=DummyClassifier(),
+        mean_budget=20.0,
     )
     (
         adaptive.cost_penalty_,

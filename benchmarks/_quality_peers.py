@@ -135,7 +135,8 @@ def best_of(problem: Problem, pairs: list[tuple[Any, Any]]) -> list[NDArray[Any]
 def cost_blind(problem: Problem) -> list[NDArray[Any]]:
     """LightGBM, its trees in the order in which they were trained."""
     boosting = Boosting(problem)
-    return answers(at.make_anytime(boosting.final(frozenset(boosting.groups)), costs=problem.costs), problem)
+    whole = boosting.final(frozenset(boosting.groups))
+    return answers(at.make_anytime(whole, costs=problem.costs, meter="model"), problem)
 
 
 def with_penalties(problem: Problem) -> list[NDArray[Any]]:
@@ -149,7 +150,7 @@ def with_penalties(problem: Problem) -> list[NDArray[Any]]:
         columns = np.arange(price.size)
         model = boosting.train(columns, MOST_ROUNDS, PATIENCE, **options)
         again = boosting.train(columns, max(model.best_iteration, 1), None, **options)
-        pairs.append((at.make_anytime(model, costs=costs), at.make_anytime(again, costs=costs)))
+        pairs.append(tuple(at.make_anytime(m, costs=costs, meter="model") for m in (model, again)))
     return best_of(problem, pairs)
 
 

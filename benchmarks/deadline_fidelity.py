@@ -19,7 +19,7 @@ from common import lightgbm_model, write
 
 def big_model(booster: object, copies: int) -> at.AnytimeClassifier:
     """The booster's trees ``copies`` times over: a forest that takes longer than most of the deadlines."""
-    model = at.make_anytime(booster)
+    model = at.make_anytime(booster, meter="model")
     arrays = model.plan_.blocks[0].forest.arrays()
     coarser = Forest(
         **{**arrays, "shift": arrays["shift"] - int(np.ceil(np.log2(copies)))}

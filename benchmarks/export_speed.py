@@ -68,7 +68,7 @@ def session_of(proto: Any) -> onnxruntime.InferenceSession:
 
 def main() -> None:
     booster, X = lightgbm_model(n_leaves=31)
-    model = at.make_anytime(booster)
+    model = at.make_anytime(booster, meter="model")
     rows = np.ascontiguousarray(X[:1000])
     expected = model.predict_proba(rows)
     with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from common import in_turns, lightgbm_model, median, write
 
 def main() -> None:
     booster, X = lightgbm_model()
-    model = at.make_anytime(booster, evaluation_cost=1.0)
+    model = at.make_anytime(booster, evaluation_cost=1.0, meter="model")
     rows = np.ascontiguousarray(X[:1000])
     gap = float(np.abs(model.predict_proba(rows)[:, 1] - booster.predict(rows)).max())
 

@@ -33,7 +33,7 @@ def judged_forest(setting: Setting) -> tuple[str, Path, Any]:
 
     _, theirs, rows, labels, worth = large_forest(setting)
     costs = at.FeatureCosts([0.0] * rows.shape[1], unit="trees")
-    model = at.make_anytime(lgb.Booster(model_file=theirs), costs=costs, evaluation_cost=1.0)
+    model = at.make_anytime(lgb.Booster(model_file=theirs), costs=costs, evaluation_cost=1.0, meter="model")
     half = len(rows) // 2
     quality = at.curve(model, rows[:half], labels[:half]).values
     model.plan_ = replace(model.plan_, quality=quality)

@@ -109,7 +109,7 @@ def _kept(name: str, train: Callable[[], Any]) -> Any:
 
 def _files(setting: Setting, booster: Any) -> tuple[Path, Path]:
     ours, theirs = setting.folder / "m.anytime", setting.folder / "m.txt"
-    at.make_anytime(booster).save(ours)
+    at.make_anytime(booster, meter="model").save(ours)
     booster.save_model(theirs)
     return ours, theirs
 

@@ -41,7 +41,7 @@ for seed in range(3):
     cost_penalty = found.best(BUDGET)[0]["cost_penalty"]
     svm = costly.fit(X_train, y_train)
     model = at.AdaptiveClassifier(
-        svm, costs=costs, budget=BUDGET, cost_penalty=cost_penalty, n_estimators=40, random_state=0
+        svm, costs=costs, mean_budget=BUDGET, cost_penalty=cost_penalty, n_estimators=40, random_state=0
     )
     model.fit(X_train, y_train)
     paid, sent = model.cost(X_test), model.sent(X_test)
@@ -57,7 +57,7 @@ for seed in range(3):
     # Several cheap models on ever more zones: a row leaves at the first that is sure.
     ladders.append([])
     for budget in (16, BUDGET):
-        ladder = LadderClassifier(svm, costs=costs, budget=budget, n_estimators=40, random_state=0)
+        ladder = LadderClassifier(svm, costs=costs, mean_budget=budget, n_estimators=40, random_state=0)
         ladder.fit(X_train, y_train)
         reached = ladder.sent(X_test).mean()
         ladders[-1].append((ladder.cost(X_test).mean(), ladder.score(X_test, y_test), reached))

@@ -175,7 +175,13 @@ class BudgetModel(ColumnModel):
     vote: Literal["probability", "majority", "counts"] = "probability"
 
     def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, X_val: Any = None, y_val: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
     ) -> Self:
         """Grow for the budget. A fit that fails leaves the model as it was.
 
