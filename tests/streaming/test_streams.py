@@ -117,7 +117,7 @@ SPOILED = "a,b,y\n1,red,2\n2,blue,3\nten,red,4\n4,blue\n5,red,6,7\n-inf,blue,8\n
     ("line", "chunk_rows", "complaint"),
     [
         ("ten,red,4", 2, r"row 3: column 'a' held numbers so far, but here holds 'ten'"),
-        ("-inf,blue,8", 9, r"row 3: column 'a' held numbers so far, but here holds '-inf'"),
+        ("-inf,blue,8", 9, r"row 3: column 'a' is infinite"),
         ("5,red,6,7", 9, "expected 3 fields in line 4, saw 4"),
         ("5,red,6,7", 2, "a line has more cells than the header"),
     ],

@@ -67,11 +67,8 @@ class TaskName(StrEnum):
     regression = "regression"
 
 
-_CONSTRAINABLE = (
-    ModelName.hist,
-    ModelName.lightgbm,
-    ModelName.xgboost,
-)  # these can keep a tree to some columns
+# these can keep a tree to some columns
+_CONSTRAINABLE = (ModelName.hist, ModelName.lightgbm, ModelName.xgboost)
 _OURS = {  # models that are anytime from the start: their room and name
     ModelName.speedboost: ("boosting", "SpeedBoost"),
     ModelName.additive_speedboost: ("boosting", "AdditiveSpeedBoost"),
@@ -91,16 +88,7 @@ _OPTIONS = {
     "mean_budget": "mean-budget",
     "random_state": "seed",
 }  # parameters that --set leaves alone
-_TAKES_WORDS = (
-    *(
-        ModelName.speedboost,
-        ModelName.additive_speedboost,
-        ModelName.boosting,
-        ModelName.budget_forest,
-        *_IN_FRONT,
-    ),
-    *_CONSTRAINABLE,
-)
+_NEEDS_NUMBERS = (ModelName.forest, ModelName.extra, ModelName.linear, ModelName.linear_tree)
 
 
 def fit(
@@ -379,8 +367,8 @@ def split_rows(
 
 def _reject_words(X: pd.DataFrame, model: ModelName, path: Path) -> None:
     words = _words(X)
-    if words and model not in _TAKES_WORDS:
-        takers = ", ".join(_TAKES_WORDS)
+    if words and model in _NEEDS_NUMBERS:
+        takers = ", ".join(name for name in ModelName if name not in _NEEDS_NUMBERS)
         raise UsageError(
             f"{path}: --model {model} needs numbers, but {listing(words)} "
             f"{'holds' if len(words) == 1 else 'hold'} words; use one of {takers}, or encode them"

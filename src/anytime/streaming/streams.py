@@ -362,9 +362,9 @@ def _typed(
         usable = np.isfinite(numbers) | column.isna()
         if strict and not usable.all():
             row = int((~usable).to_numpy().argmax())
-            raise ValueError(
-                f"row {seen + row + 1}: column {name!r} held numbers so far, but here holds {column.iloc[row]!r}"
-            )
+            what = f"held numbers so far, but here holds {column.iloc[row]!r}"
+            what = "is infinite" if np.isinf(numbers.iloc[row]) else what
+            raise ValueError(f"row {seen + row + 1}: column {name!r} {what}")
         out[name] = numbers.where(usable)
     return pd.DataFrame(out)
 
