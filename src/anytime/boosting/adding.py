@@ -77,7 +77,7 @@ class Adding:
         filters: Filters | None = None,
         folds: int | None = None,
     ) -> None:
-        self.training, self.rules = training, rules
+        self.training, self.rules, self.cut_short = training, rules, False
         objective, rows = training.objective, training.train
         weight = objective.weight[rows]
         table = training.table.rows(rows) if training.held.size else training.table
@@ -91,6 +91,7 @@ class Adding:
             filters=filters,
             link=training.loss.link,
             random=training.random,
+            time_is_up=lambda: self.training.clock.over,
         )
         self.trainer: Trainer = (
             Trainer(seen, candidates, rules, training.base, training.random)
@@ -101,10 +102,13 @@ class Adding:
 
     def run(self, n_estimators: int, n_iter_no_change: int) -> None:
         """Go on until there are so many stages, none helps, time is up, or validation rows have not gained for long."""
-        steps, clock = self.trainer.steps, self.training.clock
+        steps, clock, self.cut_short = self.trainer.steps, self.training.clock, False
         if n_estimators < len(steps):
             raise ValueError(f"n_estimators={n_estimators}, but {len(steps)} stages are there to go on from")
-        while len(steps) < n_estimators and not clock.over:
+        while len(steps) < n_estimators:
+            if steps and clock.over:
+                self.cut_short = True
+                return
             step = self.trainer.step()
             if step is None:
                 break

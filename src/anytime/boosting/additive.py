@@ -151,6 +151,8 @@ class _AdditiveSpeedBoost(BoostedModel):
                 f"interrupted: the model has {known.plan.n_stages} of {self.n_estimators} stages",
                 stacklevel=4,
             )
+        if known.cut_short:
+            self._warn_of_time(known.plan.n_stages, self.n_estimators, "stages")
         if self.warm_start:
             self._run = known
         self.steps_ = known.trainer.steps
@@ -235,7 +237,8 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown.
+        Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown. A model from a file or
+        a pickle begins anew.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
     meter : {"model", "realised"}, default="model"

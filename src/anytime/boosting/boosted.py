@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,7 +21,9 @@ from anytime.costs import BoundCosts
 from anytime.estimator import Budget, ClassifierFace, RegressorFace, ValueFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared
-from anytime.plan import Array
+from anytime.plan import Array, Plan
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.block import TreeBlock
 from anytime.trees.clock import Clock
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, split_rows
@@ -29,8 +32,9 @@ from anytime.validation import target_numbers
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["BoostedModel", "BoostedRanker", "Training"]
+__all__ = ["BoostedModel", "BoostedRanker", "Training", "trees_of"]
 
+_LONG_QUERY, _PART_OF_QUERY = 200, 100  # rows of a query that is cut, and of its parts
 _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 
 
@@ -51,6 +55,8 @@ class Training:
         Rows of a query stay together.
     random : RandomState
     clock : Clock
+    earlier : Plan or None
+        What to go on from.
     """
 
     table: TrainingRows
@@ -62,6 +68,7 @@ class Training:
     query: NDArray[np.intp] | None
     random: np.random.RandomState
     clock: Clock
+    earlier: Plan | None = None
 
     @property
     def loss(self) -> Loss:
@@ -77,10 +84,37 @@ class Training:
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
 
 
+def _parts(query: NDArray[np.intp], random: np.random.RandomState) -> NDArray[np.intp]:
+    """(n,) queries, of which the long ones are cut at random: to compare each row with a hundred others is enough.
+
+    Pairs grow with the square of a query's length. Where all rows are one query, all pairs of the table would be compared.
+    """
+    sizes = np.bincount(query)
+    if sizes.max() <= _LONG_QUERY:
+        return query
+    n_parts = np.where(sizes > _LONG_QUERY, -(-sizes // _PART_OF_QUERY), 1)
+    dealt = random.permutation(len(query))
+    place = np.empty(len(query), dtype=np.intp)  # of a row among those of its query
+    order = dealt[np.argsort(query[dealt], kind="stable")]
+    place[order] = np.arange(len(query)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = np.cumsum(n_parts) - n_parts
+    return np.asarray(first[query] + place % n_parts[query])
+
+
+def trees_of(plan: Plan, stage: int) -> TreeArrays:
+    """The trees of one stage of a plan."""
+    number, within = plan.locate(stage)
+    block = plan.blocks[number]
+    assert isinstance(block, TreeBlock)
+    arrays = block.select([within]).forest.arrays()
+    return TreeArrays(**{field.name: arrays[field.name] for field in fields(TreeArrays)})
+
+
 class BoostedModel(ColumnModel):
     """What all boosted models share."""
 
     class_weight: Any  # of classifiers
+    time_budget: float | None
     min_samples_leaf: int
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -115,6 +149,12 @@ class BoostedModel(ColumnModel):
     def _learn(self, training: Training) -> None:
         raise NotImplementedError
 
+    def _warn_of_time(self, done: int, asked_for: int, what: str) -> None:
+        warnings.warn(
+            f"time_budget={self.time_budget:g} ended training: the model has {done} of {asked_for} {what}",
+            stacklevel=5,
+        )
+
     def _least_rows(self, training: Training) -> int:
         """``min_samples_leaf``, but at most a twentieth of the rows, or small tables would have no splits at all."""
         return min(self.min_samples_leaf, max(len(training.table) // 20, 1))
@@ -122,6 +162,8 @@ class BoostedModel(ColumnModel):
     # ------------------------------------------------------------------ reading the data
 
     def _training(self, X: Any, y: Any, sample_weight: ArrayLike | None, qid: ArrayLike | None) -> Training:
+        clock = Clock(self.time_budget, int(self.verbose))
+        earlier = (getattr(self, "plan_", None), getattr(self, "classes_", None))
         X, y = self._read_rows(X, y)
         y = self._checked_targets(y)
         query = None if qid is None else column_or_1d(qid)
@@ -149,8 +191,10 @@ class BoostedModel(ColumnModel):
                     f"grades must be numbers from 0 to {_BEST_GRADE}, as a grade counts 2^grade - 1; y has "
                     f"{targets.min():g} to {targets.max():g}"
                 )
-            queries = np.zeros(len(targets)) if query is None else query
-            targets = np.column_stack([targets, queries])
+            parts = _parts(np.zeros(len(targets), dtype=np.intp) if query is None else query, random)
+            targets = np.column_stack([targets, parts])
+            if query is None and parts.any():
+                query = parts
         objective = MeanLoss(loss, targets, weight)
         table = TrainingRows(
             X,
@@ -168,8 +212,22 @@ class BoostedModel(ColumnModel):
             held=held,
             query=query,
             random=random,
-            clock=Clock(self.time_budget, int(self.verbose)),
+            clock=clock,
+            earlier=self._going_on(costs, loss, *earlier),
         )
+
+    def _going_on(self, costs: BoundCosts, loss: Loss, plan: Plan | None, classes: Any) -> Plan | None:
+        """The fitted plan, where training goes on from it; another table is refused."""
+        if plan is None or not getattr(self, "warm_start", False):
+            return None
+        same_classes = classes is None or np.array_equal(classes, self.classes_)
+        if plan.link != loss.link or not same_classes or plan.n_features != costs.column_group.size:
+            raise ValueError(
+                "warm_start goes on with the same table, which has the same columns and classes; set it to False to learn anew"
+            )
+        if plan.costs.costs != costs.costs:
+            raise ValueError("warm_start goes on with the same costs; set it to False to learn anew")
+        return plan
 
     def _split(
         self,
@@ -253,7 +311,8 @@ class BoostedRanker(ValueFace):
         sample_weight : (n,), default=None
             The same for all rows of a query.
         qid : (n,), default=None
-            The query of each row; rows are compared within it. None: one query.
+            The query of each row; rows are compared within it. None: one query. Of a query of more than 200 rows, training
+            compares each with about 100 others drawn at random.
         """
         return self._fit(X, y, sample_weight, qid)
 

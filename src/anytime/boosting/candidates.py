@@ -122,6 +122,8 @@ class FittedCandidates:
     link : str, default="identity"
     random : RandomState, default=None
         One number is drawn from it, on which with the number of steps all else depends.
+    time_is_up : callable, default=never
+        When it says so, only candidates that are fitted by then are offered, one at least.
     """
 
     def __init__(
@@ -135,6 +137,7 @@ class FittedCandidates:
         filters: Filters | None = None,
         link: str = "identity",
         random: np.random.RandomState | None = None,
+        time_is_up: Callable[[], bool] = lambda: False,
     ) -> None:
         if not learners:
             raise ValueError("there must be at least one learner")
@@ -149,6 +152,7 @@ class FittedCandidates:
         self.step_cost, self.filters, self.link = step_cost, filters, LINKS[link]
         # one ledger for all rows; with filters each row has its own
         self.bought = np.zeros((1 if filters is None else len(table), costs.n_groups), dtype=bool)
+        self.time_is_up = time_is_up
         self._random, self._n_taken, self._n_offered = reseeded(random), 0, 0
 
     def offer(self, scores: Array, target: Array, rows: NDArray[np.intp] | None) -> list[Candidate]:
@@ -181,6 +185,8 @@ class FittedCandidates:
                     continue
                 number, cost = r * len(self.learners) + j, self._cost(weak, rule, passing)
                 found.append(Candidate(number, _where(passing, weak.outputs), cost, weak, rule, passing))
+                if self.time_is_up():
+                    return found
         return found
 
     def _cost(self, weak: Weak, rule: Rule | None, passing: NDArray[np.bool_] | None) -> float:

@@ -181,7 +181,10 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         layers: list[_Layer] = []
         quality = [rows.accuracy]
         try:
-            while len(layers) < self.max_stages and rows.are_mixed and not training.clock.over:
+            while len(layers) < self.max_stages and rows.are_mixed:
+                if layers and training.clock.over:
+                    self._warn_of_time(len(layers), self.max_stages, "layers")
+                    break
                 layer = self._layer(training, rows)
                 if layer is None:
                     break
@@ -218,7 +221,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         low, high, passing = -np.inf, np.inf, 1.0
         while len(trees) < self.n_estimators and passing > self.false_positive_rate:
             step = trainer.step()
-            if step is None:
+            if step is None or (trees and training.clock.over):
                 break
             weak, size = step.candidate.weak, float(step.weights[0])
             assert weak is not None

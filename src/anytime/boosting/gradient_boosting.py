@@ -9,10 +9,11 @@ import numpy as np
 
 from anytime.boosting.boosted import BoostedModel, Training
 from anytime.boosting.rounds import GradientRounds
+from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
 from anytime.parameters import shared
-from anytime.plan import Plan
+from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
@@ -24,7 +25,7 @@ class _GradientBoosting(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared("n_estimators", "cost_penalty"),
+        **shared("n_estimators", "cost_penalty", "warm_start"),
         "n_iter_no_change": [*shared("n_iter_no_change")["n_iter_no_change"], None],
     }
 
@@ -46,6 +47,7 @@ class _GradientBoosting(BoostedModel):
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
         random_state: Any = None,
@@ -67,6 +69,7 @@ class _GradientBoosting(BoostedModel):
         self.categorical_features = categorical_features
         self.evaluation_cost = evaluation_cost
         self.time_budget = time_budget
+        self.warm_start = warm_start
         self.budget = budget
         self.meter = meter
         self.random_state = random_state
@@ -74,6 +77,16 @@ class _GradientBoosting(BoostedModel):
         self.verbose = verbose
 
     def _learn(self, training: Training) -> None:
+        clock, costs, earlier = training.clock, training.costs, training.earlier
+        start, bought, n_before = training.base, None, 0
+        if earlier is not None:
+            n_before = earlier.n_stages
+            if n_before > self.n_estimators:
+                raise ValueError(
+                    f"n_estimators={self.n_estimators}, but {n_before} rounds are there to go on from"
+                )
+            start = _scores(earlier, training.table.X)
+            bought = costs.closure(np.concatenate([np.empty(0, dtype=np.int32), *earlier.stage_groups]))
         boosting = GradientRounds(
             training.table.binned,
             training.objective,
@@ -86,42 +99,58 @@ class _GradientBoosting(BoostedModel):
                 scale="half_sum",
                 n_threads=self._threads(),
             ),
-            training.base,
+            start,
             learning_rate=self.learning_rate,
             rows=training.train if training.held.size else None,
             judge=training.held if training.held.size else None,
-            costs=training.costs if self.cost_penalty else None,
+            costs=costs if self.cost_penalty else None,
+            bought=bought if self.cost_penalty else None,
         )
+
+        ends = clock.ends(clock.seconds)
+
+        def time_is_up() -> bool:
+            n_rounds = n_before + len(boosting.rounds)
+            if n_rounds % 10 == 0:
+                followed = f", held-out loss {boosting.losses[-1]:.5g}" if boosting.losses else ""
+                clock.tell(f"round {n_rounds} of {self.n_estimators}{followed}")
+            return ends()
+
+        n_left = self.n_estimators - n_before
         try:
-            while len(boosting.rounds) < self.n_estimators and not training.clock.over and boosting.round():
-                n = len(boosting.rounds)
-                if n % 10 == 0:
-                    training.clock.tell(f"round {n} of {self.n_estimators}" + _loss_so_far(boosting))
-                if (
-                    boosting.losses
-                    and self.n_iter_no_change is not None
-                    and n - boosting.best >= self.n_iter_no_change
-                ):
-                    break
+            boosting.run(n_left, self.n_iter_no_change if boosting.losses else None, time_is_up)
         except KeyboardInterrupt:
-            warnings.warn(
-                f"interrupted: the model has {boosting.best} of {self.n_estimators} rounds", stacklevel=3
-            )
-        n = boosting.best
-        self.plan_ = Plan(
-            blocks=[TreeBlock(boosting.trees(n))] if n else [],
+            if not boosting.rounds and not n_before:
+                raise
+            n_kept = n_before + boosting.best
+            warnings.warn(f"interrupted: the model has {n_kept} of {self.n_estimators} rounds", stacklevel=3)
+        if boosting.cut_short:
+            self._warn_of_time(n_before + boosting.best, self.n_estimators, "rounds")
+        self.plan_ = self._plan_of(training, boosting, n_before + boosting.best)
+
+    def _plan_of(self, training: Training, boosting: GradientRounds, n_stages: int) -> Plan:
+        """The rounds that training went on from, and those that were added."""
+        earlier, added = training.earlier, boosting.best
+        blocks = [] if earlier is None else list(earlier.blocks)
+        losses = np.array(boosting.losses[: added + 1])
+        if earlier is not None and earlier.quality is not None and losses.size:
+            losses = np.concatenate([-earlier.quality, losses[1:]])
+        each = self.evaluation_cost * boosting.n_outputs
+        return Plan(
+            blocks=[*blocks, TreeBlock(boosting.trees(added))] if added else blocks,
             costs=training.costs,
             base=training.base,
             link=training.loss.link,
-            evaluation_costs=np.full(n, self.evaluation_cost * boosting.n_outputs)
-            if self.evaluation_cost
-            else None,
-            quality=-np.array(boosting.losses[: n + 1]) if boosting.losses else None,
+            evaluation_costs=np.full(n_stages, each) if each else None,
+            quality=-losses if losses.size == n_stages + 1 else None,
         )
 
 
-def _loss_so_far(boosting: GradientRounds) -> str:
-    return f", held-out loss {boosting.losses[-1]:.5g}" if boosting.losses else ""
+def _scores(plan: Plan, X: Array) -> Array:
+    """(n, K) scores after all stages."""
+    run = Run(plan, X)
+    run.advance(plan.n_stages)
+    return np.array(run.scores())
 
 
 class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
@@ -165,7 +194,10 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
+        Seconds that ``fit`` may take. None: no limit. The model has the rounds that were done by then, and a warning says so.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model. On the same table, up to ``n_estimators`` rounds in all; also after
+        ``anytime.load``.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
     meter : {"model", "realised"}, default="model"
@@ -215,6 +247,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
         random_state: Any = None,
@@ -237,6 +270,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
             categorical_features=categorical_features,
             evaluation_cost=evaluation_cost,
             time_budget=time_budget,
+            warm_start=warm_start,
             budget=budget,
             meter=meter,
             random_state=random_state,
@@ -257,7 +291,7 @@ class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
         As in :class:`GradientBoostingClassifier`.
     validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
         As in :class:`GradientBoostingClassifier`.
-    random_state, n_jobs, verbose
+    warm_start, random_state, n_jobs, verbose
         As in :class:`GradientBoostingClassifier`.
 
     Attributes

@@ -6,6 +6,7 @@ and Chapelle) is boosting at a fixed lambda (Grubb, *Anytime Prediction*, 2014, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +62,8 @@ class GradientRounds:
         On ``judge``, before the first round and after each.
     column_gains : (d,) or None
         Impurity that splits on each column took off.
+    cut_short : bool
+        Whether ``run`` ended because time was up.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class GradientRounds:
         if costs is not None:
             self.bought = np.zeros(costs.n_groups, dtype=bool) if bought is None else bought.copy()
         self.column_gains = np.zeros(data.n_features) if keep_gains else None
+        self.cut_short = False
         self.rounds: list[list[TreeArrays]] = []
         self.losses = [] if judge is None else [self._judged(self.scores, judge)]
 
@@ -135,14 +139,21 @@ class GradientRounds:
             _add_gains(self.column_gains, tree, first, second)
         return tree
 
-    def run(self, n_rounds: int, n_iter_no_change: int | None = None) -> int:
-        """Up to so many further rounds, until so many have brought no gain; returns the number of rounds to keep."""
+    def run(
+        self,
+        n_rounds: int,
+        n_iter_no_change: int | None = None,
+        time_is_up: Callable[[], bool] | None = None,
+    ) -> None:
+        """Up to so many further rounds, until so many have brought no gain, or, after the first, until time is up."""
         for _ in range(n_rounds):
             if not self.round():
-                break
+                return
             if n_iter_no_change is not None and len(self.rounds) - self.best >= n_iter_no_change:
-                break
-        return self.best
+                return
+            if time_is_up is not None and len(self.rounds) < n_rounds and time_is_up():
+                self.cut_short = True
+                return
 
     @property
     def best(self) -> int:

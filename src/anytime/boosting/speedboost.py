@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training
+from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, trees_of
 from anytime.boosting.renewal import Booster, Renewal, Renewed
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
@@ -26,7 +26,7 @@ class _SpeedBoost(BoostedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedModel._parameter_constraints,
-        **shared("n_estimators", "max_stages", "n_iter_no_change"),
+        **shared("n_estimators", "max_stages", "n_iter_no_change", "warm_start"),
     }
 
     def __init__(
@@ -47,6 +47,7 @@ class _SpeedBoost(BoostedModel):
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
         random_state: Any = None,
@@ -68,6 +69,7 @@ class _SpeedBoost(BoostedModel):
         self.categorical_features = categorical_features
         self.evaluation_cost = evaluation_cost
         self.time_budget = time_budget
+        self.warm_start = warm_start
         self.budget = budget
         self.meter = meter
         self.random_state = random_state
@@ -83,26 +85,30 @@ class _SpeedBoost(BoostedModel):
             n_threads=self._threads(),
         )
         booster = Booster(grower, self.learning_rate, self.n_estimators, self.n_iter_no_change)
-        renewal = Renewal(training, booster)
-        found: dict[int, Renewed] = {}
+        known = self._known_models(training) if training.earlier is not None else []
+        renewal = Renewal(training, booster, known)
+        found: dict[frozenset[int], Renewed] = {}
         interrupted = False
         try:
-            for place, model in renewal.models(renewal.spaced(renewal.order(), self.max_stages)):
-                found[place] = model
+            for model in renewal.models(self.max_stages):
+                found[model.groups] = model
         except KeyboardInterrupt:
             if not found:
                 raise
             interrupted = True
-        models: list[Renewed] = []
-        losses = [renewal.before()]
-        for _, model in sorted(found.items()):
-            least = min(losses)
-            # Further above is no chance any more: what was bought before does better without this.
-            if model.loss <= least + _HARMFUL * abs(least):
-                models.append(model)
-                losses.append(model.loss)
+        before = renewal.before()
+        models = _without_harm(
+            sorted(found.values(), key=lambda m: len(m.groups)), before, renewal.everything
+        )
+        losses = [before, *(model.loss for model in models)]
         if interrupted:
             warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
+        elif renewal.cut_short:
+            warnings.warn(
+                f"time_budget={self.time_budget:g} was too short: {len(found)} of {renewal.n_planned} stages were made, in "
+                "the order known by then, some perhaps with fewer trees; warm_start=True and more time go on from here",
+                stacklevel=4,
+            )
         n_trees = np.array([model.trees.n_trees for model in models])
         self.plan_ = Plan(
             blocks=[TreeBlock(model.trees) for model in models],
@@ -113,6 +119,38 @@ class _SpeedBoost(BoostedModel):
             evaluation_costs=self.evaluation_cost * n_trees if self.evaluation_cost else None,
             quality=-np.array(losses),
         )
+
+    def _known_models(self, training: Training) -> list[Renewed]:
+        """The stages of the fitted plan, to go on from; the last was made with everything at hand."""
+        plan, known, owned = training.earlier, list[Renewed](), frozenset[int]()
+        assert plan is not None
+        quality = plan.quality if plan.quality is not None else np.zeros(plan.n_stages + 1)
+        for s, groups in enumerate(plan.stage_groups):
+            owned = owned.union(*(plan.costs.table.closure(g) for g in groups.tolist()))
+            if s == plan.n_stages - 1:
+                owned = frozenset(range(plan.costs.n_groups))
+            loss = -float(quality[s + 1])
+            known.append(Renewed(owned, trees_of(plan, s), loss))
+        return known
+
+
+def _without_harm(models: list[Renewed], before: float, everything: frozenset[int]) -> list[Renewed]:
+    """The models without those that are clearly worse on held-out rows than a cheaper one.
+
+    The model of everything stays unless it is clearly worse in every fold: who buys all shall not get less for it by an
+    unlucky split.
+    """
+    kept: list[Renewed] = []
+    for model in models:
+        best = min(kept, key=lambda m: m.loss, default=None)
+        least = before if best is None else min(best.loss, before)
+        if model.groups == everything and best is not None:
+            harmful = model.harms(best, _HARMFUL)
+        else:
+            harmful = model.loss > least + _HARMFUL * abs(least)
+        if not harmful:
+            kept.append(model)
+    return kept
 
 
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
@@ -159,7 +197,11 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a stage costs this times its
         trees.
     time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
+        Seconds that ``fit`` may take. None: no limit. The model of everything is made first and the cheapest next, so that both
+        are there however short the time is; a warning says what is missing.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model. On the same table: stages stay, those that are missing or that a larger
+        ``max_stages`` asks for are added, and trees are added where ``n_estimators`` allows more. Also after ``anytime.load``.
     budget : float, default=None
         The most that any row may pay in a prediction that names no bound. None: no limit.
     meter : {"model", "realised"}, default="model"
@@ -213,6 +255,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         categorical_features: Any = "from_dtype",
         evaluation_cost: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         budget: float | None = None,
         meter: str = "model",
         random_state: Any = None,
@@ -235,6 +278,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
             categorical_features=categorical_features,
             evaluation_cost=evaluation_cost,
             time_budget=time_budget,
+            warm_start=warm_start,
             budget=budget,
             meter=meter,
             random_state=random_state,
@@ -255,7 +299,7 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
         As in :class:`SpeedBoostClassifier`.
     validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
         As in :class:`SpeedBoostClassifier`.
-    random_state, n_jobs, verbose
+    warm_start, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.
 
     Attributes
@@ -286,7 +330,7 @@ class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
         As in :class:`SpeedBoostClassifier`.
     validation_fraction, n_iter_no_change, max_bins, categorical_features, evaluation_cost, time_budget, budget, meter
         As in :class:`SpeedBoostClassifier`.
-    random_state, n_jobs, verbose
+    warm_start, random_state, n_jobs, verbose
         As in :class:`SpeedBoostClassifier`.
 
     Attributes

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,19 +30,31 @@ class Clock:
         self.verbose = verbose
 
     @property
-    def over(self) -> bool:
-        """Whether time is up."""
-        return time.monotonic() - self.began >= self.seconds
+    def elapsed(self) -> float:
+        """Seconds since training began."""
+        return time.monotonic() - self.began
 
     @property
-    def half_over(self) -> bool:
-        """Whether half of it is."""
-        return time.monotonic() - self.began >= self.seconds / 2
+    def over(self) -> bool:
+        """Whether time is up."""
+        return self.elapsed >= self.seconds
+
+    def ends(self, moment: float) -> Callable[[], bool]:
+        """A function to be called after each piece of work: whether another one that takes as long would end after ``moment``."""
+        before = self.elapsed
+
+        def time_is_up() -> bool:
+            nonlocal before
+            now = self.elapsed
+            took, before = now - before, now
+            return now + took > moment
+
+        return time_is_up
 
     def tell(self, message: str) -> None:
         """A line of progress, where wanted."""
         if self.verbose:
-            print(f"[{time.monotonic() - self.began:7.1f} s] {message}", file=sys.stderr)
+            print(f"[{self.elapsed:7.1f} s] {message}", file=sys.stderr)
 
 
 @contextmanager
