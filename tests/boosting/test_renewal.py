@@ -1,10 +1,14 @@
 """Orders of purchase, and the models that SpeedBoost renews along them."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import anytime as at
 from anytime.boosting import renewal
+from anytime.boosting.renewal import Renewed
+from anytime.boosting.speedboost import _without_harm
 
 
 def friedman(n_rows, seed=0):
@@ -22,7 +26,7 @@ def test_an_order_searched_on_a_sample_of_the_rows_is_that_of_a_table_of_the_sam
 
     def noted(self):
         order = search(self)
-        found[len(self.training.table)] = order[:5], min(self._known.values())
+        found[len(self.training.table)] = order[:5], min(self._losses.values())
         return order
 
     search = renewal.Renewal.order
@@ -32,3 +36,102 @@ def test_an_order_searched_on_a_sample_of_the_rows_is_that_of_a_table_of_the_sam
     (small_order, small_loss), (large_order, large_loss) = found[2_000], found[4_500]
     assert large_order == small_order
     assert large_loss == pytest.approx(small_loss, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("folds", "stays"),
+    [([0.11, 0.30, 0.30], True), ([0.10, 0.40, 0.40], True), ([0.14, 0.15, 0.15], False)],
+)
+def test_the_last_model_stays_unless_it_is_clearly_worse_in_every_fold(folds, stays):
+    """Else an unlucky split could leave a buyer of everything with the answer of a fifth of it."""
+    cheap = Renewed(frozenset([0]), None, 0.12, np.array([0.12, 0.12, 0.12]))
+    last = Renewed(frozenset([0, 1]), None, float(np.mean(folds)), np.array(folds))
+    kept = _without_harm([cheap, last], before=1.0, everything=frozenset([0, 1]))
+    assert kept == ([cheap, last] if stays else [cheap])
+
+
+def test_a_model_in_between_goes_when_its_mean_loss_is_clearly_worse():
+    cheap = Renewed(frozenset([0]), None, 0.12, np.array([0.12, 0.12]))
+    middle = Renewed(frozenset([0, 1]), None, 0.13, np.array([0.11, 0.15]))
+    assert _without_harm([cheap, middle], before=1.0, everything=frozenset([0, 1, 2])) == [cheap]
+
+
+def test_one_held_out_part_is_judged_in_fifths():
+    X, y = friedman(5_000)
+    model = at.SpeedBoostRegressor(n_estimators=5, random_state=0)
+    training = model._training(X, y, None, None)
+    booster = renewal.Booster(renewal.TreeGrower(), 0.3, 5, 5)
+    found = renewal.Renewal(training, booster).renewed(frozenset(range(10)))
+    assert found.by_fold.shape == (5,)
+    assert found.by_fold.mean() == pytest.approx(found.loss, rel=1e-6)
+
+
+# ---------------------------------------------------------------------- going on
+
+
+def trees_per_stage(model):
+    return [len(block.forest.arrays()["tree_start"]) - 1 for block in model.plan_.blocks]
+
+
+@pytest.fixture(scope="module")
+def begun():
+    """A short model, and the table that it has learned from."""
+    X, y = friedman(400)
+    settings = {"max_stages": 2, "n_estimators": 8, "warm_start": True, "random_state": 0}
+    return at.SpeedBoostRegressor(**settings).fit(X[:, :5], y), X[:, :5], y
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_speedboost_goes_on_with_more_stages_and_more_trees(begun, loaded, tmp_path):
+    model, X, y = begun
+    model.save(tmp_path / "begun.anytime")
+    longer = at.load(tmp_path / "begun.anytime") if loaded else copy.deepcopy(model)
+    longer.set_params(max_stages=4, n_estimators=16).fit(X, y)
+    assert model.n_stages_ == 2 < longer.n_stages_ <= 4
+    assert set(model.stage_costs_) <= set(longer.stage_costs_)
+    assert max(trees_per_stage(longer)) > max(trees_per_stage(model))
+    assert longer.score(X, y) > model.score(X, y)
+
+
+def test_going_on_with_nothing_left_to_do_changes_nothing(begun):
+    model, X, y = begun
+    again = copy.deepcopy(model).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_going_on_with_another_table_or_other_prices_is_refused(begun):
+    model, X, y = begun
+    with pytest.raises(ValueError, match="same columns"):
+        model.fit(X[:, :4], y)
+    with pytest.raises(ValueError, match="same costs"):
+        model.set_params(costs=[1.0, 2.0, 3.0, 4.0, 5.0]).fit(X, y)
+    model.set_params(costs=None)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("more", [{}, {"validation_fraction": 0.3}, {"cost_penalty": 0.5}])
+def test_gradient_boosting_goes_on_as_if_it_had_not_stopped(more, loaded, tmp_path):
+    X, y = friedman(300)
+    settings = {"random_state": 0, "learning_rate": 0.3, **more}
+    at_once = at.GradientBoostingRegressor(n_estimators=12, **settings).fit(X, y)
+    model = at.GradientBoostingRegressor(n_estimators=5, warm_start=True, **settings).fit(X, y)
+    if loaded:
+        model.save(tmp_path / "five.anytime")
+        model = at.load(tmp_path / "five.anytime")
+    model.set_params(n_estimators=12).fit(X, y)
+    assert model.n_stages_ == at_once.n_stages_ > 5
+    np.testing.assert_allclose(model.predict(X), at_once.predict(X), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(model.stage_costs_, at_once.stage_costs_)
+    with pytest.raises(ValueError, match="rounds are there to go on from"):
+        model.set_params(n_estimators=3).fit(X, y)
+
+
+def test_classes_may_weigh_differently():
+    X, y = friedman(400)
+    rare = y > np.quantile(y, 0.85)
+    for kind in (at.SpeedBoostClassifier, at.AdditiveSpeedBoostClassifier, at.GradientBoostingClassifier):
+        plain, balanced = (
+            kind(n_estimators=10, random_state=0, class_weight=weight).fit(X, rare)
+            for weight in (None, "balanced")
+        )
+        assert balanced.predict(X).sum() > plain.predict(X).sum()
