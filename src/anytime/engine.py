@@ -19,8 +19,9 @@ from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["Run", "Stop"]
+__all__ = ["ForestRun", "Run", "Stop", "combined", "start"]
 
+_FEW = 6  # rows that are quicker taken one by one than together
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 
 
@@ -29,6 +30,27 @@ class Stop(Protocol):
 
     def is_set(self) -> bool:
         """Whether the run shall stop."""
+
+
+def combined(total: Any, count: Any, base: Any, mean: bool) -> Any:
+    """Scores that follow from the sum of what stages have added: the one place where stages are combined.
+
+    Parameters
+    ----------
+    total : (n, K), or the score or scores of one row
+        The sum of the stages since the last that replaced the answer.
+    count : (n, 1) int, or int
+        How many stages these are, for each row or for all.
+    base : (K,), (n, K) or float
+        The scores to which they add: zero where a stage has replaced the answer.
+    mean : bool
+        Whether the answer is the mean of the stages, or their sum.
+    """
+    if not mean:
+        return base + total
+    if isinstance(count, int):
+        return total / count if count else base
+    return np.where(count > 0, total / np.maximum(count, 1), base)
 
 
 class Run:
@@ -191,10 +213,7 @@ class Run:
         assert forest is not None
         assert filters is not None
         first, last = plan.block_start[b : b + 2]
-        start, rest = self._base(slice(None)), self._sum.copy()
-        for earlier in sorted(self._trees):  # as in ``scores``: to the same bits
-            if earlier < b:
-                rest += self._trees[earlier] * self._unit(earlier)
+        start, rest = self._base(slice(None)), self._total(slice(None), before=b)
         return forest.run_filtered(
             self.X,
             self._tree_sums(b),
@@ -436,14 +455,30 @@ class Run:
         """The answer so far, (n, K) raw scores."""
         if self._history is not None:
             return self._weighted(rows)
+        mean = self.plan.combine == "mean"
+        return np.asarray(combined(self._total(rows), self._applied[rows, None], self._base(rows), mean))
+
+    def scores_ahead(self, b: int, end: int) -> Array:
+        """(m, K) the answers of the first row after each of its next stages up to ``end``, all in the forest ``b``."""
+        forest, first, done = self.plan.blocks[b].forest, self.plan.block_start[b], int(self.done[0])
+        assert forest is not None
+        steps = forest.stage_outputs(self.X[:1], np.arange(done - first, end - first))[:, 0]
+        one, mean = slice(0, 1), self.plan.combine == "mean"
+        count = self._applied[0] + np.arange(1, len(steps) + 1)[:, None]
+        return np.asarray(combined(self._total(one) + np.cumsum(steps, axis=0), count, self._base(one), mean))
+
+    @property
+    def paid(self) -> NDArray[np.int64] | None:
+        """(n,) ticks that rows have paid; None where no ledger is kept."""
+        return None if self.ledger is None else self.ledger.paid
+
+    def _total(self, rows: NDArray[np.intp] | slice, before: int | None = None) -> Array:
+        """(n, K) what stages, of blocks before ``before`` only, have added, in the order of blocks: the same bits for all."""
         total = self._sum[rows].copy()
-        for b in sorted(self._trees):  # not as they came: who jumps over a block must add in the same order
-            total += self._trees[b][rows] * self._unit(b)
-        base = self._base(rows)
-        if self.plan.combine == "sum":
-            return np.asarray(base + total)
-        count = self._applied[rows, None]
-        return np.where(count > 0, total / np.maximum(count, 1), base)
+        for b in sorted(self._trees):
+            if before is None or b < before:
+                total += self._trees[b][rows] * self._unit(b)
+        return total
 
     def _base(self, rows: NDArray[np.intp] | slice) -> Array:
         """(n, K) the scores to which stages add: none where one has replaced them."""
@@ -476,6 +511,53 @@ class Run:
     def complete(self) -> NDArray[np.bool_]:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
         return np.asarray(self.finished | (self.done == self.plan.n_stages) | self._broke)
+
+
+class ForestRun:
+    """Progress of a plan that is one forest, without rules and without a ledger.
+
+    What a ``Run`` does, to the same bits, by native calls alone: for rows that come a few at a time.
+
+    Parameters
+    ----------
+    plan : Plan
+        With a ``plain_forest``.
+    X : (n, d) float64, C order
+
+    Attributes
+    ----------
+    done : (n,) int32
+    finished : (n,) bool
+        No row: there is no stopping rule.
+    """
+
+    __slots__ = ("X", "_forest", "_sums", "done", "finished", "plan")
+    paid = None
+
+    def __init__(self, plan: Plan, X: Array) -> None:
+        assert plan.plain_forest is not None
+        self.plan, self.X, self._forest = plan, X, plan.plain_forest
+        self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
+        self._sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
+
+    def advance(self, until: NDArray[np.int32], *, budget: NDArray[np.int64] | int = UNLIMITED) -> bool:
+        """Take each row to its stage; budgets need a ledger, and a ``Run``."""
+        assert np.min(budget, initial=UNLIMITED) == UNLIMITED
+        if len(self.X) > _FEW or self.done.any():
+            return self._forest.run(self.X, self._sums, self.done, until, np.inf, None, 1)
+        for i, stage in enumerate(until.tolist()):
+            self.done[i] = self._forest.run_one(self.X[i], stage, np.inf, self._sums[i])
+        return True
+
+    def scores(self) -> Array:
+        """(n, K) the answers so far."""
+        total = self._sums * self._forest.unit
+        return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
+
+
+def start(plan: Plan, X: Array, *, metered: bool = False) -> Run | ForestRun:
+    """Rows of a matrix before the first stage, by the quickest means there are."""
+    return Run(plan, X, metered=metered) if metered or plan.plain_forest is None else ForestRun(plan, X)
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.losses import LINKS
+from anytime.one_row import OneRow
 from anytime.plan import Answer, Array, Plan
 from anytime.validation import check_rows, is_amount, validated
 
@@ -304,10 +304,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         else:
             due = self._due(time.monotonic(), deadline)
         row = self.__dict__.get("_one_row")
-        if row is None or row.plan is not self.plan_ or row.meter != self.meter:
-            row = self._one_row = _OneRow(self)
+        if row is None or row.plan is not self.__dict__.get("plan_") or row.meter != self.meter:
+            check_is_fitted(self, "plan_")
+            row = self._one_row = OneRow(self)
         if type(x) is not np.ndarray or x.dtype != _FLOAT or x.shape != row.shape or not x.flags.c_contiguous:
             x = self._one_of(x)
+        elif not row.reads_rows_as_they_are:
+            x = np.ascontiguousarray(self._matrix(x[None, :])[0])
         return row(x, budget, mean_budget, due)
 
     def _one_of(self, x: Any) -> NDArray[np.float64]:
@@ -622,102 +625,6 @@ class RegressorFace(ValueFace, RegressorMixin):  # type: ignore[misc]
         """Coefficient of determination within the bounds."""
         prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
         return float(r2_score(y, prediction, sample_weight=sample_weight))
-
-
-class _OneRow:
-    """Everything ``predict_one`` needs, looked up once. Plans other than a plain forest or refits take the general path."""
-
-    def __init__(self, model: AnytimeModel) -> None:
-        check_is_fitted(model, "plan_")
-        plan = model.plan_
-        self.model, self.plan, self.meter = model, plan, model.meter
-        self.shape = (plan.n_features,)
-        self.realised = model.meter == "realised"
-        capped = self.realised and plan.limit < np.inf
-        special = plan.weights is not None or plan.passes or plan.stops or capped
-        plain = not special and model._reads_rows_as_they_are
-        alone = plain and len(plan.blocks) == 1 and plan.replaces is None
-        self.forest = plan.blocks[0].forest if alone else None
-        # every stage replaces the one before, so only the last that is affordable is computed
-        forests_stand_alone = all(block.forest is None or block.n_stages == 1 for block in plan.blocks)
-        self.refits = (
-            plain and plan.replaces is not None and bool(plan.replaces.all()) and forests_stand_alone
-        )
-        self.unit = self.forest.unit if self.forest is not None else 1.0
-        amounts = plan.costs.costs.amounts
-        self.costs: list[float] = amounts(plan.stage_ticks).tolist()
-        self.mean_costs: list[float] = amounts(plan.mean_ticks).tolist()
-        self.affordable = bisect_right(self.costs, plan.limit)
-        self.base = plan.base
-        self.first = float(plan.base[0])
-        self.mean = plan.combine == "mean"
-        self.alone = plan.n_outputs == 1 and LINKS[plan.link].classifies and not LINKS[plan.link].binary
-        self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
-        self.transform = None if plan.link == "identity" else LINKS[plan.link].transform
-
-    def __call__(
-        self, x: NDArray[np.float64], budget: float | None, mean_budget: float | None, due: float
-    ) -> Any:
-        if budget is None and mean_budget is None:
-            budget, mean_budget = self.model.budget, self.model.mean_budget
-        for name, amount in (("budget", budget), ("mean_budget", mean_budget)):
-            if amount is not None and not is_amount(amount):
-                raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
-        forest = self.forest
-        if (forest is None and not self.refits) or (self.realised and budget is not None):
-            return self._general(x, budget, mean_budget, due)
-        until = self.affordable
-        if budget is not None:
-            until = min(until, bisect_right(self.costs, budget))
-        if mean_budget is not None:
-            until = min(until, bisect_right(self.mean_costs, mean_budget))
-        if forest is None:
-            return self._refitted(x, until, due)
-        sums = np.empty(self.base.size, dtype=np.int64)
-        done = forest.run_one(x, until, due, sums)
-        if sums.size > 1 or self.alone:
-            return self._many(sums, done)
-        score = sums.item() * self.unit
-        if self.mean:
-            score = score / done if done else self.first
-        else:
-            score += self.first
-        if self.classes is not None:
-            return self.classes[score > 0]
-        return score if self.transform is None else self.transform(np.array([[score]])).item()
-
-    def _many(self, sums: NDArray[np.int64], done: int) -> Any:
-        total = sums * self.unit
-        mean = total / done if done else self.base
-        scores: Array = np.asarray(mean if self.mean else self.base + total)
-        if self.classes is not None:
-            return self.classes[int(scores.argmax())]
-        return scores if self.transform is None else self.transform(scores[None, :])[0]
-
-    def _refitted(self, x: NDArray[np.float64], until: int, due: float) -> Any:
-        in_time = until and (due == np.inf or time.monotonic() < due)
-        scores = self._stage_alone(x, until - 1, due) if in_time else self.base[None, :]
-        if self.classes is not None and scores.size == 1:
-            return self.classes[scores.item() > 0]
-        if self.classes is not None:
-            return self.classes[int(scores.argmax())]
-        values = scores if self.transform is None else self.transform(scores)
-        return values.item() if values.size == 1 else values[0]
-
-    def _stage_alone(self, x: NDArray[np.float64], stage: int, due: float) -> Array:
-        b, within = self.plan.locate(stage)
-        forest = self.plan.blocks[b].forest
-        if forest is None:
-            return self.plan.blocks[b].outputs(within, x[None, :])
-        sums = np.empty(self.base.size, dtype=np.int64)
-        done = forest.run_one(x, 1, due, sums)
-        return np.asarray(sums[None, :] * forest.unit if done else self.base[None, :])
-
-    def _general(
-        self, x: NDArray[np.float64], budget: float | None, mean_budget: float | None, due: float
-    ) -> Any:
-        model = self.model
-        return model._decide(model._run_plan(model._matrix(x[None, :]), budget, mean_budget, due).scores())[0]
 
 
 def budget_scorer(

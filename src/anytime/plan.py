@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime._native import Forest
 from anytime.blocks import Block
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS
@@ -196,6 +197,19 @@ class Plan:
             replacing = np.where(self.replaces, np.arange(self.n_stages), 0)
             start[1:] = np.maximum.accumulate(replacing)
         return start
+
+    @cached_property
+    def plain_forest(self) -> Forest | None:
+        """The trees of a plan that is one forest, without rules, replacing stages and weights of its own."""
+        special = self.weights is not None or self.replaces is not None or self.passes or self.stops
+        return self.blocks[0].forest if len(self.blocks) == 1 and not special else None
+
+    @cached_property
+    def always_replaces(self) -> bool:
+        """Whether every stage replaces the answer before it, without rules, and can be evaluated by itself."""
+        if self.replaces is None or self.passes or self.stops or not self.replaces.all():
+            return False
+        return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
 
     def has_rules(self, b: int) -> bool:
         """Whether a stage of block ``b`` has a rule."""

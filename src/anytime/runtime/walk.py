@@ -147,19 +147,8 @@ class Walk:
         Sums are those of the engine up to rounding: whoever stops there asks the real scores once more.
         """
         s = self.done
-        b = self.layout.block_of[s]
-        forest, first = self.plan.blocks[b].forest, self.plan.block_start[b]
-        assert forest is not None
         end = min(end, s + _LOOK_AHEAD)
-        steps = np.cumsum(
-            forest.stage_outputs(self.example.X, np.arange(s - first, end - first))[:, 0], axis=0
-        )
-        if self.plan.combine == "mean":
-            behind = int(self.run._applied[0])
-            steps += behind * self.scores() if behind else 0.0
-            steps /= np.arange(behind + 1, behind + 1 + len(steps))[:, None]
-        else:
-            steps += self.scores()
+        steps = self.run.scores_ahead(self.layout.block_of[s], end)
         likely = self.layout.link.transform(steps).max(axis=1) >= confidence
         return s + int(likely.argmax()) + 1 if likely.any() else end
 

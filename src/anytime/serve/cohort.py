@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import UNLIMITED
+from anytime.engine import start
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS
 from anytime.plan import Array
-from anytime.serve.progress import begin, keeps_ledger
+from anytime.serve.progress import keeps_ledger
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
@@ -157,7 +158,8 @@ class Cohort:
         if reader.metered or not whole:
             caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
             caps = None if caps.min() >= UNLIMITED else caps
-        self.progress = begin(self.plan, X, reader.metered or not whole, caps)
+        self.progress = start(self.plan, X, metered=reader.metered or not whole)
+        self._caps = UNLIMITED if caps is None else caps
         self._short = "budget" if whole else "groups"
         offset = 0
         for piece in pieces:
@@ -165,7 +167,8 @@ class Cohort:
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
-        self._common = wanted[0] if alike and self.progress.steady and not self.stepwise else None
+        steady = caps is None and not self.plan.stops  # every row comes as far as it is told to
+        self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: CohortAnswers | None = None
 
     def advance(self, stage: int) -> None:
@@ -175,7 +178,7 @@ class Cohort:
             self._advance_alike(min(stage, self._common), self._common)
             return
         done, limit = self.progress.done, np.minimum(self.until, np.int32(stage))
-        self.progress.advance(np.maximum(limit, done))
+        self.progress.advance(np.maximum(limit, done), budget=self._caps)
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
@@ -205,7 +208,7 @@ class Cohort:
         if stage > self.stage:
             limit = np.empty(len(self.until), dtype=np.int32)
             limit.fill(stage)
-            self.progress.advance(limit)
+            self.progress.advance(limit, budget=self._caps)
             self.stage = stage
         if self.stage >= last:
             self.rows = 0
@@ -256,7 +259,7 @@ class Cohort:
         if self._reading is None:
             progress = self.progress
             done = progress.done.copy()
-            ticks = progress.paid()
+            ticks = progress.paid
             paid = None if ticks is None else self.plan.costs.costs.amounts(ticks)
             self._reading = self.reader.read(progress.scores(), done, paid, self.until > done)
         if len(self._reading.stage) == piece.stop - piece.start:

@@ -14,9 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.engine import start
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array, Plan
-from anytime.serve.progress import begin, keeps_ledger
+from anytime.serve.progress import keeps_ledger
 
 __all__ = ["StagePace", "checkpoints_of"]
 
@@ -91,7 +92,7 @@ class StagePace:
         def times(X: Array, stops: NDArray[np.int64]) -> Array:
             taken: list[Array] = []
             while not taken or (len(taken) < 200 and time.perf_counter() < ends):
-                taken.append(_segments(lambda: begin(plan, X, metered), len(X), stops))
+                taken.append(_segments(lambda: start(plan, X, metered=metered), len(X), stops))
             return np.asarray(np.median(taken, axis=0))
 
         # a segment by itself contains the cost of a call, so single rows say what that is, and whole runs the level

@@ -1,0 +1,127 @@
+"""The microsecond path of ``predict_one``: everything that does not depend on the row is looked up once."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.engine import combined
+from anytime.losses import LINKS
+from anytime.validation import is_amount
+
+__all__ = ["OneRow"]
+
+
+class OneRow:
+    """Answers single rows of a fitted model, to the bits of ``predict``.
+
+    A plan that is one forest takes one native call; so does one whose every stage replaces the answer, of which only the last
+    that is affordable is computed. Any other goes through a ``Run``.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+    """
+
+    def __init__(self, model: Any) -> None:
+        model._reach(None)  # says what is wrong with the meter
+        plan = model.plan_
+        self.model, self.plan, self.meter = model, plan, model.meter
+        self.shape = (plan.n_features,)
+        self.reads_rows_as_they_are = model._reads_rows_as_they_are
+        self.forest = plan.plain_forest
+        self.unit = 1.0 if self.forest is None else self.forest.unit
+        self.refits = plan.always_replaces
+        amounts = plan.costs.costs.amounts
+        self.costs: list[float] = [0.0, *amounts(plan.stage_ticks).tolist()]
+        self.mean_costs: list[float] = amounts(plan.mean_ticks).tolist()
+        self.realised = model.meter == "realised"
+        self.affordable = plan.n_stages if self.realised else int(plan.affordable(plan.limit_ticks))
+        self.limit, self.n_outputs = plan.limit, plan.n_outputs
+        self.alone = plan.n_outputs == 1
+        self.base = float(plan.base[0]) if self.alone else plan.base
+        self.mean = plan.combine == "mean"
+        link = LINKS[plan.link]
+        self.classes: list[Any] | None = list(model.classes_) if hasattr(model, "classes_") else None
+        self.one_class = self.alone and link.classifies and not link.binary
+        self.transform = None if plan.link == "identity" else link.transform
+
+    def __call__(
+        self, x: NDArray[np.float64], budget: float | None, mean_budget: float | None, due: float
+    ) -> Any:
+        """The prediction for ``x``, numbers as the plan reads them, by ``due`` on the clock of ``time.monotonic()``."""
+        if budget is None and mean_budget is None:
+            budget, mean_budget = self.model.budget, self.model.mean_budget
+        until, cap = self.affordable, self.limit
+        if mean_budget is not None:
+            until = min(until, bisect_right(self.mean_costs, _amount("mean_budget", mean_budget)))
+        if budget is not None:
+            cap = min(cap, _amount("budget", budget))
+        binding = cap < self.costs[until]
+        if binding and not self.realised:
+            until, binding = bisect_right(self.costs, cap) - 1, False
+        forest = self.forest
+        if forest is not None:
+            sums = np.empty(self.n_outputs, dtype=np.int64)
+            done = (
+                self._pay_along(x, until, cap, due, sums)
+                if binding
+                else self.forest.run_one(x, until, due, sums)
+            )
+            total = (sums.item() if self.alone else sums) * self.unit
+            return self._decided(combined(total, done, self.base, self.mean))
+        if self.refits and not binding:
+            return self._decided(self._last_of(x, until, due))
+        run = self.model._run_plan(x[None, :], budget, mean_budget, due)
+        return self.model._decide(run.scores())[0]
+
+    def _pay_along(
+        self, x: NDArray[np.float64], until: int, cap: float, due: float, sums: NDArray[np.int64]
+    ) -> int:
+        """Stages that the row can pay for on its own path; fills in their sums."""
+        assert self.forest is not None
+        plan = self.plan
+        sums.fill(0)
+        done = np.zeros(1, dtype=np.int32)
+        ticks = np.array([plan.costs.costs.budget_ticks(cap)], dtype=np.int64)
+        self.forest.run_metered(
+            *(x[None, :], sums[None, :], done, np.array([until], dtype=np.int32)),
+            *(plan.costs.ledger(1), plan.evaluation_ticks, ticks, due),
+        )
+        return int(done[0])
+
+    def _last_of(self, x: NDArray[np.float64], until: int, due: float) -> Any:
+        """Scores after ``until`` stages, each of which replaces the answer; the base where there is no time."""
+        if not until or time.monotonic() >= due:
+            return self.base
+        b, within = self.plan.locate(until - 1)
+        block = self.plan.blocks[b]
+        if block.forest is None:
+            scores = block.outputs(within, x[None, :])[0]
+        else:
+            sums = np.empty(self.n_outputs, dtype=np.int64)
+            if not block.forest.run_one(x, 1, due, sums):
+                return self.base
+            scores = sums * block.forest.unit
+        return scores.item() if self.alone else scores
+
+    def _decided(self, scores: Any) -> Any:
+        """What the scores of a row, one number or several, say."""
+        if self.classes is None:
+            if self.transform is None:
+                return scores
+            values = self.transform(np.reshape(scores, (1, -1)))
+            return values.item() if self.alone else values[0]
+        if self.alone:
+            return self.classes[0 if self.one_class else scores > 0]
+        return self.classes[int(scores.argmax())]
+
+
+def _amount(name: str, amount: Any) -> float:
+    if not is_amount(amount):
+        raise ValueError(f"{name} must be a number that is not negative, not {amount!r}")
+    return float(amount)
