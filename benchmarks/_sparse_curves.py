@@ -17,6 +17,7 @@ from anytime.greedy import greedy
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.smooth import QuadraticObjective
 from anytime.linear.subsets import best_subsets
+from anytime_research.curves import at_fraction
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,7 @@ class Curves:
 
     def at(self, method: str, fraction: float, metric: str = "objective") -> Array:
         """(draws,) the value at a share of the total cost."""
-        return np.array([curve.at_fraction(fraction) for curve in self.by_metric[metric][method]])
+        return np.array([at_fraction(curve, fraction) for curve in self.by_metric[metric][method]])
 
     def summary(self, *, areas_only: bool = False) -> dict[str, Any]:
         """Areas and values at a few budgets, averaged over draws."""

@@ -346,11 +346,6 @@ def test_a_function_of_the_wrong_shape_is_refused():
         Run(plan, np.zeros((5, 1))).advance()
 
 
-def test_value_of_computation_is_gain_per_price():
-    plan = two_groups(quality=np.array([0.0, 0.5, 0.6]))
-    assert_allclose(plan.value_of_computation(), [0.5, 0.05])
-
-
 def test_a_stage_cut_by_the_clock_is_charged_once():
     n = 40_000
     stumps = TreeArrays(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["AnytimeModel", "ClassifierFace", "RegressorFace", "ValueFace", "budget_scorer"]
 
 Budget = float | ArrayLike | None
+Amount = float | None
 METERS = ("model", "realised")  # by which a budget can be counted
 
 _FLOAT = np.dtype(np.float64)
@@ -279,12 +280,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ one row
 
     def predict_one(
-        self,
-        x: Any,
-        budget: float | None = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self, x: Any, budget: Amount = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """The prediction for one row; for a contiguous float64 array the microsecond path, whose values nobody checks.
 
@@ -520,47 +516,27 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
     classes_: NDArray[Any]
 
     def predict(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Class labels, (n,). See ``answer`` for the parameters."""
         return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
 
     def predict_proba(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Class probabilities, (n, C), in the order of ``classes_``. See ``answer`` for the parameters."""
         scores = self._scores(X, budget, deadline, mean_budget)
         return self._wrapped(LINKS[self._scores_link].transform(scores), X, self.classes_)
 
     def predict_log_proba(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Logarithm of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X, budget, deadline, mean_budget=mean_budget))
 
     def decision_function(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Scores whose largest (with two classes: whose sign) decides; (n, C), or (n,) with two classes."""
         scores = self._scores(X, budget, deadline, mean_budget)
@@ -594,12 +570,7 @@ class ValueFace:
     """``predict`` of models whose answers are numbers."""
 
     def predict(
-        self: Any,
-        X: ArrayLike,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
+        self: Any, X: ArrayLike, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
     ) -> Any:
         """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
         return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)

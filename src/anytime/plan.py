@@ -342,15 +342,6 @@ class Plan:
             stops=self.stops.get(s),
         )
 
-    def value_of_computation(self) -> Array | None:
-        """(S,) held-out gain of each stage per unit of its model cost; None when quality was not measured."""
-        if self.quality is None:
-            return None
-        gain = np.diff(self.quality)
-        price = np.diff(self.stage_costs, prepend=0.0)
-        free = np.where(gain > 0, np.inf, np.where(gain < 0, -np.inf, 0.0))
-        return np.divide(gain, price, out=free, where=price > 0)
-
     # ------------------------------------------------------------------ derived plans
 
     def head(self, n_stages: int) -> Plan:

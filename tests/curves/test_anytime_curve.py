@@ -138,19 +138,13 @@ def test_timeliness_is_nan_when_there_was_nothing_to_improve():
     assert np.isnan(AnytimeCurve([0, 1], [1.0, 0.5]).timeliness(normalise="final_objective"))
 
 
-def test_value_of_computation_and_what_breaks_diminishing_returns():
+def test_value_of_computation_and_falls():
     curve = AnytimeCurve([0, 2, 3, 3, 5], [0, 0.4, 0.8, 0.9, 0.8], stages=[0, 1, 2, 3, 4])
     assert curve.value_of_computation() == pytest.approx([0.2, 0.4, np.inf, -0.05, 0])
-    assert curve.diminishing_returns_violations() == 2
     assert curve.monotonicity_violations() == 1
     assert curve.monotonicity_violations(tolerance=0.2) == 0
     assert curve.best_position() == 3
     assert curve.best_position(budget=2.5) == 1
-
-
-def test_stalled_stages_stand_out():
-    curve = AnytimeCurve([0, 1, 2, 3], [0, 1, 1.01, 1.5])
-    assert curve.stalled_stages().tolist() == [2]
 
 
 def test_violations_of_a_loss_are_rises():
@@ -193,7 +187,6 @@ def test_to_frame():
         (lambda: AnytimeCurve([0, 1], [0, 1]).timeliness(normalise="none", rule="simpson"), "rule must be"),
         (lambda: AnytimeCurve([0, 1], [0, 1]).stopping_cost(1.5), "alpha must lie between 0 and 1"),
         (lambda: AnytimeCurve([0, 1], [0, 1]).area(1, 0), "low ≤ high"),
-        (lambda: AnytimeCurve([0, 1], [0, 1]).errors, "perfect="),
         (lambda: AnytimeCurve([1], [0]).best_position(0), "no answer costs 0"),
     ],
 )

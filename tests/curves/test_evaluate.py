@@ -324,7 +324,7 @@ def test_mismatched_rows_raise_before_the_model_is_run(classifier):
         curve(model, X, y[:-1])
     with pytest.raises(ValueError, match="X has no rows"):
         curve(model, X[:0], y[:0])
-    with pytest.raises(TypeError, match="a name, a callable, NDCG or PrefixPrecision"):
+    with pytest.raises(TypeError, match="a name, a callable or NDCG"):
         curve(model, X, y, metric=3)
     assert model.stages_run == 0
     with pytest.raises(ValueError, match="answers for 60 rows, but y has 5"):

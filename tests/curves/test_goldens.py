@@ -111,37 +111,3 @@ def test_oracle_curves_normalised_by_the_final_objective_reach_half_of_alpha():
         oracle = e1_curve(method).oracle()
         for alpha in (0.85, 0.97, 0.99, 1.0):
             assert oracle.timeliness(alpha, normalise="final_objective") >= alpha / 2
-
-
-def test_plateau_alpha():
-    """4.2: 95 % is achieved and the next 1 % takes more than 20 % of the cost; without a plateau 1."""
-    plateau = AnytimeCurve([0, 10, 20, 60, 100], [0, 0.95, 0.97, 0.98, 1.0])
-    assert plateau.plateau_alpha() == 0.97
-    assert plateau.plateau_alpha(total_cost=1000) == 1.0
-    assert AnytimeCurve([0, 50, 100], [0, 0.99, 1.0]).plateau_alpha() == 0.99
-    assert AnytimeCurve(np.arange(101), np.arange(101) / 100).plateau_alpha() == 1.0
-
-
-def test_error_at_fractions_of_total_cost():
-    """9.2, ResANN50 + AdaLoss: errors at 1/4, 1/2, 3/4 and all of the cost, held between."""
-    curve = AnytimeCurve(
-        [0, 0.25, 0.5, 0.75, 1.0], [99.9, 54.98, 34.92, 26.59, 24.42], greater_is_better=False
-    )
-    assert [curve.error_at_fraction(f) for f in (0.25, 0.5, 0.75, 1)] == [54.98, 34.92, 26.59, 24.42]
-    assert curve.error_at_fraction(0.74) == 34.92
-    assert curve.at_fraction(0.2) == 99.9
-
-
-def test_fraction_of_a_third_is_reached_in_spite_of_rounding():
-    assert AnytimeCurve([0, 0.1, 0.3], [3, 2, 1], greater_is_better=False).error_at_fraction(1 / 3) == 2
-
-
-def test_relative_increase_over_opt():
-    """9.1: if OPT has 10 % final error, an increase of 2.73 % is 10.273 %."""
-    opt = AnytimeCurve([0, 1], [90, 10.0], greater_is_better=False)
-    ada = AnytimeCurve([0, 1], [90, 10.273], greater_is_better=False)
-    assert ada.relative_increase(opt) == pytest.approx([0, 2.73])
-    accuracy = AnytimeCurve([0, 2], [0.1, 0.8], perfect=1.0)
-    assert accuracy.relative_increase(
-        AnytimeCurve([0, 1], [0.1, 0.9], perfect=1.0), [0.5, 1, 2]
-    ) == pytest.approx([0, 800, 100])

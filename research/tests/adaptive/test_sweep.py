@@ -14,8 +14,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.choosing import Point
-from anytime.curves import prefix_precision
 from anytime_research.adaptive.sweep import PRESETS, Outcome, Sweep, sweep
+from anytime_research.curves import prefix_precision
 
 SETTINGS = [{"cost_penalty": g, "costly_fraction": p} for g in (0.01, 0.05, 0.2) for p in (0.1, 0.5)]
 

@@ -15,7 +15,7 @@ from anytime.curves.frontier import (
     upper_envelope,
     worst_ratio,
 )
-from anytime.curves.metrics import NDCG, PrefixPrecision, disagreement, ndcg, prefix_precision
+from anytime.curves.metrics import NDCG, disagreement, ndcg
 
 __all__ = [
     "NDCG",
@@ -23,14 +23,12 @@ __all__ = [
     "AnytimeCurveDisplay",
     "Comparison",
     "Frontier",
-    "PrefixPrecision",
     "Purchase",
     "compare",
     "curve",
     "disagreement",
     "ndcg",
     "pareto_frontier",
-    "prefix_precision",
     "select_on_validation",
     "upper_envelope",
     "worst_ratio",

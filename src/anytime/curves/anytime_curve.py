@@ -179,10 +179,6 @@ class AnytimeCurve:
         out = np.where(where >= 0, self.values[where], np.nan)
         return float(out) if out.ndim == 0 else out
 
-    def at_fraction(self, fraction: float) -> float:
-        """The value of the last stage with cost ≤ ``fraction`` × total cost (AnytimeLinear tables use 1/4, 1/2, 3/4, 1)."""
-        return self.at(_fraction(fraction) * self.total_cost * (1 + _SLACK))
-
     def cost_to_reach(self, target: float) -> float:
         """The least cost at which the value held is at least (a loss: at most) ``target``; inf when it never is."""
         reached = np.flatnonzero(self.held & (self.sign * self.values >= self.sign * target))
@@ -298,19 +294,6 @@ class AnytimeCurve:
         )
         return area / (stop * scale) if scale > 0 else np.nan
 
-    def plateau_alpha(self, total_cost: float | None = None) -> float:
-        """The α at which the final plateau begins: 95 % is achieved and the next 1 % takes over 20 % of the cost.
-
-        Smallest α in {0.95, …, 0.99} with ``stopping_cost(α + 0.01) − stopping_cost(α) > 0.2 · total_cost``, else 1
-        (AnytimeLinear, section 3.5.2). ``total_cost`` is the price of all features; the curve's own when not given.
-        """
-        total = self.total_cost if total_cost is None else total_cost
-        for percent in range(95, 100):
-            step = self.stopping_cost((percent + 1) / 100) - self.stopping_cost(percent / 100)
-            if step > 0.2 * total:
-                return percent / 100
-        return 1.0
-
     def oracle(self) -> AnytimeCurve:
         """The same purchases in order of gain per cost: an optimistic bound, not a predictor (AnytimeLinear, section 3.5.2).
 
@@ -348,48 +331,6 @@ class AnytimeCurve:
         gain[-1] = 0.0
         free = np.where(gain == 0, 0.0, np.copysign(np.inf, gain))
         return np.divide(gain, price, out=free, where=price > 0)
-
-    def diminishing_returns_violations(self, tolerance: float = 0.0) -> int:
-        """Number of stages that improve more per cost than the stage before them."""
-        rate = self.value_of_computation()[:-1]
-        return int(np.sum(rate[1:] > rate[:-1] + tolerance))
-
-    def stalled_stages(self, factor: float = 0.1) -> NDArray[np.int64]:
-        """Stages whose gain per cost is below ``factor`` × the least before them: usually paid-for features used again."""
-        rate = self.value_of_computation()[:-1]
-        least = np.minimum.accumulate(np.where(rate > 0, rate, np.inf))
-        before = np.concatenate([[np.inf], least[:-1]])
-        assert self.stages is not None
-        return np.asarray(self.stages[1:][np.isfinite(before) & (rate < factor * before)])
-
-    # ------------------------------------------------------------------ errors, against another curve
-
-    @property
-    def errors(self) -> Array:
-        """(m,) distance from perfection; the value itself for a loss whose perfect value is not known."""
-        if self.perfect is not None:
-            return np.asarray(np.abs(self.perfect - self.values))
-        if self.greater_is_better:
-            raise ValueError(
-                f"the error of {self.metric!r} needs the value of a perfect predictor: build the curve with perfect="
-            )
-        return self.values
-
-    def error_at_fraction(self, fraction: float) -> float:
-        """Error of the last answer with cost ≤ ``fraction`` × total cost; NaN before the first."""
-        where = int(self.position(_fraction(fraction) * self.total_cost * (1 + _SLACK)))
-        return float(self.errors[where]) if where >= 0 else np.nan
-
-    def relative_increase(self, other: AnytimeCurve, budgets: ArrayLike | None = None) -> Array:
-        """Percentage by which this curve's error exceeds that of ``other``, ``100 (e − e_other) / e_other``, at each budget.
-
-        Hu, *Anytime Prediction and Learning*, table 4.1, where ``other`` is OPT, trained for one budget. Budgets are this
-        curve's costs when not given; NaN where either has no answer, inf where only ``other`` is without error.
-        """
-        asked = self.costs if budgets is None else np.atleast_1d(np.asarray(budgets, dtype=np.float64))
-        mine, theirs = _held(self.errors, self.position(asked)), _held(other.errors, other.position(asked))
-        perfect = np.where(mine == 0, 0.0, np.where(np.isnan(mine), np.nan, np.inf))
-        return 100 * np.divide(mine - theirs, theirs, out=perfect, where=theirs != 0)
 
     # ------------------------------------------------------------------ out
 
@@ -459,7 +400,3 @@ def _fraction(given: float, name: str = "fraction") -> float:
     if not 0 <= given <= 1:
         raise ValueError(f"{name} must lie between 0 and 1, not {given}")
     return float(given)
-
-
-def _held(values: Array, where: NDArray[np.intp]) -> Array:
-    return np.where(where >= 0, values[where], np.nan)

@@ -51,7 +51,7 @@ def curve(
         the columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
     X : (n, d)
     y : (n,)
-    metric : str, callable, NDCG or PrefixPrecision, default=None
+    metric : str, callable or NDCG, default=None
         A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, a scorer
         ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
         NDCG@5 for a regressor given ``qid``.

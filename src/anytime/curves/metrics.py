@@ -1,9 +1,8 @@
 """What quality means: scorer names of scikit-learn, ``"error"``, those of rankings, or a function, all behind one small object.
 
-Three metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
+Two metrics are defined here. NDCG (Hu et al., *Anytime Linear Prediction*, report NDCG@5 on Yahoo! LTR without defining it):
 gain ``2^rel − 1``, discount ``log2(rank + 1)``, mean over queries. Disagreement (Grubb, *Anytime Prediction*, section 2.6):
-the share of pairs of one query that are not in the order of their relevance. Prefix precision (Nan, *Adaptive Classification*,
-Nan 2018, section 3.5, where it is called precision@5): how far a ranking goes before its first irrelevant row.
+the share of pairs of one query that are not in the order of their relevance. A ``QueryMetric`` of one's own is one more.
 """
 
 from __future__ import annotations
@@ -32,11 +31,9 @@ __all__ = [
     "NDCG",
     "EvaluationData",
     "Metric",
-    "PrefixPrecision",
     "QueryMetric",
     "disagreement",
     "ndcg",
-    "prefix_precision",
     "resolve_metric",
 ]
 
@@ -221,76 +218,6 @@ def _mean_query(values: Array) -> float:
     return float(np.nanmean(values))
 
 
-@dataclass(frozen=True)
-class PrefixPrecision(QueryMetric):
-    """How far the first ``k`` ranks of a query go before the first irrelevant row, to be given as ``metric=``.
-
-    Parameters
-    ----------
-    relevant : float
-        The least relevance that counts.
-    k : int, default=5
-    short : {"absent", "renormalise"}, default="absent"
-        A query with fewer than ``k`` rows: count what is absent as irrelevant, or divide by the number of its rows.
-
-    Examples
-    --------
-    >>> PrefixPrecision(1).name
-    'prefix precision@5'
-    """
-
-    relevant: float
-    k: int = 5
-    short: Literal["absent", "renormalise"] = "absent"
-
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"prefix precision@k needs k ≥ 1, not {self.k}")
-        if self.short not in ("absent", "renormalise"):
-            raise ValueError(f"short must be 'absent' or 'renormalise', not {self.short!r}")
-
-    @property
-    def name(self) -> str:
-        """The name that a curve shows."""
-        return f"prefix precision@{self.k}"
-
-    def per_query(self, answer: FrozenAnswer, data: EvaluationData) -> Array:
-        """(q,) value of each query in the order of ``np.unique(qid)``; NaN for a query that is left out."""
-        assert data.qid is not None
-        query = np.unique(data.qid, return_inverse=True)[1]
-        order = np.lexsort((-answer.ranking(), query))  # stable: equal scores stay in the order of the rows
-        in_order = query[order]
-        first = np.flatnonzero(np.diff(in_order, prepend=-1))
-        size = np.diff(first, append=order.size)
-        rank = np.arange(order.size) - np.repeat(first, size)
-        irrelevant = np.asarray(data.y, dtype=np.float64)[order] < self.relevant
-        reached = np.minimum(size, self.k)
-        np.minimum.at(reached, in_order[irrelevant], rank[irrelevant])
-        return reached / (np.minimum(size, self.k) if self.short == "renormalise" else self.k)
-
-
-def prefix_precision(
-    y: ArrayLike,
-    scores: ArrayLike,
-    qid: ArrayLike,
-    k: int = 5,
-    *,
-    relevant: float,
-    short: Literal["absent", "renormalise"] = "absent",
-) -> float:
-    """Mean over queries of the relevant rows before the first irrelevant one among the first ``k``, divided by ``k``.
-
-    It is not the usual precision: a relevant row after an irrelevant one does not count. Rows of equal score stay in the order
-    given. The other parameters are those of :class:`PrefixPrecision`.
-
-    Examples
-    --------
-    >>> prefix_precision([1, 1, 0, 1, 1], [5, 4, 3, 2, 1], [7, 7, 7, 7, 7], relevant=1)
-    0.4
-    """
-    return PrefixPrecision(relevant, k, short).of_scores(y, scores, qid)
-
-
 def disagreement(y: ArrayLike, scores: ArrayLike, qid: ArrayLike, *, margin: float = 0.0) -> float:
     """Share of the pairs of one query with different relevance in which the more relevant row is not ahead.
 
@@ -346,9 +273,7 @@ def resolve_metric(
     if callable(given):
         return _from_callable(given, greater_is_better)
     if not isinstance(given, str):
-        raise TypeError(
-            f"metric must be a name, a callable, NDCG or PrefixPrecision, not {type(given).__name__}"
-        )
+        raise TypeError(f"metric must be a name, a callable or NDCG, not {type(given).__name__}")
     return _from_name(given)
 
 
