@@ -15,6 +15,7 @@ from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import training_loss
 from anytime.trees.block import TreeBlock
+from anytime_research.adaptive.mean_leaves import MeanLeafPairLearner
 from tests.reference import tree_growing as reference
 from tests.reference.routing import smooth_part
 
@@ -158,19 +159,6 @@ def test_the_best_of_all_turns_is_kept():
     assert len(done.trace) == 7
 
 
-def test_continuing_keeps_what_was_bought_and_adds_trees():
-    X, y, costs = problem()
-    learner = BoostedPairLearner(
-        TrainingRows(X), y, costs.bind(8), cost_penalty=0.005, n_estimators=6, policy="continue"
-    )
-    first = learner.learn(np.full(len(y), 0.3), learner.start(None))
-    second = learner.learn(np.full(len(y), 0.3), first)
-    assert (second.bought >= first.bought).all()
-    assert len(second.trees[0].rounds) > len(first.trees[0].rounds)
-    gate, _ = second.blocks()
-    assert_allclose(gate.outputs(0, X)[:, 0], second.gate, atol=1e-9)
-
-
 def test_threads_do_not_change_the_trees():
     X, y, costs = problem()
     one, two = (
@@ -189,7 +177,7 @@ def test_trees_are_those_of_algorithm_5():
     y = (X[:, 0] + X[:, 1] + random.normal(size=n) > 5).astype(np.intp)
     q = np.clip(0.5 - 0.15 * (X[:, 2] - 2.5) + 0.1 * random.normal(size=n), 0.05, 0.95)
     table = TrainingRows(X)
-    learner = BoostedPairLearner(
+    learner = MeanLeafPairLearner(
         table,
         y,
         at.FeatureCosts(prices).bind(3),
@@ -198,7 +186,6 @@ def test_trees_are_those_of_algorithm_5():
         max_depth=2,
         min_samples_leaf=1,
         learning_rate=0.5,
-        leaf="mean",
     )
     pair = learner.learn(q, learner.start(None))
     ensembles, bought = pair.trees, set()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit, logit
 
+from anytime.adaptive import AdaptiveClassifier
 from anytime.adaptive.routing import shares_of, smallest_price
+from anytime.engine import Run
+from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["composite_loss", "dual_value", "probabilities_by_admm"]
+__all__ = ["composite_loss", "dual_value", "probabilities_by_admm", "soft_proba"]
 
 
 def dual_value(
@@ -68,3 +73,16 @@ def probabilities_by_admm(
     return np.asarray(
         expit(odds - smallest_price(lambda b: float(expit(odds - b).mean()), fraction, 0.0, 50.0))
     )
+
+
+def soft_proba(model: AdaptiveClassifier, X: Any) -> Array:
+    """(n, C) The mixture ``sigma(g) p0 + sigma(-g) p1`` that training bounds; both models are asked about all rows."""
+    rows, chain = model._checked(X), model._chain()
+    if chain is None or not chain.exits:
+        return np.asarray(model.predict_proba(X))
+    first, link = chain.exits[0], LINKS[model.plan_.link]
+    share = expit(first.gate.outputs(0, rows))
+    run = Run(chain.costly_alone.plan(model.plan_.costs, model.plan_.base, link.name), rows)
+    run.advance()
+    cheap, costly = link.transform(first.cheap.outputs(0, rows)), link.transform(run.scores())
+    return np.asarray(share * costly + (1.0 - share) * cheap)

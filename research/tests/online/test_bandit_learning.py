@@ -123,12 +123,11 @@ def test_one_round_at_a_time_is_the_same_as_many(horizon):
 
 
 @pytest.mark.parametrize("horizon", [400, None, "doubling"])
-@pytest.mark.parametrize("charge_requests", [False, True])
-def test_requests_one_at_a_time_are_the_same_as_many(horizon, charge_requests):
+def test_requests_one_at_a_time_are_the_same_as_many(horizon):
     rng = np.random.default_rng(4)
     asks, losses = _asks(rng, 400, 6), rng.random((400, 6))
     losses[asks] = 2.0
-    make = {"cost": 2.0, "horizon": horizon, "charge_requests": charge_requests, "random_state": 5}
+    make = {"cost": 2.0, "horizon": horizon, "random_state": 5}
     many, single = RequestLearner(6, **make), RequestLearner(6, **make)
     decisions = many.run(asks, losses)
     for t in range(400):
@@ -182,12 +181,11 @@ def test_estimates_of_exp3g_are_unbiased(seed):
     np.testing.assert_allclose((estimates**2).mean(axis=0), losses[0] ** 2 / seeing, rtol=5e-3)
 
 
-@pytest.mark.parametrize("charge_requests", [False, True])
-def test_estimates_of_requests_are_unbiased(charge_requests):
+def test_estimates_of_requests_are_unbiased():
     """Monte Carlo, 200 000 decisions: within five standard errors; without the division they are not."""
     n, losses = 200_000, np.array([0.3, 1.0, 0.0, 0.2, 0.2])
     asks = np.tile([False, False, False, True, True], (n, 1))
-    learner = RequestLearner(5, cost=0.2, horizon=1000, charge_requests=charge_requests, random_state=0)
+    learner = RequestLearner(5, cost=0.2, horizon=1000, random_state=0)
     decisions = _skewed(learner, 5).decide(asks)
     before = learner.totals.copy()
     learner.learn(decisions, np.tile(losses, (n, 1)))
@@ -385,14 +383,6 @@ def test_hard_experts_are_as_described():
     assert (losses[:, -1] == 1).all()
     with pytest.raises(ValueError, match="silent experts are 0 to 4"):
         hard_environment(6, 1000, best=5)
-
-
-def test_charged_requests_are_known_exactly_seen_or_not():
-    asks = np.tile([False, True], (2000, 1))
-    learner = RequestLearner(2, cost=0.2, charge_requests=True, random_state=0)
-    decisions = learner.run(asks, np.tile([0.0, 0.2], (2000, 1)))
-    assert 0 < decisions.asked.sum() < 2000
-    np.testing.assert_allclose(learner.totals, [0, 400], rtol=1e-9)
 
 
 def test_a_hundred_thousand_rounds_of_16_experts_take_less_than_a_second():

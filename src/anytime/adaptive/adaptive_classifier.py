@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,9 +17,7 @@ from anytime.adaptive.adaptive_training import AdaptiveModel
 from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
 from anytime.adaptive.stages import Chain
-from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
-from anytime.losses import LINKS
 from anytime.parameters import not_negative, positive_integer, shared
 from anytime.plan import Array, Plan
 
@@ -310,18 +307,6 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     def sent(self, X: Any) -> NDArray[np.bool_]:
         """(n,) Whether each row goes on to the costly model."""
         return self.gate_score(X) > 0
-
-    def soft_proba(self, X: Any) -> Array:
-        """(n, C) The mixture ``sigma(g) p0 + sigma(-g) p1`` that training bounds; both models are asked about all rows."""
-        rows, chain = self._checked(X), self._chain()
-        if chain is None or not chain.exits:
-            return np.asarray(self.predict_proba(X))
-        first, link = chain.exits[0], LINKS[self.plan_.link]
-        share = expit(first.gate.outputs(0, rows))
-        run = Run(chain.costly_alone.plan(self.plan_.costs, self.plan_.base, link.name), rows)
-        run.advance()
-        cheap, costly = link.transform(first.cheap.outputs(0, rows)), link.transform(run.scores())
-        return np.asarray(share * costly + (1.0 - share) * cheap)
 
     def cost(
         self,

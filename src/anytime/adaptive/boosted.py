@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from anytime.costs import BoundCosts
 from anytime.losses import training_loss
 from anytime.plan import Array
 from anytime.trees.block import TreeBlock
-from anytime.trees.growing import GrownTree, TreeGrower
+from anytime.trees.growing import TreeGrower
 from anytime.trees.ladder import add_base
 
 __all__ = ["BoostedPair", "BoostedPairLearner"]
@@ -70,11 +70,6 @@ class BoostedPairLearner:
     max_depth : int, default=4
     min_samples_leaf : int, default=20
     l2_regularization : float, default=0.0
-    leaf : {"newton", "mean"}, default="newton"
-        What a leaf holds: a Newton step, as Greedy Miser here has it, or the mean residual, as in the thesis. With the first a
-        gain is in units of the loss itself.
-    policy : {"restart", "continue"}, default="restart"
-        Whether each turn learns all trees anew, with nothing bought, or adds to those before.
     n_folds : int or None, default=None
         Route by what gate and cheap model say of rows that they have not learned from: both are learned again without each fold,
         on the features that were bought. A cheap model that fits its own rows too well would seem to need no help. None: by what
@@ -83,6 +78,10 @@ class BoostedPairLearner:
     over : callable, default=never
         Whether time is up: no further tree is grown then.
     """
+
+    rounds: ClassVar[type[GradientRounds]] = (
+        GradientRounds  # what trees are grown by; the thesis has other leaves
+    )
 
     def __init__(
         self,
@@ -99,8 +98,6 @@ class BoostedPairLearner:
         max_depth: int | None = 4,
         min_samples_leaf: int = 20,
         l2_regularization: float = 0.0,
-        leaf: Literal["newton", "mean"] = "newton",
-        policy: Literal["restart", "continue"] = "restart",
         n_folds: int | None = None,
         n_threads: int = 1,
         over: Callable[[], bool] = lambda: False,
@@ -111,9 +108,8 @@ class BoostedPairLearner:
         self.weight = np.ones(len(y)) if weight is None else weight
         self.loss = training_loss("logistic" if n_classes == 2 else "multinomial")
         self.n_outputs = 1 if n_classes == 2 else n_classes
-        self.n_estimators, self.learning_rate, self.policy = n_estimators, learning_rate, policy
+        self.n_estimators, self.learning_rate = n_estimators, learning_rate
         self.over = over
-        self.kind = GradientRounds if leaf == "newton" else _MeanLeaves
         fold = np.random.RandomState(0).permutation(len(y)) % (n_folds or 1)
         self._folds = [np.flatnonzero(fold == k) for k in range(n_folds or 0)]
         self.grower = TreeGrower(
@@ -138,9 +134,8 @@ class BoostedPairLearner:
 
     def learn(self, probabilities: Array, before: Learned) -> BoostedPair:
         """A tree for the cheap model and one for the gate in turns, as long as one of them finds a split worth its price."""
-        earlier = before if self.policy == "continue" and isinstance(before, BoostedPair) else None
-        cheap, base = self._cheap(probabilities, earlier)
-        gate, gate_base = self._gate(probabilities, cheap.bought, earlier)
+        cheap, base = self._cheap(probabilities)
+        gate, gate_base = self._gate(probabilities, cheap.bought)
         idle: dict[
             GradientRounds, int
         ] = {}  # who found nothing when how much was bought: it will not before more is
@@ -155,53 +150,30 @@ class BoostedPairLearner:
 
     # ------------------------------------------------------------------ the two ensembles
 
-    def _cheap(
-        self, probabilities: Array, earlier: BoostedPair | None = None
-    ) -> tuple[GradientRounds, Array]:
+    def _cheap(self, probabilities: Array) -> tuple[GradientRounds, Array]:
         """Weighted by the probability to stay."""
-        weight = self.weight * np.maximum(1.0 - probabilities, _LEAST_SHARE)
-        objective = MeanLoss(self.loss, self.y, weight)
-        if earlier is not None:
-            return self._continued(objective, earlier, 0), earlier.bases[0]
+        objective = MeanLoss(self.loss, self.y, self.weight * np.maximum(1.0 - probabilities, _LEAST_SHARE))
         base = self.loss.base(self.y, self.n_outputs, sample_weight=objective.weight)
         return self._boosting(objective, base), base
 
-    def _gate(
-        self, probabilities: Array, bought: NDArray[np.bool_] | None, earlier: BoostedPair | None = None
-    ) -> tuple[GradientRounds, Array]:
+    def _gate(self, probabilities: Array, bought: NDArray[np.bool_] | None) -> tuple[GradientRounds, Array]:
         """Fitted to the probabilities themselves: the derivatives of the logistic loss take soft labels as they are."""
         kind, target = self.divergence, self.divergence.target(probabilities)
         objective = MeanLoss(kind.loss, target, self.weight * kind.scale)
-        if earlier is not None and earlier.trees[1].rounds:
-            boosting, base = self._continued(objective, earlier, 1), earlier.bases[1]
-        else:
-            mean = float(objective.weight @ target)
-            if kind.loss.link == "logistic":
-                edge = 0.5 / target.size
-                mean = float(logit(np.clip(mean, edge, 1.0 - edge)))
-            base = np.array([mean])
-            boosting = self._boosting(objective, base)
+        mean = float(objective.weight @ target)
+        if kind.loss.link == "logistic":
+            edge = 0.5 / target.size
+            mean = float(logit(np.clip(mean, edge, 1.0 - edge)))
+        base = np.array([mean])
+        boosting = self._boosting(objective, base)
         boosting.bought = bought  # the very same array: what one buys, both have
         return boosting, base
 
-    def _boosting(
-        self, objective: MeanLoss, start: Array, bought: NDArray[np.bool_] | None = None
-    ) -> GradientRounds:
-        return self.kind(
-            self.table.binned,
-            objective,
-            self.grower,
-            start,
-            learning_rate=self.learning_rate,
-            costs=self.costs if self.cost_penalty else None,
-            bought=bought,
+    def _boosting(self, objective: MeanLoss, start: Array) -> GradientRounds:
+        costs = self.costs if self.cost_penalty else None
+        return self.rounds(
+            self.table.binned, objective, self.grower, start, learning_rate=self.learning_rate, costs=costs
         )
-
-    def _continued(self, objective: MeanLoss, earlier: BoostedPair, which: int) -> GradientRounds:
-        before = earlier.trees[which]
-        boosting = self._boosting(objective, before.scores, before.bought)
-        boosting.rounds = list(before.rounds)
-        return boosting
 
     def _pair(self, cheap: GradientRounds, gate: GradientRounds, bases: tuple[Array, Array]) -> BoostedPair:
         bought = np.zeros(self.costs.n_groups, dtype=bool) if cheap.bought is None else cheap.bought
@@ -225,7 +197,7 @@ class BoostedPairLearner:
         scores = np.empty_like(ensemble.scores)
         for fold in self._folds:
             others = np.setdiff1d(np.arange(len(self.y)), fold)
-            again = self.kind(
+            again = self.rounds(
                 self.table.binned,
                 ensemble.objective,
                 grower,
@@ -247,13 +219,6 @@ class BoostedPairLearner:
         scores = np.where(np.isfinite(Z), Z, 0.0) @ random.standard_normal(X.shape[1])
         spread = float(scores.std())
         return np.asarray((scores - scores.mean()) / (spread if spread > 0 else 1.0))
-
-
-class _MeanLeaves(GradientRounds):
-    """Boosting whose leaves hold mean residuals: every row bends alike."""
-
-    def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], output: int | None) -> GrownTree:
-        return super()._grow(gradient, np.ones_like(hessian), output)
 
 
 def _block(boosting: GradientRounds, base: Array) -> Block:

@@ -462,10 +462,6 @@ class LadderClassifier(AdaptiveClassifier):
             on &= exit.score(rows, self.plan_.link) > 0
         return on
 
-    def soft_proba(self, X: Any) -> Array:
-        """(n, C) The probabilities themselves: a margin decides for good."""
-        return np.asarray(self.predict_proba(X))
-
     # ------------------------------------------------------------------ files
 
     def _file_state(self) -> dict[str, Any]:

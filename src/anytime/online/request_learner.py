@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Seed = int | np.random.Generator | None
 
+_NOT_CHARGED = -1.0  # experts that ask are charged only in rounds that are seen, as the bound has it
+
 
 class WeightedExperts:
     """Experts, their estimated losses so far, and the weights that follow."""
@@ -106,9 +108,6 @@ class RequestLearner(WeightedExperts):
         Of asking. Above 1, losses are counted in units of it.
     horizon : int, "doubling" or None, default=None
         Number of rounds, if known; see ``LearningSchedule``.
-    charge_requests : bool, default=False
-        Charge experts that ask in every round, not only in those seen: what they lose is known. Their estimates are then
-        exact. Not part of the published analysis; on coin tosses the regret was the same.
     learning_rate, exploration : float, default=None
         η and γ, instead of those for which the bound is least.
     random_state : int, Generator or None, default=None
@@ -128,14 +127,13 @@ class RequestLearner(WeightedExperts):
         *,
         cost: float,
         horizon: Horizon = None,
-        charge_requests: bool = False,
         learning_rate: float | None = None,
         exploration: float | None = None,
         random_state: Seed = None,
     ) -> None:
         if not 0 < cost < math.inf:
             raise ValueError(f"cost is {cost}; it has to be positive: what is free is best asked every time")
-        self.cost, self.charge_requests = cost, charge_requests
+        self.cost = cost
         self._unit = max(1.0, cost)
         schedule = LearningSchedule(
             math.log(n_experts), horizon, cost / self._unit, 1, learning_rate, exploration
@@ -154,18 +152,15 @@ class RequestLearner(WeightedExperts):
     def learn(self, decisions: Decisions, losses: ArrayLike) -> None:
         """Take the losses (n, K) of examples decided before; rows that were not asked may be anything, such as NaN."""
         table = self._matrix(losses, len(decisions.asked))
-        asked, asks = decisions.asked, decisions.asks
+        asked = decisions.asked
         check_seen(table, np.repeat(asked[:, None], self.n_experts, axis=1))
         estimates = np.zeros(table.shape)
         estimates[asked] = table[asked] / decisions.probability[asked, None]
-        if self.charge_requests:
-            estimates[asks] = self.cost
         self.totals += estimates.sum(axis=0) / self._unit
 
     def _rounds(self, asks: Flags, losses: Array | None) -> Decisions:
         n = len(asks)
         scaled = None if losses is None else losses / self._unit
-        charged = self.cost / self._unit if self.charge_requests else -1.0
         probability, rates = self.random.random(n), self.schedule.rates(self.n_rounds + 1, n)
         totals, played, seen = self.totals.copy(), np.empty(n, dtype=np.int32), np.empty(n)
         for part, restart in self.schedule.stretches(self.n_rounds, n):
@@ -178,7 +173,7 @@ class RequestLearner(WeightedExperts):
                 probability[part],
                 rates.learning[part],
                 rates.exploration[part],
-                charged,
+                _NOT_CHARGED,
             )
         asked = asks[np.arange(n), played]
         if losses is not None:

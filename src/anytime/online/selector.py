@@ -63,8 +63,6 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         How many examples will come, if known. None: rates that fall as examples come. "doubling": restarts.
     loss : callable, default=None
         From answers (n,) and truths (n,) to losses in [0, 1]. None: 1 where they differ.
-    charge_requests : bool, default=False
-        See ``RequestLearner``.
     random_state : int, Generator or None, default=None
 
     Attributes
@@ -103,7 +101,6 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         evaluation_cost: float = 0.1,
         horizon: Horizon = None,
         loss: Loss | None = None,
-        charge_requests: bool = False,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
         self.experts = experts
@@ -111,7 +108,6 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         self.evaluation_cost = evaluation_cost
         self.horizon = horizon
         self.loss = loss
-        self.charge_requests = charge_requests
         self.random_state = random_state
 
     # ------------------------------------------------------------------ learning
@@ -172,7 +168,6 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
             len(self.experts_),
             cost=self.evaluation_cost,
             horizon=self.horizon,
-            charge_requests=self.charge_requests,
             random_state=self.random_state,
         )
         self.n_asked_ = 0

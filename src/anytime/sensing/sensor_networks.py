@@ -65,13 +65,30 @@ class _SensorNetwork(AnytimeModel):
         "open_gates": [StrOptions({"scaled", "whole"})],
     }
 
-    costs: Any
-    mean_budget: float | None
-    solver: GateSolver | None
-    gate: Literal["sigmoid", "relu"]
-    slope: float
-    open_gates: str
-    random_state: Any
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        mean_budget: float | None = None,
+        budget: float | None = None,
+        solver: GateSolver | None = None,
+        gate: Literal["sigmoid", "relu"] = "sigmoid",
+        slope: float = 1.0,
+        open_gates: Literal["scaled", "whole"] = "scaled",
+        meter: str = "realised",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.costs = costs
+        self.mean_budget = mean_budget
+        self.budget = budget
+        self.solver = solver
+        self.gate = gate
+        self.slope = slope
+        self.open_gates = open_gates
+        self.meter = meter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _train(
         self,
@@ -264,17 +281,11 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.solver = solver
-        self.gate = gate
-        self.slope = slope
-        self.open_gates = open_gates
+        super().__init__(
+            costs=costs, mean_budget=mean_budget, budget=budget, solver=solver, gate=gate, slope=slope,
+            open_gates=open_gates, meter=meter, random_state=random_state, n_jobs=n_jobs,
+        )  # fmt: skip
         self.class_weight = class_weight
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train what sensors say and when they speak together.
@@ -325,31 +336,6 @@ class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
     >>> bool(report.active_sensors <= 3), bool(report.score > 0.3)
     (True, True)
     """
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        solver: GateSolver | None = None,
-        gate: Literal["sigmoid", "relu"] = "sigmoid",
-        slope: float = 1.0,
-        open_gates: Literal["scaled", "whole"] = "scaled",
-        meter: str = "realised",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.solver = solver
-        self.gate = gate
-        self.slope = slope
-        self.open_gates = open_gates
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train what sensors say and when they speak together.
