@@ -1,6 +1,7 @@
 """How training of trees and forests for a budget ends: time, interrupts, files, going on."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -27,9 +28,28 @@ from tests.forests.cases import SMALL, UNIT, forest, problem
 def test_training_ends_with_what_the_time_allowed():
     X, y = problem(500)
     model = at.BudgetForestClassifier(n_estimators=100_000, alphas=[0, 4], random_state=0, time_budget=0.3)
-    model.fit(X, y)
+    with pytest.warns(UserWarning, match="time_budget=0.3 is over: .* of 100000 trees are grown"):
+        model.fit(X, y)
     assert 1 <= len(model.trees_) < 100_000
     assert model.score(X, y) > 0.5
+
+
+@pytest.mark.realtime
+def test_where_a_tree_of_all_rows_would_take_too_long_it_has_fewer(monkeypatch):
+    grow = ClassTreeGrower.grow_forest
+
+    def slowly(self, data, *args, rows=None, **settings):
+        time.sleep(3e-4 * (data.n_rows if rows is None else len(rows)))
+        return grow(self, data, *args, rows=rows, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", slowly)
+    X, y = problem(12_500)
+    for model in (at.BudgetTreeClassifier(), forest(n_estimators=3)):
+        began = time.monotonic()
+        with pytest.warns(UserWarning, match=r"allows trees of 2000 of the 1000\d training rows"):
+            model.set_params(time_budget=1.0, random_state=0).fit(X, y)
+        assert time.monotonic() - began <= 1.0 * 1.1 + 1.0
+        assert model.score(X, y) > 0.5
 
 
 def test_an_interrupt_leaves_the_trees_grown_so_far(monkeypatch):
@@ -238,6 +258,17 @@ def test_a_larger_budget_goes_on_with_the_setting_that_was_chosen():
     assert 5 < cheap.expected_cost_ <= 6.5
     anew = forest(6.5, n_estimators=8, alpha=setting.size).fit(X, y)
     assert_array_equal(cheap.predict_proba(X), anew.predict_proba(X))
+
+
+def test_a_model_from_a_file_goes_on_with_the_setting_that_was_chosen(tmp_path):
+    """Files hold no trees that could be added to: they are grown again, the same ones, without another search."""
+    X, y = problem()
+    model = at.BudgetForestClassifier(n_estimators=4, alphas=[0, 4], random_state=0, warm_start=True)
+    model.fit(X, y).save(tmp_path / "forest.anytime")
+    loaded = at.load(tmp_path / "forest.anytime").set_params(n_estimators=9).fit(X, y)
+    assert len(loaded.trials_) == 1
+    assert loaded.setting_ == model.setting_
+    assert_array_equal(loaded.predict_proba(X), model.set_params(n_estimators=9).fit(X, y).predict_proba(X))
 
 
 def test_going_on_with_other_rows_or_rules_is_refused():

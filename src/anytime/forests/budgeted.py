@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,6 +37,10 @@ from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import check_columns
 
 __all__ = ["BudgetModel", "GrowingTask"]
+
+_PROBE_ROWS = 2000  # grown from first where time is limited, to see how long a tree takes
+_FIRST_TREE = 0.3  # share of the time that the first tree may take
+_ORDERING = 0.05  # and that putting trees into their order may take
 
 # Any split into halves takes three quarters of the pairs away, a perfect one all: small differences in price decide already.
 _WEIGHTINGS = (1.0, 0.2, 0.1, 0.05, 0.0)
@@ -71,6 +76,8 @@ class GrowingTask:
     random : RandomState
         Before anything was drawn: the same rows are held out again.
     clock : Clock
+    rows : (m,) int or None
+        Rows of ``data`` that trees are grown from, where time does not allow for all.
     notes : list of str
         What the user is warned of in the end.
     """
@@ -84,6 +91,7 @@ class GrowingTask:
     seed: int
     random: np.random.RandomState
     clock: Clock
+    rows: NDArray[np.intp] | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -254,7 +262,12 @@ class BudgetModel(ColumnModel):
         weightings = self._weightings(task)
         if known is not None:
             known.check(task, self._grower(known.setting.size, task))
+            task = replace(task, rows=known.task.rows)
             sizes, weightings = [known.setting.size], [known.setting.weighting]
+        elif self.warm_start and "setting_" in self.__dict__:  # read from a file: its trees are grown again
+            sizes, weightings = [self.setting_.size], [self.setting_.weighting]
+        if task.rows is None and self.time_budget is not None:
+            task = self._within_time(task, self._grower(sizes[0], task))
         best, self.trials_ = choose(
             sizes,
             weightings,
@@ -263,10 +276,37 @@ class BudgetModel(ColumnModel):
             task.notes,
         )
         self.setting_ = best.trial.setting
+        n_trees = len(best.growth.trees)
+        growing = best.growth.dropped is None and not best.growth.interrupted
+        if self.time_budget is not None and growing and n_trees < self.n_estimators:
+            task.notes.append(
+                f"time_budget={self.time_budget:g} is over: {n_trees} of {self.n_estimators} trees are grown"
+            )
         if self.warm_start:
             self._grown = Grown.of(best, task)
         self._finish(best, task)
         return task.notes
+
+    def _within_time(self, task: GrowingTask, grower: ClassTreeGrower) -> GrowingTask:
+        """The task with as many rows as one tree can be grown from in time."""
+        n, y = task.data.n_rows, task.y
+        n_classes = None if grower.impurity.regression else task.base.size
+        if n <= 2 * _PROBE_ROWS:
+            return task
+        order = np.random.default_rng(task.seed).permutation(n)
+        began = time.monotonic()
+        grower.grow(
+            task.data, y, task.weight, n_classes=n_classes, rows=order[:_PROBE_ROWS], costs=task.bench.costs
+        )
+        seconds = (time.monotonic() - began) * n / _PROBE_ROWS * np.log(n) / np.log(_PROBE_ROWS)
+        left = task.clock.seconds - task.clock.elapsed
+        n_rows = max(int(n * _FIRST_TREE * left / seconds), _PROBE_ROWS)
+        if n_rows >= n:
+            return task
+        task.notes.append(
+            f"time_budget={self.time_budget:g} allows trees of {n_rows} of the {n} training rows"
+        )
+        return replace(task, rows=np.sort(order[:n_rows]))
 
     def _try(
         self, setting: Setting, seconds: float, rival: Rival | None, task: GrowingTask, known: Grown | None
@@ -322,6 +362,7 @@ class BudgetModel(ColumnModel):
                     n_trees=n - len(trees),
                     first_tree=first + len(trees),
                     bootstrap=self.bootstrap,
+                    rows=task.rows,
                     costs=prices,
                     random_state=task.seed,
                 )
@@ -336,7 +377,8 @@ class BudgetModel(ColumnModel):
             try:
                 if task.bench.target is not None and len(trees) > 1:
                     task.clock.tell("putting trees into their order")
-                    trees = [trees[t] for t in order_trees(trees, task.bench, task.base)]
+                    order = order_trees(trees, task.bench, task.base, seconds=_ORDERING * task.clock.seconds)
+                    trees = [trees[t] for t in order]
                 self.plan_ = sequence_plan(trees, task.bench, task.base)
             except KeyboardInterrupt:
                 task.notes.append("interrupted: trees stand in the order in which they were grown")

@@ -13,6 +13,10 @@ from anytime.trees.clock import Clock
 
 __all__ = ["Attempt", "Setting", "SettingTrial", "best_trial", "choose", "softened"]
 
+_GROWING = (
+    0.85  # share of the time that trees may be grown in: then they are ordered, and the plan is measured
+)
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -150,9 +154,8 @@ class _Search:
             told = f"size {setting.size}, weighting {setting.weighting}"
             self.clock.tell(f"setting {n + 1} of at most {self.most}: {told}")
             try:
-                found = self.attempt(
-                    setting, self.clock.seconds * (n + 1) / self.most, self.best.rival if n else None
-                )
+                share = _GROWING * (n + 1) / self.most
+                found = self.attempt(setting, share * self.clock.seconds, self.best.rival if n else None)
                 if not any(attempt.excels(found) for attempt in self.kept):
                     self.kept = [*(attempt for attempt in self.kept if not found.excels(attempt)), found]
                 self.trials[setting] = found.trial
@@ -162,7 +165,7 @@ class _Search:
                 self.notes.append(f"interrupted: {n} of at most {self.most} settings were tried")
                 self.over = True
                 return
-            self.over = self.clock.over or found.growth.interrupted
+            self.over = self.clock.elapsed >= _GROWING * self.clock.seconds or found.growth.interrupted
 
 
 def softened(costs: BoundCosts, weighting: float) -> BoundCosts | None:

@@ -24,7 +24,8 @@ from anytime.trees.judging import judged
 
 __all__ = ["levels_within", "order_trees", "sequence_plan"]
 
-_MOST_NUMBERS = 1e9  # (tree, tree, row, group): a second or two
+_NUMBERS = 5e8  # (tree, tree, row, group) that are looked at in a second
+_SECONDS = 2.0
 _FEWEST_ROWS = 200
 
 
@@ -82,13 +83,15 @@ def _useful(levels: list[Level], bench: JudgingRows, base: Array) -> list[Level]
 # ---------------------------------------------------------------------- the order of trees
 
 
-def order_trees(trees: Sequence[Visited], bench: JudgingRows, base: Array) -> list[int]:
+def order_trees(
+    trees: Sequence[Visited], bench: JudgingRows, base: Array, seconds: float = _SECONDS
+) -> list[int]:
     """Numbers of the trees so that each is the one of most gain per cost after those before it.
 
     The loss is the squared distance from the truth, for classes of the chances that a tree gives them. It is a quadratic
     function of which trees are in, so that the inner products of their answers, taken once, are all it needs.
     """
-    rows = _some_rows(len(trees), bench)
+    rows = _some_rows(len(trees), bench, min(seconds, _SECONDS))
     weight, error_weight = (
         np.ones(rows.size) if given is None else given[rows] for given in (bench.weight, bench.error_weight)
     )
@@ -120,8 +123,8 @@ def order_trees(trees: Sequence[Visited], bench: JudgingRows, base: Array) -> li
     return order
 
 
-def _some_rows(n_trees: int, bench: JudgingRows) -> NDArray[np.intp]:
-    most = max(_FEWEST_ROWS, int(_MOST_NUMBERS / (n_trees**2 * bench.costs.n_groups)))
+def _some_rows(n_trees: int, bench: JudgingRows, seconds: float) -> NDArray[np.intp]:
+    most = max(_FEWEST_ROWS, int(seconds * _NUMBERS / (n_trees**2 * bench.costs.n_groups)))
     n = len(bench.X)
     if n <= most:
         return np.arange(n)

@@ -80,7 +80,7 @@ class JudgingRows:
     link : str
     vote : {"probability", "majority", "counts"}
     error_weight : (n,) or None
-        How much each row counts in errors: as in ``weight``, times the weight of its class. None: 1 each.
+        How much each row counts in errors, where classes have weights. None: as in ``weight``.
     """
 
     X: Array
@@ -90,6 +90,10 @@ class JudgingRows:
     link: str
     vote: Vote = "probability"
     error_weight: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.error_weight is None:
+            object.__setattr__(self, "error_weight", self.weight)
 
     def visit(self, tree: ClassTree) -> Visited:
         """Send the rows down a tree."""
@@ -247,17 +251,21 @@ def grow_within(
     """
     growth = Growth(np.zeros((len(bench.X), bench.costs.n_groups), dtype=bool))
     checks = {n for part in _CHECKS if (n := n_estimators // part)}
-    size = 1
+    size, per_tree = 1, 0.0
     try:
         while (done := len(growth.trees)) < n_estimators and growth.dropped is None:
-            if done and (clock.over or time.monotonic() - clock.began >= seconds):
+            left = seconds - clock.elapsed
+            if done and left <= per_tree:
                 break
             began = time.monotonic()
             next_check = min((n for n in checks if n > done), default=n_estimators)
-            for tree in grow(done, min(size, next_check - done)):
+            in_time = size if not per_tree or left >= size * per_tree else max(int(left / per_tree), 1)
+            asked = min(in_time, next_check - done)
+            for tree in grow(done, asked):
                 growth = growth.joined_by(bench.visit(tree), bench, budget)
                 if growth.dropped is not None:
                     break
+            per_tree = (time.monotonic() - began) / asked
             if time.monotonic() - began < _SECONDS / 2:
                 size *= 2
             if clock.verbose:

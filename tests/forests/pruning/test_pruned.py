@@ -1,5 +1,7 @@
 """Budgets that are spent, searches that are interrupted, and what a pruned forest knows of itself."""
 
+import signal
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import anytime
 from anytime.forests.budget import BudgetForestClassifier, BudgetForestRegressor
+from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.nodes import grown_from, node_statistics, with_unseen
 from anytime.forests.pruning.models import PrunedForestClassifier, prune_forest
 from anytime.forests.pruning.solvers import BudgetPruner
@@ -122,6 +125,25 @@ def test_an_interrupt_of_what_comes_after_the_search_leaves_a_model(data, forest
         model = prune_forest(forest, held, truth, **goal)
     assert model.cost(held).mean() <= goal.get("mean_budget", np.inf)
     assert model.predict(held).shape == truth.shape
+
+
+def test_an_interrupt_of_the_forest_ends_the_whole_fit(data, monkeypatch):
+    """BudgetForest would keep its trees and return: the fit that it is a part of has no model yet."""
+    X, y, _, _ = data
+    grow, calls = ClassTreeGrower.grow_forest, []
+
+    def interrupted(self, *args, **settings):
+        calls.append(settings)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return grow(self, *args, **settings)
+
+    monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
+    model = PrunedForestClassifier(BudgetForestClassifier(n_estimators=50, alpha=0, cost_weighted=True))
+    with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "plan_")
+    assert len(calls) == 3
 
 
 def test_progress_is_told_where_wanted(data, forest, capsys):
