@@ -40,7 +40,6 @@ from _sparse_curves import (
     timed_plain_omp,
     verdict,
 )
-from anytime.greedy import greedy_bound, regularised_gamma
 from anytime.linear.lasso import group_lasso_path
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
@@ -48,6 +47,7 @@ from anytime.linear.smooth import GradientOracle, QuadraticObjective, RefitOracl
 from anytime.losses import training_loss
 from anytime_research import datasets as research_datasets
 from anytime_research.datasets.lookalikes import make_grouped_synthetic, make_ranking, ranking_chunks
+from anytime_research.greedy import greedy_bound, regularised_gamma
 from common import write
 
 RIDGE, LOGISTIC_RIDGE = 0.01, 1e-3

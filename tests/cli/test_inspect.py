@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import anytime as at
-from tests.cli.running import fails, run
+from tests.cli.running import run
 
 
 def test_shows_source_prices_purchases_and_stages(folder: Path) -> None:
@@ -49,39 +49,11 @@ def linear_model(path: Path, **settings: object) -> at.GroupPursuitRegressor:
     return model
 
 
-def test_bounds_of_a_linear_model(tmp_path: Path) -> None:
+def test_certificate_of_a_linear_model(tmp_path: Path) -> None:
     model = linear_model(tmp_path / "m.anytime", selection="forward")
+    entry = model.certificate_.summary()[2]
     said = run("inspect", tmp_path / "m.anytime").stdout
-    assert "Bounds at 17" in said  # the first purchase that reaches half of 30
-    lines = [line.split() for line in said.splitlines()]
-    (row,) = (line for line in lines if line[:3] == ["Theorem", "4.2.4", "product"])
-    bound = next(
-        r for r in model.certificate_.bounds(17) if (r["theorem"], r["form"]) == ("Theorem 4.2.4", "product")
-    )
-    assert row[3:] == [
-        "proved",
-        f"{bound['share']:.1%}",
-        "17",
-        "≥",
-        f"{bound['bound']:.4f}",
-    ]
-    assert "from all pairs of sets" in " ".join(said.split())
-    assert "doubling" not in said  # nothing of what does not apply
-    assert "Bounds at 8" in run("inspect", tmp_path / "m.anytime", "--budget", 8).stdout
-
-
-def test_bounds_in_json_are_all_of_them(tmp_path: Path) -> None:
-    model = linear_model(tmp_path / "m.anytime", schedule="doubling")
-    shown = json.loads(run("inspect", tmp_path / "m.anytime", "--json", "--budget", 8).stdout)["certificate"]
-    assert shown["bounds"] == {"budget": 8.0, "rows": model.certificate_.bounds(8)}
-    assert {row["applies"] for row in shown["bounds"]["rows"]} == {True, False}
-    assert shown["measured"]["gamma"] == model.certificate_.measured.gamma
-
-
-def test_bounds_need_a_budget_that_buys_something(tmp_path: Path) -> None:
-    linear_model(tmp_path / "m.anytime")
-    said = fails("inspect", tmp_path / "m.anytime", "--budget", 0, code=2)
-    assert said == "--budget must be positive, not 0: what costs nothing has no rival"
-    free = at.GroupPursuitRegressor(costs=[0.0, 0.0], ridge=0.1).fit_moments(np.eye(2), [0.5, 0.5])
-    free.save(tmp_path / "free.anytime")
-    assert "Bounds" not in run("inspect", tmp_path / "free.anytime").stdout
+    assert f"Certificate (gamma {model.certificate_.gamma:.3g})" in said
+    assert f"{entry['certified']:.0%}" in said
+    shown = json.loads(run("inspect", tmp_path / "m.anytime", "--json").stdout)["certificate"]
+    assert shown == {"gamma": model.certificate_.gamma, "budgets": model.certificate_.summary()}

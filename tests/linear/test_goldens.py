@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 
 import anytime as at
 from anytime.curves import AnytimeCurve
-from anytime.greedy import elementwise_ratio, spectral_gamma, submodularity_ratio
+from anytime.greedy import spectral_gamma
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime_research.greedy import elementwise_ratio, submodularity_ratio
 from tests.reference.greedy import least_squares
 from tests.reference.linear import rows_with_moments
 

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from anytime.greedy import (
-    Selection,
-    greediness,
-    greedy,
-    greedy_bound,
-    regularised_gamma,
-    rival_ceiling,
-    spectral_gamma,
-    submodularity_ratio,
-)
+from anytime.greedy import Selection, greedy, rival_ceiling, spectral_gamma
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime_research.greedy import greediness, greedy_bound, regularised_gamma, submodularity_ratio
 from tests.reference.greedy import (
     least_squares,
     members,

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from anytime.cli.errors import UsageError
 from anytime.cli.io import listing, load_model
 from anytime.cli.purchases import held_out, print_purchases
 from anytime.cli.tables import amount, console, number, print_table, print_text, print_title, share, thinned
@@ -17,19 +16,11 @@ from anytime.cli.tables import amount, console, number, print_table, print_text,
 __all__ = ["inspect"]
 
 _MOST_STAGES = 10
-_WORTH_SAYING = 0.0005  # a share of the risk below this is not printed
 
 
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COST",
-            help="Where the bounds of theory are told. None: at half of what everything costs.",
-        ),
-    ] = None,
 ) -> None:
     """Show what a model file holds, and what it buys in which order.
 
@@ -40,9 +31,8 @@ def inspect(
     loaded = load_model(model)
     described = describe(model)
     certificate = getattr(loaded, "certificate_", None)
-    bounds = None if certificate is None else _bounds(certificate, budget)
     if as_json:
-        print(json.dumps(_plain({**described, **_details(loaded, bounds)}), indent=1))
+        print(json.dumps(_plain({**described, **_details(loaded)}), indent=1))
         return
     print_title(f"{model.name}: {described['estimator']}, {described['file_bytes'] / 1024:.0f} KiB")
     for name, text in _facts(loaded, described).items():
@@ -52,9 +42,8 @@ def inspect(
     print_prices(loaded.costs_, "Prices", names=("price", "tail"))
     print_purchases(loaded)
     _print_stages(loaded)
-    if certificate is not None and bounds is not None:
+    if certificate is not None:
         _print_certificate(certificate)
-        _print_bounds(bounds, certificate)
 
 
 def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
@@ -134,75 +123,7 @@ def _print_certificate(certificate: Any) -> None:
     )
 
 
-def _bounds(certificate: Any, budget: float | None) -> dict[str, Any]:
-    """Every bound of theory, at the first purchase that reaches half of the total cost, or at ``budget``."""
-    costs = certificate.selection.costs
-    if budget is None:
-        budget = float(costs[costs >= costs[-1] / 2][0]) if costs.size else 0.0
-    elif not budget > 0:
-        raise UsageError(f"--budget must be positive, not {budget:g}: what costs nothing has no rival")
-    return {"budget": budget, "rows": certificate.bounds(budget) if budget > 0 else []}
-
-
-def _print_bounds(bounds: dict[str, Any], certificate: Any) -> None:
-    """What theory says of this run and is worth something: of all sets of groups first, then of what was bought."""
-    told = [row for row in bounds["rows"] if row["applies"] and _promises(row)]
-    if not told:
-        return
-    rows = [
-        [
-            row["theorem"],
-            row["form"],
-            row["status"],
-            _of_best(row),
-            number(row["rival_cost"], 4),
-            "-" if row["bound"] is None else f"{'≤' if row['says'] == 'at most' else '≥'} {row['bound']:.4f}",
-        ]
-        for row in sorted(told, key=lambda row: row["says"], reverse=True)
-    ]
-    header = ["<theorem", "<form", "<status", "of the best", "within", "explained"]
-    print_table(header, rows, title=f"Bounds at {amount(bounds['budget'], certificate.unit)}")
-    print_text(
-        "≤: what no groups within that cost can explain more than; ≥: what this model explains at least, as a share of the best "
-        "groups within that cost. proved: certain; estimated: if a sample of sets holds the worst of them; unproved, refuted: as "
-        "printed in the books, not to be relied on"
-    )
-    print_text(_constants(certificate))
-    if left_out := len(bounds["rows"]) - len(told):
-        print_text(
-            f"({left_out} more promise nothing here or do not apply; --json has them, with the reasons)"
-        )
-
-
-def _promises(row: dict[str, Any]) -> bool:
-    if row["says"] == "at most":
-        return bool(row["bound"] < 1)
-    return bool(row["share"] > row["less"] and (row["bound"] is None or row["bound"] > 0))
-
-
-def _of_best(row: dict[str, Any]) -> str:
-    if row["share"] is None:
-        return "-"
-    less = f" - {row['less']:.2g}" if row["less"] >= _WORTH_SAYING else ""
-    return f"{row['share']:.1%}{less}"
-
-
-def _constants(certificate: Any) -> str:
-    """The constants that bounds are computed from, and how they were found."""
-    measured = certificate.measured
-    text = f"gamma {certificate.gamma:.3g} is from the spectrum of the columns"
-    if measured is None:
-        return text
-    how = (
-        "from all pairs of sets" if measured.found == "enumerated" else "from a sample of sets, so optimistic"
-    )
-    return (
-        f"{text}; gamma {measured.gamma:.3g}, delta {measured.delta:.3g} and the elementwise ratio {measured.elementwise:.3g} "
-        f"{how}; alpha {measured.alpha:.3g} and beta {measured.beta:.3g} from the run"
-    )
-
-
-def _details(model: Any, bounds: dict[str, Any] | None) -> dict[str, Any]:
+def _details(model: Any) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
     certificate = getattr(model, "certificate_", None)
@@ -216,12 +137,7 @@ def _details(model: Any, bounds: dict[str, Any] | None) -> dict[str, Any]:
         **{name.replace("-", "_").replace(" ", "_"): _listed(known, name) for name in names},
         "certificate": None
         if certificate is None
-        else {
-            "gamma": certificate.gamma,
-            "measured": None if certificate.measured is None else certificate.measured.to_dict(),
-            "budgets": certificate.summary(),
-            "bounds": bounds,
-        },
+        else {"gamma": certificate.gamma, "budgets": certificate.summary()},
     }
 
 

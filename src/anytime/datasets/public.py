@@ -11,7 +11,7 @@ from anytime.datasets import turney
 from anytime.datasets.aslib import Scenario
 from anytime.datasets.dataset import About, Dataset
 from anytime.datasets.special import Folded, Musk, read_abalone, read_lgb_rank, read_mfeat, read_mq2008
-from anytime.datasets.tables import ArffTable, ImageFiles, SparseTable, Table
+from anytime.datasets.tables import ArffTable, DelimitedTable, ImageFiles, SparseTable
 
 __all__ = ["ENTRIES", "Listing"]
 
@@ -104,32 +104,32 @@ _CLASSIFICATION = [
     ),
     _entry(
         "adult", (48842, 14, 14), "binary", "Income above 50,000 dollars, from the census of 1994",
-        Table(files={"train": "adult/adult.data", "test": "adult/adult.test"}, names=c.ADULT, words=c.ADULT_WORDS,
+        DelimitedTable(files={"train": "adult/adult.data", "test": "adult/adult.test"}, names=c.ADULT, words=c.ADULT_WORDS,
               missing="?",
               classes={"<=50K": "<=50K", "<=50K.": "<=50K", ">50K": ">50K", ">50K.": ">50K"}),
         split="official train / test", notes="words are codes in alphabetical order, see categories",
     ),
     _entry(
         "connect-4", (67557, 42, 7), "3 classes", "Outcome of Connect Four positions after eight moves",
-        Table(files={"": "connect-4/connect-4.tsv"}, header=True, sep="\t", groups=c.CONNECT4_COLUMNS,
+        DelimitedTable(files={"": "connect-4/connect-4.tsv"}, header=True, sep="\t", groups=c.CONNECT4_COLUMNS,
               classes={"0": "draw", "1": "loss", "2": "win"}),
         notes="squares as PMLB codes them: 0 empty, 1 and 2 the two players",
     ),
     _entry(
         "covtype", (581012, 54, 12), "7 classes", "Forest cover from maps",
-        Table(files={"": "covtype/covtype.data"}, names=c.COVTYPE, groups=c.COVTYPE_GROUPS, classes=c.COVTYPE_CLASSES,
+        DelimitedTable(files={"": "covtype/covtype.data"}, names=c.COVTYPE, groups=c.COVTYPE_GROUPS, classes=c.COVTYPE_CLASSES,
               cuts=(11340, 15120), read_as="int16"),
         split="official train / valid / test", notes="X is float32",
     ),
     _entry(
         "letter", (20000, 16, 16), "26 classes", "Printed capital letters from 16 statistics",
-        Table(files={"": "letter/letter-recognition.data"}, names=c.LETTER, target=0, cuts=(16000,),
+        DelimitedTable(files={"": "letter/letter-recognition.data"}, names=c.LETTER, target=0, cuts=(16000,),
               classes={letter: letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}),
         split="customary: first 16,000 train, last 4,000 test",
     ),
     _entry(
         "magic", (19020, 10, 10), "binary", "Gamma rays or hadrons in a Cherenkov telescope",
-        Table(files={"": "magic/magic04.data"}, names=c.MAGIC, classes={"h": "hadron", "g": "gamma"}),
+        DelimitedTable(files={"": "magic/magic04.data"}, names=c.MAGIC, classes={"h": "hadron", "g": "gamma"}),
     ),
     _entry(
         "mfeat", (2000, 649, 6), "10 classes", "Handwritten digits in six families of descriptors", read_mfeat,
@@ -143,7 +143,7 @@ _CLASSIFICATION = [
     ),
     _entry(
         "mushroom", (8124, 22, 22), "binary", "Edible or poisonous mushrooms",
-        Table(files={"": "mushroom/agaricus-lepiota.data"}, names=c.MUSHROOM, words=range(22), target=0, missing="?",
+        DelimitedTable(files={"": "mushroom/agaricus-lepiota.data"}, names=c.MUSHROOM, words=range(22), target=0, missing="?",
               classes={"e": "edible", "p": "poisonous"}),
         notes="letters are codes in alphabetical order, see categories; stalk-root has 2480 missing values",
     ),
@@ -159,26 +159,26 @@ _CLASSIFICATION = [
            notes="split by molecule (blocks), not by row"),
     _entry(
         "pendigits", (10992, 16, 16), "10 classes", "Digits written on a tablet, as eight pen positions",
-        Table(files={"train": "pendigits/pendigits.tra", "test": "pendigits/pendigits.tes"}, classes=c.DIGITS,
+        DelimitedTable(files={"train": "pendigits/pendigits.tra", "test": "pendigits/pendigits.tes"}, classes=c.DIGITS,
               names=[f"{axis}{k}" for k in range(1, 9) for axis in "xy"]),
         split="official train / test",
     ),
     _entry(
         "poker", (25010, 10, 5), "10 classes", "Poker hands from five cards",
-        Table(files={"": "poker/poker-hand-training-true.data"}, names=c.POKER, groups=c.POKER_CARDS,
+        DelimitedTable(files={"": "poker/poker-hand-training-true.data"}, names=c.POKER, groups=c.POKER_CARDS,
               classes=c.POKER_CLASSES),
         notes="the official training file only",
     ),
     _entry(
         "higgs-sample", (7500, 28, 7), "binary", "Higgs bosons in simulated collisions, a sample",
-        Table(files={part: f"higgs-sample/binary.{part}" for part in ("train", "test")}, sep="\t", target=0,
+        DelimitedTable(files={part: f"higgs-sample/binary.{part}" for part in ("train", "test")}, sep="\t", target=0,
               names=c.HIGGS, groups=c.HIGGS_GROUPS, requires=c.HIGGS_REQUIRES,
               classes={"0": "background", "1": "signal"}),
         split="train / test of the LightGBM example", notes="the seven masses are computed from all other columns",
     ),
     _entry(
         "satimage", (6435, 36, 4), "6 classes", "Ground seen by Landsat: four bands of nine pixels",
-        Table(files={"train": "satimage/sat.trn", "test": "satimage/sat.tst"}, sep=" ", names=c.SATIMAGE,
+        DelimitedTable(files={"train": "satimage/sat.trn", "test": "satimage/sat.tst"}, sep=" ", names=c.SATIMAGE,
               groups=c.SATIMAGE_BANDS, classes=c.SATIMAGE_CLASSES),
         split="official train / test",
     ),
@@ -190,7 +190,7 @@ _CLASSIFICATION = [
     ),
     _entry(
         "spambase", (4601, 57, 57), "binary", "Spam from word frequencies",
-        Table(files={"": "spambase/spambase.data"}, names=c.SPAMBASE, classes={"0": "mail", "1": "spam"}),
+        DelimitedTable(files={"": "spambase/spambase.data"}, names=c.SPAMBASE, classes={"0": "mail", "1": "spam"}),
     ),
     _entry(
         "mnist", (70000, 784, 49), "10 classes", "Handwritten digits of 28 x 28 pixels",
@@ -210,12 +210,12 @@ _CLASSIFICATION = [
 _SMALL = [
     _entry(
         "sonar", (208, 60, 60), "binary", "Rocks or metal cylinders from sonar returns",
-        Table(files={"": "nan9/sonar.all-data"}, names=[f"band {k}" for k in range(1, 61)],
+        DelimitedTable(files={"": "nan9/sonar.all-data"}, names=[f"band {k}" for k in range(1, 61)],
               classes={"R": "rock", "M": "mine"}),
     ),
     _entry(
         "ionosphere", (351, 34, 34), "binary", "Good or bad radar returns from the ionosphere",
-        Table(files={"": "nan9/ionosphere.data"}, classes={"b": "bad", "g": "good"},
+        DelimitedTable(files={"": "nan9/ionosphere.data"}, classes={"b": "bad", "g": "good"},
               names=[f"{part} {k}" for k in range(1, 18) for part in ("real", "imaginary")]),
     ),
     _entry("vote", (435, 16, 16), "binary", "Party from 16 votes in the US Congress of 1984",
@@ -224,21 +224,21 @@ _SMALL = [
            ArffTable(files={"": "nan9/soybean.arff"}), notes="words are codes in declared order, see categories"),
     _entry(
         "dna", (3186, 180, 60), "3 classes", "Splice junctions in primate DNA",
-        Table(files={"": "nan9/dna.csv"}, header=True, groups=c.DNA_POSITIONS,
+        DelimitedTable(files={"": "nan9/dna.csv"}, header=True, groups=c.DNA_POSITIONS,
               classes={"n": "neither", "ei": "exon-intron", "ie": "intron-exon"}),
     ),
     _entry(
         "mammographic", (830, 5, 5), "binary", "Malignant or benign masses in mammograms",
-        Table(files={"": "nan9/mammographic.dat"}, names=c.MAMMOGRAPHIC, classes={"0": "benign", "1": "malignant"}),
+        DelimitedTable(files={"": "nan9/mammographic.dat"}, names=c.MAMMOGRAPHIC, classes={"0": "benign", "1": "malignant"}),
         notes="complete cases only",
     ),
     _entry(
         "wdbc", (569, 30, 30), "binary", "Breast masses; as breast_cancer, but every column costs 1",
-        Table(files={"": "nan9/wdbc.csv"}, header=True, classes={"0": "malignant", "1": "benign"}),
+        DelimitedTable(files={"": "nan9/wdbc.csv"}, header=True, classes={"0": "malignant", "1": "benign"}),
     ),
     _entry(
         "breast-cancer-wisconsin", (699, 9, 9), "binary", "Breast masses from cytology scores of 1 to 10",
-        Table(files={"": "nan9/breast-cancer-wisconsin.data"}, names=c.CYTOLOGY, drop=(0,), missing="?",
+        DelimitedTable(files={"": "nan9/breast-cancer-wisconsin.data"}, names=c.CYTOLOGY, drop=(0,), missing="?",
               classes={"2": "benign", "4": "malignant"}),
         notes="16 missing values",
     ),
@@ -250,7 +250,9 @@ _SMALL = [
 def _wine(name: str, rows: int, *colours: str) -> Listing:
     files = {colour: f"wine-quality/winequality-{colour}.csv" for colour in colours}
     summary = f"Taste of {' and '.join(colours)} wines from chemistry"
-    return _entry(name, (rows, 11, 11), "regression", summary, Table(files=files, names=c.WINE_QUALITY))
+    return _entry(
+        name, (rows, 11, 11), "regression", summary, DelimitedTable(files=files, names=c.WINE_QUALITY)
+    )
 
 
 def _folded(name: str, rows: int, columns: int, summary: str) -> Listing:
@@ -266,11 +268,11 @@ _NUMBERS = [
     _entry("abalone", (4177, 10, 8), "regression", "Rings of abalone shells", read_abalone,
            split="customary: first 3,133 train, last 1,044 test", notes="sex is a group of three 0/1 columns"),
     _entry("cpu-act", (8192, 21, 21), "regression", "Share of time a computer spends in user mode",
-           Table(files={"": "cpu/cpu-act.tsv"}, header=True, sep="\t"), **_CPU),
+           DelimitedTable(files={"": "cpu/cpu-act.tsv"}, header=True, sep="\t"), **_CPU),
     _entry("cpu-small", (8192, 12, 12), "regression", "Share of time in user mode, from fewer counters",
-           Table(files={"": "cpu/cpu-small.tsv"}, header=True, sep="\t"), **_CPU),
+           DelimitedTable(files={"": "cpu/cpu-small.tsv"}, header=True, sep="\t"), **_CPU),
     _entry("housing", (506, 13, 13), "regression", "House prices around Boston in the 1970s",
-           Table(files={"": "housing/housing.data"}, sep=r"\s+", names=c.HOUSING),
+           DelimitedTable(files={"": "housing/housing.data"}, sep=r"\s+", names=c.HOUSING),
            notes="column B encodes race: for comparison with papers, not for use"),
     _wine("wine-quality", 6497, "red", "white"),
     _wine("wine-quality-red", 1599, "red"),

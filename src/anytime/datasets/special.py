@@ -11,7 +11,7 @@ from anytime.datasets.aslib import in_fold
 from anytime.datasets.columns import ABALONE, MQ2008, MQ2008_STREAMS
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
-from anytime.datasets.tables import SparseTable, Table, runs, uniform_costs
+from anytime.datasets.tables import DelimitedTable, SparseTable, runs, uniform_costs
 
 __all__ = ["Folded", "Musk", "read_abalone", "read_lgb_rank", "read_mfeat", "read_mq2008"]
 
@@ -103,7 +103,9 @@ class Musk:
     def __call__(self, source: Source) -> Dataset:
         """Read the file."""
         classes = {"0": "no musk", "1": "musk"}
-        data = Table(files={"": self.file}, header=True, sep="\t", drop=(0, 1), classes=classes)(source)
+        data = DelimitedTable(files={"": self.file}, header=True, sep="\t", drop=(0, 1), classes=classes)(
+            source
+        )
         molecules = source.table(self.file, sep="\t", header=0, usecols=[0])
         return data.with_attributes(blocks=molecules.iloc[:, 0].to_numpy())
 
@@ -118,7 +120,7 @@ class Folded:
     def __call__(self, source: Source, *, fold: int = 1) -> Dataset:
         """Read the table and the mask."""
         names = tuple(f"x{j + 1}" for j in range(self.columns))
-        data = Table(files={"": f"regression/{self.name}.data.csv"}, names=names)(source)
+        data = DelimitedTable(files={"": f"regression/{self.name}.data.csv"}, names=names)(source)
         file = f"regression/{self.name}.test_mask.csv"
         mask = source.table(file).to_numpy()
         with reading(source.path(file)):

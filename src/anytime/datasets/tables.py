@@ -20,7 +20,7 @@ from anytime.datasets.files import Source, reading
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ArffTable", "ImageFiles", "SparseTable", "Table", "runs", "uniform_costs"]
+__all__ = ["ArffTable", "DelimitedTable", "ImageFiles", "SparseTable", "runs", "uniform_costs"]
 
 Groups = Mapping[str, Sequence[int]]
 Classes = Mapping[str, str]
@@ -48,7 +48,7 @@ def uniform_costs(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class DelimitedTable:
     """Delimited text with one example per line.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
-from anytime.datasets.tables import Table
+from anytime.datasets.tables import DelimitedTable
 from anytime.discounts import DiscountedPrice, prices_with_steps, read_discount_table
 
 __all__ = ["PricedTests", "discounts_as_steps"]
@@ -44,7 +44,7 @@ def discounts_as_steps(
 class PricedTests:
     """A table of test results together with ``costs.csv``: feature, group, cost_full, cost_discount, delay."""
 
-    table: Table
+    table: DelimitedTable
     costs: str
     steps: Mapping[str, str]
     computed: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def read_heart(source: Source, *, grades: bool = False) -> Dataset:
         if grades
         else {label: "ill" if label != "0" else "healthy" for label in _HEART_CLASSES}
     )
-    table = Table(
+    table = DelimitedTable(
         files={"": "heart/processed.cleveland.data"}, names=_HEART_NAMES, missing="?", classes=classes
     )
     steps = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
@@ -104,7 +104,7 @@ def read_heart(source: Source, *, grades: bool = False) -> Dataset:
 
 def read_pima(source: Source, *, zeros_as_missing: bool = True) -> Dataset:
     """Diabetes among Pima women; a zero in columns 1 to 5 cannot be a measurement and is read as missing."""
-    table = Table(
+    table = DelimitedTable(
         files={"": "pima/pima-indians-diabetes.data"},
         names=_PIMA_NAMES,
         classes={"0": "healthy", "1": "diabetes"},
@@ -118,7 +118,7 @@ def read_pima(source: Source, *, zeros_as_missing: bool = True) -> Dataset:
 
 def read_bupa(source: Source) -> Dataset:
     """Five blood tests against drinking: three or more half-pints a day, or fewer. The selector column is the split."""
-    table = Table(files={"": "bupa/bupa.data"}, names=_BUPA_NAMES, target=5, drop=(6,))
+    table = DelimitedTable(files={"": "bupa/bupa.data"}, names=_BUPA_NAMES, target=5, drop=(6,))
     data = PricedTests(table=table, costs="bupa/costs.csv", steps=_DRAW)(source)
     selector = source.table("bupa/bupa.data").to_numpy()[:, 6]
     return data.with_attributes(
@@ -130,7 +130,7 @@ def read_bupa(source: Source) -> Dataset:
 
 
 read_hepatitis = PricedTests(
-    table=Table(
+    table=DelimitedTable(
         files={"": "hepatitis/hepatitis.data"},
         names=_HEPATITIS_NAMES,
         target=0,
@@ -142,7 +142,7 @@ read_hepatitis = PricedTests(
 )
 
 read_thyroid = PricedTests(
-    table=Table(
+    table=DelimitedTable(
         files={"train": "thyroid/ann-train.data", "test": "thyroid/ann-test.data"},
         names=_THYROID_NAMES,
         sep=r"\s+",

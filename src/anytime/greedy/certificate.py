@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,9 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.greedy.applied import AppliedBounds
-from anytime.greedy.bounds import doubling_bound, greedy_bound
-from anytime.greedy.measured import Measured
 from anytime.greedy.prices import SUM_SLACK
 from anytime.greedy.selection import Selection
 
@@ -41,8 +39,8 @@ class Certificate:
         bound from the run holds whatever the order.
     frontier : pair of (m,) float, or callable, default=None
         Costs, rising, and the best value that each buys, where all sets could be tried; found when somebody asks.
-    measurement : Measured or callable, default=None
-        Constants of the function and the run that only looking at many sets finds; found when somebody asks.
+    basis : tuple, default=None
+        Problem, run and arrangement of columns that it speaks of, for whoever wants to measure more. Not kept in files.
 
     Examples
     --------
@@ -59,7 +57,7 @@ class Certificate:
     unit: str | None = None
     theory: bool = True
     frontier: tuple[Array, Array] | Callable[[], tuple[Array, Array]] | None = None
-    measurement: Measured | Callable[[], Measured] | None = None
+    basis: tuple[Any, ...] | None = None
 
     @property
     def gamma(self) -> float:
@@ -74,13 +72,6 @@ class Certificate:
         if callable(self.frontier):
             object.__setattr__(self, "frontier", self.frontier())
         return self.frontier  # type: ignore[return-value]
-
-    @property
-    def measured(self) -> Measured | None:
-        """Constants by enumeration or from a sample, and how greedy the run was; None where that takes too long."""
-        if callable(self.measurement):
-            object.__setattr__(self, "measurement", self.measurement())
-        return self.measurement  # type: ignore[return-value]
 
     def reached(self, budget: ArrayLike) -> Array:
         """Share of the initial risk that the prefix within ``budget`` removes."""
@@ -122,49 +113,12 @@ class Certificate:
         if self.selection.schedule == "doubling" and rival is None:
             first = self.selection.c_min or 0.0
             capable = self.selection.doubling_capable and budget > first
-            return float(doubling_bound(1.0, gamma=self.gamma)) if capable else 0.0
+            return -math.expm1(-self.gamma) if capable else 0.0
         if self.selection.schedule == "doubling":
             return 0.0
         spent = np.concatenate([[0.0], self.selection.costs])[self.selection.n_affordable(budget)]
         against = float(budget if rival is None else rival)
-        return float(greedy_bound(1.0, float(spent), against, gamma=self.gamma)) if against > 0 else 0.0
-
-    def bounds(self, budget: float | None = None) -> list[dict[str, Any]]:
-        """Every bound of theory on a run like this one, a row each, with its numbers at ``budget``.
-
-        Parameters
-        ----------
-        budget : float, default=None
-            Positive. None: the cost of the whole sequence.
-
-        Returns
-        -------
-        list of dict
-            - ``theorem``, ``form``: "printed" as in the books, else a sharper or a corrected form;
-            - ``says``: "at most", of any set within ``rival_cost``; or "at least", of the prefix within ``budget``: ``share`` of
-              the best set within ``rival_cost``, less ``less``;
-            - ``constants``: what it is computed from; ``found``: how, "spectral", "enumerated" or "sampled";
-            - ``bound``: the right-hand side as a share of the risk; None where the best set is not known;
-            - ``status``: "proved"; "estimated", proved but for a sampled constant, which is optimistic; "unproved"; "refuted",
-              for a printed form that is wrong;
-            - ``applies``, ``why_not``: whether it speaks of this run.
-
-        Examples
-        --------
-        >>> import anytime as at
-        >>> X, y, _ = at.datasets.load("diabetes")
-        >>> certificate = at.GroupPursuitRegressor(selection="forward", ridge=0.1).fit(X, y).certificate_
-        >>> row = next(row for row in certificate.bounds(4) if row["theorem"] == "Theorem 4.2.4")
-        >>> row["found"], row["status"], row["applies"], bool(row["bound"] <= certificate.reached(4))
-        ('enumerated', 'proved', True, True)
-        """
-        if budget is None:
-            budget = float(self.selection.costs[-1]) if self.selection.costs.size else 0.0
-            if not budget:
-                return []  # what costs nothing has no rival
-        if not budget > 0:
-            raise ValueError(f"bounds are against sets that cost something; budget is {budget}")
-        return AppliedBounds(self, float(budget)).rows()
+        return -math.expm1(-self.gamma * float(spent) / against) if against > 0 else 0.0
 
     def summary(self, budgets: ArrayLike | None = None) -> list[dict[str, float]]:
         """One entry per budget: what is reached, the ceiling, the certified share and the promised one."""
@@ -211,8 +165,8 @@ class Certificate:
         return replace(self, selection=replace(selection, **kept, rooms=rooms))
 
     def __getstate__(self) -> dict[str, Any]:
-        self.gamma, self.exact, self.measured  # noqa: B018  # found now: the matrix they are found from is large
-        return dict(self.__dict__)
+        self.gamma, self.exact  # noqa: B018  # found now: the matrix they are found from is large
+        return self.__dict__ | {"basis": None}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values and arrays from which ``from_dict`` makes it again."""
@@ -223,7 +177,6 @@ class Certificate:
             "unit": self.unit,
             "theory": bool(self.theory),
             "frontier": None if self.exact is None else list(self.exact),
-            "measured": None if self.measured is None else self.measured.to_dict(),
             "order": np.asarray(selection.order, dtype=np.int64),
             "prices": selection.prices,
             "costs": selection.costs,  # exact, as no sum of rounded prices is
@@ -294,12 +247,8 @@ class Certificate:
             ):
                 raise ValueError("a certificate's frontier is not one of rising costs from 0 on")
             frontier = costs, values
-        given = data.get("measured")  # older files have none
-        measured = None if given is None else Measured.from_dict(given)
-        if measured is not None and measured.prices.size != selection.n_elements:
-            raise ValueError("a certificate's constants are of another number of elements")
         unit = None if unit is None else str(unit)
-        return cls(selection, risk, gamma, unit, bool(data["theory"]), frontier, measured)
+        return cls(selection, risk, gamma, unit, bool(data["theory"]), frontier)
 
 
 def in_units(selection: Selection, amounts: Callable[[Array], Array]) -> Selection:

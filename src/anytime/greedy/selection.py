@@ -19,7 +19,6 @@ from typing import Literal, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.greedy.bounds import rival_ceiling
 from anytime.greedy.prices import SUM_SLACK, FlatPrices, GroupPrices, Prices, rates_of
 
 Array = NDArray[np.float64]
@@ -35,6 +34,7 @@ __all__ = [
     "doubling",
     "greedy",
     "rates_of",
+    "rival_ceiling",
 ]
 
 _SLACK = 1e-9  # relative rounding error of a gain that is still taken for zero
@@ -297,6 +297,36 @@ def best_of_greedy_or_single(
 
 
 # ---------------------------------------------------------------------- the loop
+
+
+def rival_ceiling(
+    value: ArrayLike, rate: ArrayLike, budget: ArrayLike, *, gamma: float = 1.0, delta: float = 0.0
+) -> Array:
+    """Lemmas 4.2.3 and 3.3.1: no set of cost ``budget`` is worth more than this.
+
+    ``F(rival) <= F(G) + (budget * rate + delta) / gamma``.
+
+    Parameters
+    ----------
+    value : float or array
+        Where a run stands, ``F(G)``.
+    rate : float or array
+        The best gain per unit of cost from there. Lemma 3.3.1: the gain that the next step of OMP or forward regression turns
+        out to make, per unit of its cost, with ``spectral_gamma``.
+    budget : float or array
+    gamma, delta : float
+        ``gamma`` 0 promises nothing: infinity.
+    """
+    if not (0 <= gamma < np.inf and 0 <= delta < np.inf):
+        raise ValueError(f"gamma is {gamma} and delta {delta}; both must be finite and not negative")
+    value, rate, budget = np.broadcast_arrays(
+        *(np.asarray(a, dtype=np.float64) for a in (value, rate, budget))
+    )
+    # Free elements that gain (an infinite rate) fit into any budget; where nothing gains, no budget helps.
+    room = np.full(value.shape, np.inf)
+    np.multiply(budget, rate, out=room, where=np.isfinite(rate) & (rate != 0))
+    room[rate == 0] = 0.0
+    return np.asarray(value + (room + delta) / gamma if gamma > 0 else np.full(value.shape, np.inf))
 
 
 def opened(function: Objective, costs: ArrayLike | Prices) -> tuple[GainOracle, Prices]:

@@ -20,8 +20,6 @@ from anytime.linear.sequencing import (
     Recipe,
     all_sets,
     few_sets,
-    measurable,
-    measured_run,
     sequence_from_moments,
 )
 from anytime.linear.tuning import fitted_prefixes, order_ridge, tuned
@@ -132,9 +130,7 @@ def learn_from_moments(
         certificate = replace(
             certified(selection, risk, gamma, arrangement, recipe),
             frontier=partial(_frontier, problem, arrangement) if few_sets(arrangement) else None,
-            measurement=partial(measured_run, problem, selection, arrangement)
-            if measurable(arrangement)
-            else None,
+            basis=(problem, selection, arrangement),
         )
     return LearnedSequence(block, units.target_mean, ridges, certificate, quality, sequenced.kkt_residual)
 

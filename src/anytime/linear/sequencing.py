@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
 from anytime.costs import BoundCosts
-from anytime.greedy import GroupPrices, Measured, Selection, doubling, greedy, measure, rates_of
+from anytime.greedy import GroupPrices, Selection, doubling, greedy, rates_of
 from anytime.greedy.selection import GainOracle, checked_gains, room_budgets, room_within
 from anytime.linear.lasso import LassoPath, group_lasso_path
 from anytime.linear.moments import Standardised
 from anytime.linear.pursuit import Criterion, GroupedProblem, Path, PursuitOracle
-from anytime.linear.subsets import best_subsets
+from anytime.linear.subsets import values_of_all_sets
 from anytime.linear.tuning import least_norm
 
 Array = NDArray[np.float64]
@@ -27,8 +27,6 @@ __all__ = [
     "Sequenced",
     "choose_sequence",
     "few_sets",
-    "measurable",
-    "measured_run",
     "points_of",
     "replay",
     "sequence_from_moments",
@@ -37,9 +35,6 @@ __all__ = [
 _SMALL = 4000  # columns
 MOST_GROUPS = 17  # whose sets are all tried
 _MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, which a certificate may take
-_MOST_COMPARED = 13  # groups, of which all pairs of sets are compared: 3**13, again about a second
-_MOST_ORDERS = 20  # random ones, along which pairs are sampled where there are more groups
-_MOST_STEPS = 2e10  # products of columns along them all
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,44 +236,18 @@ def all_sets(problem: GroupedProblem, arrangement: Arrangement) -> tuple[Array, 
     n = prices.n_elements
     if n > MOST_GROUPS:
         raise ValueError(f"all sets of {n} groups are too many to try; at most {MOST_GROUPS} groups can be")
-    found = best_subsets(problem.covariance, problem.correlation, problem.start, np.ones(n))
     sets = np.arange(2**n)
     costs = np.zeros(sets.size)
     for group, price in enumerate(arrangement.costs.prices):
         users = sum(1 << g for g, closure in enumerate(prices.closures) if group in closure)
         costs += np.where(sets & users, float(price), 0.0)
-    return costs, found.all_values
+    return costs, values_of_all_sets(problem.covariance, problem.correlation, problem.start)
 
 
 def few_sets(arrangement: Arrangement) -> bool:
     """Whether trying all sets of groups takes a moment only."""
     n_groups, n_columns = arrangement.groups.size, arrangement.columns.size
     return n_groups <= MOST_GROUPS and 2**n_groups * n_columns**2 <= _MOST_WORK
-
-
-def measurable(arrangement: Arrangement) -> bool:
-    """Whether looking at many sets of groups takes a moment only: at all of them, or along a random order."""
-    return few_sets(arrangement) or arrangement.columns.size**3 <= _MOST_STEPS
-
-
-def measured_run(problem: GroupedProblem, selection: Selection, arrangement: Arrangement) -> Measured:
-    """Constants of a run (costs in ticks), with prices in units."""
-    all_pairs = arrangement.groups.size <= _MOST_COMPARED and few_sets(arrangement)
-    n_columns = max(arrangement.columns.size, 1)
-    found = measure(
-        PursuitOracle(problem, "forward"),
-        selection,
-        arrangement.prices(),
-        table=all_sets(problem, arrangement)[1] if all_pairs else None,
-        n_orders=int(np.clip(_MOST_STEPS / n_columns**3, 1, _MOST_ORDERS)),
-    )
-    costs = arrangement.costs.costs
-    one = costs.amount(1)
-    return replace(
-        found,
-        prices=costs.amounts(found.prices.astype(np.int64)),
-        rate_slack=found.rate_slack / one if one > 0 else found.rate_slack,
-    )
 
 
 def _best_first(problem: GroupedProblem, arrangement: Arrangement, recipe: Recipe) -> NDArray[np.intp]:

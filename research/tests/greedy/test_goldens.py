@@ -4,17 +4,15 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from anytime.greedy import (
+from anytime.greedy import doubling, greedy, spectral_gamma
+from anytime_research.greedy import (
     GUARANTEES,
     cost_factors_needed,
-    doubling,
     doubling_bound_elementwise,
     elementwise_ratio,
     greediness,
     greediness_slack,
-    greedy,
     greedy_bound,
-    spectral_gamma,
     submodularity_ratio,
 )
 from tests.reference.greedy import (

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from anytime.greedy import (
-    doubling,
+from anytime.greedy import doubling, greedy
+from anytime_research.greedy import (
     doubling_bound,
     doubling_bound_elementwise,
     elementwise_ratio,
-    greedy,
     regularised_gamma,
     submodularity_ratio,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from anytime.linear.subsets import best_subsets, norm_bounded
+from anytime_research.linear.subsets import best_subsets, norm_bounded
 
 
 def problem(sizes, n=50, n_targets=1, seed=0):

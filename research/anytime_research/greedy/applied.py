@@ -9,41 +9,76 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.greedy.bounds import (
+from anytime.greedy import rival_ceiling
+from anytime.greedy.certificate import Certificate
+from anytime.greedy.prices import rates_of
+from anytime_research.greedy.bounds import (
     doubling_bound,
     doubling_bound_elementwise,
     greedy_bound,
     product_bound,
-    rival_ceiling,
 )
-from anytime.greedy.prices import rates_of
-
-if TYPE_CHECKING:
-    from anytime.greedy.certificate import Certificate
-    from anytime.greedy.measured import Measured
+from anytime_research.greedy.measured import Measured, measured_of
 
 Array = NDArray[np.float64]
 Rows = Iterator[dict[str, Any]]
 _EXACTLY = 1 - 1e-9  # a step with this share of the best rate had the best one
 
 
+def bounds(
+    certificate: Certificate, budget: float | None = None, measured: Measured | None = None
+) -> list[dict[str, Any]]:
+    """Every bound of theory on a certified run, a row each, with its numbers at ``budget``.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    budget : float, default=None
+        Positive. None: the cost of the whole sequence.
+    measured : Measured, default=None
+        Constants of the run; measured where it is known.
+
+    Returns
+    -------
+    list of dict
+        - ``theorem``, ``form``: "printed" as in the books, else a sharper or a corrected form;
+        - ``says``: "at most", of any set within ``rival_cost``; or "at least", of the prefix within ``budget``: ``share`` of
+          the best set within ``rival_cost``, less ``less``;
+        - ``constants``: what it is computed from; ``found``: how, "spectral", "enumerated" or "sampled";
+        - ``bound``: the right-hand side as a share of the risk; None where the best set is not known;
+        - ``status``: "proved"; "estimated", proved but for a sampled constant, which is optimistic; "unproved"; "refuted",
+          for a printed form that is wrong;
+        - ``applies``, ``why_not``: whether it speaks of this run.
+    """
+    if budget is None:
+        costs = certificate.selection.costs
+        budget = float(costs[-1]) if costs.size else 0.0
+        if not budget:
+            return []  # what costs nothing has no rival
+    if not budget > 0:
+        raise ValueError(f"bounds are against sets that cost something; budget is {budget}")
+    return AppliedBounds(certificate, float(budget), measured or measured_of(certificate)).rows()
+
+
 @dataclass(frozen=True, eq=False)
 class AppliedBounds:
-    """The rows of ``Certificate.bounds``.
+    """The rows of ``bounds``.
 
     Parameters
     ----------
     certificate : Certificate
     budget : float
+    measured : Measured or None
     """
 
     certificate: Certificate
     budget: float
+    measured: Measured | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """What no set can exceed, what a greedy run is worth at least, what a doubling run is, and what is of other runs."""
@@ -271,11 +306,6 @@ class AppliedBounds:
             yield _row(theorem, form, status=status, why=why)
 
     # ------------------------------------------------------------------ where we are
-
-    @property
-    def measured(self) -> Measured | None:
-        """Of the certificate."""
-        return self.certificate.measured
 
     @property
     def gamma(self) -> float:

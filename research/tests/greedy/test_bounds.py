@@ -9,7 +9,8 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from anytime.greedy import (
+from anytime.greedy import greedy, rival_ceiling, spectral_gamma
+from anytime_research.greedy import (
     GUARANTEES,
     combined_constants,
     constrained_delta,
@@ -17,13 +18,10 @@ from anytime.greedy import (
     doubling_bound_elementwise,
     greediness,
     greediness_slack,
-    greedy,
     greedy_bound,
     product_bound,
     rate_floor,
     regularised_gamma,
-    rival_ceiling,
-    spectral_gamma,
     submodularity_ratio,
     submodularity_slack,
 )

@@ -8,18 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, eigh, sqrtm
 
-from anytime.greedy import (
-    FlatPrices,
-    SetFunction,
-    curvature_constants,
-    doubling,
+from anytime.greedy import FlatPrices, SetFunction, curvature_constants, doubling, greedy, spectral_gamma
+from anytime_research.greedy import (
     elementwise_ratio,
     greediness,
     greediness_slack,
-    greedy,
     measure,
     regularised_gamma,
-    spectral_gamma,
     submodularity_ratio,
     submodularity_slack,
     value_table,

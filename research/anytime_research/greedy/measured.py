@@ -7,20 +7,27 @@ chosen greedily has a guarantee too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.greedy.certificate import Certificate
 from anytime.greedy.prices import SUM_SLACK, Prices, rates_of
-from anytime.greedy.ratios import elementwise_ratio, submodularity_ratio, submodularity_slack
 from anytime.greedy.selection import GainOracle, Objective, Selection, checked_gains, opened
+from anytime.linear.pursuit import GroupedProblem, PursuitOracle
+from anytime.linear.sequencing import Arrangement, all_sets, few_sets
+from anytime_research.greedy.ratios import elementwise_ratio, submodularity_ratio, submodularity_slack
 
 Array = NDArray[np.float64]
 
-__all__ = ["Measured", "greediness", "greediness_slack", "measure"]
+__all__ = ["Measured", "greediness", "greediness_slack", "measure", "measured_of", "measured_run"]
 
+_MOST_COMPARED = 13  # groups, of which all pairs of sets are compared: 3**13, about a second
+_MOST_ORDERS = 20  # random ones, along which pairs are sampled where there are more groups
+_MOST_STEPS = 2e10  # products of columns along them all
 _NEGLIGIBLE = 1e-12  # a gain below this share of everything is a rounding error
 
 # ---------------------------------------------------------------------- how greedy
@@ -168,28 +175,6 @@ class Measured:
         """How many elements a set within ``budget`` can have."""
         return int(np.searchsorted(np.cumsum(self.prices), budget * (1 + SUM_SLACK), side="right"))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values from which ``from_dict`` makes it again."""
-        return asdict(self) | {"rate_slack": self.rate_slack if np.isfinite(self.rate_slack) else -1.0}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Measured:
-        """Read what ``to_dict`` gave; ``ValueError`` where it cannot be."""
-        if data["found"] not in ("enumerated", "sampled"):
-            raise ValueError(f"constants are enumerated or sampled, not {data['found']!r}")
-        prices = np.asarray(data["prices"], dtype=np.float64)
-        if prices.ndim != 1 or not np.isfinite(prices).all() or (np.diff(prices, prepend=0.0) < 0).any():
-            raise ValueError("the prices of measured constants do not rise from 0")
-        numbers = {field.name: float(data[field.name]) for field in fields(cls)[1:-2]}
-        for name, value in numbers.items():
-            if name == "rate_slack" and value == -1.0:
-                numbers[name] = np.inf
-                continue
-            share = name in ("gamma", "elementwise", "alpha", "doubling_alpha")
-            if not 0 <= value <= (1.0 if share else np.finfo(float).max):
-                raise ValueError(f"the measured {name} is {value}, which is out of range")
-        return cls(data["found"], prices=prices, shared=bool(data["shared"]), **numbers)
-
 
 def measure(
     oracle: GainOracle,
@@ -217,7 +202,8 @@ def measure(
 
     Examples
     --------
-    >>> from anytime.greedy import FlatPrices, SetFunction, greedy, value_table
+    >>> from anytime.greedy import FlatPrices, SetFunction, greedy
+    >>> from anytime_research.greedy import value_table
     >>> def squared(s):
     ...     return float(len(s) ** 2)
     >>> run, prices = greedy(SetFunction(squared, 3), [1.0, 1.0, 1.0]), FlatPrices([1.0, 1.0, 1.0])
@@ -266,3 +252,41 @@ def _greediness_of(
             among = min(among[0], _alpha(*some)), max(among[1], _slack(*some))
         spent += paid
     return (alpha, beta, rate_slack), among
+
+
+# ---------------------------------------------------------------------- of fitted models
+
+_KNOWN: WeakKeyDictionary[Certificate, Measured | None] = WeakKeyDictionary()
+
+
+def measured_of(certificate: Certificate) -> Measured | None:
+    """Constants of the run that a certificate speaks of; None where that takes too long or the run is not known."""
+    if certificate not in _KNOWN:
+        basis = certificate.basis
+        _KNOWN[certificate] = measured_run(*basis) if basis is not None and measurable(basis[2]) else None
+    return _KNOWN[certificate]
+
+
+def measurable(arrangement: Arrangement) -> bool:
+    """Whether looking at many sets of groups takes a moment only: at all of them, or along a random order."""
+    return few_sets(arrangement) or arrangement.columns.size**3 <= _MOST_STEPS
+
+
+def measured_run(problem: GroupedProblem, selection: Selection, arrangement: Arrangement) -> Measured:
+    """Constants of a run (costs in ticks), with prices in units."""
+    all_pairs = arrangement.groups.size <= _MOST_COMPARED and few_sets(arrangement)
+    n_columns = max(arrangement.columns.size, 1)
+    found = measure(
+        PursuitOracle(problem, "forward"),
+        selection,
+        arrangement.prices(),
+        table=all_sets(problem, arrangement)[1] if all_pairs else None,
+        n_orders=int(np.clip(_MOST_STEPS / n_columns**3, 1, _MOST_ORDERS)),
+    )
+    costs = arrangement.costs.costs
+    one = costs.amount(1)
+    return replace(
+        found,
+        prices=costs.amounts(found.prices.astype(np.int64)),
+        rate_slack=found.rate_slack / one if one > 0 else found.rate_slack,
+    )

@@ -32,7 +32,6 @@ __all__ = [
     "product_bound",
     "rate_floor",
     "regularised_gamma",
-    "rival_ceiling",
 ]
 
 
@@ -50,35 +49,6 @@ def rate_floor(joint_gain: ArrayLike, cost: ArrayLike, *, gamma: float = 1.0, de
         The function's approximate submodularity (``submodularity_ratio``).
     """
     return np.asarray((gamma * np.asarray(joint_gain, dtype=np.float64) - delta) / np.asarray(cost))
-
-
-def rival_ceiling(
-    value: ArrayLike, rate: ArrayLike, budget: ArrayLike, *, gamma: float = 1.0, delta: float = 0.0
-) -> Array:
-    """Lemmas 4.2.3 and 3.3.1: no set of cost ``budget`` is worth more than this.
-
-    ``F(rival) <= F(G) + (budget * rate + delta) / gamma``.
-
-    Parameters
-    ----------
-    value : float or array
-        Where a run stands, ``F(G)``.
-    rate : float or array
-        The best gain per unit of cost from there. Lemma 3.3.1: the gain that the next step of OMP or forward regression turns
-        out to make, per unit of its cost, with ``spectral_gamma``.
-    budget : float or array
-    gamma, delta : float
-        ``gamma`` 0 promises nothing: infinity.
-    """
-    _check_constants(gamma=gamma, delta=delta)
-    value, rate, budget = np.broadcast_arrays(
-        *(np.asarray(a, dtype=np.float64) for a in (value, rate, budget))
-    )
-    # Free elements that gain (an infinite rate) fit into any budget; where nothing gains, no budget helps.
-    room = np.full(value.shape, np.inf)
-    np.multiply(budget, rate, out=room, where=np.isfinite(rate) & (rate != 0))
-    room[rate == 0] = 0.0
-    return np.asarray(value + (room + delta) / gamma if gamma > 0 else np.full(value.shape, np.inf))
 
 
 # ---------------------------------------------------------------------- at the costs of prefixes

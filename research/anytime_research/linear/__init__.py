@@ -1,0 +1,1 @@
+"""Linear models: the best set of groups at every budget, by exhaustion."""

@@ -1,0 +1,173 @@
+"""What the covariance of the columns promises of greedy selection for least squares and its like."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag, eigh, eigvalsh
+
+Array = NDArray[np.float64]
+
+__all__ = ["curvature_constants", "spectral_gamma"]
+
+_RANK_TOLERANCE = (
+    1e-10  # directions of a group with less than this share of its largest variance are not there
+)
+
+
+def spectral_gamma(
+    covariance: ArrayLike,
+    ridge: float = 0.0,
+    start: ArrayLike | None = None,
+    *,
+    penalty: Literal["identity", "groups"] = "identity",
+    criterion: Literal["forward", "omp", "literal", "unwhitened", "single"] = "forward",
+    curvature: tuple[float, float] = (1.0, 1.0),
+) -> float:
+    """The ``gamma`` of Lemma 3.3.1 and Theorem 3.3.2: how near greedy selection of groups of columns is to the best.
+
+    ``F(rival) - F(G) <= budget / gamma`` times the gain per unit of cost of the next step, whenever that step maximises the
+    criterion per unit of cost. With "forward" it is also a lower bound on ``submodularity_ratio``.
+
+    Parameters
+    ----------
+    covariance : (d, d) float
+        ``S = X'X / n``, groups of columns side by side. A constant column is zero.
+    ridge : float, default=0.0
+        Weight of the penalty: ``C = S + ridge P``.
+    start : (J + 1,) int, default=None
+        Group ``g`` has the columns ``start[g]:start[g + 1]``; each column is its own group when not given.
+    penalty : {"identity", "groups"}, default="identity"
+        What ``P`` is: the identity, or the blocks ``S_g`` of the groups, which is ridge on whitened columns.
+    criterion : str, default="forward"
+        By what groups are chosen, where ``b`` is the gradient (rows of the table in section 3.2):
+
+        - "forward", the true gain, and "omp", ``b_g' C_g^-1 b_g``: the least eigenvalue of ``C u = mu blocks(C) u``. On whitened
+          data, or with ``penalty="groups"``, this is ``(least + ridge) / (1 + ridge)``;
+        - "literal", ``b_g' S_g^-1 b_g``;
+        - "unwhitened", ``b_g' b_g``: least eigenvalue of ``C`` over the largest of any ``C_g``, which is also the constant *rho*
+          by which grouped least squares is approximately submodular (Grubb, section 5.6);
+        - "single", the largest ``b_i**2`` of the group.
+    curvature : (float, float), default=(1.0, 1.0)
+        Least and greatest curvature of the loss (``curvature_constants``); 0 and 1/4 for the logistic.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 0 promises nothing.
+
+    Examples
+    --------
+    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]]), 6)
+    0.4
+    >>> round(spectral_gamma([[1.0, 0.6], [0.6, 1.0]], ridge=0.5), 6)  # (0.4 + 0.5) / (1 + 0.5)
+    0.6
+    """
+    S = _checked_covariance(covariance)
+    start = _checked_start(start, len(S))
+    if not 0 <= ridge < np.inf:
+        raise ValueError(f"ridge is {ridge}; it must be finite and not negative")
+    if penalty not in ("identity", "groups"):
+        raise ValueError(f"penalty is {penalty!r}; it is 'identity' or 'groups'")
+
+    # In the axes of the groups, all blocks are diagonal: S_g to ``spread``, C_g to ``own``.
+    groups = list(itertools.pairwise(start))
+    axes = block_diag(*(_axes(S[i:j, i:j]) for i, j in groups))
+    if not axes.size:
+        return 1.0  # nothing gains anything
+    inner = axes.T @ S @ axes
+    spread = np.diag(inner).copy()
+    penalised = spread if penalty == "groups" else np.ones_like(spread)
+    own = spread + ridge * penalised
+
+    def least_eigenvalue(scale: Array) -> float:
+        root = np.sqrt(scale)
+        C = (inner + np.diag(ridge * penalised)) / np.outer(root, root)
+        return max(float(eigvalsh(C, subset_by_index=[0, 0])[0]), 0.0)
+
+    if criterion in ("forward", "omp"):
+        gamma = least_eigenvalue(own)
+    elif criterion == "literal":
+        gamma = least_eigenvalue(spread) * (spread / own).min()
+    elif criterion == "unwhitened":
+        gamma = least_eigenvalue(np.ones_like(own)) / own.max()
+    elif criterion == "single":
+        variance = np.diag(S)
+        widest = max(np.count_nonzero(variance[i:j]) for i, j in groups)
+        largest = (variance + ridge * (variance if penalty == "groups" else 1.0)).max()
+        gamma = least_eigenvalue(np.ones_like(own)) / (widest * largest)
+    else:
+        raise ValueError(
+            f"criterion is {criterion!r}; it is 'forward', 'omp', 'literal', 'unwhitened' or 'single'"
+        )
+    if curvature != (1.0, 1.0):
+        root = np.sqrt(penalised)
+        spectrum = eigvalsh(inner / np.outer(root, root))
+        m, M = curvature_constants(max(spectrum[0], 0.0), spectrum[-1], ridge, *curvature)
+        gamma *= m / M if M > 0 else 0.0
+    return float(min(gamma, 1.0))
+
+
+def curvature_constants(
+    least: float, most: float, ridge: float, lower: float, upper: float
+) -> tuple[float, float]:
+    """Strong convexity ``m`` and smoothness ``M`` of a penalised loss in the norm ``w'Cw``, ``C = S + ridge I`` (section 3.5).
+
+    Parameters
+    ----------
+    least, most : float
+        Extreme eigenvalues of ``S``.
+    ridge : float
+    lower, upper : float
+        Bounds on the second derivative of the loss: 1 and 1 for squared loss, 0 and 1/4 for the logistic, 0 and 1/2 for the
+        multinomial.
+
+    Returns
+    -------
+    (m, M)
+        Theorem 3.3.2 holds with ``gamma`` times ``m / M``.
+    """
+    if not 0 <= lower <= upper:
+        raise ValueError(
+            f"curvature lies between {lower} and {upper}; these must be in order and not negative"
+        )
+    if ridge == 0:
+        return lower, upper
+    ends = np.array([least, most])
+    return (
+        float(((lower * ends + ridge) / (ends + ridge)).min()),
+        float(((upper * ends + ridge) / (ends + ridge)).max()),
+    )
+
+
+def _axes(block: Array) -> Array:
+    """Orthonormal directions in which the columns of a group vary, (d, r)."""
+    if not block.size:
+        return np.empty((0, 0))
+    variances, directions = eigh(block)
+    return np.asarray(directions[:, variances > _RANK_TOLERANCE * max(variances[-1], 0.0)])
+
+
+def _checked_covariance(covariance: ArrayLike) -> Array:
+    S = np.asarray(covariance, dtype=np.float64)
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or not np.isfinite(S).all() or not np.allclose(S, S.T):
+        raise ValueError(f"covariance must be a symmetric matrix of finite numbers; its shape is {S.shape}")
+    return S
+
+
+def _checked_start(start: ArrayLike | None, n_columns: int) -> NDArray[np.intp]:
+    if start is None:
+        return np.arange(n_columns + 1)
+    start = np.asarray(start, dtype=np.intp)
+    if (
+        start.ndim != 1
+        or not start.size
+        or start[0] != 0
+        or start[-1] != n_columns
+        or (np.diff(start) < 0).any()
+    ):
+        raise ValueError(f"start must rise from 0 to the number of columns, {n_columns}")
+    return start
