@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from anytime.boosting.adaboost import EdgeSteps, adaboost
+import anytime as at
+from anytime.boosting.adaboost import EdgeSteps
 from anytime.boosting.candidates import Dictionary, FittedCandidates
 from anytime.boosting.learners import TrainingRows, TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
@@ -19,6 +20,12 @@ def data(seed, n=200, d=6, n_classes=2):
     X = random.normal(size=(n, d))
     score = X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * random.normal(size=n)
     return X, np.digitize(score, np.quantile(score, np.arange(1, n_classes) / n_classes))
+
+
+def adaboost(y, candidates, weight=None, largest=10.0):
+    """A trainer that is AdaBoost, or AdaBoost.MM for more than two classes."""
+    loss = training_loss("exponential" if np.max(y) <= 1 else "multiclass_exponential")
+    return Trainer(EdgeSteps(loss, y, weight), candidates, BoostingRules(cost_aware=False, largest=largest))
 
 
 def competing(X, learners, costs=None):
@@ -132,3 +139,25 @@ def test_outputs_that_are_no_votes_are_refused():
         adaboost(y, competing(X, [TreeLearner(max_depth=2)])).step()
     objective = EdgeSteps(training_loss("exponential"), y)
     assert objective.search(np.zeros((200, 1)), np.zeros((200, 1)), 10.0) == (0.0, 0.0)
+
+
+def test_the_estimator_is_adaboost():
+    X, y = data(1)
+    ours = at.AdditiveSpeedBoostClassifier(
+        method="adaboost", max_depth=1, n_estimators=10, min_samples_leaf=1, validation_fraction=None
+    ).fit(X, y)
+    theirs = AdaBoostClassifier(n_estimators=10, random_state=0).fit(X, y)
+    assert_allclose([2 * step.weights[0] for step in ours.steps_], theirs.estimator_weights_, rtol=1e-6)
+    assert np.array_equal(ours.predict(X), theirs.predict(X))
+    with pytest.raises(ValueError, match="is for classifiers"):
+        at.AdditiveSpeedBoostRegressor(method="adaboost").fit(X, y)
+
+
+def test_the_estimator_is_adaboost_mm_for_more_classes():
+    X, y = data(4, n_classes=3)
+    ours = at.AdditiveSpeedBoostClassifier(
+        method="adaboost", max_depth=3, n_estimators=10, min_samples_leaf=1, validation_fraction=None
+    ).fit(X, y)
+    trainer = adaboost(y, competing(X, [TreeLearner(max_depth=3, leaf="vote")]))
+    trainer.run(10)
+    assert_allclose(ours.decision_function(X), trainer.scores, atol=1e-9)

@@ -1,6 +1,5 @@
 """Boosting: gradient descent in a space of functions, one weak learner at a time, for its gain per cost."""
 
-from anytime.boosting.adaboost import adaboost
 from anytime.boosting.additive import (
     AdditiveSpeedBoostClassifier,
     AdditiveSpeedBoostRanker,
@@ -34,7 +33,6 @@ __all__ = [
     "SpeedBoostRegressor",
     "Trainer",
     "TreeLearner",
-    "adaboost",
     "entropy_filters",
     "function_filters",
     "margin_filters",

@@ -1,4 +1,4 @@
-"""AdaBoost and AdaBoost.MM as settings of the trainer: exponential loss, classifiers that vote, steps by the edge.
+"""The steps of AdaBoost and AdaBoost.MM: exponential loss, classifiers that vote, steps by the edge.
 
 Mukherjee and Schapire, *A theory of multiclass boosting*; what SpeedBoost is compared with (Grubb and Bagnell, *SpeedBoost*, seed
 004, section 4.1). Costs are charged but do not count in the choice.
@@ -6,18 +6,12 @@ Mukherjee and Schapire, *A theory of multiclass boosting*; what SpeedBoost is co
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from anytime.boosting.candidates import Candidates
 from anytime.boosting.objective import MeanLoss, Rows
-from anytime.boosting.trainer import BoostingRules, Trainer
-from anytime.losses import training_loss
 from anytime.plan import Array
 
-__all__ = ["EdgeSteps", "adaboost"]
+__all__ = ["EdgeSteps"]
 
 
 class EdgeSteps(MeanLoss):
@@ -48,37 +42,6 @@ class EdgeSteps(MeanLoss):
         before = self.value_of(scores, rows) if value is None else value
         gain = before - self.value_of(scores + step * direction, rows)
         return (step, gain) if gain > 0 else (0.0, 0.0)
-
-
-def adaboost(
-    y: NDArray[Any],
-    candidates: Candidates,
-    weight: ArrayLike | None = None,
-    *,
-    largest: float = 10.0,
-    random: np.random.RandomState | None = None,
-) -> Trainer:
-    """A trainer that is AdaBoost, for class numbers 0 and 1, or AdaBoost.MM, for more classes.
-
-    Of several learners the one with the largest gain wins at each step, whatever it costs.
-
-    Parameters
-    ----------
-    y : (n,) int
-    candidates : Candidates
-        Classifiers, such as ``TreeLearner(leaf="vote")`` gives.
-    weight : (n,), default=None
-    largest : float, default=10
-        The largest step: a classifier without a mistake would ask for an infinite one.
-    random : RandomState, default=None
-    """
-    loss = training_loss("exponential" if np.max(y) <= 1 else "multiclass_exponential")
-    return Trainer(
-        EdgeSteps(loss, y, weight),
-        candidates,
-        BoostingRules(cost_aware=False, largest=largest),
-        random=random,
-    )
 
 
 def _vote(direction: Array) -> float:

@@ -66,6 +66,8 @@ class Adding:
     filters : callable or None
     folds : int or None
         Choose and weigh steps at cross-fitted scores, with so many folds.
+    kind : type of MeanLoss
+        Of the objective, which says how long a step is.
     """
 
     def __init__(
@@ -76,12 +78,13 @@ class Adding:
         *,
         filters: Filters | None = None,
         folds: int | None = None,
+        kind: type[MeanLoss] = MeanLoss,
     ) -> None:
         self.training, self.rules, self.cut_short = training, rules, False
         objective, rows = training.objective, training.train
         weight = objective.weight[rows]
         table = training.table.rows(rows) if training.held.size else training.table
-        seen = MeanLoss(objective.loss, objective.y[rows], weight)
+        seen = kind(objective.loss, objective.y[rows], weight)
         candidates = FittedCandidates(
             learners,
             table,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from anytime.boosting.adaboost import EdgeSteps
 from anytime.boosting.adding import Adding, competing_trees
 from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training
+from anytime.boosting.learners import TreeLearner
+from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules
 from anytime.estimator import ClassifierFace, RegressorFace
-from anytime.losses import LINKS, Loss
+from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared
 
 __all__ = [
@@ -29,6 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "mp": {"selection": "inner", "reweight": "last"},
     "omp": {"selection": "inner", "reweight": "all"},
     "omp_gain": {"selection": "gain", "reweight": "all"},
+    "adaboost": {"selection": "gain", "reweight": "last"},
 }
 
 
@@ -122,24 +128,41 @@ class _AdditiveSpeedBoost(BoostedModel):
             raise ValueError(f"folds mean nothing with method={self.method!r}; they are for 'proj' and 'mp'")
         if self.folds is not None and (self.holdout is not None or self.filters is not None):
             raise ValueError("folds go neither with holdout nor with filters; leave one of them out")
+        if self.method == "adaboost" and not isinstance(self, ClassifierFace):
+            raise ValueError("method='adaboost' is for classifiers: its learners vote")
         if self.c_min is not None and self.schedule != "doubling":
             raise ValueError(f"c_min is for schedule='doubling', but the schedule is {self.schedule!r}")
 
+    def _loss(self, targets: NDArray[Any]) -> Loss:
+        if self.method == "adaboost" and isinstance(self.loss, str) and self.loss == "auto":
+            return training_loss("exponential" if targets.max() <= 1 else "multiclass_exponential")
+        return super()._loss(targets)
+
     def _learn(self, training: Training) -> None:
-        reweight = METHODS[self.method]["reweight"]
+        votes = self.method == "adaboost"
+        if votes:  # it starts from nothing
+            training = replace(training, base=np.zeros_like(training.base))
+        full_steps = votes or METHODS[self.method]["reweight"] == "all"
         rules = BoostingRules(
             **METHODS[self.method],
             ridge=self.ridge,
-            cost_aware=self.cost_aware,
+            cost_aware=self.cost_aware and not votes,
             schedule=self.schedule,  # type: ignore[arg-type]  # checked with the parameters
             c_min=self.c_min,
             holdout=self.holdout,
-            learning_rate=1.0 if reweight == "all" else self.learning_rate,
+            learning_rate=1.0 if full_steps else self.learning_rate,
             largest=_longest(training),
         )
         known = self.__dict__.get("_run") if self.warm_start else None
         if known is None:
-            known = Adding(training, rules, self._learners(training), filters=self.filters, folds=self.folds)
+            known = Adding(
+                training,
+                rules,
+                self._learners(training),
+                filters=self.filters,
+                folds=self.folds,
+                kind=EdgeSteps if votes else MeanLoss,
+            )
         else:
             known.take_up(training, rules)
         try:
@@ -161,6 +184,17 @@ class _AdditiveSpeedBoost(BoostedModel):
     def _learners(self, training: Training) -> list[Any]:
         if self.learners is not None:
             return list(self.learners)
+        if self.method == "adaboost":
+            return [
+                TreeLearner(
+                    max_depth=self.max_depth,
+                    max_leaf_nodes=None if self.max_depth else 4,
+                    min_samples_leaf=self._least_rows(training),
+                    leaf="vote",
+                    evaluation_cost=self.evaluation_cost,
+                    n_threads=self._threads(),
+                )
+            ]
         return competing_trees(
             max_depth=self.max_depth,
             min_samples_leaf=self._least_rows(training),
@@ -191,17 +225,20 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         What columns cost. None: 1 per column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
-    method : {"proj", "mp", "omp", "omp_gain"}, default="proj"
+    method : {"proj", "mp", "omp", "omp_gain", "adaboost"}, default="proj"
         "proj": each learner's best fit to the gradient, chosen by true gain per cost. "mp": by squared inner product with the
-        gradient. "omp": as "mp", with all weights fitted again after each step; "omp_gain": by the gain after that.
+        gradient. "omp": as "mp", with all weights fitted again after each step; "omp_gain": by the gain after that
+        (the rule of SpeedBoost.FR). "adaboost": AdaBoost, and AdaBoost.MM for more than two classes: learners vote, and the one
+        of most gain is taken with the step that its edge gives, whatever it costs.
     loss : {"auto", "logistic", "multinomial", "exponential", "multiclass_exponential", ...} or Loss, default="auto"
         "auto": logistic for two classes, multinomial for more.
     learners : list of learners, default=None
-        What competes, see :mod:`anytime.boosting.learners`. None: small and large trees at three prices of first use.
+        What competes, see :mod:`anytime.boosting.learners`. None: small and large trees at three prices of first use;
+        for "adaboost", trees that vote.
     n_estimators : int, default=200
         Number of trees or learners in the ensemble. The most: each is a stage.
     learning_rate : float, default=0.1
-        Factor by which each learner's step is shrunk. The papers print 1, and "omp" takes no other.
+        Factor by which each learner's step is shrunk. The papers print 1; "omp" and "adaboost" take no other.
     max_depth : int or None, default=None
         The most splits from root to leaf. None: no limit.
     min_samples_leaf : int, default=20

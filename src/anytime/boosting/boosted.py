@@ -106,7 +106,7 @@ def trees_of(plan: Plan, stage: int) -> TreeArrays:
     number, within = plan.locate(stage)
     block = plan.blocks[number]
     assert isinstance(block, TreeBlock)
-    arrays = block.select([within]).forest.arrays()
+    arrays: dict[str, Any] = dict(block.select([within]).forest.arrays())
     return TreeArrays(**{field.name: arrays[field.name] for field in fields(TreeArrays)})
 
 
