@@ -295,7 +295,7 @@ class LadderClassifier(AdaptiveClassifier):
                     break
                 task.clock.tell(f"exit {len(rungs) + 1} of {len(sets)}: {int(columns.sum())} columns")
                 rungs.append(learner.learn(columns, others))
-            if len(task.y) >= 2 * LEAST_ROWS and not task.clock.half_over:
+            if len(task.y) >= 2 * LEAST_ROWS and task.clock.elapsed < 0.5 * task.clock.seconds:
                 task.clock.tell("a forest is grown and pruned")
                 with inner_fit():
                     alone += singles.pruned()
