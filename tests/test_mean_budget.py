@@ -2,14 +2,18 @@
 
 import copy
 import inspect
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import anytime as at
 from anytime.blocks import LinearBlock
@@ -188,6 +192,31 @@ def test_a_budget_of_exactly_what_a_stage_costs_reaches_it(means, prices):
         within = plan.affordable_on_average(costs.costs.budget_ticks(mean))
         assert within >= stage
         assert (plan.expected_costs[:within] <= mean * (1 + 1e-11) + 1e-11).all()
+
+
+def test_a_scorer_judges_at_either_bound(forest):
+    model, X, y = forest
+    mean = float(model.plan_.expected_costs[2])
+    for bounds in ({"budget": 20.0}, {"mean_budget": mean}, {"budget": 20.0, "mean_budget": mean}):
+        assert at.budget_scorer(**bounds)(model, X, y) == model.score(X, y, **bounds)
+        assert pickle.loads(pickle.dumps(at.budget_scorer(**bounds)))(model, X, y) == model.score(
+            X, y, **bounds
+        )
+    assert (model.budget, model.mean_budget) == (None, None)
+    with pytest.raises(ValueError, match="needs a budget or a mean_budget"):
+        at.budget_scorer(scoring="accuracy")
+
+
+def test_bounds_are_routed_through_a_pipeline(forest):
+    _, X, y = forest
+    mean = at.BudgetForestClassifier(alpha=4, cost_weighted=True, random_state=0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        mean.set_predict_request(budget=True, mean_budget=True).set_score_request(mean_budget=True)
+        pipeline = make_pipeline(StandardScaler(), mean).fit(X, y)
+        model, rows = pipeline[-1], pipeline[:-1].transform(X)
+        for bounds in ({"budget": 3}, {"mean_budget": 3}):
+            assert_array_equal(pipeline.predict(X, **bounds), model.predict(rows, **bounds))
+        assert pipeline.score(X, y, mean_budget=3) == model.score(rows, y, mean_budget=3)
 
 
 # ---------------------------------------------------------------------- forests of other libraries

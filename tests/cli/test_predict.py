@@ -52,6 +52,13 @@ def test_rows_that_a_deadline_left_with_the_constant_answer_are_counted(folder: 
     assert "allowed no stage" not in no_money  # it is the budget that allows none
 
 
+def test_a_mean_budget_is_what_rows_pay_on_average(folder: Path, patients: pd.DataFrame) -> None:
+    model = at.load(folder / "sick.anytime")
+    mean = float(model.plan_.expected_costs[model.n_stages_ // 2])
+    told = answers(folder / "sick.anytime", folder / "patients.csv", "--with-cost", "--mean-budget", mean)
+    assert (told["stage"] == model.answer(patients.drop(columns="sick"), mean_budget=mean).stage).all()
+
+
 def test_the_first_call_of_a_process_is_no_part_of_the_deadline(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,22 @@ def test_budget_of_a_request_is_kept(server):
     assert tensor(tensors, "cost").tolist() == plain["cost"]
 
 
+def test_a_mean_budget_is_a_parameter_of_both_protocols(server):
+    X, _ = table()
+    rows, model = X.to_numpy()[:5], server.entry("patients", None).model
+    mean = float(model.plan_.mean_ticks[2] * model.costs_.amount(1))
+    plain, tensors = ask(
+        server,
+        ("POST", "/predict", {"rows": rows.tolist(), "mean_budget": mean}),
+        ("POST", "/v2/models/patients/infer", infer(rows.tolist(), parameters={"mean_budget": mean})),
+    )
+    stage = model.answer(X[:5], mean_budget=mean).stage.tolist()
+    assert plain.json()["stage"] == tensor(tensors.json(), "stage").tolist() == stage
+    refused = post(server, "/predict", {"rows": rows.tolist(), "mean_budget": -1})
+    assert refused.status_code == 400
+    assert "mean_budget must be a number that is not negative" in refused.json()["error"]
+
+
 def test_deadline_of_a_request_is_kept_and_said(server):
     """Nothing fits before a deadline of nothing: the answer is that of a quick first stage at most, and it says so."""
     X, _ = table()

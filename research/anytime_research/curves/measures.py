@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -84,5 +82,5 @@ def relative_increase(curve: AnytimeCurve, other: AnytimeCurve, budgets: ArrayLi
     return 100 * np.divide(mine - theirs, theirs, out=perfect, where=theirs != 0)
 
 
-def _held(values: Array, where: NDArray[np.intp]) -> Any:
+def _held(values: Array, where: NDArray[np.intp]) -> Array:
     return np.where(where >= 0, values[where], np.nan)
