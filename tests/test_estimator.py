@@ -378,15 +378,15 @@ def test_what_is_no_single_row_is_refused(cells):
     named = clone(model).fit(pd.DataFrame(X).add_prefix("c"), cells[2])
     for form, complaint in (
         (X[:3], "one row, not 3"),
-        (X[0, :2], "features"),
+        (X[0, :2], "takes 30 columns"),
         ("abc", "not 'abc'"),
         (None, "not None"),
-        ({"c0": 1.0}, "knows none"),
+        ({"c0": 1.0}, "knows no names of columns"),
     ):
         with pytest.raises((TypeError, ValueError), match=complaint):
             model.predict_one(form)
-    with pytest.raises(ValueError, match="missing"):
-        named.predict_one({"c0": 1.0})
+    with pytest.raises(ValueError, match="no column 'nix'"):
+        named.predict_one({"nix": 1.0})
 
 
 # ---------------------------------------------------------------------- the ecosystem
@@ -454,8 +454,4 @@ def test_columns_that_no_stage_reads_need_not_be_there():
     assert 0 < read.sum() <= 3
     assert_array_equal(model.predict(table.loc[:, read]), model.predict(table))
     assert_array_equal(model.cost(table.loc[:, read], budget=1), model.cost(table, budget=1))
-    needed = table.columns[read][0]
-    with pytest.raises(ValueError, match=needed):
-        model.predict(table.drop(columns=[needed]))
-    with pytest.raises(ValueError, match="match those"):
-        model.predict(table.loc[:, read].iloc[:, ::-1])
+    assert_array_equal(model.predict(table.loc[:, read].iloc[:, ::-1]), model.predict(table))

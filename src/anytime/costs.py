@@ -411,10 +411,13 @@ class BoundCosts:
         self.column_group = column_group
         self.prices = np.array([costs.ticks(costs.prices[name]) for name in costs.names], dtype=np.int64)
         number = {name: g for g, name in enumerate(costs.names)}
-        required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
+        self._required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
+        self.table = self._table(self.prices, self._required)
+
+    def _table(self, prices: NDArray[np.int64], required: list[list[int]]) -> CostTable:
         start = np.concatenate([[0], np.cumsum([len(r) for r in required])]).astype(np.int64)
         flat = np.array([r for row in required for r in row], dtype=np.int32)
-        self.table = CostTable(self.prices, start, flat, column_group)
+        return CostTable(prices, start, flat, self.column_group)
 
     @property
     def n_groups(self) -> int:
@@ -435,6 +438,14 @@ class BoundCosts:
     def ledger(self, n_rows: int) -> Ledger:
         """An empty ledger for ``n_rows`` examples."""
         return Ledger(self.table, n_rows)
+
+    def ledger_without(self, absent: NDArray[np.bool_], price: int, n_rows: int) -> Ledger:
+        """A ledger for examples that lack the groups ``absent``, (G,): one costs ``price`` ticks, which nobody may spend.
+
+        A group that is there needs no other that is not.
+        """
+        required = [[r for r in row if not absent[r]] for row in self._required]
+        return Ledger(self._table(np.where(absent, price, self.prices), required), n_rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundCosts, (self.costs, self.column_group)

@@ -64,11 +64,16 @@ class Run:
     metered : bool, default=False
         Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
     threads : int, default=1
+    held : (G,) bool, default=None
+        Groups that the rows have; None: all. A stage that would read another of a row is left out for it (see
+        ``anytime.rows``). Keeps a ledger.
 
     Attributes
     ----------
     done : (n,) int32
-        Stages completed, per row.
+        Stages behind each row: completed, or left out.
+    incomplete : (n,) bool
+        Rows for which a stage was left out, or which had to end before one, for want of a group.
     finished : (n,) bool
         Rows that a stopping rule has released: they need no further stage.
     ledger : Ledger or None
@@ -76,12 +81,32 @@ class Run:
         Rows that each stage has worked on.
     """
 
-    def __init__(self, plan: Plan, X: Array, *, metered: bool = False, threads: int = 1) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        X: Array,
+        *,
+        metered: bool = False,
+        threads: int = 1,
+        held: NDArray[np.bool_] | None = None,
+    ) -> None:
         n = len(X)
         self.plan, self.X, self.threads = plan, X, threads
         self.done = np.zeros(n, dtype=np.int32)
         self.finished = np.zeros(n, dtype=bool)
         self.ledger: Ledger | None = plan.costs.ledger(n) if metered else None
+        self.incomplete = np.zeros(n, dtype=bool)
+        self._absent: NDArray[np.bool_] | None = None
+        self._all_money = int(UNLIMITED)
+        if held is not None and not held.all():
+            self._absent, self._all_money = (
+                ~held,
+                int(plan.costs.prices[held].sum() + plan.evaluation_ticks.sum()),
+            )
+            self.ledger = plan.costs.ledger_without(self._absent, self._all_money + 1, n)
+        self._went_around = np.full(
+            (2, n), -1, dtype=np.int32
+        )  # the last stages left out: from where, to where
         self._applied = np.zeros(
             n, dtype=np.int32
         )  # stages in the answer: done, less skipped and replaced ones
@@ -126,9 +151,20 @@ class Run:
         limit = np.minimum(self.plan.n_stages if until is None else until, self.plan.n_stages)
         limit = np.broadcast_to(limit, n).astype(np.int32)
         limit = np.where(self.finished, self.done, limit)
-        cap = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), self.plan.limit_ticks)
+        most = min(self.plan.limit_ticks, self._all_money)
+        cap = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), most)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
+        goal = limit.copy()
+        while self._go_on(limit, cap, deadline, stop):
+            if self._absent is None or not self._leave_out(goal, limit, cap):
+                return True
+        return False
+
+    def _go_on(
+        self, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
+    ) -> bool:
+        """Take every row to its ``limit``, which falls where money ends; return whether nothing interrupted."""
         if (limit > self.done).any() and _interrupted(deadline, stop):
             return False
         self._ask_again(limit, cap)
@@ -139,6 +175,60 @@ class Run:
             if not run_block(b, limit, cap, deadline, stop):
                 return False
         return True
+
+    def _leave_out(self, goal: NDArray[np.int32], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> bool:
+        """Take rows past the stage, or the stopping rule, that they lack a group for; return whether there are any."""
+        assert self._absent is not None
+        assert self.ledger is not None
+        behind = np.flatnonzero((self.done < goal) & ~self.finished)
+        went_on = False
+        for s in np.unique(self.done[behind]).tolist():
+            rows = behind[self.done[behind] == s]
+            unasked = rows[self._unasked[rows]]
+            if (
+                unasked.size
+                and self._absent[self.plan.costs.groups_of(self.plan.stops[s - 1].columns())].any()
+            ):
+                self._unasked[unasked], self.incomplete[unasked] = False, True
+                limit[unasked] = goal[unasked]
+                went_on = True
+            rows = np.setdiff1d(rows, unasked)
+            # a group that nobody could pay for is not missed
+            wanted = self.plan.stage_groups[s][self._absent[self.plan.stage_groups[s]]]
+            least = int(self.plan.costs.prices[wanted].min(initial=UNLIMITED))
+            rows = rows[least <= cap[rows] - self.ledger.paid[rows]] if cap.min() < self._all_money else rows
+            rows = rows[self._lacks(s, rows)]
+            self.incomplete[rows] = True
+            to = self.plan.stage_after_leaving_out(s)
+            if rows.size and to > s:
+                fresh = rows[self._went_around[1, rows] != s]
+                self._went_around[0, fresh] = s
+                self._went_around[1, rows] = self.done[rows] = to
+                limit[rows] = np.maximum(goal[rows], to)
+                went_on = True
+        return went_on
+
+    def _lacks(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """(n,) Whether stage ``s`` would read of rows that stand before it a group that they do not have."""
+        plan, absent = self.plan, self._absent
+        assert absent is not None
+        if s in plan.passes and absent[plan.costs.groups_of(plan.passes[s].columns())].any():
+            return np.ones(rows.size, dtype=bool)
+        b, within = plan.locate(s)
+        block = plan.blocks[b]
+        if block.forest is None:
+            wanted = self.wanted(s, rows)
+            if wanted is None:
+                return np.full(rows.size, absent[plan.costs.groups_of(block.columns(within))].any())
+            return np.asarray((wanted & absent).any(axis=1))
+        reached = np.full(rows.size, within, dtype=np.int32)
+        ledger = plan.costs.ledger_without(absent, self._all_money + 1, rows.size)
+        sums = np.zeros((rows.size, block.width), dtype=np.int64)
+        money = np.full(rows.size, self._all_money, dtype=np.int64)
+        price = np.zeros(block.n_stages, dtype=np.int64)
+        X = np.ascontiguousarray(self.X[rows])
+        block.forest.run_metered(X, sums, reached, reached + 1, ledger, price, money, np.inf, None)
+        return reached == within
 
     def _jump(self, to: NDArray[np.int32]) -> None:
         """Nobody reads or pays on the way, so what a later stage would replace need not be computed."""
@@ -508,9 +598,16 @@ class Run:
         return out
 
     @property
+    def answered(self) -> NDArray[np.int32]:
+        """(n,) the last stage of each row that was done and not left out."""
+        before, after = self._went_around
+        return np.where(self.done == after, before, self.done)
+
+    @property
     def complete(self) -> NDArray[np.bool_]:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
-        return np.asarray(self.finished | (self.done == self.plan.n_stages) | self._broke)
+        over = self.finished | (self.done == self.plan.n_stages) | self._broke
+        return np.asarray(over & ~self.incomplete)
 
 
 class ForestRun:
@@ -555,9 +652,13 @@ class ForestRun:
         return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
 
 
-def start(plan: Plan, X: Array, *, metered: bool = False) -> Run | ForestRun:
+def start(
+    plan: Plan, X: Array, *, metered: bool = False, held: NDArray[np.bool_] | None = None
+) -> Run | ForestRun:
     """Rows of a matrix before the first stage, by the quickest means there are."""
-    return Run(plan, X, metered=metered) if metered or plan.plain_forest is None else ForestRun(plan, X)
+    if metered or held is not None or plan.plain_forest is None:
+        return Run(plan, X, metered=metered, held=held)
+    return ForestRun(plan, X)
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

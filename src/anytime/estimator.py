@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +24,8 @@ from anytime.engine import Run, Stop
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.plan import Answer, Array, Plan
-from anytime.validation import check_rows, is_amount, validated
+from anytime.rows import Rows, read_table, reader_of, warn_of_absent
+from anytime.validation import is_amount, validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -57,10 +58,6 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     A family that is trained for a mean over rows also has ``mean_budget``: what rows may pay on average in a prediction that
     names no bound.
     """
-
-    _finite: bool | str = (
-        False  # what scikit-learn's ``ensure_all_finite`` is for a model that takes missing values
-    )
 
     plan_: Plan
     costs: Any
@@ -118,6 +115,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, d)
+            A table may have its columns in any order, and need not have all: see ``anytime.rows``.
         budget : float or (n,) float, default=None
             The most that any row, or each of them, may pay. ``meter`` says how it is counted.
         deadline : float, default=None
@@ -134,19 +132,21 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """
         began = time.monotonic()
         run = self._run_plan(
-            self._checked(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
+            self._read_in(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
         )
         return self._read(run, began)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
         """Every prefix: the answer before the first stage, then one after each stage."""
-        X = self._checked(X)
+        rows = self._read_in(X)
         began = time.monotonic()
-        run = Run(self.plan_, X, metered=True)
+        run = Run(self.plan_, rows.X, metered=True, held=rows.held)
         yield self._read(run, began, 0)
         for stage in range(1, self.plan_.n_stages + 1):
             run.advance(stage)
             yield self._read(run, began, stage)
+        if run.incomplete.any():
+            warn_of_absent(rows)
 
     def cost(
         self,
@@ -175,20 +175,21 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if meter not in ("realised", "model", "time"):
             raise ValueError(f"meter must be 'realised', 'model' or 'time', not {meter!r}")
         due = self._due(time.monotonic(), deadline)
-        X = self._checked(X)
+        rows = self._read_in(X)
+        n = len(rows.X)
         began = time.perf_counter()
-        run = self._run_plan(X, budget, mean_budget, due, metered=meter != "time")
+        run = self._run_plan(rows, budget, mean_budget, due, metered=meter != "time")
         if meter == "time":
-            return np.full(len(X), (time.perf_counter() - began) / max(len(X), 1))
+            return np.full(n, (time.perf_counter() - began) / max(n, 1))
         if meter == "model":
-            return self._model_costs()[run.done]
+            return self._model_costs()[run.answered]
         assert run.ledger is not None
         if row_prices is None:
             return self._spent(run)
         prices = np.asarray(row_prices, dtype=np.float64)
-        if prices.shape != (len(X), self.plan_.costs.n_groups):
+        if prices.shape != (n, self.plan_.costs.n_groups):
             raise ValueError(
-                f"row_prices has shape {prices.shape}, but needs ({len(X)}, {self.plan_.costs.n_groups})"
+                f"row_prices has shape {prices.shape}, but needs ({n}, {self.plan_.costs.n_groups})"
             )
         if (prices < 0).any():
             raise ValueError("row_prices must not be negative")
@@ -287,7 +288,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         x : (d,) array or sequence, mapping, or row of a table
-            A mapping and a row of a table give values by the names of columns.
+            A mapping and a row of a table give values by the names of columns or groups, and need not be complete.
         budget, mean_budget : float, default=None
             As in ``answer``.
         deadline : float, default=None
@@ -304,38 +305,17 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "plan_")
             row = self._one_row = OneRow(self)
         if type(x) is not np.ndarray or x.dtype != _FLOAT or x.shape != row.shape or not x.flags.c_contiguous:
-            x = self._one_of(x)
+            rows = reader_of(self).one(x)
+            if rows.held is not None or not self._reads_rows_as_they_are:
+                return self._decide(self._run_plan(rows, budget, mean_budget, due).scores())[0]
+            x = rows.X[0]
         elif not row.reads_rows_as_they_are:
             x = np.ascontiguousarray(self._matrix(x[None, :])[0])
         return row(x, budget, mean_budget, due)
 
-    def _one_of(self, x: Any) -> NDArray[np.float64]:
-        """A single row in whatever form it comes, as the plan reads it."""
-        names = getattr(self, "feature_names_in_", None)
-        if hasattr(x, "to_dict") and np.ndim(x) == 1:  # a row of a pandas table
-            x = x.to_dict()
-        if isinstance(x, Mapping):
-            if names is None:
-                raise ValueError(
-                    "the row has names, but the model knows none: give values in the order of columns"
-                )
-            names = [name for name in names if name in x]
-            x = [x[name] for name in names]
-        if not hasattr(x, "columns"):
-            if np.ndim(x) == 0:
-                raise TypeError(f"predict_one takes the values of one row, not {x!r}")
-            x = [x] if np.ndim(x) == 1 else x
-            if names is not None and len(x) == 1 and len(x[0]) == len(names):
-                import pandas as pd
-
-                x = pd.DataFrame(x, columns=names)
-        if len(x) != 1:
-            raise ValueError(f"predict_one takes one row, not {len(x)}: use predict")
-        return np.ascontiguousarray(self._checked(x)[0])
-
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_one_row"}
+        return {name: value for name, value in state.items() if name not in ("_one_row", "_row_reader")}
 
     # ------------------------------------------------------------------ tables in, tables out
 
@@ -379,25 +359,39 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """(n, d) numbers as the plan reads them."""
         return np.asarray(X)
 
-    def _completed(self, X: Any) -> Any:
-        """A table without some columns that no stage reads, with a number in their place."""
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or not hasattr(X, "reindex") or X.shape[1] >= len(names):
-            return X
-        given = list(X.columns)
-        absent = set(names) - set(given)
-        unread = absent <= set(names[~self.plan_.read_columns])
-        if not unread or [name for name in names if name not in absent] != given:
-            return X  # scikit-learn says what is wrong with it
-        return X.reindex(columns=list(names), fill_value=0.0)
+    @property
+    def _compared(self) -> Callable[[Array], Array] | None:
+        """What turns codes and numbers, (n, d), into what the plan compares; None: they are that. It does not keep the model."""
+        return None
+
+    @property
+    def _takes_missing(self) -> bool:
+        """Whether NaN may stand for a missing value."""
+        return bool(self.__sklearn_tags__().input_tags.allow_nan)
+
+    @property
+    def _largest_number(self) -> float:
+        """What counts as infinite beyond it."""
+        return float(np.finfo(np.float64).max)
+
+    def _as_numbers(self, X: Any) -> Array:
+        """(n, d) numbers of a table or an array with the columns of training, in their order."""
+        finite = "allow-nan" if self._takes_missing else True
+        return np.asarray(
+            validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
+        )
+
+    def _read_in(self, X: Any) -> Rows:
+        """Rows in whatever form, as the plan reads them; they need not be complete (see ``anytime.rows``)."""
+        check_is_fitted(self, "plan_")
+        return read_table(self, X)
 
     def _checked(self, X: Any) -> Array:
-        check_is_fitted(self, "plan_")
-        check_rows(self, X, asked=True)
-        X = self._completed(X)
-        finite = self._finite if self.__sklearn_tags__().input_tags.allow_nan else True
-        checked = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite)
-        return np.asarray(checked)
+        """(n, d) numbers of rows that have to be complete."""
+        rows = self._read_in(X)
+        if rows.absent:
+            raise ValueError(f"X lacks the column {rows.absent[0]!r}, which the model reads")
+        return rows.X
 
     def _threads(self) -> int:
         if self.n_jobs is None:
@@ -450,7 +444,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _run_plan(
         self,
-        X: Array,
+        rows: Rows,
         budget: Budget,
         mean_budget: float | None,
         due: float,
@@ -458,20 +452,23 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         *,
         metered: bool = False,
     ) -> Run:
-        """The plan run over checked rows as far as the bounds allow."""
+        """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
         stages, cap = self._reach(budget, mean_budget)
         for entries in (stages, cap):
-            if np.ndim(entries) and np.shape(entries) != (len(X),):
-                raise ValueError(f"budget has {np.size(entries)} entries, but X has {len(X)} rows")
-        run = Run(self.plan_, X, metered=metered or cap is not None, threads=self._threads())
+            if np.ndim(entries) and np.shape(entries) != (len(rows.X),):
+                raise ValueError(f"budget has {np.size(entries)} entries, but X has {len(rows.X)} rows")
+        metered = metered or cap is not None
+        run = Run(self.plan_, rows.X, metered=metered, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
+        if run.incomplete.any():
+            warn_of_absent(rows)
         return run
 
     def _scores(
         self, X: Any, budget: Budget, deadline: float | None, mean_budget: float | None = None
     ) -> Array:
         due = self._due(time.monotonic(), deadline)
-        return self._run_plan(self._checked(X), budget, mean_budget, due).scores()
+        return self._run_plan(self._read_in(X), budget, mean_budget, due).scores()
 
     def _model_costs(self) -> Array:
         """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
@@ -487,13 +484,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         link = LINKS[self.plan_.link]
         bought: NDArray[np.bool_] = np.asarray(run.ledger.bought.any(axis=0))
         number = {name: g for g, name in enumerate(self.costs_.names)}
-        reached = run.done if stage is None else np.asarray(stage)
+        reached = run.answered if stage is None else np.asarray(stage)
         model_cost = self._model_costs()[reached]
         return Answer(
             prediction=self._decide(scores),
             scores=scores,
             probabilities=link.transform(scores) if link.classifies else None,
-            stage=run.done.copy() if stage is None else stage,
+            stage=reached.copy() if stage is None else stage,
             cost=self._spent(run),
             model_cost=model_cost if stage is None else float(model_cost),
             elapsed=time.monotonic() - began,

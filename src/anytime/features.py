@@ -249,8 +249,8 @@ class Features:
 
     def _row(self, group: str, i: int, result: Any, columns: list[str]) -> NDArray[np.float64]:
         try:
-            return as_vector(result, columns)
-        except ValueError as error:
+            return np.asarray(group_values(result, columns), dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
             raise ExtractionError(group, f"raw example {i}: {error}") from None
 
     def _column_names(self, group: str, result: Any) -> list[str]:
@@ -329,13 +329,8 @@ class Features:
         return f"Features({', '.join(self.names)})"
 
 
-def as_vector(
-    result: Any, columns: Sequence[Any], codes: Sequence[Mapping[Any, float]] = ()
-) -> NDArray[np.float64]:
-    """What an extractor returned as the numbers of its columns; ``ValueError`` says what does not fit.
-
-    ``codes`` has, for every column, the numbers that stand for its words; a word that is not there is missing.
-    """
+def group_values(result: Any, columns: Sequence[Any]) -> Any:
+    """What an extractor returned as one value for each of its columns; ``ValueError`` says what does not fit."""
     if not columns:
         return np.empty(0)
     if isinstance(result, Mapping):
@@ -344,25 +339,15 @@ def as_vector(
                 f"returned no value for column {missing[0]!r}; it gave {', '.join(map(repr, result))}"
             )
         result = [result[column] for column in columns]
-    if any(codes):
-        result = coded([result] if isinstance(result, str) else result, codes)
+    if isinstance(result, (str, bytes)) or not hasattr(result, "__len__"):
+        result = [result]
     try:
-        vector = np.asarray(result, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        raise ValueError(f"returned a {type(result).__name__}, which is no vector of numbers") from None
-    if vector.size != len(columns):
-        raise ValueError(f"returned {vector.size} numbers, but the group has {len(columns)} columns")
-    return vector
-
-
-def coded(values: Any, codes: Sequence[Mapping[Any, float]]) -> Any:
-    """Values with numbers for the words of columns that have codes; what is no list of so many values stays what it is."""
-    if not hasattr(values, "__len__") or len(values) != len(codes):
-        return values
-    return [
-        known.get(value, np.nan) if known and isinstance(value, str) else value
-        for value, known in zip(values, codes, strict=True)
-    ]
+        values = result.reshape(-1) if isinstance(result, np.ndarray) else list(result)
+    except TypeError:  # such as an array without dimensions
+        values = [result]
+    if len(values) != len(columns):
+        raise ValueError(f"returned {len(values)} numbers, but the group has {len(columns)} columns")
+    return values
 
 
 # ---------------------------------------------------------------------- one call

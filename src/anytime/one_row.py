@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from anytime.engine import combined
 from anytime.losses import LINKS
+from anytime.rows import Rows
 from anytime.validation import is_amount
 
 __all__ = ["OneRow"]
@@ -76,7 +77,7 @@ class OneRow:
             return self._decided(combined(total, done, self.base, self.mean))
         if self.refits and not binding:
             return self._decided(self._last_of(x, until, due))
-        run = self.model._run_plan(x[None, :], budget, mean_budget, due)
+        run = self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due)
         return self.model._decide(run.scores())[0]
 
     def _pay_along(

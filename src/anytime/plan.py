@@ -211,6 +211,18 @@ class Plan:
             return False
         return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
 
+    def stage_after_leaving_out(self, s: int) -> int:
+        """Where a row goes on that cannot have stage ``s``; ``s`` itself where it has to end there.
+
+        What later stages add belongs to a stage that replaces the answer, and a refitted table needs all stages.
+        """
+        if self.weights is not None:
+            return s
+        if self.replaces is None or not self.replaces[s]:
+            return s + 1
+        later = np.flatnonzero(self.replaces[s + 1 :])
+        return s + 1 + int(later[0]) if later.size else s
+
     def has_rules(self, b: int) -> bool:
         """Whether a stage of block ``b`` has a rule."""
         first, last = self.block_start[b : b + 2]

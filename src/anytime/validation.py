@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 __all__ = [
     "check_columns",
+    "check_finite",
     "check_rows",
     "is_amount",
     "is_word",
@@ -24,19 +25,53 @@ __all__ = [
 
 
 def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
-    """What ``sklearn.utils.validation.validate_data`` gives."""
-    if not y and _is_ready(model, X, **how):
-        return X
-    check_rows(model, X, asked=not how.get("reset", True))
-    with naming_words(X, y=y[0] if y else None):
-        return validate_data(model, X, *y, **how)
+    """What ``sklearn.utils.validation.validate_data`` gives, with an error of our own for values that are not finite."""
+    check_rows(model, X, predicting=not how.get("reset", True))
+    missing = how.pop("ensure_all_finite", True) is not True
+    read = X
+    if y or not _is_ready(model, X, **how):
+        with naming_words(X, y=y[0] if y else None):
+            read = validate_data(model, X, *y, ensure_all_finite=False, **how)
+    check_finite(read[0] if y else read, getattr(model, "feature_names_in_", None), missing=missing)
+    return read
 
 
-def _is_ready(
-    model: Any, X: Any, *, reset: bool = True, dtype: Any = None, ensure_all_finite: Any = True, **_: Any
-) -> bool:
+def check_finite(
+    X: Any, names: Any = None, *, missing: bool = True, largest: float = np.finfo(np.float64).max
+) -> None:
+    """Refuse infinite values in the (n, d) numbers ``X``, in fit and in predict of every model; say in which column and row.
+
+    Parameters
+    ----------
+    X : (n, d) array of numbers
+    names : sequence of str, default=None
+        Of the columns.
+    missing : bool, default=True
+        Whether NaN may stand for a missing value.
+    largest : float
+        What counts as infinite beyond it: the largest number that a model can read.
+    """
+    values = np.asarray(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.kind != "f" or (largest > 1e300 and np.isfinite(values.sum(dtype=np.float64))):
+            return
+    wrong = ~(np.abs(values) <= largest)
+    if missing:
+        wrong &= ~np.isnan(values)
+    if not wrong.any():
+        return
+    row, column = (int(index[0]) for index in np.nonzero(wrong))
+    label = column if names is None else names[column]
+    label = repr(str(label)) if isinstance(label, str) else label
+    what = "is infinite or too large"
+    if np.isnan(values[row, column]):
+        what = "is missing (NaN), and this model takes no missing values"
+    raise ValueError(f"row {row}, column {label}: the value {what}")
+
+
+def _is_ready(model: Any, X: Any, *, reset: bool = True, dtype: Any = None, **_: Any) -> bool:
     """Whether ``X`` is an array that scikit-learn would give back as it is. It takes longer than many a prediction to say so."""
-    ready = (
+    return (
         not reset
         and type(X) is np.ndarray
         and X.dtype == np.float64
@@ -47,28 +82,25 @@ def _is_ready(
         and X.shape[1] == getattr(model, "n_features_in_", None)
         and not hasattr(model, "feature_names_in_")
     )
-    if not ready or ensure_all_finite is False:
-        return ready
-    return bool((np.isfinite(X) if ensure_all_finite is True else ~np.isinf(X)).all())
 
 
 def check_columns(model: Any, X: Any, *, reset: bool = True) -> None:
     """Take note of the columns of a table that is no array of numbers; without ``reset``: they have to be those of training."""
-    check_rows(model, X, asked=not reset)
+    check_rows(model, X, predicting=not reset)
     validate_data(model, X, reset=reset, skip_check_array=True)
 
 
-def check_rows(model: Any, X: Any, *, asked: bool) -> None:
-    """Refuse a single row, columns of the same name, and no rows to learn from; ``asked``: for an answer, and not to learn."""
+def check_rows(model: Any, X: Any, *, predicting: bool) -> None:
+    """Refuse a single row, columns of the same name, and no rows to learn from; ``predicting``: False in ``fit``."""
     shape = getattr(X, "shape", None)
     if isinstance(X, Mapping) if shape is None else len(shape) == 1 and not isinstance(X, np.ndarray):
-        hint = "; predict_one takes a single row" if asked and hasattr(model, "predict_one") else ""
+        hint = "; predict_one takes a single row" if predicting and hasattr(model, "predict_one") else ""
         raise ValueError(f"X should be a table or a 2-D array, not a {type(X).__name__}{hint}")
     if hasattr(X, "columns"):
         repeated = [name for name, times in Counter(X.columns).items() if times > 1]
         if repeated:
             raise ValueError(f"X has several columns called {repeated[0]!r}; rename them")
-    if not asked and shape is not None and shape[:1] == (0,):
+    if not predicting and shape is not None and shape[:1] == (0,):
         raise ValueError("X has no rows to learn from")
 
 

@@ -190,7 +190,7 @@ def test_missing_values_count_nothing_in_training_and_answers():
     model = MarginAcquisitionClassifier(n_neighbours=15, random_state=0).fit(rows, labels)
     assert model.score(rows, labels) > 0.8
     assert model.decision_function(rows[3:4])[0] == model.classifier_.offset
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="is infinite"):
         model.predict(np.full((1, 6), np.inf))
 
 

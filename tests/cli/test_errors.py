@@ -137,14 +137,10 @@ def test_file_that_is_damaged_or_no_model(folder: Path, tmp_path: Path) -> None:
 def test_columns_that_are_missing_or_not_numbers(
     folder: Path, patients: pd.DataFrame, tmp_path: Path
 ) -> None:
-    patients.drop(columns="ecg").to_csv(tmp_path / "one.csv", index=False)
-    patients[["age"]].to_csv(tmp_path / "many.csv", index=False)
+    patients[["sick"]].to_csv(tmp_path / "none.csv", index=False)
     patients.assign(age="old").to_csv(tmp_path / "words.csv", index=False)
     model = folder / "sick.anytime"
-    assert fails("predict", model, tmp_path / "one.csv").endswith(
-        "lacks the column 'ecg' that the model uses"
-    )
-    assert "lacks the columns sex, city, chol, ecg" in fails("predict", model, tmp_path / "many.csv")
+    assert "has no column that the model knows" in fails("predict", model, tmp_path / "none.csv")
     assert "column 'age' must hold numbers, but holds 'old'" in fails(
         "predict", model, tmp_path / "words.csv"
     )

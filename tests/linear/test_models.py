@@ -373,7 +373,7 @@ def test_infinite_values_are_refused_by_predictions_too():
     model = Regressor(costs=COSTS, ridge=0.01).fit(X, Y)
     strange = X[:3].copy()
     strange[1, 2] = np.inf
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="is infinite"):
         model.predict(strange)
 
 

@@ -17,7 +17,7 @@ import anytime as at
 from anytime.serve.caution import Caution
 from anytime.serve.errors import Refusal
 from anytime.serve.plain import classes_of
-from anytime.serve.rows import RowReader
+from anytime.serve.rows import RequestReader
 from tests.serve.serving import (
     Talking,
     application,
@@ -203,14 +203,29 @@ def test_groups_that_are_not_sent_are_not_used(server):
     assert null.json()["stage"] == [20]
 
 
-def test_part_of_a_group_is_refused(server):
+def test_part_of_a_group_is_as_good_as_none_of_it(server):
     X, _ = table()
-    row = X.iloc[0].drop("iron").to_dict()
-    answer = post(server, "/predict", {"row": row})
-    assert answer.status_code == 400
-    assert (
-        answer.json()["error"] == "column 'iron' is missing: of group 'blood' all columns are needed, or none"
+    part, none = X.iloc[0].drop("iron"), X.iloc[0].drop(["iron", "sugar"])
+    one, other = ask(
+        server, ("POST", "/predict", {"row": part.to_dict()}), ("POST", "/predict", {"row": none.to_dict()})
     )
+    assert one.json()["predictions"] == other.json()["predictions"]
+    assert one.json()["reason"] == other.json()["reason"] == "groups"
+
+
+def test_a_column_that_the_model_does_not_know_is_ignored_unless_it_is_a_slip(server):
+    row = table()[0].iloc[0].to_dict()
+    more, slip = ask(
+        server,
+        ("POST", "/predict", {"row": {**row, "bed": 3}}),
+        (
+            "POST",
+            "/predict",
+            {"row": {"agee" if name == "age" else name: value for name, value in row.items()}},
+        ),
+    )
+    assert more.json()["reason"] == "complete"
+    assert slip.json()["error"] == "the model has no column 'agee'; did you mean 'age'?"
 
 
 def test_words_are_read_as_in_training(tmp_path):
@@ -631,7 +646,7 @@ def test_large_bodies_are_read_in_a_thread(server, monkeypatch, packed):
 
 def test_rows_that_leave_columns_out_take_no_more_memory_than_whole_ones():
     """A server gives its limit of bytes as that of values: whole rows have at least a byte for each."""
-    reader = RowReader(classifier(), max_rows=10_000, max_values=2000)
+    reader = RequestReader(classifier(), max_rows=10_000, max_values=2000)
     assert reader.rows([{"size": 1.0}] * 400).X.shape == (400, 5)
     with pytest.raises(
         Refusal, match="401 rows, but a request may have at most 400; send them in parts"
@@ -645,7 +660,7 @@ def test_bytes_that_lie_anywhere_are_aligned(server):
     raw = np.zeros(1 + 8 * 10, dtype=np.uint8)[1:]
     odd = np.frombuffer(raw, dtype="<f8").reshape(2, 5)
     assert not odd.flags.aligned
-    X = server.face(server.registry.get("patients")).reader.matrix(odd).X
+    X = server.face(server.registry.get("patients")).reader.tensor(odd).X
     assert X.flags.aligned
     assert X.flags.c_contiguous
 

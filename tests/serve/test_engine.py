@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import weakref
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from anytime import make_anytime
 from anytime.blocks import FunctionBlock
-from anytime.costs import BoundCosts, FeatureCosts
+from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -141,7 +140,7 @@ def test_confidence_stops_each_row_at_the_first_checkpoint_that_is_sure_enough(p
 
 @settings(max_examples=60)
 @given(plans(), st.data(), st.sampled_from(["model", "realised"]))
-def test_rows_go_as_far_as_their_own_path_reads_what_is_held(plan, data, meter):
+def test_rows_that_lack_groups_are_answered_as_the_engine_answers_them(plan, data, meter):
     costs = plan.costs.costs
     held = np.array(data.draw(st.lists(st.booleans(), min_size=len(costs.names), max_size=len(costs.names))))
     held[data.draw(st.integers(0, len(held) - 1))] = False
@@ -151,28 +150,15 @@ def test_rows_go_as_far_as_their_own_path_reads_what_is_held(plan, data, meter):
     X[:, ~held[plan.costs.column_group]] = np.nan
     engine = VirtualEngine(model, steady(max(plan.n_stages, 1), 1e-4), Adaptive(0.0))
     (served,) = replay(engine, [(0.0, X, {"held": held, "budget": budget})])
-    # what a row reads is what it buys, if nothing is required and everything is there
-    free = BoundCosts(FeatureCosts(costs.prices, groups=costs.groups), plan.costs.column_group)
-    sincere = replace(plan, costs=free, expected_costs=None)
-    cap = free.costs.budget_ticks(np.inf if budget is None else budget)
-    for i in range(len(X)):
-        reached = Run(sincere, ROWS[i : i + 1], metered=True)
-        for stage in range(1, plan.n_stages + 1):
-            if meter == "model" and stage > model.answer(ROWS[i : i + 1], budget).stage[0]:
-                break
-            run = Run(sincere, ROWS[i : i + 1], metered=True)
-            run.advance(stage, budget=cap if meter == "realised" else 1 << 62)
-            if run.ledger.bought[0][~held].any():
-                break
-            reached = run
-        assert served.stage[i] == reached.done[0]
-        assert_array_equal(served.prediction[i], model._decide(reached.scores())[0])
-        if meter == "realised":  # a stage that was begun and could not be done may have been paid for in part
-            assert served.cost[i] >= free.costs.amounts(reached.ledger.paid)[0]
-            assert served.cost[i] <= free.costs.amount(cap)
+    stages, cap = model._reach(budget)
+    run = Run(plan, X, metered=True, held=held)
+    run.advance(stages, budget=UNLIMITED if cap is None else cap)
+    assert_array_equal(served.stage, run.answered)
+    assert_array_equal(served.prediction, model._decide(run.scores()))
+    assert served.reason == "groups" or not (run.incomplete & ~run.finished).any()
 
 
-def test_groups_that_are_not_held_end_the_plan_before_the_stage_that_uses_them():
+def test_stages_that_use_groups_which_are_not_held_are_left_out():
     plan = many_stages(4)
     engine = VirtualEngine(model_of(plan), steady(4, 1e-4), Adaptive(0.0))
     X = np.array([[0.5, 1.0, np.nan, np.nan]])
@@ -545,36 +531,15 @@ def test_who_has_no_deadline_is_not_left_to_wait_for_ever():
 
 
 def test_questions_that_lack_groups_have_a_pace_of_their_own():
-    """Theirs is another way through the plan, here twenty times as slow, and ends where a stage needs what they lack."""
+    """Theirs is another way through the plan, here twenty times as slow."""
     lacking = np.array([True, True, False, False])
     engine = VirtualEngine(
         model_of(many_stages(40)), steady(40, 1e-3), Adaptive(RESERVE), slowness=lambda: 20.0
     )
     for _ in range(100):
-        (served,) = replay(engine, [(0.0, ROWS[:1], {"held": lacking})])
-        assert served.stage.tolist() == [2]
+        replay(engine, [(0.0, ROWS[:1], {"held": lacking})])
     assert engine.pace.factor == 1.0
-    assert engine._lacking[0].pace.factor > 10
-    assert max(stage for _, stage, *_ in engine.slices) == 2  # no time is planned for what cannot be done
-
-
-def test_any_set_of_groups_is_quickly_understood():
-    """Two thousand columns, a set of its own for each question: nothing is kept, and nothing large is made."""
-    from anytime.serve.progress import Reach
-
-    wide = Plan(
-        blocks=[FunctionBlock([s], lambda X: X, 1) for s in range(200)],
-        costs=FeatureCosts([1.0] * 200).bind(200),
-        base=[0.0],
-        link="identity",
-    )
-    reach, rng = Reach(wide), np.random.default_rng(0)
-    for held in rng.random(size=(20, 200)) < 0.99:
-        plan, most, until = reach.of(held)
-        assert until == (200 if held.all() else held.argmin())
-        assert plan.blocks is wide.blocks
-        assert (plan.costs.prices[~held] > plan.costs.costs.budget_ticks(most)).all()
-        assert (plan.costs.prices[held] == wide.costs.prices[held]).all()
+    assert engine._lacking.pace.factor > 10
 
 
 # ---------------------------------------------------------------------- coming and going

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from anytime.serve.errors import Refusal
 from anytime.serve.protocol import _from_json
-from anytime.serve.rows import _hint
 from tests.serve.serving import Talking, application, table, with_words
 
 PATHS = ["/predict", "/stream", "/v2/models/words/infer"]
@@ -232,13 +231,6 @@ def test_a_long_word_among_numbers_takes_no_memory():
         assert tracemalloc.get_traced_memory()[1] < 5e6  # not 8 GB
     finally:
         tracemalloc.stop()
-
-
-def test_a_wrong_name_is_not_compared_with_thousands():
-    """That would hold up everybody for as long as a whole promise."""
-    names = [f"column_{i}" for i in range(5000)]
-    assert _hint("column_1x", names[:100]) == "; did you mean 'column_1'?"
-    assert _hint("column_1x", names) == ""
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])

@@ -107,6 +107,8 @@ def _strange_table(case, imported, r, n):
             kept = pd.CategoricalDtype(table[name].cat.categories) if refuses_new else "category"
             table[name] = chosen.astype(kept)
         else:
-            pool = np.concatenate([thresholds(imported, column), STRANGE, [np.nan, np.inf]])
+            pool = np.concatenate(
+                [thresholds(imported, column), STRANGE, [np.nan] + [np.inf] * case.infinite]
+            )
             table[name] = np.where(r.random(n) < 0.5, r.choice(pool, n), table[name])
     return table

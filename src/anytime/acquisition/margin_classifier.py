@@ -160,7 +160,6 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     (True, True)
     """
 
-    _finite = "allow-nan"  # a weight times infinity says nothing
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "class_weight", "random_state", "n_jobs"),
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], StrOptions({"auto"})],

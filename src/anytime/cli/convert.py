@@ -18,7 +18,6 @@ from anytime.cli.io import (
     read_costs,
     read_table,
     refuse_pickle,
-    spellings,
     target_for,
     word_columns,
 )
@@ -182,6 +181,8 @@ def _named_as_priced(imported: Imported, costs: FeatureCosts | None) -> Imported
     """The model with its columns called as the price list calls them: LightGBM writes ``_`` for a blank."""
     if costs is None or imported.feature_names is None:
         return imported
+    from anytime.rows import spellings
+
     priced = [str(column) for columns in costs.groups.values() for column in columns]
     here = spellings(imported.feature_names, priced)
     return replace(imported, feature_names=[here.get(name, name) for name in imported.feature_names])
@@ -204,11 +205,18 @@ def _rows_of(
         raise CliError(f"{error}{hint}") from None
     others = [name for name in table.columns if name != target]
     if imported.feature_names is not None:
+        from anytime.rows import spellings
+
         here = spellings(imported.feature_names, others)  # the model takes over the names that its user has
         known.feature_names_in_ = [here.get(name, name) for name in imported.feature_names]
     elif len(others) == known.n_features_in_:
         known.feature_names_in_ = others
-    return features_for(known, table, path, without=target), y
+    X = features_for(known, table, path, without=target)
+    if not hasattr(X, "columns"):
+        return X, y
+    if missing := [name for name in known.feature_names_in_ if name not in X.columns]:
+        raise CliError(f"{path} lacks the columns {listing(missing)} that the model was trained on")
+    return X[list(known.feature_names_in_)], y
 
 
 def _say_what_it_buys(model: Any, held: tuple[Any, Any] | None, path: Path | None) -> None:

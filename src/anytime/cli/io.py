@@ -32,7 +32,6 @@ __all__ = [
     "read_costs",
     "read_table",
     "refuse_pickle",
-    "spellings",
     "target_for",
     "target_of",
     "training_features",
@@ -114,6 +113,8 @@ def _read_csv(
 
     with csv_errors(name):
         source: Any = io.StringIO(sys.stdin.read()) if path is None else path
+        from anytime.rows import spellings
+
         names = pd.read_csv(source, sep=separator, nrows=0).columns if words else ()
         types = dict.fromkeys(spellings(words, names).values(), str)
         if path is None:
@@ -247,7 +248,7 @@ def _mention_odd_words(column: pd.Series[Any], name: str, path: Path) -> None:
 
 
 def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | None = None) -> Any:
-    """The columns that ``model`` was trained on, by name where it knows names."""
+    """Rows as ``model`` reads them: a table where it knows names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         rest = table.drop(columns=[without]) if without in table.columns else table
@@ -257,30 +258,14 @@ def features_for(model: Any, table: pd.DataFrame, path: Path, *, without: str | 
                 "leave its columns only, in the order of training"
             )
         return rest.apply(lambda column: numbers_of(column, str(column.name), path)).to_numpy()
-    import pandas as pd
+    from anytime.rows import spellings
 
-    read = model.plan_.read_columns if hasattr(model, "plan_") else [True] * len(names)
     here = spellings(names, table.columns)
-    missing = [str(name) for name, needed in zip(names, read, strict=True) if needed and name not in here]
-    if missing:
-        raise CliError(f"{path} lacks {_columns(missing)} that the model uses")
-    words = set(word_columns(model))
-    columns = {n: table[h] if n in words else numbers_of(table[h], h, path) for n, h in here.items()}
-    return pd.DataFrame(columns, index=table.index)
-
-
-def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
-    """Those of the columns ``known`` to a model that a table with ``names`` has, each with its name there.
-
-    As in Python, a blank is as good as the ``_`` that LightGBM writes for it.
-    """
-    from anytime.trees.names import without_blanks
-
-    wanted, names = [str(name) for name in known], list(names)
-    exact = set(wanted).intersection(names)
-    others = {without_blanks(name): name for name in names if name not in exact}
-    here = {name: name if name in exact else others.get(without_blanks(name)) for name in wanted}
-    return {name: spelled for name, spelled in here.items() if spelled is not None}
+    if not here:
+        raise CliError(f"{path} has no column that the model knows; it knows {listing(names)}")
+    words = {here[name] for name in word_columns(model) if name in here}
+    numbers = {name: numbers_of(table[name], name, path) for name in here.values() if name not in words}
+    return table.assign(**numbers)  # the model warns of columns that are not there
 
 
 def word_columns(model: Any) -> list[str]:
@@ -379,10 +364,6 @@ def _holds_words(column: pd.Series[Any]) -> bool:
 
 def _are_words(known: Sequence[Any]) -> bool:
     return any(isinstance(value, str) for value in known)
-
-
-def _columns(names: Sequence[str]) -> str:
-    return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {listing(names)}"
 
 
 # ---------------------------------------------------------------------- models and prices

@@ -205,8 +205,6 @@ def leading_direction(said: Array, share: Array) -> Array:
 class ClassifierTree(ClassifierFace, AnytimeModel):
     """What both trees of classifiers share."""
 
-    _finite = "allow-nan"
-
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "max_stages", "class_weight", "budget", "meter", "n_jobs"),
         "ridge": [Interval(Real, 0, None, closed="neither")],

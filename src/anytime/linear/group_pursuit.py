@@ -73,7 +73,6 @@ def _refuse_to_do_without_rows(model: GroupPursuit, error: type[Exception] = Val
 class GroupPursuit(AnytimeModel):
     """What classifier and regressor share."""
 
-    _finite = "allow-nan"  # a weight times infinity says nothing
     _default_loss = "squared"
 
     certificate_: Certificate | None

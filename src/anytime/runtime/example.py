@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.engine import Stop
-from anytime.features import ExtractionError, Extractor, as_vector, timed_out
+from anytime.features import ExtractionError, Extractor, group_values, timed_out
 from anytime.plan import Array
+from anytime.rows import warn_of_absent
 from anytime.runtime.layout import Layout
 
 __all__ = ["Arrival", "Example"]
@@ -45,7 +46,8 @@ class Example:
     ----------
     layout : Layout
     raw : object
-        The raw example; or a row of d numbers when the layout has no extractors, which then has everything.
+        The raw example; or, when the layout has no extractors, a row: in any form that ``anytime.rows`` reads, by column or by
+        group, of which some groups may not be there.
     X : (1, d), default=None
         Where to keep the row: part of a matrix, say. All NaN at first.
     available : (G,) bool, default=None
@@ -57,6 +59,8 @@ class Example:
         NaN where nothing has been computed yet.
     available : (G,) bool
     failures : dict from group name to reason
+    is_whole : bool
+        Whether every group was there from the start.
     """
 
     def __init__(
@@ -68,12 +72,17 @@ class Example:
         self.results: dict[str, Any] = {}  # what extractors returned, where others are given it
         self._pending: dict[int, Pending] = {}
         if layout.features is None:
-            self.X = layout.row(raw)
-            self.available = np.ones(n_groups, dtype=bool)
+            rows = layout.reader.one(raw)
+            if rows.mistaken:
+                warn_of_absent(rows)
+            self.X = rows.X.copy()
+            self.available = np.ones(n_groups, dtype=bool) if rows.held is None else rows.held.copy()
+            self.failures = {layout.names[g]: "is not there" for g in np.flatnonzero(~self.available)}
         else:
             self.X = np.full((1, n_features), np.nan) if X is None else X
             self.available = np.zeros(n_groups, dtype=bool) if available is None else available
         self.x: Array = self.X[0]
+        self.is_whole = bool(self.available.all())
 
     def fetch(
         self, group: int, clock: Callable[[], float], due: float = np.inf, stop: Stop | None = None
@@ -142,15 +151,14 @@ class Example:
     def accept(self, group: int, outcome: Any) -> Arrival:
         """Fill in what an extractor returned; a result that does not fit is a failure, not an error."""
         layout, name = self.layout, self.layout.names[group]
+        columns = layout.columns[group]
         if isinstance(outcome, ExtractionError):
             return self._fail(group, outcome.reason)
         try:
-            vector = as_vector(outcome, layout.labels[group], layout.codes[group])
+            values = group_values(outcome, layout.labels[group])
+            self.x[columns] = layout.reader.values(values, columns.tolist())
         except ValueError as error:
             return self._fail(group, str(error))
-        if not layout.allows_missing and not np.isfinite(vector).all():
-            return self._fail(group, "returned a value that is not finite, which this model cannot use")
-        self.x[layout.columns[group]] = vector
         self.available[group] = True
         if group in layout.dependents:
             self.results[name] = outcome
@@ -196,6 +204,7 @@ class Example:
         example.X = np.array(state["X"])
         example.x = example.X[0]
         example.available = np.array(state["available"])
+        example.is_whole = layout.features is None and bool(example.available.all())
         return example
 
     def values(self) -> dict[str, NDArray[np.float64]]:

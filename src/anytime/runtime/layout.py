@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.blocks import Block
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
-from anytime.features import Features, coded
+from anytime.features import Features
 from anytime.losses import LINKS
-from anytime.plan import Array
+from anytime.rows import reader_of
 from anytime.rules import Rule
 from anytime.runtime.skipping import Skips
 
@@ -28,7 +29,7 @@ class Layout:
     ----------
     model : fitted AnytimeModel
     features : Features, default=None
-        None: examples are rows of a matrix, all columns there.
+        None: examples are rows, of which some groups may not be there.
 
     Attributes
     ----------
@@ -54,12 +55,7 @@ class Layout:
         self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
         self.columns = _positions(model)
         self.labels = [self._labels(name) for name in self.names]
-        categories = getattr(model, "categories_", None) or {}
-        self.words = [  # for every column the numbers that stand for its words
-            {word: float(code) for code, word in enumerate(categories.get(j, ()))}
-            for j in range(plan.n_features)
-        ]
-        self.codes = [[self.words[j] for j in columns] for columns in self.columns]
+        self.reader = reader_of(model)
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
@@ -74,8 +70,8 @@ class Layout:
         # A stage that needs all that earlier ones need: without one of its groups, none after it can be had either.
         nested = all(np.isin(a, b).all() for a, b in pairwise(plan.stage_groups))
         replacing = plan.replaces is not None and bool(np.all(plan.replaces))
-        self.refits = plan.weights is not None or (replacing and nested)
-        self.allows_missing = bool(model.__sklearn_tags__().input_tags.allow_nan)
+        alike = all(block.forest is None and type(block).reads is Block.reads for block in plan.blocks)
+        self.refits = plan.weights is not None or (replacing and nested and alike)
         if features is not None:
             self._check(features)
 
@@ -95,24 +91,6 @@ class Layout:
             out[s] = out[s + 1]
             out[s, self.plan.stage_groups[s]] = s
         return out
-
-    def row(self, raw: Any) -> Array:
-        """One example that has everything, as a (1, d) matrix of its own: values in the order of the columns or by name."""
-        if hasattr(raw, "to_dict"):  # a row of a pandas table
-            raw = raw.to_dict()
-        if isinstance(raw, Mapping):
-            names = getattr(self.model, "feature_names_in_", None)
-            if names is None:
-                raise ValueError(
-                    "the example has names, but the model knows none: give its values in the order of the columns"
-                )
-            lacking = [
-                n for n, read in zip(names, self.plan.read_columns, strict=True) if read and n not in raw
-            ]
-            if lacking:
-                raise ValueError(f"the example lacks the column {lacking[0]!r}")
-            raw = [raw.get(name, np.nan) for name in names]
-        return as_row(coded(raw, self.words) if any(self.words) else raw, self.plan.n_features)
 
     @cached_property
     def block_groups(self) -> list[Groups]:
@@ -212,11 +190,3 @@ def _positions(model: AnytimeModel) -> list[NDArray[np.intp]]:
                 "feature_names_in_ to say where they stand: name columns by position, or fit on a table"
             )
     return out
-
-
-def as_row(x: Any, n_features: int) -> Array:
-    """One example as a (1, d) matrix of its own."""
-    row = np.array(x, dtype=np.float64, order="C").reshape(1, -1)
-    if row.shape[1] != n_features:
-        raise ValueError(f"the example has {row.shape[1]} columns, but the model expects {n_features}")
-    return row

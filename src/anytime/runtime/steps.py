@@ -227,10 +227,12 @@ class Steps:
         layout, failures = self.layout, self.walk.example.failures
         asked = layout.names[next(g for g in groups if failed in layout.closures[g])]
         failures.setdefault(asked, f"requires {layout.names[failed]!r}, which could not be had")
-        if layout.refits:
+        to = layout.plan.stage_after_leaving_out(s)
+        if layout.refits or to == s:
             self.blocked = True
             return "failed"
-        self.walk.skip(s)
+        for left_out in range(s, to):
+            self.walk.skip(left_out)
         self._record("skip", group=asked, note=failures[asked])
         self._publish()
         return ""

@@ -317,5 +317,6 @@ class Tile:
 
     def _fail(self, s: int, i: int) -> None:
         """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
-        if not self.layout.refits:
-            self._send_on(s, np.array([i]))
+        to = self.plan.stage_after_leaving_out(s)
+        if not self.layout.refits and to > s:
+            self._send_on(to - 1, np.array([i]))

@@ -15,7 +15,7 @@ from anytime.estimator import AnytimeModel
 from anytime.features import Extractor, Features
 from anytime.plan import Answer
 from anytime.runtime.example import Example
-from anytime.runtime.layout import Layout, as_row
+from anytime.runtime.layout import Layout
 from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.walk import Walk
 
@@ -124,7 +124,7 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
 def _recorded_walk(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]) -> Walk:
     layout = Layout(model, None)
     if not isinstance(values, Mapping):
-        row = as_row(values, layout.column_group.size)
+        row = layout.reader.one(values).X
         if not any(event.group for event in trace.events):  # everything was there from the start
             return Walk(layout, Example(layout, row))
         values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}

@@ -55,7 +55,8 @@ class Walk:
 
     def __init__(self, layout: Layout, example: Example) -> None:
         self.layout, self.example, self.plan = layout, example, layout.plan
-        self.run = Run(layout.plan, example.X, metered=True)
+        held = example.available if layout.features is None else None
+        self.run = Run(layout.plan, example.X, metered=True, held=held)
         self._table = layout.plan.costs.table
         self.bought: tuple[int, ...] = ()
         self.skipped: tuple[int, ...] = ()
@@ -97,7 +98,7 @@ class Walk:
 
     def clear_until(self, end: int) -> tuple[int, int]:
         """How far a plain forest can go on what is there, and the group that the stage after that needs (-1: none)."""
-        if self.layout.features is None:
+        if self.example.is_whole:
             return end, -1
         s, x, available = self.done, self.example.x, self.example.available
         lacking = np.flatnonzero(~available)
@@ -116,7 +117,7 @@ class Walk:
     def lacks(self, s: int) -> Sequence[int]:
         """Groups that stage ``s`` itself, rules apart, still needs: the next on this row's path, or all of them."""
         available = self.example.available
-        if self.layout.features is None:
+        if self.example.is_whole:
             return ()
         b = self.layout.block_of[s]
         forest = self.plan.blocks[b].forest

@@ -18,16 +18,17 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from anytime.rows import Rows, shown
 from anytime.serve.board import Board
 from anytime.serve.calls import Call, Gone, Receive, Reply, Send, beside
-from anytime.serve.errors import Refusal, refuse, shown
+from anytime.serve.errors import Refusal, refuse
 from anytime.serve.logs import Tracing, logger
 from anytime.serve.page import assets
 from anytime.serve.plain import classes_of, model_of, read_plain, write_plain
 from anytime.serve.protocol import Tensors, object_of, read_infer, write_infer
 from anytime.serve.questions import Limits, Question
 from anytime.serve.reloads import Reloads
-from anytime.serve.rows import RowReader, Rows
+from anytime.serve.rows import RequestReader
 from anytime.serve.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Face:
             raise ValueError(
                 f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
             )
-        self.reader = RowReader(model, settings.max_rows, settings.max_body)
+        self.reader = RequestReader(model, settings.max_rows, settings.max_body)
         self.tensors = Tensors(model, self.reader)
         self.classes = classes_of(model)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from anytime.serve.errors import Refusal, refuse, shown
+from anytime.rows import shown
+from anytime.serve.errors import Refusal, refuse
 
 if TYPE_CHECKING:
     from anytime.serve.questions import Served

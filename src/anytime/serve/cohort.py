@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import UNLIMITED
-from anytime.engine import start
+from anytime.engine import Run, start
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS
 from anytime.plan import Array
-from anytime.serve.progress import keeps_ledger
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
@@ -64,7 +63,7 @@ class Reader:
 
     def __init__(self, model: AnytimeModel) -> None:
         self.model, self.plan = model, model.plan_
-        self.metered = keeps_ledger(model)
+        self.metered = model.meter == "realised"  # it is counted what each row pays
         link = LINKS[self.plan.link]
         self._chances = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()
@@ -153,21 +152,21 @@ class Cohort:
             self.until.fill(wanted[0])
         else:
             self.until = np.repeat(np.array(wanted, dtype=np.int32), sizes)
-        self.plan = pieces[0].ticket.plan
-        whole, caps = self.plan is reader.plan, None
-        if reader.metered or not whole:
+        held, caps = pieces[0].ticket.held, None
+        if reader.metered:
             caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
             caps = None if caps.min() >= UNLIMITED else caps
-        self.progress = start(self.plan, X, metered=reader.metered or not whole)
+        self.progress = start(reader.plan, X, metered=reader.metered, held=held)
         self._caps = UNLIMITED if caps is None else caps
-        self._short = "budget" if whole else "groups"
         offset = 0
         for piece in pieces:
             piece.cohort, piece.offset = self, offset
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
-        steady = caps is None and not self.plan.stops  # every row comes as far as it is told to
+        steady = (
+            caps is None and held is None and not reader.plan.stops
+        )  # every row comes as far as it is told to
         self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: CohortAnswers | None = None
 
@@ -182,7 +181,9 @@ class Cohort:
         behind = done < limit
         if behind.any():  # a gate has released them, or they have no money left
             self.until[behind] = done[behind]
-            self._note(behind & ~self.progress.finished, self._short)
+            self._note(behind & ~self.progress.finished, "budget")
+        if isinstance(self.progress, Run):
+            self._note(self.progress.incomplete & ~self.progress.finished, "groups")
         if self.stepwise:
             self._ask_for_confidence()
         active = self.until > done
@@ -260,8 +261,9 @@ class Cohort:
             progress = self.progress
             done = progress.done.copy()
             ticks = progress.paid
-            paid = None if ticks is None else self.plan.costs.costs.amounts(ticks)
-            self._reading = self.reader.read(progress.scores(), done, paid, self.until > done)
+            paid = None if ticks is None else self.reader.plan.costs.costs.amounts(ticks)
+            stage = progress.answered if isinstance(progress, Run) else done
+            self._reading = self.reader.read(progress.scores(), stage, paid, self.until > done)
         if len(self._reading.stage) == piece.stop - piece.start:
             return self._reading
         return self._reading.rows(piece.offset, piece.offset + piece.stop - piece.start)

@@ -17,14 +17,13 @@ from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anytime.estimator import AnytimeModel
-from anytime.plan import Plan
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, CohortAnswers, Piece, Reader
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Policy
-from anytime.serve.progress import Reach
 from anytime.serve.questions import Question, Served
 from anytime.serve.scheduler import SLICE, Queue, Scheduler
 
@@ -57,11 +56,11 @@ class Ticket:
         "cap",
         "due",
         "future",
+        "held",
         "news",
         "open",
         "outcome",
         "pieces",
-        "plan",
         "question",
         "queue",
         "reason",
@@ -71,10 +70,9 @@ class Ticket:
         "until",
     )
 
-    def __init__(
-        self, question: Question, due: float, reserve: float, queue: Queue, plan: Plan, bounds: Bounds
-    ) -> None:
-        self.question, self.due, self.reserve, self.queue, self.plan = question, due, reserve, queue, plan
+    def __init__(self, question: Question, due: float, reserve: float, queue: Queue, bounds: Bounds) -> None:
+        self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
+        self.held: NDArray[np.bool_] | None = None  # groups that the rows have; None: all
         self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
@@ -169,9 +167,9 @@ class Engine:
         self._piece_rows = max(1, min(int(SLICE / stage), max(fit, _FEW)))
 
     @cached_property
-    def _lacking(self) -> tuple[Queue, Reach]:
-        """For questions that lack groups: the queue where they wait, at a pace of their own, and how far they can go."""
-        return Queue(self, copy.deepcopy(self.pace)), Reach(self.model.plan_)
+    def _lacking(self) -> Queue:
+        """Where questions that lack groups wait, at a pace of their own."""
+        return Queue(self, copy.deepcopy(self.pace))
 
     # ------------------------------------------------------------------ asking
 
@@ -257,15 +255,9 @@ class Engine:
             )
         bounds = self._bounds_of(question.budget, question.mean_budget, question.confidence)
         queue = self._small if len(X) <= self._piece_rows else self._large
-        ticket = Ticket(question, *self._due(question), queue, self.model.plan_, bounds)
+        ticket = Ticket(question, *self._due(question), queue, bounds)
         if question.held is not None and not question.held.all():
-            ticket.queue, reach = self._lacking
-            ticket.plan, most, until = reach.of(question.held)
-            if until < ticket.until:
-                ticket.until, ticket.reason = until, "groups"
-            if self._reader.metered:
-                most = min(most, self.model.costs_.amount(bounds.cap))
-            ticket.cap = ticket.plan.costs.costs.budget_ticks(most)
+            ticket.queue, ticket.held = self._lacking, question.held
         return ticket
 
     def _join(self, ticket: Ticket) -> None:

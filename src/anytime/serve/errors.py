@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
-__all__ = ["Refusal", "refuse", "shown"]
+__all__ = ["Refusal", "refuse"]
 
 
 class Refusal(Exception):  # noqa: N818  # an answer, not a fault
@@ -28,15 +28,3 @@ class Refusal(Exception):  # noqa: N818  # an answer, not a fault
 def refuse(sentence: str, status: int = 400) -> NoReturn:
     """Say that a request is wrong."""
     raise Refusal(status, sentence)
-
-
-def shown(value: Any) -> str:
-    """A short form of what a stranger sent, for a sentence."""
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

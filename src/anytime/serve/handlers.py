@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import anytime
+from anytime.rows import shown
 from anytime.serve.calls import Call, Reply, beside, json_reply
-from anytime.serve.errors import refuse, shown
+from anytime.serve.errors import refuse
 from anytime.serve.plain import model_of, read_plain, write_plain
 from anytime.serve.protocol import configuration, metadata, object_of, statistics
 from anytime.serve.stats import Stats

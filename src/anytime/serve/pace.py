@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from anytime.engine import start
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array, Plan
-from anytime.serve.progress import keeps_ledger
 
 __all__ = ["StagePace", "checkpoints_of"]
 
@@ -83,7 +82,7 @@ class StagePace:
             thresholds of its trees.
         seconds : float, default=0.2
         """
-        plan, metered = model.plan_, keeps_ledger(model)
+        plan, metered = model.plan_, model.meter == "realised"
         X = _typical_rows(plan) if rows is None else np.ascontiguousarray(rows, dtype=np.float64)
         X = np.resize(X, (_ROWS, plan.n_features))
         checkpoints = checkpoints_of(plan.n_stages)

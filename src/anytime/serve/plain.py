@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anytime.serve.errors import refuse, shown
+from anytime.rows import Rows, shown
+from anytime.serve.errors import refuse
 from anytime.serve.questions import Limits, Served, limits_of
-from anytime.serve.rows import RowReader, Rows
+from anytime.serve.rows import RequestReader
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
@@ -56,7 +57,7 @@ def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
     return document.get("model"), document.get("version")
 
 
-def read_plain(document: dict[str, Any], reader: RowReader, classifies: bool) -> PlainAsk:
+def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool) -> PlainAsk:
     """Read a request whose fields ``model_of`` has looked at."""
     wanted = document.get("probabilities", False)
     if type(wanted) is not bool:
@@ -81,7 +82,7 @@ def _raws(document: dict[str, Any]) -> list[Any] | None:
     return raws
 
 
-def _rows(document: dict[str, Any], reader: RowReader, raw_count: int | None) -> Rows:
+def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None) -> Rows:
     given = [field for field in ("rows", "row", "groups") if field in document]
     if len(given) > 1:
         refuse(f"give one of rows, row and groups, not {' and '.join(given)}")

@@ -18,9 +18,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from anytime.serve.errors import refuse, shown
+from anytime.rows import Rows, shown
+from anytime.serve.errors import refuse
 from anytime.serve.questions import Limits, Served, amount_of, limits_of
-from anytime.serve.rows import RowReader, Rows
+from anytime.serve.rows import RequestReader
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
@@ -79,10 +80,10 @@ class Tensors:
     Parameters
     ----------
     model : fitted AnytimeModel
-    reader : RowReader
+    reader : RequestReader
     """
 
-    def __init__(self, model: AnytimeModel, reader: RowReader) -> None:
+    def __init__(self, model: AnytimeModel, reader: RequestReader) -> None:
         self.reader = reader
         classes = getattr(model, "classes_", None)
         self.classifies = classes is not None
@@ -189,10 +190,10 @@ def _raw_matrix(body: bytes, tensors: Tensors) -> Rows:
     size = 8 * reader.n_columns
     if reader.words or not body or len(body) % size:
         refuse(f"a body without JSON must hold rows of {reader.n_columns} numbers of FP64, {size} bytes each")
-    return reader.matrix(np.frombuffer(body, dtype="<f8").reshape(-1, reader.n_columns))
+    return reader.tensor(np.frombuffer(body, dtype="<f8").reshape(-1, reader.n_columns))
 
 
-def _read_inputs(inputs: Any, rest: memoryview, reader: RowReader) -> tuple[Rows, list[Any] | None]:
+def _read_inputs(inputs: Any, rest: memoryview, reader: RequestReader) -> tuple[Rows, list[Any] | None]:
     if type(inputs) is not list or not inputs:
         refuse("inputs must be a list of at least one tensor")
     if len(inputs) > reader.n_columns + 1:
@@ -215,11 +216,11 @@ def _read_inputs(inputs: Any, rest: memoryview, reader: RowReader) -> tuple[Rows
     return rows, raws
 
 
-def _rows_of(tensors: dict[str, NDArray[Any]], reader: RowReader) -> Rows:
+def _rows_of(tensors: dict[str, NDArray[Any]], reader: RequestReader) -> Rows:
     if len(tensors) == 1:
         (name, array), *_ = tensors.items()
         if name == "X" or name not in reader.position:  # one matrix, whatever it is called
-            return reader.matrix(array)
+            return reader.tensor(array)
     columns: dict[str, list[Any]] = {}
     for name, array in tensors.items():
         if array.ndim > 2 or (array.ndim == 2 and array.shape[1] != 1) or array.ndim == 0:
@@ -227,7 +228,7 @@ def _rows_of(tensors: dict[str, NDArray[Any]], reader: RowReader) -> Rows:
                 f"input {shown(name)} is one column: expected shape [n] or [n, 1], found {list(array.shape)}"
             )
         columns[name] = array.reshape(-1).tolist()
-    return reader.columns(columns)
+    return reader.named(columns)
 
 
 def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memoryview]:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.plan import Array
-from anytime.serve.errors import refuse, shown
+from anytime.rows import shown
+from anytime.serve.errors import refuse
 
 __all__ = ["Limits", "Question", "Served", "amount_of", "limits_of"]
 

@@ -86,7 +86,7 @@ class Queue:
                 room -= piece.rows
                 if room < 0:
                     break
-                if piece.ticket.stepwise == lead.ticket.stepwise and piece.ticket.plan is lead.ticket.plan:
+                if piece.ticket.stepwise == lead.ticket.stepwise and piece.ticket.held is lead.ticket.held:
                     together.append(piece)
         return self.engine.begin(together)
 

@@ -62,7 +62,6 @@ class Checkpoints(StreamReports):
             "numbers": None if learning is not None else self._numbers.state(),
             "learning": None if learning is None else learning.state(),
             "places": self._places,
-            "by_name": self._by_name,
             "open": None if self._open is None else self._open.state(),
             "position": self.position_,
             "source": self.source_,
@@ -76,7 +75,6 @@ class Checkpoints(StreamReports):
             if state["settings"][name] is not None:
                 setattr(self, name, read_setting(state["settings"][name]))
         self._places = self._checked_places(state["places"])
-        self._by_name = bool(state.get("by_name", False))
         self.position_ = int(state["position"])
         self.source_ = _checked_source(state.get("source"))
         self._restore_open(state["open"])

@@ -15,6 +15,7 @@ from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.rows import Rows
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.open_rows import OpenRows, ordered
 from anytime.streaming.reading import StreamReader
@@ -27,7 +28,7 @@ _FEW = 256  # rows that learners answer sooner than a plan is made
 _LEARNED = frozenset(
     [
         *("_bound", "_ignores", "_learning", "_number", "_numbers"),
-        *("_one_row", "_open", "_places", "_by_name", "_reading"),
+        *("_one_row", "_open", "_places", "_reading"),
     ]
 )
 
@@ -138,7 +139,6 @@ class OneByOne(StreamReader):
             names = list(features)
             self.n_features_in_ = max(len(names), 1)
             self._places = {name: j for j, name in enumerate(names)}
-            self._by_name = True
             self.__dict__.pop("feature_names_in_", None)
             if names and all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
@@ -208,7 +208,7 @@ class OneByOne(StreamReader):
             return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
         if self._reads_rows_as_they_are and not isinstance(x, Mapping):
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
-        run = self._run_plan(self._one_row_of(x), budget, mean_budget, self._due_in(deadline))
+        run = self._run_plan(Rows(self._one_row_of(x)), budget, mean_budget, self._due_in(deadline))
         return self._decide(run.scores())[0]
 
     def predict_proba_one(
@@ -237,7 +237,7 @@ class OneByOne(StreamReader):
             scores = self._learning.scores(self._one_row_of(x))
             link = self._learning.boosting.loss.link
         else:
-            run = self._run_plan(self._one_row_of(x), budget, mean_budget, self._due_in(deadline))
+            run = self._run_plan(Rows(self._one_row_of(x)), budget, mean_budget, self._due_in(deadline))
             scores, link = run.scores(), self.plan_.link
         return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
 
@@ -246,12 +246,13 @@ class OneByOne(StreamReader):
         unbounded = budget is None and deadline is None and mean_budget is None
         if (
             unbounded
+            and set(getattr(self, "feature_names_in_", ())) <= set(getattr(X, "columns", ()))
             and len(shape) == 2
             and shape[0] <= _FEW
             and self._learning is not None
             and self._answers_live
         ):
-            return self._learning.scores(self._numbers.apply(self._codes(self._completed(X), grow=False)))
+            return self._learning.scores(self._as_numbers(X))
         return super()._scores(X, budget, deadline, mean_budget)
 
     @property

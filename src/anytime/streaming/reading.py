@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from anytime.plan import Array
+from anytime.rows import as_table, spellings
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.trees.importers.columns import Columns
-from anytime.trees.names import column_names
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
 from anytime.validation import check_columns, check_rows, validated
@@ -33,7 +32,6 @@ class StreamReader(ColumnModel):
 
     _numbers: CategoryNumbers
     _places: dict[Any, int]  # where values stand that come by name
-    _by_name: bool = False  # whether columns have their order from here, and not from a table of the user
 
     # ------------------------------------------------------------------ the first rows, and further ones
 
@@ -57,8 +55,11 @@ class StreamReader(ColumnModel):
         """(n, d) codes of further rows; ``grow``: categories that are new are taken up."""
         if self._is_ready(X):
             return self._array_codes(X, grow)
-        check_rows(self, X, asked=not grow)
-        X = self._under_known_names(X)
+        X = as_table(X)
+        check_rows(self, X, predicting=not grow)
+        names = getattr(self, "feature_names_in_", ())
+        if hasattr(X, "columns") and len(here := spellings(names, map(str, X.columns))) == len(names) > 0:
+            X = X[list(here.values())].set_axis(list(names), axis=1)
         if has_categories(X):
             check_columns(self, X, reset=False)
             return self._table_codes(X, grow)
@@ -72,13 +73,6 @@ class StreamReader(ColumnModel):
             ensure_min_samples=1,
         )
         return self._array_codes(np.asarray(X), grow)
-
-    def _under_known_names(self, X: Any) -> Any:
-        X = super()._under_known_names(X)
-        names = column_names(X) if self._by_name else None
-        if names is None or sorted(names) != sorted(self._places, key=str):
-            return X
-        return X[list(self.feature_names_in_)]  # nobody who learned from dictionaries chose an order
 
     def _is_ready(self, X: Any) -> bool:
         """Whether rows can be read as they are: scikit-learn's checks take longer than learning from a row."""
@@ -122,8 +116,7 @@ class StreamReader(ColumnModel):
                 f"a column that held numbers in the first rows does not now: {error}, or say so from the start with the "
                 "type of the column"
             ) from None
-        if _holds_infinity(codes):
-            raise ValueError("X contains infinity or a value too large")
+        self.columns_.check_finite(codes, getattr(self, "feature_names_in_", None))
         return codes
 
     # ------------------------------------------------------------------ rows by name
@@ -187,17 +180,34 @@ class StreamReader(ColumnModel):
     def _matrix(self, X: Any) -> Array:
         return self._numbers.apply(super()._matrix(X))
 
-    def _checked(self, X: Any) -> Array:
-        check_is_fitted(self, "plan_")
-        return self._numbers.apply(self._codes(self._completed(X), grow=False))
+    @property
+    def _compared(self) -> Callable[[Array], Array] | None:
+        return self._numbers.apply if self._numbers.columns else None
+
+    def _as_numbers(self, X: Any) -> Array:
+        return self._numbers.apply(self._codes(X, grow=False))
 
     def _one_row_of(self, x: Any) -> Array:
         """(1, d) numbers of one row, in whatever form it comes."""
         if type(x) is np.ndarray and x.ndim == 1 and self._is_ready(x[None]):
             return self._numbers.apply(x[None])
+        x = as_table(x)
+        if hasattr(x, "to_dict") and np.ndim(x) == 1:  # a row of a table
+            x = x.to_dict()
+        elif np.ndim(x) == 1 and self._places and len(x) == self.n_features_in_:
+            x = dict(zip(self._places, x, strict=True))
         if isinstance(x, Mapping) and self._places:
             return self._numbers.apply(self._named_codes(x, grow=False))
-        return self._one_of(x)[None]
+        if isinstance(x, Mapping):
+            raise ValueError(
+                "the row has names, but the model knows none: give values in the order of columns"
+            )
+        if np.ndim(x) == 0:
+            raise TypeError(f"predict_one takes the values of one row, not {x!r}")
+        x = np.atleast_2d(x) if not hasattr(x, "columns") else x
+        if len(x) != 1:
+            raise ValueError(f"predict_one takes one row, not {len(x)}: use predict")
+        return self._as_numbers(x)
 
 
 def _holds_infinity(X: NDArray[np.float64]) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
-from anytime.trees.names import column_names, same_names
 from anytime.trees.rows import has_categories
-from anytime.validation import check_columns, check_rows, is_word, naming_words, validated
+from anytime.validation import check_columns, is_word, naming_words, validated
 
 __all__ = ["ColumnModel", "odd_words"]
 
@@ -49,18 +48,27 @@ class ColumnModel(AnytimeModel):
                 return np.asarray(check_array(X, dtype=np.float64, order="C", ensure_all_finite=False))
         return self.columns_.encode(X)
 
-    def _checked(self, X: Any) -> Array:
-        check_is_fitted(self, "plan_")
-        check_rows(self, X, asked=True)
-        X = self._completed(self._under_known_names(X))
+    @property
+    def _compared(self) -> Callable[[Array], Array] | None:
+        return None if self.columns_.are_plain else self.columns_.compared
+
+    @property
+    def _takes_missing(self) -> bool:
+        return self.columns_.ensure_all_finite is not True
+
+    @property
+    def _largest_number(self) -> float:
+        return self.columns_.largest
+
+    def _as_numbers(self, X: Any) -> Array:
         if self.columns_.are_plain and not has_categories(X):
             X = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-            checked = np.asarray(X)
+            numbers = np.asarray(X)
         else:
             check_columns(self, X, reset=False)
-            checked = self._matrix(X)
-        self.columns_.check_finite(checked)
-        return checked
+            numbers = self._matrix(X)
+        self.columns_.check_finite(numbers, getattr(self, "feature_names_in_", None))
+        return numbers
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
         """Numbers as trees compare them; sets what is known of the columns."""
@@ -69,6 +77,7 @@ class ColumnModel(AnytimeModel):
             check_consistent_length(X, y)
             self.columns_ = Columns(self.n_features_in_, categories=_categories_of(X))
             numbers = self.columns_.encode(X)
+            self.columns_.check_finite(numbers, getattr(self, "feature_names_in_", None))
         else:
             numbers, y = validated(
                 self,
@@ -106,16 +115,6 @@ class ColumnModel(AnytimeModel):
                 )
             self.columns_.categories.setdefault(column, list(range(int(np.nanmax(values, initial=0.0)) + 1)))
         return numbers
-
-    def _under_known_names(self, X: Any) -> Any:
-        """A table whose names have blanks where LightGBM knows underscores, under the names it knows."""
-        known = getattr(self, "feature_names_in_", None)
-        if known is None or not hasattr(X, "set_axis"):
-            return X
-        names = column_names(X)
-        if names is None or names == list(known) or not same_names(names, known):
-            return X
-        return X.set_axis(list(known), axis=1)
 
     def _file_state(self) -> dict[str, Any]:
         return {"columns": self.columns_.state()}

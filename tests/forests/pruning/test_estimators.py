@@ -201,7 +201,7 @@ def test_wrong_data_is_refused(forest):
         prune_forest(model, held, np.full(len(held), 9))
     with pytest.raises(ValueError, match="tolerance compares"):
         prune_forest(model, held, tolerance=1.0)
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(ValueError, match="is infinite"):
         prune_forest(model, np.full_like(held, np.inf), truth)
     with pytest.raises(ValueError, match="0 sample"):
         prune_forest(model, held[:0], truth[:0])

@@ -323,7 +323,7 @@ def test_labels_and_tables():
     assert set(made.predict(other)) <= set(names)
     assert made.score(other, names[truth]) > 0.6
     with pytest.raises(ValueError, match="feature names should match"):
-        made.predict(other.rename(columns={"c0": "elsewhere"}))
+        made.predict(other.add_prefix("elsewhere"))
 
 
 def test_missing_values_go_their_way():

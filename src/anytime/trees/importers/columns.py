@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import assert_all_finite
 
-from anytime.validation import naming_words
+from anytime.validation import check_finite, naming_words
 
 Finite = bool | Literal["allow-nan"]
 
@@ -33,8 +32,8 @@ class Columns:
     rounded_down : tuple of int
         Categorical columns in which -0.5 is a wrong value and not category 0 (XGBoost; LightGBM cuts it to 0).
     ensure_all_finite : {False, "allow-nan", True}
-        What the model takes, in scikit-learn's words: any number, any but infinity, or finite ones only. Infinite is what is
-        so in float32, which is how the models that refuse it read numbers.
+        What the original takes, in scikit-learn's words. We refuse infinity always, and NaN with True. With the latter two
+        infinite is what is so in float32, which is how such models read numbers.
     """
 
     n_features: int
@@ -76,19 +75,24 @@ class Columns:
         """
         words = () if self.arrays_hold_codes and not hasattr(X, "columns") else self.categories
         with naming_words(X, but=words):
-            encoded = self._codes(X)
+            return self.compared(self._codes(X))
+
+    def compared(self, encoded: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(n, d) numbers and codes as the trees compare them, in place."""
         if not math.isnan(self.missing_value):
             encoded[_narrow(encoded) == np.float32(self.missing_value)] = np.nan
         for column in self.rounded_down:
             encoded[:, column] = np.floor(_narrow(encoded[:, column]))
         return encoded
 
-    def check_finite(self, numbers: NDArray[np.float64]) -> None:
-        """Refuse the (n, d) numbers that the original refuses."""
-        if self.ensure_all_finite is not False:
-            assert_all_finite(
-                _narrow(numbers), allow_nan=self.ensure_all_finite == "allow-nan", input_name="X"
-            )
+    @property
+    def largest(self) -> float:
+        """What counts as infinite beyond it: models that do not take every number read them as float32."""
+        return float(np.finfo(np.float64 if self.ensure_all_finite is False else np.float32).max)
+
+    def check_finite(self, numbers: NDArray[np.float64], names: Any = None) -> None:
+        """Refuse infinity, and missing values where the original takes none, in (n, d) numbers of columns called ``names``."""
+        check_finite(numbers, names, missing=self.ensure_all_finite is not True, largest=self.largest)
 
     def state(self) -> dict[str, Any]:
         """What a file keeps: values that JSON can hold, provided that the categories are such."""

@@ -1,0 +1,413 @@
+"""The one reader of rows: whatever form an example comes in, here it becomes the numbers that a plan reads.
+
+A row is a line of a table (pandas, polars, Arrow), a mapping by name (a dict, a Series, a JSON object), or values in the order of
+the columns. Words become the codes of their categories; None is a value known to be missing.
+
+**Rows that are not complete.** Columns are found by name, in any order; others are ignored. A group of which a column is not
+there cannot be had, and a stage that would read it is left out: the answer is the best of what can be run. Stages that add up are
+left out one by one, for each row by its own path; of stages that replace each other the last that can be run is the answer; a
+refitted table ends at its longest complete prefix; where nothing can be run, the answer is the plan's base. A warning names the
+columns that were wanted; those that the budget does not reach are not missed. This holds for tables, mappings, sessions,
+extractors that fail, the server and the command line. Values without names have to be complete. A missing *value* (NaN or None in
+a column that is there) is no missing column: the model reads it as in training.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.validation import check_finite, check_rows
+
+__all__ = ["RowReader", "Rows", "as_table", "read_table", "shown", "spellings", "warn_of_absent"]
+
+Array = NDArray[np.float64]
+
+_NUMBERS = frozenset([float, int, bool, type(None)])
+_WORDS = frozenset([str, type(None)])
+_AT_A_TIME = 10_000  # values that are converted in one step: less than a millisecond
+_COMPARED = 300  # names that a wrong one is compared with: a few milliseconds
+_LISTED = 20  # names in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows as a plan reads them.
+
+    Attributes
+    ----------
+    X : (n, d) float64
+        Columns that are not there hold anything.
+    held : (G,) bool or None
+        Groups that are there; None: all.
+    absent : tuple of str
+        Columns that the model reads and that are not there.
+    mistaken : dict of str to str
+        Names that were given and are unknown, each with the absent column that it may stand for.
+    """
+
+    X: Array
+    held: NDArray[np.bool_] | None = None
+    absent: tuple[str, ...] = ()
+    mistaken: Mapping[str, str] | None = None
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def read_table(model: Any, X: Any) -> Rows:
+    """A table or an array as the plan of a fitted model reads it; see the module for tables that are not complete."""
+    X = as_table(X)
+    check_rows(model, X, predicting=True)
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or not hasattr(X, "columns") or not all(isinstance(name, str) for name in X.columns):
+        return Rows(model._as_numbers(X))
+    known, given = list(names), list(X.columns)
+    if known == given:
+        return Rows(model._as_numbers(X))
+    here = spellings(known, given)
+    if not here:
+        return Rows(model._as_numbers(X))  # scikit-learn says what is wrong with it
+    X = X[list(here.values())].set_axis(list(here), axis=1)
+    places = [j for j, name in enumerate(known) if name not in here]
+    if places:
+        categories = getattr(model, "categories_", None) or {}
+        anything = {known[j]: categories[j][0] if categories.get(j) else 0.0 for j in places}
+        X = X.assign(**anything)[known]
+    reader = reader_of(model)
+    there = np.array([name in here for name in known])
+    return reader.incomplete(
+        model._as_numbers(X), there, [name for name in given if name not in here.values()]
+    )
+
+
+def as_table(X: Any) -> Any:
+    """A table of another library (pyarrow, polars, anything of which pandas can be made) as a pandas table; all else as it is."""
+    if (
+        isinstance(X, np.ndarray)
+        or hasattr(X, "iloc")
+        or not hasattr(X, "__len__")
+        or isinstance(X, (list, tuple))
+    ):
+        return X
+    if hasattr(X, "to_pandas"):
+        try:
+            return X.to_pandas()
+        except ImportError:  # polars goes through pyarrow, which may not be there
+            return _column_by_column(X)
+    if hasattr(X, "__dataframe__"):
+        from pandas.api.interchange import from_dataframe
+
+        return from_dataframe(X)
+    return X
+
+
+def _column_by_column(X: Any) -> Any:
+    import pandas as pd
+
+    if not hasattr(X, "columns"):
+        return pd.Series(X.to_list(), name=getattr(X, "name", None))
+    return pd.DataFrame({name: X[name].to_list() for name in X.columns})
+
+
+def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
+    """Those of the columns ``known`` to a model that a table with ``names`` has, each with its name there.
+
+    LightGBM writes ``_`` for a blank, so the two are not told apart.
+    """
+    wanted, names = [str(name) for name in known], list(names)
+    exact = set(wanted).intersection(names)
+    if len(exact) == len(wanted):
+        return {name: name for name in wanted}
+    others = {name.replace(" ", "_"): name for name in names if name not in exact}
+    here = {name: name if name in exact else others.get(name.replace(" ", "_")) for name in wanted}
+    return {name: spelled for name, spelled in here.items() if spelled is not None}
+
+
+def warn_of_absent(rows: Rows) -> None:
+    """Say which columns were wanted and not there."""
+    if not rows.absent:
+        return
+    listed = ", ".join(map(repr, rows.absent[:_LISTED])) + ", ..." * (len(rows.absent) > _LISTED)
+    which = f"column {listed} is" if len(rows.absent) == 1 else f"columns {listed} are"
+    hint = "".join(f"; did you mean {known!r} by {name!r}?" for name, known in (rows.mistaken or {}).items())
+    frame, level = sys._getframe(1), 2  # of whoever called the library
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "anytime"
+    ):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"the {which} not there: answers are the best that can be had without{hint}", stacklevel=level
+    )
+
+
+# ---------------------------------------------------------------------- values
+
+
+def reader_of(model: Any) -> RowReader:
+    """The reader of a fitted model, made once for each plan."""
+    reader = model.__dict__.get("_row_reader")
+    if reader is None or reader.plan is not model.plan_:
+        reader = model._row_reader = RowReader(model)
+    return reader
+
+
+class RowReader:
+    """Reads rows that come value by value for one model; all that it looks up is worked out once.
+
+    Parameters
+    ----------
+    model : fitted AnytimeModel
+
+    Attributes
+    ----------
+    names : list of str or None
+        Names of the columns, where the model knows any.
+    words : dict of int to dict
+        Columns that hold categories, each with the code of every category.
+    takes_missing : bool
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.plan = plan = model.plan_
+        self.n_columns = plan.n_features
+        names = getattr(model, "feature_names_in_", None)
+        self.names: list[str] | None = None if names is None else [str(name) for name in names]
+        self.position = {} if self.names is None else {name: j for j, name in enumerate(self.names)}
+        self.groups = list(plan.costs.costs.names)
+        self.column_group = plan.costs.column_group
+        self._members_of: dict[str, list[int]] = {name: [] for name in self.groups}
+        for j, group in enumerate(self.column_group.tolist()):
+            self._members_of[self.groups[group]].append(j)
+        categories = getattr(model, "categories_", None) or {}
+        self.words: dict[int, dict[Any, float]] = {
+            j: {value: float(code) for code, value in enumerate(known)}
+            for j, known in categories.items()
+            if list(known) != list(range(len(known)))  # codes that stand for themselves are numbers
+        }
+        # The model itself is not kept: a server forgets readers when nobody else has the model any more.
+        self._compared: Callable[[Array], Array] | None = model._compared
+        columns = getattr(model, "columns_", None)
+        self._arrays_hold_codes = columns is None or columns.arrays_hold_codes
+        self.takes_missing, self._largest = model._takes_missing, model._largest_number
+        self._anything = np.nan if self.takes_missing else 0.0  # stands where nobody looks
+
+    def label(self, column: int) -> str:
+        """What a message calls a column."""
+        return repr(self.names[column]) if self.names is not None else str(column)
+
+    def one(self, x: Any) -> Rows:
+        """A single row: a mapping by column or group, a Series, a table of one row, or values in the order of the columns."""
+        x = as_table(x)
+        if hasattr(x, "iloc") and hasattr(x, "columns"):
+            if len(x) != 1:
+                raise ValueError(f"expected one row, not {len(x)}: use predict")
+            x = x.iloc[0]
+        if hasattr(x, "to_dict"):
+            x = x.to_dict()
+        if isinstance(x, Mapping):
+            return self.mappings([x])
+        if np.ndim(x) == 0:
+            raise TypeError(f"expected the values of one row, not {x!r}")
+        if np.ndim(x) > 1 and len(x) != 1:
+            raise ValueError(f"expected one row, not {len(x)}: use predict")
+        values = x[0] if np.ndim(x) > 1 else x
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+            return self.matrix(values[None])
+        return Rows(self._matrix([list(values)], range(self.n_columns)))
+
+    def matrix(self, X: NDArray[Any]) -> Rows:
+        """(n, d) numbers, categories as codes."""
+        if X.ndim != 2 or X.shape[1] != self.n_columns:
+            raise ValueError(
+                f"the model takes {self.n_columns} columns: expected shape [n, {self.n_columns}], found {list(X.shape)}"
+            )
+        if X.dtype.kind == "O" or (self.words and not self._arrays_hold_codes):
+            return Rows(self._matrix(X.tolist(), range(self.n_columns)))
+        flags = X.flags  # bytes behind a header of any length need not lie where floats do
+        if X.dtype != np.float64 or not (flags.c_contiguous and flags.aligned):
+            X = np.require(X, np.float64, ["C", "A"])
+        X = self._finite(X, range(self.n_columns))
+        return Rows(X if self._compared is None else self._compared(X.copy()))
+
+    def mappings(self, rows: Sequence[Mapping[str, Any]]) -> Rows:
+        """Values by the names of columns, or of groups, the same for all rows."""
+        first = rows[0]
+        for i, row in enumerate(rows):
+            if not isinstance(row, Mapping) or row.keys() != first.keys():
+                raise ValueError(f"row {i} has other columns than row 0; rows of one request have the same")
+        here = {name: self.position[name] for name in first if name in self.position}
+        if len(here) == len(first) == self.n_columns:
+            X = np.empty((len(rows), self.n_columns))
+            X[:, list(here.values())] = self._matrix(
+                [list(row.values()) for row in rows], list(here.values())
+            )
+            return Rows(X)
+        here |= {spelled: self.position[name] for name, spelled in spellings(self.position, first).items()}
+        groups = [
+            name
+            for name, value in first.items()
+            if name in self._members_of and (name not in here or isinstance(value, (list, tuple, Mapping)))
+        ]
+        columns: dict[int, list[Any]] = {
+            j: [row[name] for row in rows] for name, j in here.items() if name not in groups
+        }
+        for group in groups:
+            columns.update(self.members(group, [row[group] for row in rows]))
+        unknown = [str(name) for name in first if name not in here and name not in groups]
+        if not columns and unknown:
+            known = [*self.position, *self.groups] if self.n_columns <= _COMPARED else []
+            near = get_close_matches(unknown[0][:100], known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {self._listed(range(self.n_columns))}"
+            if self.names is None and not near:
+                hint = "it knows no names of columns: give values in their order, or by group"
+            raise ValueError(f"the model has no column {shown(unknown[0])}; {hint}")
+        return self.columns(columns, len(rows), unknown)
+
+    def columns(self, columns: Mapping[int, Sequence[Any]], n: int, unknown: Sequence[str] = ()) -> Rows:
+        """(n, d) from the values of some columns, by position."""
+        X, there = np.full((n, self.n_columns), self._anything), np.zeros(self.n_columns, dtype=bool)
+        order = list(columns)
+        if order:
+            X[:, order] = self._matrix([list(row) for row in zip(*columns.values(), strict=True)], order)
+        there[order] = True
+        return self.incomplete(X, there, unknown)
+
+    def incomplete(self, X: Array, there: NDArray[np.bool_], unknown: Sequence[str] = ()) -> Rows:
+        """Rows with what is known of them: ``there``, (d,), says which columns were given, ``unknown`` is what else was."""
+        lacking = ~there & self.plan.read_columns
+        if not lacking.any():
+            return Rows(X)
+        held = np.ones(len(self.groups), dtype=bool)
+        held[self.column_group[lacking]] = False
+        absent = tuple(str(self.names[j]) if self.names else str(j) for j in np.flatnonzero(lacking))
+        few = unknown if len(absent) <= _COMPARED else ()
+        near = {name: get_close_matches(name[:100], absent, n=1) for name in few[:_LISTED]}
+        return Rows(X, held, absent, {name: found[0] for name, found in near.items() if found})
+
+    def members(self, group: str, given: Sequence[Any]) -> dict[int, list[Any]]:
+        """Values of one group, of each row a mapping, a list in the order of the group's columns or a single value, by column."""
+        members = self._members_of[group]
+        out: dict[int, list[Any]] = {j: [] for j in members}
+        for row in given:
+            if isinstance(row, Mapping):
+                unknown = [name for name in row if self.position.get(name) not in out]
+                if unknown or len(row) != len(members):
+                    raise ValueError(
+                        f"group {group!r} has the columns {self._listed(members)}; give all of them"
+                    )
+                row = [row[self.names[j]] for j in members] if self.names is not None else []
+            elif isinstance(row, str) or not hasattr(row, "__len__"):
+                row = [row]
+            if len(row) != len(members):
+                raise ValueError(f"group {group!r} has {len(members)} columns, found {shown(row)}")
+            for j, value in zip(members, row, strict=True):
+                out[j].append(value)
+        return out
+
+    # ------------------------------------------------------------------ helpers
+
+    def values(self, values: Any, order: Sequence[int]) -> Array:
+        """(m,) numbers of some columns of one row: values, or an array of numbers with codes for words."""
+        if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+            return self._finite(np.asarray(values, dtype=np.float64)[None], order)[0]
+        return self._matrix([list(values)], order)[0]
+
+    def _listed(self, columns: Sequence[int]) -> str:
+        return ", ".join(map(self.label, columns[:_LISTED])) + ", ..." * (len(columns) > _LISTED)
+
+    def _matrix(self, rows: list[Any], order: Sequence[int]) -> Array:
+        """(n, len(order)) numbers, words as their codes."""
+        X = self._at_once(rows, order)
+        if X is None:
+            X = self._one_by_one(rows, order)
+        X = self._finite(X, order)
+        if self._compared is None:
+            return X
+        whole = np.full((len(X), self.n_columns), np.nan)
+        whole[:, list(order)] = X
+        return self._compared(whole)[:, list(order)]
+
+    def _at_once(self, rows: list[Any], order: Sequence[int]) -> Array | None:
+        """The same for rows in which nothing is odd; None where it takes a closer look."""
+        width = len(order)
+        for i, row in enumerate(rows):
+            if type(row) is not list:
+                raise ValueError(f"row {i} must be a list of {width} values, not {shown(row)}")
+            if len(row) != width:
+                raise ValueError(f"row {i} has {len(row)} values, but the model takes {width}")
+        X = np.empty((len(rows), width))
+        if not self.words:
+            step = max(1, _AT_A_TIME // max(width, 1))
+            for start in range(0, len(rows), step):  # between two of them a thread lets others go on
+                part = rows[start : start + step]
+                if not _NUMBERS.issuperset(map(type, chain(*part))):
+                    return None
+                X[start : start + step] = part
+            return X
+        for k, (j, values) in enumerate(zip(order, zip(*rows, strict=True), strict=True)):
+            known = self.words.get(j)
+            if not (_NUMBERS if known is None else _WORDS).issuperset(map(type, values)):
+                return None
+            X[:, k] = values if known is None else [known.get(value, np.nan) for value in values]
+        return X
+
+    def _one_by_one(self, rows: list[Any], order: Sequence[int]) -> Array:
+        out = np.empty((len(rows), len(order)))
+        for i, row in enumerate(rows):
+            for k, (j, value) in enumerate(zip(order, row, strict=True)):
+                out[i, k] = self._number(i, j, value)
+        return out
+
+    def _number(self, i: int, j: int, value: Any) -> float:
+        """A value as the model reads it."""
+        if value is None or type(value).__name__ == "NAType":
+            return np.nan
+        if isinstance(value, np.generic):
+            value = value.item()
+        known = self.words.get(j)
+        where = f"row {i}, column {self.label(j)}"
+        if known is not None:
+            if isinstance(value, (list, dict)):
+                raise ValueError(f"{where}: expected one of its categories, found {shown(value)}")
+            if value in known:
+                return known[value]
+            if isinstance(value, str) or value != value:
+                return np.nan  # a word that the model has not met, as in training
+            raise ValueError(
+                f"{where}: expected a category such as {next(iter(known))!r}, found {shown(value)}"
+            )
+        try:
+            if not isinstance(value, (str, bytes)):
+                return float(value)
+        except OverflowError:
+            return np.inf
+        except (TypeError, ValueError):
+            pass
+        raise ValueError(f"{where}: expected a number, found {shown(value)}")
+
+    def _finite(self, X: Array, order: Sequence[int]) -> Array:
+        """Refuse infinity, and missing values where the model takes none."""
+        names = order if self.names is None else [self.names[j] for j in order]
+        check_finite(X, names, missing=self.takes_missing, largest=self._largest)
+        return X
+
+
+def shown(value: Any) -> str:
+    """A short form of a value that somebody sent, for a sentence."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
