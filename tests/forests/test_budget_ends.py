@@ -16,7 +16,6 @@ from anytime.forests.impurity import (
     CustomImpurity,
     Entropy,
     Gini,
-    Polynomial,
     Powers,
     SquaredError,
     SquaredPairs,
@@ -104,7 +103,7 @@ def test_a_loaded_model_knows_what_was_chosen(tmp_path):
 
 @pytest.mark.parametrize(
     "impurity",
-    [ClassPairs(2.5), Powers(3), Polynomial([(1, (1, 1, 0)), (0.5, (0, 1, 2))]), Entropy(), Gini()],
+    [ClassPairs(2.5), Powers(3), Entropy(), Gini()],
     ids=repr,
 )
 def test_an_impurity_comes_back_from_a_file(tmp_path, impurity):

@@ -19,13 +19,13 @@ from anytime.forests.impurity import (
     Entropy,
     Gini,
     Impurity,
-    Polynomial,
     Powers,
     SquaredError,
     SquaredPairs,
 )
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
+from anytime_research.forests.impurities import Polynomial
 from tests.forests.cases import same
 from tests.reference import class_tree as reference
 from tests.reference.trees import leaf_of

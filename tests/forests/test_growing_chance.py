@@ -14,13 +14,13 @@ from anytime.forests.impurity import (
     ClassPairs,
     CustomImpurity,
     Gini,
-    Polynomial,
     Powers,
     SquaredPairs,
 )
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import join
+from anytime_research.forests.impurities import Polynomial
 from tests.forests.cases import same
 
 # ---------------------------------------------------------------------- chance

@@ -15,12 +15,11 @@ from anytime.forests.impurity import (
     Entropy,
     Gini,
     Impurity,
-    Polynomial,
     Powers,
     SquaredError,
     SquaredPairs,
-    check_admissible,
 )
+from anytime_research.forests.impurities import Polynomial, check_admissible
 
 COUNTS = st.lists(st.integers(0, 40), min_size=2, max_size=5)
 

@@ -8,24 +8,20 @@ from anytime.forests.budget import (
 )
 from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import (
-    AdmissibilityReport,
     ClassPairs,
     CustomImpurity,
     Entropy,
     Gini,
     Impurity,
-    Polynomial,
     Powers,
     SquaredError,
     SquaredPairs,
-    check_admissible,
 )
 from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 
 __all__ = [
-    "AdmissibilityReport",
     "BudgetForestClassifier",
     "BudgetForestRegressor",
     "BudgetPruner",
@@ -36,7 +32,6 @@ __all__ = [
     "Entropy",
     "Gini",
     "Impurity",
-    "Polynomial",
     "Powers",
     "PrunedForestClassifier",
     "PrunedForestRegressor",
@@ -45,6 +40,5 @@ __all__ = [
     "SquaredError",
     "SquaredPairs",
     "TreeGuarantee",
-    "check_admissible",
     "prune_forest",
 ]

@@ -21,14 +21,7 @@ from numpy.typing import ArrayLike
 
 from anytime.costs import BoundCosts
 from anytime.forests.growing import ClassTree, ClassTreeGrower
-from anytime.forests.impurity import (
-    ClassPairs,
-    CustomImpurity,
-    Polynomial,
-    Powers,
-    SquaredPairs,
-    check_admissible,
-)
+from anytime.forests.impurity import ClassPairs, Powers, SquaredPairs
 from anytime.forests.levels import max_cost
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF
@@ -74,8 +67,6 @@ def least_impurity(impurity: Impurity, counts: ArrayLike) -> float | None:
         return None
     if isinstance(impurity, Powers):
         return float(2**impurity.degree - 2)
-    if isinstance(impurity, Polynomial):
-        return min((gamma for gamma, _ in impurity.terms if gamma > 0), default=inf)
     if isinstance(impurity, ClassPairs):
         return _least_pairs(impurity, counts)
     if isinstance(impurity, SquaredPairs) or np.prod(counts + 1) > _MOST_COMBINATIONS:
@@ -163,7 +154,7 @@ class TreeGuarantee:
             Whether a column of three categories or more could be tested. Stumps try only some of the sets of these, so that a
             test of less risk may have been missed: nothing is proved.
         """
-        if (many_categories and grower.tests == "stumps") or not _is_proved(grower, tree.statistics.shape[1]):
+        if (many_categories and grower.tests == "stumps") or not _is_proved(grower):
             return None
         impurity = grower.impurity(tree.statistics)
         leaves = tree.arrays.feature == LEAF
@@ -202,11 +193,8 @@ def _charged(tree: ClassTree, costs: BoundCosts) -> float:
     return costs.costs.amount(int(paid.max()))
 
 
-def _is_proved(grower: ClassTreeGrower, n_classes: int) -> bool:
+def _is_proved(grower: ClassTreeGrower) -> bool:
     """Whether every test had the least risk of all, by an impurity that the theorem covers."""
     greedy = grower.split == "minimax" and not grower.discount_reused and grower.min_samples_leaf == 1
     exhaustive = (grower.search == "exhaustive" or grower.tests == "multiway") and grower.max_features is None
-    known = isinstance(grower.impurity, (ClassPairs, Powers, Polynomial, SquaredPairs))
-    if greedy and exhaustive and isinstance(grower.impurity, CustomImpurity):
-        return check_admissible(grower.impurity, min(n_classes, 3)).admissible
-    return greedy and exhaustive and known
+    return greedy and exhaustive and isinstance(grower.impurity, (ClassPairs, Powers, SquaredPairs))
