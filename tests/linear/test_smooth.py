@@ -226,6 +226,7 @@ def test_ridges_are_compared_in_as_many_coordinates_as_rows():
     assert held @ turn @ narrow.weights == pytest.approx(held @ wide.weights, abs=1e-6)
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize(("n", "d", "n_classes"), [(200, 50, 2), (200, 1000, 2), (200, 50, 3)])
 def test_log_losses_take_no_more_than_five_times_as_long_as_squared(n: int, d: int, n_classes: int):
     X, y = make_classification(n, d, n_informative=8, n_classes=n_classes, random_state=0)
