@@ -228,7 +228,7 @@ class Run:
         price = np.zeros(block.n_stages, dtype=np.int64)
         X = np.ascontiguousarray(self.X[rows])
         block.forest.run_metered(X, sums, reached, reached + 1, ledger, price, money, np.inf, None)
-        return reached == within
+        return np.asarray(reached == within)
 
     def _jump(self, to: NDArray[np.int32]) -> None:
         """Nobody reads or pays on the way, so what a later stage would replace need not be computed."""
@@ -613,13 +613,14 @@ class Run:
 class ForestRun:
     """Progress of a plan that is one forest, without rules and without a ledger.
 
-    What a ``Run`` does, to the same bits, by native calls alone: for rows that come a few at a time.
+    What a ``Run`` does, to the same bits, by native calls alone.
 
     Parameters
     ----------
     plan : Plan
         With a ``plain_forest``.
     X : (n, d) float64, C order
+    threads : int, default=1
 
     Attributes
     ----------
@@ -628,21 +629,30 @@ class ForestRun:
         No row: there is no stopping rule.
     """
 
-    __slots__ = ("X", "_forest", "_sums", "done", "finished", "plan")
+    __slots__ = ("X", "_forest", "_sums", "done", "finished", "plan", "threads")
     paid = None
 
-    def __init__(self, plan: Plan, X: Array) -> None:
+    def __init__(self, plan: Plan, X: Array, threads: int = 1) -> None:
         assert plan.plain_forest is not None
-        self.plan, self.X, self._forest = plan, X, plan.plain_forest
+        self.plan, self.X, self.threads, self._forest = plan, X, threads, plan.plain_forest
         self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
         self._sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
 
-    def advance(self, until: NDArray[np.int32], *, budget: NDArray[np.int64] | int = UNLIMITED) -> bool:
-        """Take each row to its stage; budgets need a ledger, and a ``Run``."""
+    def advance(
+        self,
+        until: NDArray[np.integer[Any]] | int,
+        *,
+        budget: NDArray[np.int64] | int = UNLIMITED,
+        deadline: float = np.inf,
+        stop: Stop | None = None,
+    ) -> bool:
+        """Continue, as a ``Run`` does; a budget would need a ledger."""
         assert np.min(budget, initial=UNLIMITED) == UNLIMITED
-        if len(self.X) > _FEW or self.done.any():
-            return self._forest.run(self.X, self._sums, self.done, until, np.inf, None, 1)
-        for i, stage in enumerate(until.tolist()):
+        limit = np.empty(len(self.X), dtype=np.int32)
+        limit[:] = until
+        if len(self.X) > _FEW or deadline < np.inf or stop is not None or self.done.any():
+            return self._forest.run(self.X, self._sums, self.done, limit, deadline, stop, self.threads)
+        for i, stage in enumerate(limit.tolist()):
             self.done[i] = self._forest.run_one(self.X[i], stage, np.inf, self._sums[i])
         return True
 
@@ -653,12 +663,17 @@ class ForestRun:
 
 
 def start(
-    plan: Plan, X: Array, *, metered: bool = False, held: NDArray[np.bool_] | None = None
+    plan: Plan,
+    X: Array,
+    *,
+    metered: bool = False,
+    threads: int = 1,
+    held: NDArray[np.bool_] | None = None,
 ) -> Run | ForestRun:
     """Rows of a matrix before the first stage, by the quickest means there are."""
     if metered or held is not None or plan.plain_forest is None:
-        return Run(plan, X, metered=metered, held=held)
-    return ForestRun(plan, X)
+        return Run(plan, X, metered=metered, threads=threads, held=held)
+    return ForestRun(plan, X, threads)
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

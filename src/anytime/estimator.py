@@ -20,7 +20,7 @@ from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import UNLIMITED, FeatureCosts
-from anytime.engine import Run, Stop
+from anytime.engine import ForestRun, Run, Stop, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.plan import Answer, Array, Plan
@@ -134,6 +134,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         run = self._run_plan(
             self._read_in(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
         )
+        assert isinstance(run, Run)
         return self._read(run, began)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
@@ -181,6 +182,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         run = self._run_plan(rows, budget, mean_budget, due, metered=meter != "time")
         if meter == "time":
             return np.full(n, (time.perf_counter() - began) / max(n, 1))
+        assert isinstance(run, Run)
         if meter == "model":
             return self._model_costs()[run.answered]
         assert run.ledger is not None
@@ -451,16 +453,16 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         stop: Stop | None = None,
         *,
         metered: bool = False,
-    ) -> Run:
+    ) -> Run | ForestRun:
         """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
         stages, cap = self._reach(budget, mean_budget)
         for entries in (stages, cap):
             if np.ndim(entries) and np.shape(entries) != (len(rows.X),):
                 raise ValueError(f"budget has {np.size(entries)} entries, but X has {len(rows.X)} rows")
         metered = metered or cap is not None
-        run = Run(self.plan_, rows.X, metered=metered, threads=self._threads(), held=rows.held)
+        run = start(self.plan_, rows.X, metered=metered, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
-        if run.incomplete.any():
+        if isinstance(run, Run) and run.incomplete.any():
             warn_of_absent(rows)
         return run
 

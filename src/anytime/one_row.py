@@ -69,9 +69,7 @@ class OneRow:
         if forest is not None:
             sums = np.empty(self.n_outputs, dtype=np.int64)
             done = (
-                self._pay_along(x, until, cap, due, sums)
-                if binding
-                else self.forest.run_one(x, until, due, sums)
+                self._pay_along(x, until, cap, due, sums) if binding else forest.run_one(x, until, due, sums)
             )
             total = (sums.item() if self.alone else sums) * self.unit
             return self._decided(combined(total, done, self.base, self.mean))

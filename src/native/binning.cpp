@@ -38,14 +38,12 @@ uint32_t category_rank(const Layout& layout, const Search& search, double x) noe
 
 // How many of the search's thresholds lie below each x. All lanes halve together, so that their loads
 // overlap; there is no condition, because the outcome is random and a mispredicted branch costs more than a
-// step.
-void count_below(const Layout& layout, const Search& search, const double (&x)[kLanes],
-                 uint32_t (&below)[kLanes]) noexcept {
-  const double* thresholds = layout.thresholds.data() + search.first;
-  const uint16_t* buckets = layout.buckets.data() + search.bucket;
-  const double low = search.low, scale = search.scale, last = search.last_bucket;
+// step. The search comes by value: ranks are written as bytes, which might be part of anything that is not a
+// copy.
+inline void count_below(const double* thresholds, const uint16_t* buckets, const Search search,
+                        const double (&x)[kLanes], uint32_t (&below)[kLanes]) noexcept {
   int32_t bucket[kLanes];
-  for (int i = 0; i < kLanes; ++i) bucket[i] = Search::bucket_of(x[i], low, scale, last);
+  for (int i = 0; i < kLanes; ++i) bucket[i] = search.bucket_of(x[i]);
   for (int i = 0; i < kLanes; ++i) below[i] = buckets[bucket[i]];
   for (uint32_t half = (1u << search.steps) >> 1; half > 0; half /= 2) {
     for (int i = 0; i < kLanes; ++i)
@@ -83,8 +81,8 @@ Rank rank_in(uint32_t below, uint32_t part) noexcept {
 }
 
 template <class Rank>
-void bin_pack(const Layout& layout, bool float32_input, const Search& search,
-              const PackRows<Rank>& pack) noexcept {
+inline void bin_pack(const Layout& layout, bool float32_input, const Search search,
+                     const PackRows<Rank>& pack) noexcept {
   double x[kLanes];
   for (int i = 0; i < kLanes; ++i) x[i] = pack.row[i][search.feature];
   if (float32_input) {
@@ -95,7 +93,8 @@ void bin_pack(const Layout& layout, bool float32_input, const Search& search,
     for (int i = 0; i < kLanes; ++i) below[i] = category_rank(layout, search, x[i]);
   } else {
     prepare(x, search.reading);
-    count_below(layout, search, x, below);
+    count_below(layout.thresholds.data() + search.first, layout.buckets.data() + search.bucket, search, x,
+                below);
   }
   const bool nan_last = nan_goes_right(search.reading);
   for (uint32_t part = 0; part < search.columns; ++part) {

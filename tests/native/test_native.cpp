@@ -475,6 +475,12 @@ void test_metered_run() {
     CHECK(!run_metered(forest, state.rows(x), meter, Watch(0.0, nullptr)));
     CHECK(run_metered(forest, state.rows(x), meter, kFar));
     state.check(forest, x);
+    State scanned(forest, n, 12);  // without a watch trees are scanned where they can be
+    Ledger same(table, n);
+    const Meter unwatched{.ledger = &same, .evaluation = evaluation, .budget = budget.data()};
+    CHECK(run_metered(forest, scanned.rows(x), unwatched, Watch()));
+    CHECK(scanned.acc == state.acc && scanned.done == state.done);
+    CHECK(std::ranges::equal(same.paid(), ledger.paid()) && std::ranges::equal(same.bits(), ledger.bits()));
     for (size_t i = 0; i < state.done.size(); ++i) {
       CHECK(ledger.paid()[i] <= most);
       if (most < 27) continue;
