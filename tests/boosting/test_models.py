@@ -8,6 +8,9 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
+from anytime.boosting.renewal import Renewal
+from anytime.boosting.rounds import GradientRounds
+from anytime.boosting.trainer import Trainer
 from anytime.testing import check_anytime_estimator
 from anytime.trees.clock import Clock
 
@@ -338,3 +341,32 @@ def test_queries_are_not_torn_apart_when_rows_are_held_out():
     assert not set(qid[training.train]) & set(qid[training.held])
     for rows, judged in training.folds(5):
         assert not set(qid[rows]) & set(qid[judged])
+
+
+def test_an_interrupt_in_the_search_leaves_the_model_of_everything(monkeypatch):
+    X, y = problem(300)
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Renewal, "order", interrupted)
+    with pytest.warns(UserWarning, match="interrupted: the model has 1 stages"):
+        model = at.SpeedBoostRegressor(costs=COSTS, n_estimators=10, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.3
+
+
+@pytest.mark.parametrize(
+    "kind", [at.GradientBoostingRegressor, at.SpeedBoostRegressor, at.AdditiveSpeedBoostRegressor]
+)
+def test_an_interrupt_before_there_is_anything_is_passed_on(kind, monkeypatch):
+    X, y = problem(100)
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GradientRounds, "round", interrupted)
+    monkeypatch.setattr(Trainer, "step", interrupted)
+    model = kind(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "plan_")

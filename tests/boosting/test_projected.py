@@ -250,45 +250,6 @@ def test_p27_with_every_element_its_own_class_omp_by_gain_is_fr(name):
 # ---------------------------------------------------------------------- a whole run
 
 
-REFITTED = {"selection": "inner", "reweight": "all", "ridge": 0.01}  # takes no filters
-ADDING = [
-    {},
-    {"selection": "inner"},
-    {"holdout": 0.2, "learning_rate": 0.5},
-    {"schedule": "doubling", "c_min": 3.0},
-]
-
-
-@pytest.mark.parametrize(
-    ("rules", "filters"),
-    [(REFITTED, None), *((rules, filters) for rules in ADDING for filters in (None, margin_filters()))],
-)
-def test_training_goes_on_from_its_steps_with_the_same_bits(rules, filters):
-    X, objective = data(6)
-
-    def trainer(steps=()):
-        return Trainer(
-            objective,
-            competing(X, objective, filters=filters),
-            BoostingRules(**rules),
-            [0.1],
-            np.random.RandomState(4),
-            steps=steps,
-        )
-
-    whole = trainer()
-    whole.run(12)
-    assert len(whole.steps) == 12
-    kinds = {type(step.candidate.weak.part).__name__ for step in whole.steps}
-    assert len(kinds) > 1
-    for t in (1, 7):
-        again = trainer(whole.steps[:t])
-        again.run(12 - t)
-        assert np.array_equal(again.scores, whole.scores)
-        assert (again.spent, again.value) == (whole.spent, whole.value)
-        assert order(again) == order(whole)
-
-
 def test_the_objective_falls_and_every_step_names_its_rivals():
     X, objective = data(7)
     trainer = Trainer(objective, competing(X, objective), BoostingRules())

@@ -234,42 +234,6 @@ def test_rows_of_a_query_stay_together():
     assert trainer.value < objective.value(np.zeros((100, 1)))
 
 
-# ---------------------------------------------------------------------- going on
-
-
-@pytest.mark.parametrize("name", ["squared", "multinomial"])
-@pytest.mark.parametrize("rules", [*VARIANTS.values(), {"holdout": 0.2}, {"holdout": 0.2, "reweight": "all"}])
-def test_training_goes_on_from_its_steps_with_the_same_bits(rules, name):
-    dictionary, costs, y, loss = problem(24, name, n=30, m=6, noise=1.0)
-
-    def trainer(steps=()):
-        once = rules.get("reweight") == "all"
-        return Trainer(
-            MeanLoss(loss, y),
-            Dictionary(dictionary, costs, once=once),
-            BoostingRules(**rules),
-            random=np.random.RandomState(3),
-            steps=steps,
-        )
-
-    whole = trainer()
-    whole.run(5)
-    for t in (1, 4):
-        again = trainer(whole.steps[:t])
-        again.run(5 - t)
-        assert order(again) == order(whole)
-        assert np.array_equal(again.scores, whole.scores)
-        assert (again.spent, again.value) == (whole.spent, whole.value)
-        for one, other in zip(again.steps, whole.steps, strict=True):
-            assert np.array_equal(one.weights, other.weights)
-            assert (one.gain, one.score, one.edge, one.table) == (
-                other.gain,
-                other.score,
-                other.edge,
-                other.table,
-            )
-
-
 def test_steps_keep_nothing_as_long_as_the_rows():
     dictionary, costs, y, loss = problem(25, "logistic")
     trainer = trained(dictionary, costs, y, loss, 3)

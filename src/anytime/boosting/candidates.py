@@ -61,9 +61,6 @@ class Candidates(Protocol):
     def take(self, candidate: Candidate) -> None:
         """Buy what the candidate uses."""
 
-    def again(self, candidate: Candidate, scores: Array) -> Candidate:
-        """A candidate that was taken at ``scores``, with the outputs that it has lost since."""
-
 
 class Dictionary:
     """Finitely many predictors that are known beforehand, with fixed costs.
@@ -100,10 +97,6 @@ class Dictionary:
     def take(self, candidate: Candidate) -> None:
         """Mark an element as taken."""
         self.taken[candidate.number] = True
-
-    def again(self, candidate: Candidate, scores: Array) -> Candidate:
-        """The element of that number."""
-        return replace(candidate, outputs=self.outputs[candidate.number])
 
 
 class FittedCandidates:
@@ -218,14 +211,6 @@ class FittedCandidates:
         groups, needed = self._needs(candidate.weak, candidate.rule, candidate.passing)
         self.bought[:, groups] |= needed
         self._n_taken, self._n_offered = self._n_taken + 1, 0
-
-    def again(self, candidate: Candidate, scores: Array) -> Candidate:
-        """The candidate with what it gives on the training rows."""
-        assert candidate.weak is not None
-        rule = candidate.rule
-        passing = None if rule is None else rule.holds(self.table.X, scores, self.link)
-        outputs = _where(passing, candidate.weak.on(self.table.X))
-        return replace(candidate, outputs=outputs, passing=passing)
 
 
 def _where(passing: NDArray[np.bool_] | None, outputs: Array) -> Array:

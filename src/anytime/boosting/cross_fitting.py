@@ -7,32 +7,18 @@ read earlier predictions. Here it protects the step and the choice by gain per c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.boosting.candidates import Candidate, FittedCandidates
-from anytime.boosting.learners import Weak
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Judged, Step, Trainer
 from anytime.plan import Array
 
-__all__ = ["CrossFitted", "CrossFittedStep"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CrossFittedStep(Step):
-    """A step, and what the copy without each fold took in its place.
-
-    Attributes
-    ----------
-    copies : tuple of Weak
-        One per fold, without outputs.
-    """
-
-    copies: tuple[Weak, ...]
+__all__ = ["CrossFitted"]
 
 
 class CrossFitted(Trainer):
@@ -44,7 +30,7 @@ class CrossFitted(Trainer):
 
     Parameters
     ----------
-    objective, rules, base, random, steps
+    objective, rules, base, random
         As for ``Trainer``. Nothing is refitted or held out besides (``reweight="last"``, no ``holdout``).
     candidates : FittedCandidates
         Without filters.
@@ -71,7 +57,6 @@ class CrossFitted(Trainer):
         rules: BoostingRules,
         base: ArrayLike | None = None,
         random: np.random.RandomState | None = None,
-        steps: Sequence[Step] = (),
         *,
         n_folds: int = 5,
         gradient_at: Literal["own", "held_out"] = "own",
@@ -83,10 +68,7 @@ class CrossFitted(Trainer):
         self.folds = objective.folds(n_folds, self._random())
         self.copies = [self.scores] * n_folds
         self.held_out = self.scores
-        self._table = candidates.table
         self._offered: list[dict[int, Candidate]] = []
-        for step in steps:
-            self._repeat(step)
 
     def _target(self) -> Array:
         return self.objective.residual(self.held_out if self.gradient_at == "held_out" else self.scores)
@@ -123,15 +105,8 @@ class CrossFitted(Trainer):
             return None
         self._move_copies([copy.outputs for copy in copies], taken.weights)
         self._offered = []
-        known = {field.name: getattr(taken, field.name) for field in fields(taken)}
-        weak = tuple(copy.weak.without_outputs() for copy in copies if copy.weak is not None)
-        self.steps[-1] = CrossFittedStep(**known | {"gain": before - self.value}, copies=weak)
+        self.steps[-1] = replace(taken, gain=before - self.value)
         return self.steps[-1]
-
-    def _repeat(self, step: Step) -> None:
-        assert isinstance(step, CrossFittedStep), "steps of another kind of trainer"
-        super()._repeat(step)
-        self._move_copies([weak.on(self._table.X) for weak in step.copies], step.weights)
 
     def _move_copies(self, outputs: Sequence[Array], weights: Array) -> None:
         self.copies = [copy + weights[0] * h for copy, h in zip(self.copies, outputs, strict=True)]

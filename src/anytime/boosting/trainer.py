@@ -108,7 +108,7 @@ class Step:
     Attributes
     ----------
     candidate : Candidate
-        Without its outputs, which take much memory; ``weak.on`` and ``Candidates.again`` give them once more.
+        Without its outputs, which take much memory; ``weak.on`` gives them once more.
     weights : (t,)
         "last": one number, the weight of this step. "all": the weights of all steps so far.
     gain : float
@@ -157,8 +157,6 @@ class Trainer:
         Scores before the first step. The theorems assume 0.
     random : RandomState, default=None
         One number is drawn from it; with the number of steps it decides which rows are held out.
-    steps : sequence of Step, default=()
-        Of an earlier trainer with the same objective, rules, base and random state: training goes on as if it had not stopped.
 
     Attributes
     ----------
@@ -189,7 +187,6 @@ class Trainer:
         rules: BoostingRules,
         base: ArrayLike | None = None,
         random: np.random.RandomState | None = None,
-        steps: Sequence[Step] = (),
     ) -> None:
         n_outputs = objective.loss.n_outputs(objective.y)
         self.objective, self.candidates, self.rules = objective, candidates, rules
@@ -203,8 +200,6 @@ class Trainer:
             self.reweighting = Reweighting(objective, self.base, rules.ridge, rules.largest)
         self._random, self._idle = reseeded(random), 0
         self._least = rules.tolerance * max(abs(self.value), 1e-300)
-        for step in steps:
-            self._repeat(step)
 
     def run(self, n_steps: int) -> list[Step]:
         """Up to so many further steps."""
@@ -330,10 +325,6 @@ class Trainer:
         taken = Step(best.candidate.without_outputs(), weights, gain, self._score(best), edge, table)
         self.steps.append(taken)
         return taken
-
-    def _repeat(self, step: Step) -> None:
-        self._move(self.candidates.again(step.candidate, self.scores), step.weights, step.gain)
-        self.steps.append(step)
 
     def _move(self, candidate: Candidate, weights: Array | None, gain: float | None) -> tuple[Array, float]:
         """Add a candidate with these weights, or where all are refitted with the best ones; returns weights and gain."""

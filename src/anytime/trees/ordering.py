@@ -21,7 +21,7 @@ from anytime.trees.held_out import HeldOut, HeldOutLoss, Progress
 
 Array = NDArray[np.float64]
 
-__all__ = ["HeldOutLoss", "OrderingLog", "Purchase", "order_stages"]
+__all__ = ["BundlePurchase", "HeldOutLoss", "OrderingLog", "order_stages"]
 
 # Loss values are means over rows: more numbers (rows times outputs) than this hardly change an order, only the time.
 _MOST_NUMBERS = 20_000
@@ -36,7 +36,7 @@ _FEW_PURCHASES = 64
 
 
 @dataclass(frozen=True)
-class Purchase:
+class BundlePurchase:
     """One step of an order: groups bought together, and the stages that they make runnable.
 
     Attributes
@@ -77,7 +77,7 @@ class OrderingLog:
 
     Attributes
     ----------
-    purchases : tuple of Purchase
+    purchases : tuple of BundlePurchase
     base_loss : float
         Held-out loss before any stage.
     n_rows : int
@@ -86,7 +86,7 @@ class OrderingLog:
         Rows of these on which purchases were compared.
     """
 
-    purchases: tuple[Purchase, ...]
+    purchases: tuple[BundlePurchase, ...]
     base_loss: float
     n_rows: int
     n_scoring_rows: int
@@ -154,13 +154,13 @@ def order_stages(
         raise ValueError(
             f"the held-out loss before any stage is {base_loss}: y, base or sample_weight cannot be right"
         )
-    purchases: list[Purchase] = []
+    purchases: list[BundlePurchase] = []
     while remaining.size:
         groups, bundle, gain = shop.best(remaining)
         stages, n_useful = _order_bundle(progress, bundle)
         shop.buy(groups, bundle)
         purchases.append(
-            Purchase(
+            BundlePurchase(
                 groups=tuple(np.flatnonzero(groups).tolist()),
                 stages=tuple(stages),
                 price=int(problem.prices[groups].sum()),
