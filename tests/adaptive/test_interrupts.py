@@ -78,3 +78,13 @@ def test_a_ladder_out_of_time_says_how_many_exits_it_has(rows):
     with pytest.warns(UserWarning, match=r"time is up: the ladder has 1 of up to 12 exits"):
         model = at.LadderClassifier(costly, time_budget=1e-9, tolerance=0.2, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.6
+
+
+def test_a_ladder_out_of_time_uses_the_exit_that_it_has(rows):
+    X, y = rows
+    costly = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.warns(UserWarning, match="time is up"):
+        model = at.LadderClassifier(costly, time_budget=1e-9, mean_budget=2, random_state=0).fit(X, y)
+    assert model.n_stages_ >= 1
+    assert model.cost(X).mean() <= 2
+    assert model.score(X, y) > 0.6

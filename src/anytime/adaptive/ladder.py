@@ -334,8 +334,8 @@ class LadderClassifier(AdaptiveClassifier):
             X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
         part = fold_rows(X, y, _PARTS, task.random)
         choices: list[LadderChoice] = []
-        for which in [(costly,), *self._chains(models, n_rungs, task, judge)]:
-            if choices and task.clock.over:
+        for number, which in enumerate([(costly,), *self._chains(models, n_rungs, task, judge)]):
+            if number > 1 and task.clock.over:  # the exits that there are have been tried
                 break
             chain = self._chain_of_exits(np.full(len(which) - 1, np.inf), which, models, task)
             answers = known = judge.answers(judge.bench.bill(chain), which)

@@ -19,7 +19,7 @@ from anytime.boosting.learners import TrainingRows
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts
-from anytime.forests.growing import ClassTreeGrower
+from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import Entropy
 from anytime.losses import Loss
 from anytime.plan import Array
@@ -32,6 +32,7 @@ __all__ = ["LEAST_ROWS", "Rung", "RungLearner", "column_sets", "purchases", "set
 
 _PRICES = np.geomspace(3.0, 1e-3, 14)  # in units of the entropy of the classes per price of everything
 _ROUNDS, _RATE = 30, 0.2  # at each price
+_FEW_TREES = 20  # grown between two looks at the clock
 LEAST_ROWS = 20  # in a leaf of the trees that buy: with fewer than twice as many rows nothing is bought
 
 
@@ -298,13 +299,16 @@ class RungLearner:
             Entropy(), split="expected", search="random", max_features=max(int(np.sqrt(columns.sum())), 1),
             n_threads=self.grower.n_threads,
         )  # fmt: skip
-        grown = grower.grow_forest(
-            self.table.binned, self.objective.y, self.objective.weight * len(self.objective),
-            n_classes=self.n_classes, n_trees=self.n_estimators, rows=rows, columns=columns, random_state=self.seed,
-        )  # fmt: skip
+        grown: list[ClassTree] = []
+        while len(grown) < self.n_estimators and not (grown and self.over()):
+            grown += grower.grow_forest(
+                self.table.binned, self.objective.y, self.objective.weight * len(self.objective),
+                n_classes=self.n_classes, n_trees=min(_FEW_TREES, self.n_estimators - len(grown)),
+                first_tree=len(grown), rows=rows, columns=columns, random_state=self.seed,
+            )  # fmt: skip
         trees = join([tree.arrays for tree in grown], [len(grown)])
         value = trees.value[:, 1:] - trees.value[:, :1] if self.base.size == 1 else trees.value
-        return replace(trees, value=np.ascontiguousarray(value / self.n_estimators), n_outputs=self.base.size)
+        return replace(trees, value=np.ascontiguousarray(value / len(grown)), n_outputs=self.base.size)
 
 
 def _blend(loss: Loss, scores: Array, y: NDArray[np.intp], weight: Array) -> Array:
