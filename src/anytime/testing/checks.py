@@ -324,7 +324,9 @@ def a_damaged_file_raises_the_documented_error(model: Any, X: Any) -> None:
 
 
 def wrong_bounds_are_refused(model: Any, X: Any) -> None:
-    amounts = [{name: amount} for name in ("budget", "mean_budget") for amount in (-1.0, np.nan)]
+    amounts: list[dict[str, Any]] = [
+        {name: amount} for name in ("budget", "mean_budget") for amount in (-1.0, np.nan)
+    ]
     for bounds in (*amounts, {"deadline": -1.0}, {"budget": [1.0]}):
         if bounds == {"budget": [1.0]} and len(X) == 1:
             continue
