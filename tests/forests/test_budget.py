@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.forests.levels import groups_before
@@ -14,32 +13,11 @@ from anytime.testing import check_anytime_estimator
 from anytime_research import datasets as research_datasets
 from tests.forests.cases import COSTS, FIXED, SMALL, UNIT, forest, problem
 
-CONFIGURATIONS = [
-    at.BudgetForestClassifier(**SMALL, alphas=[0, 2]),
-    at.BudgetForestRegressor(**SMALL, leaf_sizes=[1, 5]),
-    at.BudgetTreeClassifier(random_state=0),
-    at.BudgetTreeRegressor(random_state=0, min_samples_leaf=1),
-]
-
-
-def not_expected(estimator):
-    """A draw of rows is one of places: a row of weight 2 is drawn as often as others, two rows twice as often."""
-    if isinstance(estimator, at.BudgetTreeClassifier):
-        return {"check_class_weight_classifiers": "its leaves are pure, whatever the classes weigh"}
-    drawn = "bootstrap" in estimator.get_params()
-    why = "rows are drawn at random" if drawn else "sums of numbers are rounded: ties between equal splits"
-    return {"check_sample_weight_equivalence_on_dense_data": why}
-
-
-@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=not_expected)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
 
 @pytest.mark.parametrize(
     "estimator",
     [
-        *CONFIGURATIONS,
+        at.BudgetTreeRegressor(random_state=0, min_samples_leaf=1),
         at.BudgetForestClassifier(costs=[1, 2, 0, 4, 0.1, 3], mean_budget=7, **SMALL, alphas=[0, 8]),
         at.BudgetForestClassifier(**SMALL, **FIXED, vote="counts", meter="model", validation_fraction=None),
         at.BudgetForestClassifier(**SMALL, impurity="entropy", split="expected", max_features="sqrt"),

@@ -13,8 +13,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.tree import DecisionTreeRegressor
 
 import anytime as at
 from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
@@ -96,27 +95,6 @@ def test_a_truncated_model_forgets_the_forest(pruned, forest):
     assert small.cost(held).mean() <= 4.0
     assert small.pruner_ is None
     assert len(pickle.dumps(small)) < len(pickle.dumps(pruned))
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        PrunedForestClassifier(DecisionTreeClassifier(min_weight_fraction_leaf=0.01), random_state=0),
-        PrunedForestRegressor(DecisionTreeRegressor(max_depth=4, random_state=0), random_state=0),
-    ],
-)
-def test_scikit_learn_takes_it_for_one_of_its_own(estimator):
-    check_estimator(estimator)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("face", [PrunedForestClassifier, PrunedForestRegressor])
-def test_scikit_learn_takes_the_default_for_one_of_its_own(face):
-    drawn = "a weight is not a repetition where rows are drawn at random, as in scikit-learn's own forests"
-    check_estimator(
-        face(random_state=0),
-        expected_failed_checks={"check_sample_weight_equivalence_on_dense_data": drawn},
-    )
 
 
 # ---------------------------------------------------------------------- files

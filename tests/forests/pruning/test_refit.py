@@ -202,6 +202,28 @@ def test_chances_stay_chances(forest):
         assert_allclose(answer.probabilities.sum(axis=1), 1)
 
 
+def test_held_out_rows_decide_whether_leaves_are_refitted(tmp_path):
+    """Smooth additive data gain by it; labels that hardly depend on anything, of which leaves would learn the noise, do not."""
+    X, y, held, truth, *_ = additive(3)
+    random = np.random.default_rng(0)
+    noise = [
+        np.where(random.random(len(part)) < 0.05, part > 0, random.random(len(part)) < 0.5)
+        for part in (y, truth)
+    ]
+    forest = RandomForestRegressor(20, random_state=0), RandomForestClassifier(20, random_state=0)
+    for grown, (known, judging), wanted in zip(forest, ((y, truth), noise), (True, False), strict=True):
+        grown.fit(X, known)
+        rows = {"X_train": X, "y_train": known}
+        auto, on, off = (prune_forest(grown, held, judging, refit=r, **rows) for r in ("auto", True, False))
+        assert (auto.refit_, on.refit_, off.refit_) == (wanted, True, False)
+        assert_array_equal(
+            auto.predict(held, mean_budget=3.0), (on if wanted else off).predict(held, mean_budget=3.0)
+        )
+        auto.save(tmp_path / "pruned.anytime")
+        assert at.load(tmp_path / "pruned.anytime").refit_ is wanted
+    assert not prune_forest(grown, held, X_train=X, y_train=known).refit_, "nothing decides"
+
+
 def test_held_out_rows_judge_what_was_refitted():
     X, y, held, truth = halves(WINE)
     forest = RandomForestClassifier(10, random_state=0).fit(X, y)

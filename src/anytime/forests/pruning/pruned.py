@@ -404,6 +404,7 @@ class PrunedForest(ImportedModel):
         return {
             **super()._file_state(),
             "path": self.path_.state(),
+            "refit": self.refit_,
             "usage": None if self.usage_ is None else [self.usage_.before, self.usage_.after],
             "gap": None if np.isnan(self.gap_) else self.gap_,
         }
@@ -412,6 +413,7 @@ class PrunedForest(ImportedModel):
         super()._restore_file_state(state)
         self.pruner_ = self.pruning_ = None
         self.path_ = PruningPath(**state["path"])
+        self.refit_ = bool(state["refit"])
         self.usage_ = None if state["usage"] is None else Usage(self.costs_.names, *state["usage"])
         self.gap_ = np.nan if state["gap"] is None else float(state["gap"])
 
