@@ -27,8 +27,8 @@ from anytime.rules import EntropyRule, MarginRule, OutsideRule, ScoreRule
 from anytime.streaming import HoeffdingTree, SmallNet, StreamingBoostClassifier, StreamingBoostRegressor
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
+from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.importers.columns import Columns
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 
 __all__ = ["KINDS", "Cases", "Elsewhere", "Parts", "assembled", "packed", "sample_models", "small_trees"]
 

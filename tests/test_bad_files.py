@@ -418,7 +418,7 @@ def costly_gate(parts: cases.Parts) -> None:
     [
         # the class
         ("boosted", put("estimator", "os:system"), "expected one of AdaptiveClassifier, AnytimeClassifier"),
-        ("boosted", put("estimator", "anytime.trees.models:AnytimeClassifier"), "expected one of"),
+        ("boosted", put("estimator", "anytime.trees.imported_models:AnytimeClassifier"), "expected one of"),
         ("boosted", put("estimator", ["AnytimeClassifier"]), "expected a string"),
         ("boosted", put("estimator", "AnytimeRegressor"), "'logistic' is not a link of AnytimeRegressor"),
         ("refitted", put("estimator", "AnytimeClassifier"), "'identity' is not a link of AnytimeClassifier"),

@@ -25,7 +25,7 @@ from anytime.estimator import AnytimeModel, RegressorFace
 from anytime.files import BadFileError, container, describe, estimators, load, save
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
+from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import _fuzz_cases as cases

@@ -333,7 +333,7 @@ def test_user_rule_takes_numbers_or_yes_and_no():
 
 
 def test_model_with_a_user_rule_cannot_be_saved(tmp_path):
-    from anytime.trees.models import AnytimeClassifier
+    from anytime.trees.imported_models import AnytimeClassifier
 
     plan, _ = filtered_trees(1)
     model = AnytimeClassifier(None)

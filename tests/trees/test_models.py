@@ -551,3 +551,17 @@ def test_folds_of_rows_that_are_alike_leave_two_classes_to_learn_from(X):
     fold = fold_rows(X, classes, 5, np.random.RandomState(0))
     for k in range(5):
         assert set(classes[fold != k]) == {0, 1}
+
+
+def test_class_weights_count_in_training_and_in_the_order_of_stages():
+    """``class_weight`` is what the same ``sample_weight`` would be."""
+    X, y = make_classification(n_samples=300, weights=[0.9], random_state=0)
+    fast = HistGradientBoostingClassifier(max_iter=10, max_leaf_nodes=7, min_samples_leaf=5)
+    by_class = at.AnytimeClassifier(fast, class_weight="balanced", random_state=0).fit(X, y)
+    by_row = at.AnytimeClassifier(fast, random_state=0)
+    plain = at.AnytimeClassifier(fast, random_state=0).fit(X, y)
+    assert (by_class.predict_proba(X) != plain.predict_proba(X)).any()
+    told = {0: 1.0, 1: float((y == 0).sum() / (y == 1).sum())}
+    by_row.fit(X, y, sample_weight=np.array([told[label] for label in y]))
+    named = at.AnytimeClassifier(fast, class_weight=told, random_state=0).fit(X, y)
+    assert_array_equal(named.predict_proba(X), by_row.predict_proba(X))

@@ -27,7 +27,7 @@ from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_add
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling
 from anytime.boosting import GradientBoostingClassifier
 from anytime.costs import BoundCosts, FeatureCosts
-from anytime.estimator import METERS, AnytimeModel, ClassifierFace
+from anytime.estimator import AnytimeModel, ClassifierFace
 from anytime.parameters import shared
 from anytime.plan import Array, Plan
 from anytime.validation import validated
@@ -137,8 +137,8 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     budget, n_jobs
         As in :class:`AnytimeClassifier`.
     meter : {"realised", "model"}, default="realised"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost, which is the price of
-        everything from the second purchase on.
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter the
+        second purchase costs as much as everything.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model. It draws held-out rows and random purchases, and trains the classifier.
 
@@ -161,7 +161,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **shared("costs", "budget", "class_weight", "random_state", "n_jobs"),
+        **shared("costs", "budget", "meter", "class_weight", "random_state", "n_jobs"),
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], StrOptions({"auto"})],
         "confidence": [Interval(Real, 0, 1, closed="both"), None],
         "neighbourhood": [StrOptions(set(NEIGHBOURHOODS))],
@@ -171,7 +171,6 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         "reference": [StrOptions({"train"}), Interval(Real, 0, 1, closed="neither")],
         "distance": [StrOptions(set(DISTANCES))],
         "acquisition": [StrOptions(set(ACQUISITIONS))],
-        "meter": [StrOptions(set(METERS))],
     }
     _block_class: ClassVar[type[MarginBlock]] = MarginBlock
     _most_measured: ClassVar[int] = 250  # reference rows on which the mean cost of stages is measured

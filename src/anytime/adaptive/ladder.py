@@ -146,7 +146,7 @@ class LadderClassifier(AdaptiveClassifier):
         "tolerance": [not_negative],
         "caution": [not_negative],
         "max_stages": [Interval(Integral, 2, None, closed="left")],
-        "max_leaf_nodes": [Interval(Integral, 2, None, closed="left")],
+        **shared("max_leaf_nodes"),
         "cross_fit": [Interval(Integral, 2, None, closed="left")],
     }
 

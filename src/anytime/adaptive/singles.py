@@ -22,7 +22,7 @@ from anytime.costs import BoundCosts, FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import Entropy
 from anytime.forests.nodes import NodeStatistics
-from anytime.forests.pruning.models import prune_forest
+from anytime.forests.pruning.pruned_forests import prune_forest
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.ladder import add_base

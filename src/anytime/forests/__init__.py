@@ -17,8 +17,8 @@ from anytime.forests.impurity import (
     SquaredError,
     SquaredPairs,
 )
-from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.forests.pruning.problem import Pruning, PruningProblem
+from anytime.forests.pruning.pruned_forests import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.forests.pruning.solvers import BudgetPruner
 
 __all__ = [

@@ -50,7 +50,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     cost_penalty : float, default=0.1
-        Loss that one unit of cost must save to be spent: lambda, for squared error.
+        Loss that one unit of cost must save to be spent. The loss is squared error; lambda in the paper.
     l1 : float, default=1e-4
         Rho.
     max_stages : int, default=3

@@ -57,13 +57,15 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     remote : estimator or callable, default=None
         The remote model. None: its answers are given to ``partial_fit`` or ``learn``.
     evaluation_cost : float, default=0.1
-        Price of asking the remote model, where a wrong local answer costs 1. Above 1, where no question is worth its price,
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here of asking the remote model, where a wrong
+        local answer costs 1. Above 1, where no question is worth its price,
         losses and with them the bound are counted in units of it.
     horizon : int, "doubling" or None, default=None
         How many examples will come, if known. None: rates that fall as examples come. "doubling": restarts.
     loss : callable, default=None
         From answers (n,) and truths (n,) to losses in [0, 1]. None: 1 where they differ.
     random_state : int, Generator or None, default=None
+        Seed; the same seed gives the same model.
 
     Attributes
     ----------

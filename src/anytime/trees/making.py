@@ -14,11 +14,17 @@ from sklearn.utils.validation import check_consistent_length
 
 from anytime.losses import LINKS
 from anytime.trees.block import TreeBlock
+from anytime.trees.imported_models import (
+    AnytimeClassifier,
+    AnytimeRegressor,
+    ImportedModel,
+    NothingToFit,
+    Rows,
+)
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.importers.columns import Finite
 from anytime.trees.judging import judged
 from anytime.trees.ladder import as_replacing_stage
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor, ImportedModel, NothingToFit, Rows
 from anytime.trees.names import check_names, column_names
 from anytime.trees.rows import checked_weights
 

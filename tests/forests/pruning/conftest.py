@@ -5,7 +5,7 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 
-from anytime.forests.pruning.models import prune_forest
+from anytime.forests.pruning.pruned_forests import prune_forest
 from tests.forests.pruning.forests import GROUPED, WINE, halves
 
 

@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 import anytime as at
-from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
+from anytime.forests.pruning.pruned_forests import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.testing import check_anytime_estimator
 from tests.forests.pruning.forests import CANCER, FORESTS, LIGHTGBM, WINE, answers, halves
 

@@ -17,8 +17,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import anytime as at
 from anytime.forests.nodes import node_statistics
-from anytime.forests.pruning.models import PrunedForestClassifier, prune_forest
 from anytime.forests.pruning.problem import PruningProblem
+from anytime.forests.pruning.pruned_forests import PrunedForestClassifier, prune_forest
 from tests.forests.pruning.forests import CANCER, DIABETES, FORESTS, GROUPED, LIGHTGBM, WINE, answers, halves
 
 # ---------------------------------------------------------------------- nothing pruned, everything pruned

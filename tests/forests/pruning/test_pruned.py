@@ -11,7 +11,7 @@ import anytime
 from anytime.forests.budget import BudgetForestClassifier, BudgetForestRegressor
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.nodes import grown_from, node_statistics, with_unseen
-from anytime.forests.pruning.models import PrunedForestClassifier, prune_forest
+from anytime.forests.pruning.pruned_forests import PrunedForestClassifier, prune_forest
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.trees.importers import import_trees
 from tests.forests.pruning.cases import random_problem

@@ -11,8 +11,8 @@ import anytime as at
 from anytime._native import refit_leaves
 from anytime.forests.nodes import NodeStatistics, grown_from, node_statistics
 from anytime.forests.pruning import refit
-from anytime.forests.pruning.models import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.forests.pruning.problem import PruningProblem
+from anytime.forests.pruning.pruned_forests import PrunedForestClassifier, PrunedForestRegressor, prune_forest
 from anytime.forests.pruning.refit import Lessons
 from tests.forests.pruning.cases import random_problem
 from tests.forests.pruning.forests import FORESTS, WINE, answers, halves

@@ -32,7 +32,7 @@ from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.parameters import not_negative, shared
 from anytime.plan import Array
 from anytime.trees.clock import Clock
-from anytime.trees.models import ImportedModel, NothingToFit, Rows
+from anytime.trees.imported_models import ImportedModel, NothingToFit, Rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,20 +11,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 
 from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node_statistics, with_unseen
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
 from anytime.parameters import shared
-from anytime.plan import Array
 from anytime.trees.arrays import LEAF
+from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
-from anytime.trees.models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.rows import checked_weights
 
 __all__ = ["PrunedForestClassifier", "PrunedForestRegressor", "prune_forest"]
@@ -186,12 +184,6 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         from sklearn.ensemble import RandomForestClassifier
 
         return RandomForestClassifier()
-
-    def _error_weight(self, y: NDArray[Any], weight: Array | None) -> Array | None:
-        if self.class_weight is None:
-            return weight
-        by_class = compute_sample_weight(self.class_weight, y)
-        return np.asarray(by_class if weight is None else weight * by_class)
 
     def _voting(self, statistics: NodeStatistics) -> NodeStatistics:
         return voting(statistics) if self.vote == "majority" else statistics

@@ -9,14 +9,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -64,16 +64,8 @@ class ImportedModel(ColumnModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
-        "costs": "no_validation",  # FeatureCosts reads and checks them
-        **shared("budget", "meter"),
-        "evaluation_cost": [Interval(Real, 0, None, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
-        "random_state": ["random_state"],
-        "n_jobs": [
-            Interval(Integral, None, -1, closed="right"),
-            Interval(Integral, 1, None, closed="left"),
-            None,
-        ],
+        **shared("costs", "budget", "meter", "evaluation_cost", "validation_fraction"),
+        **shared("random_state", "n_jobs"),
     }
 
     def __init__(
@@ -159,7 +151,11 @@ class ImportedModel(ColumnModel):
 
     def _error_weight(self, y: NDArray[Any], weight: Array | None) -> Array | None:
         """(n,) how much rows count in training and in errors; None: 1 each."""
-        return weight
+        class_weight = getattr(self, "class_weight", None)
+        if class_weight is None:
+            return weight
+        by_class = compute_sample_weight(class_weight, y)
+        return np.asarray(by_class if weight is None else weight * by_class)
 
     def _take_over(self, estimator: Any, costs: BoundCosts, learned: Rows, held: Rows | None) -> None:
         """Make a plan of an estimator that was fitted on the rows ``learned``."""
@@ -175,7 +171,9 @@ class ImportedModel(ColumnModel):
             trees = replace(trees, stage_start=np.arange(trees.n_trees + 1, dtype=np.int64))
         self._take(imported, costs, [TreeBlock(trees)], np.diff(trees.stage_start), combine=imported.combine)
         if held is not None:
-            self.plan_, self.ordering_ = ordered(self.plan_, *self._held_out(*held))
+            X, y, weight = held
+            rows = self._held_out(X, y, self._error_weight(y, weight))
+            self.plan_, self.ordering_ = ordered(self.plan_, *rows)
 
     def _take(
         self,
@@ -292,14 +290,19 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     meter : {"realised", "model"}, default="realised"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost. By the latter, the first tree
         that mixes many columns costs as much as all of them.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. They multiply
+        ``sample_weight``, which the estimator has to take.
     evaluation_cost : float, default=0.0
-        Cost of evaluating one tree, features apart.
-    validation_fraction : float, default=0.2
-        Share of the rows that is kept from the estimator and orders the stages. None: keep the trained order.
+        Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree.
+    validation_fraction : float or None, default=0.2
+        Share of the training rows held out to decide on. None: none are. They order the stages; without them these stand as
+        trained.
     random_state : int, RandomState or None, default=None
-        Chooses the rows held out, and seeds the estimator and its parts where they have no ``random_state`` of their own.
+        Seed; the same seed gives the same model. It chooses the held-out rows, and seeds the estimator and its parts where
+        they have no ``random_state`` of their own.
     n_jobs : int, default=None
-        Threads for prediction. The result does not depend on it.
+        Threads. None: 1; -1: all cores. The result does not depend on it.
 
     Attributes
     ----------
@@ -340,6 +343,36 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     >>> bool((model.cost(X, budget=40) <= 40).all())
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **ImportedModel._parameter_constraints,
+        **shared("class_weight"),
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        meter: str = "realised",
+        class_weight: Any = None,
+        evaluation_cost: float = 0.0,
+        validation_fraction: float | None = 0.2,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            costs=costs,
+            budget=budget,
+            meter=meter,
+            evaluation_cost=evaluation_cost,
+            validation_fraction=validation_fraction,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.class_weight = class_weight
 
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import HistGradientBoostingClassifier

@@ -1,0 +1,104 @@
+"""One word for each meaning: names of classes, and constructor parameters of all public estimators."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import anytime as at
+from anytime.parameters import PARAMETERS
+
+PACKAGE = Path(at.__file__).parent
+
+ESTIMATORS = {
+    name: value
+    for name in at.__all__
+    if inspect.isclass(value := getattr(at, name)) and issubclass(value, BaseEstimator)
+}
+
+RETIRED = {
+    *("n_stages", "n_rounds", "n_trees", "n_learners", "n_exits", "n_layers"),
+    *("max_leaves", "min_rows", "l2", "patience"),
+    *("tree_cost", "computation", "learner_cost", "costly_cost"),
+    *("penalty", "gamma", "lam", "trade_off"),
+}
+
+NARROWER = {("LadderClassifier", "max_stages")}  # a ladder has an exit and an end at least
+
+
+def parameters_of(estimator: type) -> dict[str, inspect.Parameter]:
+    signature = inspect.signature(estimator.__init__)
+    return {name: parameter for name, parameter in signature.parameters.items() if name != "self"}
+
+
+def documented(estimator: type) -> dict[str, str]:
+    """The text of each entry of the Parameters section, by name; several names may share one entry."""
+    section = re.split(
+        r"\n\s*(?:Attributes|Returns|Raises|See Also|Notes|References|Examples)\n\s*-{3,}",
+        estimator.__doc__ or "",
+    )[0]
+    entries: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in inspect.cleandoc(section).splitlines():
+        if match := re.fullmatch(r"([\w, ]+) : .*", line):
+            current = []
+            entries |= dict.fromkeys(match[1].split(", "), current)
+        elif line.startswith("    "):
+            current.append(line.strip())
+    told = {name: " ".join(lines) for name, lines in entries.items()}
+    if other := re.search(
+        r"[Aa]s in :class:`(\w+)`", section
+    ):  # what a sister class says of the same parameters
+        told = documented(ESTIMATORS[other[1]]) | {
+            name: text for name, text in told.items() if "s in :class:" not in text[:4]
+        }
+    return told
+
+
+def test_no_two_classes_of_the_package_share_a_name():
+    places = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(PACKAGE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_retired_words_are_not_parameters(name):
+    assert RETIRED.isdisjoint(parameters_of(ESTIMATORS[name]))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_shared_parameters_are_declared_once(name):
+    estimator = ESTIMATORS[name]
+    docs = documented(estimator)
+    constraints = getattr(
+        estimator, "_parameter_constraints", None
+    )  # of anytime models; others check at first use
+    for parameter in parameters_of(estimator).keys() & PARAMETERS.keys():
+        declared = PARAMETERS[parameter]
+        if constraints is not None and (name, parameter) not in NARROWER:
+            # a family may take None or "auto" as well
+            assert set(map(id, declared.constraint)) <= set(map(id, constraints[parameter])), parameter
+        assert docs.get(parameter, "").startswith(declared.doc), f"{parameter}: {docs.get(parameter)!r}"
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parameters_are_keywords(name):
+    """All but the estimator that is wrapped: ``costs`` too."""
+    by_place = [p.name for p in parameters_of(ESTIMATORS[name]).values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert by_place in ([], ["estimator"], ["costly"], ["classifier"], ["experts"])
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, estimator in ESTIMATORS.items() if hasattr(estimator, "predict_proba")]
+)
+def test_classifiers_weigh_classes(name):
+    assert "class_weight" in parameters_of(ESTIMATORS[name])
