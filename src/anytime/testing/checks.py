@@ -96,7 +96,8 @@ def a_mean_budget_holds_on_new_rows(model: Any, X: Any) -> None:
     for budget in [0.0, *means.tolist(), *(0.7 * means).tolist()]:
         for meter in ("model", "realised"):
             answer = _with(model, meter=meter).answer(X, mean_budget=budget)
-            noise = 4 * np.std(answer.cost) * np.sqrt(6 / n)
+            # Bernstein's inequality: a deviation by spread, and one by costs so rare that few rows show them
+            noise = 4 * np.std(answer.cost) * np.sqrt(6 / n) + 2 * float(np.max(answer.model_cost)) / n
             assert np.mean(answer.cost) <= budget * (1 + 1e-9) + noise, f"mean_budget={budget!r}"
             assert (answer.stage <= plan.affordable_on_average(model.costs_.budget_ticks(budget))).all()
 
