@@ -1,6 +1,6 @@
 """The native evaluator alone, against ``Booster.predict`` (500 trees x 63 leaves, 50 features), one thread.
 
-Bars: one row at most 12 microseconds and 0.5 x the booster's median; 1,000 rows at most 0.25 x the booster; with a
+Bars: one row at most 12 microseconds and 0.5 x the booster's median; 1,000 rows at most 3 microseconds a row; with a
 far-away deadline at most 1.05 x without; a prefix costs its share; a deadline that passes is seen within 20 microseconds.
 """
 
