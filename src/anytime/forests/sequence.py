@@ -88,7 +88,7 @@ def order_trees(
 ) -> list[int]:
     """Numbers of the trees so that each is the one of most gain per cost after those before it.
 
-    The loss is the squared distance from the truth, for classes of the chances that a tree gives them. It is a quadratic
+    The loss is the squared distance from the truth, for classes of the probabilities that a tree gives them. It is a quadratic
     function of which trees are in, so that the inner products of their answers, taken once, are all it needs.
     """
     rows = _some_rows(len(trees), bench, min(seconds, _SECONDS))
@@ -96,12 +96,12 @@ def order_trees(
         np.ones(rows.size) if given is None else given[rows] for given in (bench.weight, bench.error_weight)
     )
     weight, error_weight = weight / weight.sum(), error_weight / error_weight.sum()
-    answers = np.array([_chances(tree.outputs[rows], bench) for tree in trees])
+    answers = np.array([_probabilities(tree.outputs[rows], bench) for tree in trees])
     truth = bench.truth(base.size)[rows]
     missed = answers - truth
     scaled = (missed * np.sqrt(error_weight)[:, None]).reshape(len(trees), -1)
     inner = scaled @ scaled.T
-    off = _chances(base[None], bench) - truth
+    off = _probabilities(base[None], bench) - truth
     loss = float((off**2).sum(axis=1) @ error_weight)
     needs = np.array([bench.groups(tree, rows) for tree in trees])
     paid = np.zeros(needs.shape[1:], dtype=bool)
@@ -132,7 +132,7 @@ def _some_rows(n_trees: int, bench: JudgingRows, seconds: float) -> NDArray[np.i
     return rows if bench.weight is None or bench.weight[rows].any() else np.arange(n)
 
 
-def _chances(outputs: Array, bench: JudgingRows) -> Array:
+def _probabilities(outputs: Array, bench: JudgingRows) -> Array:
     return outputs / outputs.sum(axis=1, keepdims=True) if bench.link == "counts" else outputs
 
 
