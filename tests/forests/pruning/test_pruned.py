@@ -140,8 +140,12 @@ def test_an_interrupt_of_the_forest_ends_the_whole_fit(data, monkeypatch):
 
     monkeypatch.setattr(ClassTreeGrower, "grow_forest", interrupted)
     model = PrunedForestClassifier(BudgetForestClassifier(n_estimators=50, alpha=0, cost_weighted=True))
-    with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+    try:
+        with pytest.warns(UserWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not hasattr(model, "plan_")
     assert len(calls) == 3
 
