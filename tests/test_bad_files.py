@@ -20,7 +20,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import anytime.files as files
 from anytime.files import BadFileError, container, describe, load
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
@@ -727,24 +726,8 @@ def test_a_newer_file_says_to_upgrade() -> None:
     refused(spoiled("boosted", put("schema", 2)), "2 is newer than 1; upgrade anytime to load this file")
 
 
-def test_an_older_file_is_brought_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Schema 0, made up for this test, said "model" for "estimator" and kept the base as a list."""
-
-    def to_schema_0(parts: cases.Parts) -> None:
-        parts.manifest["schema"] = 0
-        parts.manifest["model"] = parts.manifest.pop("estimator")
-        parts.manifest["plan"]["base"] = parts.arrays.pop("plan.base").tolist()
-
-    def upgrade(manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
-        manifest["estimator"] = manifest.pop("model")
-        arrays["plan.base"] = np.array(manifest["plan"].pop("base"), dtype=np.float64)
-
-    old = spoiled("boosted", to_schema_0)
-    refused(old, "version 0 is older than any that this library can read")
-    monkeypatch.setitem(files.UPGRADES, 0, upgrade)
-    assert cases.packed(loaded(old)) == RAW["boosted"]
-    assert describe(io.BytesIO(old))["schema"] == 0
-    refused(spoiled("boosted", put("schema", 0)), "not a valid file of schema 0: KeyError")
+def test_an_older_file_is_refused() -> None:
+    refused(spoiled("boosted", put("schema", 0)), "version 0 is older than any that this library can read")
 
 
 # ---------------------------------------------------------------------- messages

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 
+import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, RegressorFace
@@ -26,6 +28,8 @@ from anytime.files import BadFileError, container, describe, estimators, load, s
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
+from anytime.validation import validated
+from tests.serve.serving import application, post
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import _fuzz_cases as cases
@@ -334,7 +338,7 @@ def test_a_class_of_somebody_else_cannot_be_saved(tmp_path: Path) -> None:
 
     model = AnytimeRegressor()
     model.plan_ = MODELS["refitted"].plan_
-    with pytest.raises(TypeError, match="a AnytimeRegressor cannot be saved to a file; these can"):
+    with pytest.raises(TypeError, match="do not know the class AnytimeRegressor; register it"):
         save(model, tmp_path / "x")
 
 
@@ -478,3 +482,51 @@ def test_describe_tells_what_is_inside_without_building_it(
     assert told["file_bytes"] == len(RAW["gated"])
     with pytest.raises(BadFileError):
         describe(io.BytesIO(RAW["gated"][:-1]))
+
+
+# ---------------------------------------------------------------------- classes of the user
+
+
+class TwoLines(RegressorFace, AnytimeModel):
+    """A user's own: two linear stages."""
+
+    def __init__(self, slope=1.0, costs=None, budget=None, meter="model", n_jobs=None):
+        self.slope, self.costs, self.budget, self.meter, self.n_jobs = slope, costs, budget, meter, n_jobs
+
+    def fit(self, X, y):
+        X = validated(self, X, dtype=np.float64)
+        self.plan_ = Plan(
+            blocks=[LinearBlock(np.array([j]), np.array([[self.slope]])) for j in range(X.shape[1])],
+            costs=FeatureCosts.coerce(self.costs, X.shape[1]).bind(X.shape[1]),
+            base=[float(np.mean(y))],
+            link="identity",
+        )
+        return self
+
+
+def test_a_class_of_the_user_is_saved_loaded_and_served_once_it_is_registered(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(estimators, "_REGISTERED", {})
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = TwoLines(slope=2.0, budget=1.0).fit(X, X[:, 0])
+    with pytest.raises(TypeError, match="do not know the class TwoLines; register it"):
+        model.save(tmp_path / "m.anytime")
+    assert at.files.register(TwoLines) is TwoLines
+    model.save(tmp_path / "m.anytime")
+    again = at.load(tmp_path / "m.anytime")
+    assert type(again) is TwoLines
+    assert again.get_params() == model.get_params()
+    assert_array_equal(again.predict(X), model.predict(X))
+
+    answer = post(application(tmp_path, {"lines": model}), "/predict", {"rows": X[:3].tolist()})
+    assert answer.json()["predictions"] == model.predict(X[:3]).tolist()
+    monkeypatch.setattr(estimators, "_REGISTERED", {})
+    with pytest.raises(BadFileError, match="'TwoLines' is no class of this library; register yours"):
+        at.load(tmp_path / "m.anytime")
+
+
+def test_what_cannot_be_registered_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(estimators, "_REGISTERED", {})
+    with pytest.raises(TypeError, match="a class of anytime models"):
+        at.files.register(dict)
+    with pytest.raises(ValueError, match="another class called AnytimeRegressor"):
+        at.files.register(type("AnytimeRegressor", (TwoLines,), {}))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 import anytime as at
 from anytime.costs import BoundCosts
@@ -188,3 +189,73 @@ def test_categories_that_are_numbers_are_read_alike(tmp_path):
     model = at.make_anytime(HistGradientBoostingClassifier(max_iter=5, categorical_features=[0]).fit(X, y))
     assert [model.predict_one(x.tolist()) for x in X] == model.predict(X).tolist()
     assert [model.predict_one(x) for x in X] == model.predict(X).tolist()
+
+
+# ---------------------------------------------------------------------- tables of other libraries
+
+
+def arrow(table):
+    return pytest.importorskip("pyarrow").Table.from_pandas(table, preserve_index=False)
+
+
+def polars(table):
+    return pytest.importorskip("polars").DataFrame({name: table[name].tolist() for name in table.columns})
+
+
+@pytest.mark.parametrize("form", [arrow, polars])
+def test_tables_of_other_libraries_are_taken(form, wordy):
+    table, y = form(WORDS), form(Y.to_frame("y"))["y"]
+    model = at.GradientBoostingClassifier(costs=wordy.costs, n_estimators=8).fit(table, y)
+    assert model.feature_names_in_.tolist() == list(WORDS.columns)
+    expected = wordy.predict_proba(WORDS)
+    assert_array_equal(model.predict_proba(table), expected)
+    assert_array_equal(model.predict_proba(WORDS), expected)
+    assert at.curve(model, table, y).at(5) == at.curve(wordy, WORDS, Y).at(5)
+    assert model.score(table, y) == wordy.score(WORDS, Y)
+    with pytest.warns(UserWarning, match="'scan'"):
+        model.predict(form(WORDS.drop(columns="scan")))
+    for other in (
+        at.GroupPursuitRegressor(costs=COSTS),
+        at.BudgetForestClassifier(costs=COSTS, n_estimators=2, random_state=0),
+        at.SpeedBoostRegressor(costs=COSTS, max_stages=2),
+        at.AnytimeClassifier(costs=COSTS, random_state=0),
+        at.StreamingBoostRegressor(costs=COSTS, n_estimators=2),
+    ):
+        fitted = other.fit(form(TABLE), y)
+        assert_array_equal(fitted.predict(form(TABLE)), fitted.predict(TABLE))
+
+
+@pytest.mark.parametrize("form", [arrow, polars])
+def test_price_lists_of_other_libraries_are_taken(form):
+    listed = pd.DataFrame({"group": ["age", "scan"], "price": [1.0, 7.27]})
+    expected = at.FeatureCosts({"age": 1.0, "scan": 7.27})
+    assert at.FeatureCosts.from_frame(form(listed)) == expected
+    assert at.FeatureCosts.coerce(form(listed), 2, ["age", "scan"]) == expected
+    assert at.FeatureCosts(form(listed)["price"].to_pandas().to_numpy()).prices == {"x0": 1.0, "x1": 7.27}
+
+
+# ---------------------------------------------------------------------- infinity
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        at.GradientBoostingRegressor(n_estimators=2),
+        at.GroupPursuitRegressor(),
+        at.BudgetForestClassifier(n_estimators=2, random_state=0),
+        at.StreamingBoostRegressor(n_estimators=2),
+        at.SpeedBoostClassifier(max_stages=2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("words", [False, True])
+def test_infinity_is_refused_by_row_and_column(model, words):
+    table = WORDS if words and "GroupPursuit" not in type(model).__name__ else TABLE
+    bad = table.assign(iron=table["iron"].where(table.index != 3, np.inf))
+    with pytest.raises(ValueError, match="row 3, column 'iron': the value is infinite"):
+        clone(model).fit(bad, Y)
+    fitted = clone(model).fit(table, Y)
+    with pytest.raises(ValueError, match="row 3, column 'iron': the value is infinite"):
+        fitted.predict(bad)
+    with pytest.raises(ValueError, match="infinite"):
+        fitted.predict_one(bad.iloc[3].to_dict())

@@ -82,6 +82,7 @@ class FeatureCosts:
         unit: str | None = None,
         tails: Mapping[str, float] | None = None,
     ) -> None:
+        prices = _as_pandas(prices)
         if prices is None:
             raise ValueError(
                 "FeatureCosts needs prices: one per column, or a mapping from group name to price"
@@ -309,6 +310,7 @@ class FeatureCosts:
             of_tests: dict[str, list[str]] = {name: [] for name in priced}
             of_tests |= {test.name: [test.name] for test in tests}
             return cls(priced, groups=of_tests, requires=needs)
+        table = _as_pandas(table)
         for needed in ("group", "price"):
             if needed not in table.columns:
                 raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")
@@ -373,6 +375,7 @@ class FeatureCosts:
             return cls({str(name): 1.0 for name in names}, unit="columns")
         if isinstance(costs, cls):
             return costs
+        costs = _as_pandas(costs)
         if isinstance(costs, (str, Path)):
             return cls.read(costs)
         if isinstance(costs, Mapping):
@@ -452,6 +455,11 @@ class BoundCosts:
 
 
 # ---------------------------------------------------------------------- checks
+
+
+def _as_pandas(prices: Any) -> Any:
+    """A table or column of another library (pyarrow, polars) as one of pandas; all else as it is."""
+    return prices.to_pandas() if hasattr(prices, "to_pandas") else prices
 
 
 def _has_keys(prices: Any) -> bool:

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.validation import check_finite, check_rows
+from anytime.validation import as_table, check_finite, check_rows
 
-__all__ = ["RowReader", "Rows", "as_table", "read_table", "shown", "spellings", "warn_of_absent"]
+__all__ = ["RowReader", "Rows", "read_table", "shown", "spellings", "warn_of_absent"]
 
 Array = NDArray[np.float64]
 
@@ -87,35 +87,6 @@ def read_table(model: Any, X: Any) -> Rows:
     return reader.incomplete(
         model._as_numbers(X), there, [name for name in given if name not in here.values()]
     )
-
-
-def as_table(X: Any) -> Any:
-    """A table of another library (pyarrow, polars, anything of which pandas can be made) as a pandas table; all else as it is."""
-    if (
-        isinstance(X, np.ndarray)
-        or hasattr(X, "iloc")
-        or not hasattr(X, "__len__")
-        or isinstance(X, (list, tuple))
-    ):
-        return X
-    if hasattr(X, "to_pandas"):
-        try:
-            return X.to_pandas()
-        except ImportError:  # polars goes through pyarrow, which may not be there
-            return _column_by_column(X)
-    if hasattr(X, "__dataframe__"):
-        from pandas.api.interchange import from_dataframe
-
-        return from_dataframe(X)
-    return X
-
-
-def _column_by_column(X: Any) -> Any:
-    import pandas as pd
-
-    if not hasattr(X, "columns"):
-        return pd.Series(X.to_list(), name=getattr(X, "name", None))
-    return pd.DataFrame({name: X[name].to_list() for name in X.columns})
 
 
 def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:

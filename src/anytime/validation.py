@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
 __all__ = [
+    "as_table",
     "check_columns",
     "check_finite",
     "check_rows",
@@ -26,6 +27,7 @@ __all__ = [
 
 def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
     """What ``sklearn.utils.validation.validate_data`` gives, with an error of our own for values that are not finite."""
+    X, y = as_table(X), tuple(map(as_table, y))
     check_rows(model, X, predicting=not how.get("reset", True))
     missing = how.pop("ensure_all_finite", True) is not True
     read = X
@@ -82,6 +84,35 @@ def _is_ready(model: Any, X: Any, *, reset: bool = True, dtype: Any = None, **_:
         and X.shape[1] == getattr(model, "n_features_in_", None)
         and not hasattr(model, "feature_names_in_")
     )
+
+
+def as_table(X: Any) -> Any:
+    """A table of another library (pyarrow, polars, anything of which pandas can be made) as a pandas table; all else as it is."""
+    if (
+        isinstance(X, np.ndarray)
+        or hasattr(X, "iloc")
+        or not hasattr(X, "__len__")
+        or isinstance(X, (list, tuple))
+    ):
+        return X
+    if hasattr(X, "to_pandas"):
+        try:
+            return X.to_pandas()
+        except ImportError:  # polars goes through pyarrow, which may not be there
+            return _column_by_column(X)
+    if hasattr(X, "__dataframe__"):
+        from pandas.api.interchange import from_dataframe
+
+        return from_dataframe(X)
+    return X
+
+
+def _column_by_column(X: Any) -> Any:
+    import pandas as pd
+
+    if not hasattr(X, "columns"):
+        return pd.Series(X.to_list(), name=getattr(X, "name", None))
+    return pd.DataFrame({name: X[name].to_list() for name in X.columns})
 
 
 def check_columns(model: Any, X: Any, *, reset: bool = True) -> None:

@@ -3,16 +3,14 @@
 A file is a zip of
 
 ``manifest.json``
-    Format, schema version, the name of a class from a closed list, constructor parameters, the plan, labels, columns, versions of
-    the libraries that wrote it, and SHA-256 checksums of every array and of the manifest itself.
+    Format, schema version, the name of a class (of this library, or one that was registered), constructor parameters, the plan,
+    labels, columns, versions of the libraries that wrote it, and SHA-256 checksums of every array and of the manifest itself.
 ``arrays/NAME.npy``
     Numbers, in NumPy's format: little-endian truth values, integers and floats; never objects.
 
 Checksums are against accidents: a flipped bit is always found. Against malice there is validation: nothing in a file
 names code, a module or a path; every index, shape, size and tree link is checked before it is used; memory and time are
 bounded by the size of the file. Whatever is wrong inside a file, ``load`` raises ``BadFileError``.
-
-Older files load: each schema version has a function that brings its manifest to the next.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,10 +33,10 @@ from numpy.typing import NDArray
 
 from anytime.estimator import AnytimeModel
 from anytime.files.container import Archive, Packed, pack_arrays, write_archive
-from anytime.files.estimators import describe_model, read_model, write_model
+from anytime.files.estimators import describe_model, read_model, register, write_model
 from anytime.files.reading import FILE, BadFileError, Fields, bad, parse_json, shown
 
-__all__ = ["BadFileError", "describe", "load", "save"]
+__all__ = ["BadFileError", "describe", "load", "register", "save"]
 
 FORMAT = "anytime model"
 SCHEMA = 1
@@ -48,9 +46,6 @@ _CHUNK = 1 << 20
 
 Source = str | os.PathLike[str] | BinaryIO
 Arrays = dict[str, NDArray[Any]]
-
-# From a schema version to the next: changes manifest and arrays in place. They see what a stranger wrote, before validation.
-UPGRADES: dict[int, Callable[[dict[str, Any], Arrays], None]] = {}
 
 # The manifest's own checksum stands last and covers all bytes before it.
 _SEAL = re.compile(rb',"sha256":"([0-9a-f]{64})"\}')
@@ -228,8 +223,6 @@ def _read(file: BinaryIO, max_bytes: int) -> _Contents:
         if sums.text(name) != digest:
             bad(f"array {name!r}", "is damaged: its checksum is wrong")
     sums.done()
-    for version in range(schema, SCHEMA):
-        _upgrade(version, manifest, arrays)
     for key in ("format", "schema", "sha256"):
         manifest.pop(key, None)
     return _Contents(archive, schema, manifest, arrays)
@@ -243,16 +236,9 @@ def _read_schema(manifest: Any) -> int:
         bad("manifest.schema", f"expected a version, found {shown(schema)}")
     if schema > SCHEMA:
         bad("manifest.schema", f"{schema} is newer than {SCHEMA}; upgrade anytime to load this file")
+    if schema < SCHEMA:
+        bad("manifest.schema", f"version {schema} is older than any that this library can read")
     return schema
-
-
-def _upgrade(version: int, manifest: dict[str, Any], arrays: Arrays) -> None:
-    if version not in UPGRADES:
-        bad("manifest.schema", f"version {version} is older than any that this library can read")
-    try:
-        UPGRADES[version](manifest, arrays)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise BadFileError(f"manifest: not a valid file of schema {version}: {error!r}") from error
 
 
 @contextlib.contextmanager

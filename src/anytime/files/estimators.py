@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sklearn
@@ -22,9 +22,9 @@ from anytime.files.values import Decoder, Encoder
 from anytime.losses import LINKS
 from anytime.plan import Plan
 
-__all__ = ["ESTIMATORS", "describe_model", "read_model", "write_model"]
+__all__ = ["ESTIMATORS", "describe_model", "read_model", "register", "write_model"]
 
-# The only classes a file can name, and where this library keeps them.
+# The only classes a file can name, and where this library keeps them; besides those that the user has registered.
 ESTIMATORS = {
     "AdaptiveClassifier": "anytime.adaptive.adaptive_classifier:AdaptiveClassifier",
     "AdditiveSpeedBoostClassifier": "anytime.boosting.additive:AdditiveSpeedBoostClassifier",
@@ -65,7 +65,61 @@ _MOST_FEATURES = 2**31 - 2
 _MOST_THREADS = 1024
 
 
+_REGISTERED: dict[str, type[AnytimeModel]] = {}
+
+Model = TypeVar("Model", bound=AnytimeModel)
+
+
+def register(estimator: type[Model]) -> type[Model]:
+    """Let models of a class of your own be saved, loaded and served.
+
+    A file holds the name of the class and no code: whoever loads one has to register the class first. What a file keeps is
+    what every model has: constructor parameters, the plan, classes and names of columns. A class with more has a method
+    ``_file_state``, which gives a dict of plain values and arrays, and ``_restore_file_state``, which takes it.
+
+    Parameters
+    ----------
+    estimator : subclass of AnytimeModel
+        Its plan is made of this library's blocks.
+
+    Returns
+    -------
+    class
+        The same, so that this can be used as a decorator.
+
+    Raises
+    ------
+    TypeError
+        If it is no class of anytime models.
+    ValueError
+        If another class has the name.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from anytime.estimator import AnytimeModel, RegressorFace
+    >>> @at.files.register
+    ... class Constant(RegressorFace, AnytimeModel):
+    ...     "Predicts zero."
+    """
+    if not (isinstance(estimator, type) and issubclass(estimator, AnytimeModel)):
+        raise TypeError(f"register takes a class of anytime models, not {estimator!r}")
+    name, known = estimator.__name__, _REGISTERED.get(estimator.__name__)
+    # a class that is defined anew, in a notebook say, takes the place of its former self
+    if name in ESTIMATORS or (known is not None and known.__module__ != estimator.__module__):
+        raise ValueError(f"there is another class called {name}, which files know by that name; rename yours")
+    _REGISTERED[name] = estimator
+    return estimator
+
+
 def _estimator(name: str) -> type[AnytimeModel]:
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    if name not in ESTIMATORS:
+        bad(
+            "manifest.estimator",
+            f"{shown(name)} is no class of this library; register yours with anytime.files.register first",
+        )
     module, _, attribute = ESTIMATORS[name].partition(":")
     found: type[AnytimeModel] = getattr(import_module(module), attribute)
     return found
@@ -77,8 +131,8 @@ def _estimator(name: str) -> type[AnytimeModel]:
 def write_model(model: AnytimeModel) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Manifest (without checksums) and arrays of a fitted model."""
     name = type(model).__name__
-    if name not in ESTIMATORS or _estimator(name) is not type(model):
-        raise TypeError(f"a {name} cannot be saved to a file; these can: {', '.join(sorted(ESTIMATORS))}")
+    if name not in {*ESTIMATORS, *_REGISTERED} or _estimator(name) is not type(model):
+        raise TypeError(f"files do not know the class {name}; register it with anytime.files.register first")
     check_is_fitted(model, "plan_")
     plan, arrays = write_plan(model.plan_)
     encoder = Encoder(arrays)
@@ -157,7 +211,7 @@ def read_model(
     """
     fields, shelf = Fields(dict(manifest), "manifest"), ArrayShelf(dict(arrays))
     decoder = Decoder(shelf, allowance(file_bytes))
-    face = _estimator(fields.text("estimator", ESTIMATORS))
+    face = _estimator(fields.text("estimator"))
     n_features, names = _read_features(fields.inner("features"))
     plan = read_plan(fields.inner("plan"), shelf, n_features, names, file_bytes)
     if any(block.kind == "costly" for block in plan.blocks) and not hasattr(face, "attach"):

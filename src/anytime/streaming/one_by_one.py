@@ -21,6 +21,7 @@ from anytime.streaming.open_rows import OpenRows, ordered
 from anytime.streaming.reading import StreamReader
 from anytime.streaming.stream_state import StreamState
 from anytime.trees.importers.columns import Columns
+from anytime.validation import as_table
 
 __all__ = ["OneByOne", "PlanSnapshot"]
 
@@ -242,6 +243,7 @@ class OneByOne(StreamReader):
         return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
 
     def _scores(self, X: Any, budget: Any, deadline: float | None, mean_budget: float | None = None) -> Array:
+        X = as_table(X)
         shape: tuple[int, ...] = getattr(X, "shape", ())
         unbounded = budget is None and deadline is None and mean_budget is None
         if (

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.plan import Array
-from anytime.rows import as_table, spellings
+from anytime.rows import spellings
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.trees.importers.columns import Columns
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
-from anytime.validation import check_columns, check_rows, validated
+from anytime.validation import as_table, check_columns, check_rows, validated
 
 __all__ = ["StreamReader"]
 
@@ -37,6 +37,7 @@ class StreamReader(ColumnModel):
 
     def _first_codes(self, X: Any) -> Array:
         """(n, d) codes of the first rows, which say what columns there are."""
+        X = as_table(X)
         if has_categories(X):
             self._read_rows(X, np.zeros(len(X)))  # finds the columns of categories
             self.columns_ = Columns(self.n_features_in_, categories={c: [] for c in self.columns_.categories})

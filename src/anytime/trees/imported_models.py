@@ -36,7 +36,7 @@ from anytime.trees.judging import ordered
 from anytime.trees.ordering import OrderingLog
 from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
-from anytime.validation import check_columns, naming_words, target_numbers, validated
+from anytime.validation import as_table, check_columns, naming_words, target_numbers, validated
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -211,6 +211,7 @@ class ImportedModel(ColumnModel):
     # ------------------------------------------------------------------ training data
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        X, y = as_table(X), as_table(y)
         if has_categories(X):
             check_columns(self, X)
             y = column_or_1d(y, warn=True)

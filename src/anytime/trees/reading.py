@@ -16,7 +16,7 @@ from anytime.estimator import AnytimeModel
 from anytime.plan import Array
 from anytime.trees.importers.columns import Columns
 from anytime.trees.rows import has_categories
-from anytime.validation import check_columns, is_word, naming_words, validated
+from anytime.validation import as_table, check_columns, is_word, naming_words, validated
 
 __all__ = ["ColumnModel", "odd_words"]
 
@@ -72,6 +72,7 @@ class ColumnModel(AnytimeModel):
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Array, Any]:
         """Numbers as trees compare them; sets what is known of the columns."""
+        X, y = as_table(X), as_table(y)
         if has_categories(X):
             check_columns(self, X)
             check_consistent_length(X, y)
