@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
+from anytime_research import datasets as research_datasets
 from anytime_research.datasets import load_yahoo_costs, make_miniboone, make_ranking, weight_prices
 
 Array = NDArray[np.float64]
@@ -104,7 +105,7 @@ def _by_query(qid: NDArray[Any], rng: np.random.Generator) -> list[NDArray[np.in
 
 
 def _named(name: str, **options: Any) -> Callable[[str], Any]:
-    return lambda folder: at.datasets.load(name, folder=folder, **options)
+    return lambda folder: research_datasets.load(name, folder=folder, **options)
 
 
 def _measured(data: Any) -> Any:
@@ -131,18 +132,18 @@ SETS: dict[str, ForestSet] = {
     "magic": ForestSet(_named("magic")),
     "mfeat": ForestSet(_named("mfeat"), columns_singly=False, repeats=3, note="real, six groups of columns at 1 each"),
     "higgs-sample": ForestSet(
-        lambda folder: _plain(at.datasets.load("higgs-sample", folder=folder)), columns_singly=False,
+        lambda folder: _plain(research_datasets.load("higgs-sample", folder=folder)), columns_singly=False,
         note="real, groups of columns; derived masses require all others",
     ),
     "miniboone-small": ForestSet(
-        lambda folder: _measured(_plain(at.datasets.load("miniboone-small", folder=folder))), (2000, 1000, 2000),
+        lambda folder: _measured(_plain(research_datasets.load("miniboone-small", folder=folder))), (2000, 1000, 2000),
     ),
     "letter": ForestSet(_named("letter"), (12_000, 4_000, 4_000), repeats=3),
     "adult": ForestSet(_named("adult"), repeats=5),
     "connect-4": ForestSet(_named("connect-4"), (20_000, 8_000, 20_000), repeats=3),
     "covtype": ForestSet(_named("covtype"), (36_603, 15_688, 58_101), repeats=3, note="real, sizes of the thesis"),
     "miniboone": ForestSet(
-        lambda folder: _measured(make_miniboone(at.datasets.load("miniboone-small", folder=folder))),
+        lambda folder: _measured(make_miniboone(research_datasets.load("miniboone-small", folder=folder))),
         (45_523, 19_510, 65_031), repeats=3, note="look-alike of full size, sizes of the thesis",
     ),
     "ranking": ForestSet(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import anytime as at
+from anytime_research import datasets as research_datasets
 
 __all__ = ["DEVELOPMENT", "TRIED", "Stream"]
 
@@ -51,7 +51,7 @@ def public(name: str, *, shuffled: bool = False) -> Source:
     """A set of the folder."""
 
     def make(folder: str) -> Stream:
-        X, y, _ = at.datasets.load(name, folder=folder)
+        X, y, _ = research_datasets.load(name, folder=folder)
         X, y = np.asarray(X), np.asarray(y)
         if shuffled:
             order = np.random.default_rng(0).permutation(len(X))

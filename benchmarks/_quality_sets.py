@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import anytime as at
+from anytime_research import datasets as research_datasets
 from anytime_research.datasets import load_yahoo_costs, weight_prices
 from anytime_research.datasets.lookalikes import make_ranking
 
@@ -92,7 +93,7 @@ class DataSet:
 
 
 def _named(name: str, **options: Any) -> Callable[[str], Any]:
-    return lambda folder: at.datasets.load(name, folder=folder, **options)
+    return lambda folder: research_datasets.load(name, folder=folder, **options)
 
 
 def _own(data: Any, seed: int) -> at.FeatureCosts:

@@ -13,6 +13,7 @@ from anytime.forests.impurity import ClassPairs, Impurity, Powers
 from anytime.forests.levels import groups_before, max_cost
 from anytime.trees.arrays import LEAF
 from anytime.trees.binning import BinnedData
+from anytime_research import datasets as research_datasets
 from anytime_research.datasets import make_four_quarters, merge_duplicates, quantise
 
 SMALL_SETS = (
@@ -50,7 +51,7 @@ def four_quarters() -> dict[str, Any]:
 
 def small_set(name: str, folder: str) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
     """Levels instead of numbers, one row of a kind; and how many rows there were."""
-    data = at.datasets.load(name, folder=folder)
+    data = research_datasets.load(name, folder=folder)
     X, y = quantise(np.asarray(data.X, dtype=np.float64)), np.asarray(data.y)
     if name == "housing":
         y = np.digitize(y, np.quantile(y, [0.25, 0.5, 0.75]))

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from anytime._native import Forest
-from anytime.datasets import load
 from anytime.forests.growing import ClassTreeGrower
 from anytime.forests.impurity import ClassPairs, Gini
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import join
+from anytime_research.datasets import load
 from common import median, write
 
 Array = NDArray[np.float64]

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-import anytime as at
 from anytime.curves import disagreement
 from anytime.losses import training_loss
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import TreeGrower
+from anytime_research import datasets as research_datasets
 from anytime_research.boosting.descent import Descent, descend
 from common import write
 
@@ -106,7 +106,7 @@ class Problem:
 
 
 def classes(name: str, folder: Path) -> Problem:
-    data = at.datasets.load(name, folder=folder)
+    data = research_datasets.load(name, folder=folder)
     X, y = np.asarray(data.X, dtype=np.float64), np.unique(data.y, return_inverse=True)[1]
     if data.train is None:
         train, test = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=0)
@@ -125,7 +125,7 @@ def classes(name: str, folder: Path) -> Problem:
 
 
 def ranking(folder: Path) -> Problem:
-    data = at.datasets.load("mq2008", folder=folder)
+    data = research_datasets.load("mq2008", folder=folder)
     every = Rows(np.asarray(data.X, dtype=np.float64), np.column_stack([data.y, data.qid]).astype(np.float64))
     train, valid, test = (every.take(rows) for rows in (data.train, data.valid, data.test))
     return Problem("pairwise_hinge", train, test, train, valid)

@@ -27,8 +27,8 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from anytime.acquisition import AdditiveClassifier, MarginAcquisitionClassifier, as_additive
-from anytime.datasets import load
 from anytime_research.acquisition.value_of_classifier import ValueAcquisitionClassifier
+from anytime_research.datasets import load
 from common import RESULTS, in_turns, median, write
 
 Array = NDArray[np.float64]

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from anytime.datasets import load
 from anytime.greedy import greedy
 from anytime.linear.smooth import Fit, GradientOracle, SmoothObjective
+from anytime_research.datasets import load
 from common import write
 
 Matrix = NDArray[np.float32]

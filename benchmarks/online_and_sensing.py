@@ -26,9 +26,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-import anytime as at
 from anytime.online import Experts, OnlineSelector, RequestLearner, regret_upper_bound
 from anytime.sensing import DirectGates, SensorNetworkClassifier
+from anytime_research import datasets as research_datasets
 from anytime_research.online import (
     BernoulliEnvironment,
     Exp3G,
@@ -126,7 +126,7 @@ def hard_experts() -> list[dict[str, Any]]:
 
 def stream(name: str, folder: Path, cost: float = 0.2) -> dict[str, Any]:
     """A fifth trains both models, the rest comes as a stream; the forest's answer is taken for the truth."""
-    data = at.datasets.load(name, folder=str(folder))
+    data = research_datasets.load(name, folder=str(folder))
     X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
     order = np.random.default_rng(0).permutation(len(X))
     X, y = X[order], y[order]

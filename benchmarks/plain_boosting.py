@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import anytime as at
+from anytime_research import datasets as research_datasets
 from common import in_turns, median, write
 
 CLASSES = (
@@ -54,7 +55,7 @@ def models(regression: bool) -> dict[str, Any]:
 
 def errors(name: str, folder: str | None, n_splits: int) -> dict[str, list[float]]:
     """Test error of each model in each split: share of wrong labels, or 1 - R²."""
-    data = at.datasets.load(name, folder=folder)
+    data = research_datasets.load(name, folder=folder)
     X, y = np.asarray(data.X, dtype=np.float64), np.asarray(data.y)
     regression = name in NUMBERS
     found: dict[str, list[float]] = {}

@@ -30,6 +30,7 @@ from sklearn.model_selection import train_test_split
 
 import anytime as at
 from _servers import anytime_server, call, generator, memory, plain_server, pound, processor_seconds, shoot
+from anytime_research import datasets as research_datasets
 from common import RESULTS, lightgbm_model, median, write
 
 SLO = 0.010
@@ -77,7 +78,9 @@ def large_forest(setting: Setting) -> tuple[Path, Path, Any, Any, dict[str, Any]
     import lightgbm as lgb
 
     name = "letter" if setting.data else "digits"
-    X, y, _ = at.datasets.load(name, folder=setting.data) if setting.data else at.datasets.load(name)
+    X, y, _ = (
+        research_datasets.load(name, folder=setting.data) if setting.data else research_datasets.load(name)
+    )
     classes, y = np.unique(y, return_inverse=True)
     X = np.ascontiguousarray(X, dtype=np.float64)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)

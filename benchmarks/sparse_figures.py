@@ -124,7 +124,7 @@ def figure_51b(options: Any) -> tuple[dict[str, Any], list[Panel]]:
 
 def figure_52(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     """Housing, uniform costs, for several ridges and several bounds on the weights; on all rows, and over several splits."""
-    X, y, _ = at.datasets.load("housing", folder=options.data)
+    X, y, _ = research_datasets.load("housing", folder=options.data)
     splits = [Rows.split(X, y, split) for split in range(max(1, options.draws // 4))]
     everything = Rows.of(X, y, slice(None), slice(None))
     record: dict[str, Any] = {"splits": len(splits), "verdicts": []}
@@ -173,7 +173,7 @@ def figure_53(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     record: dict[str, Any] = {"verdicts": []}
     panels = []
     for name in ("housing", "wine-quality", "wine-quality-red", "wine-quality-white"):
-        X, y, _ = at.datasets.load(name, folder=options.data)
+        X, y, _ = research_datasets.load(name, folder=options.data)
         rows = Rows.split(X, y)
         for ridge in (RIDGE, 0.0, 0.1):
             curves = Curves()
@@ -202,7 +202,7 @@ def figure_54(options: Any) -> tuple[dict[str, Any], list[Panel]]:
     record: dict[str, Any] = {"verdicts": [], "tol": 1e-3}
     panels = []
     for name, n_rows in (("letter", options.rows), ("pendigits", 2 * options.rows)):
-        data = at.datasets.load(name, folder=options.data)
+        data = research_datasets.load(name, folder=options.data)
         train = np.random.default_rng(0).permutation(data.train)[:n_rows]
         rows = Rows.of(data.X, data.y, train, data.test, regression=False)
         record[f"{name}, rows"] = [int(train.size), int(data.test.size)]

@@ -49,6 +49,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Trainer
 from anytime.curves import ndcg, upper_envelope
 from anytime.losses import training_loss
+from anytime_research import datasets as research_datasets
 from anytime_research.datasets import load_yahoo_costs
 from anytime_research.datasets.lookalikes import make_ranking
 from common import write
@@ -87,7 +88,7 @@ DESCRIPTORS = {
 
 def uci_rows(name: str, folder: Path) -> tuple[Array, Numbers, Numbers, Numbers]:
     """Columns, classes, rows to learn from, rows to judge on."""
-    data = at.datasets.load(name.split(",")[0], folder=folder)
+    data = research_datasets.load(name.split(",")[0], folder=folder)
     X, y = np.asarray(data.X, dtype=np.float64), np.unique(data.y, return_inverse=True)[1]
     train, test = data.train, np.random.default_rng(0).permutation(data.test)[:TEST_ROWS]
     if name.endswith("at random"):
@@ -224,7 +225,7 @@ def rankings(folder: Path) -> dict[str, tuple[Any, at.FeatureCosts, Numbers, Num
     seen = look_alike.qid < look_alike.qid[int(0.6 * RANKING_ROWS)]
     found = {"look-alike": (look_alike, yahoo, np.flatnonzero(seen), np.flatnonzero(~seen))}
     for name in ("mq2008", "lgb-rank"):
-        data = at.datasets.load(name, folder=folder)
+        data = research_datasets.load(name, folder=folder)
         drawn = np.random.default_rng(0).choice(levels, data.X.shape[1])
         found[name] = (data, at.FeatureCosts(drawn), data.train, data.test)
     return found
@@ -282,7 +283,7 @@ def best_miser(courses: dict[str, Course], budgets: tuple[float, ...]) -> list[f
 
 def groups(folder: Path, pictures: Path | None) -> dict[str, Any]:
     """Figure 6.8."""
-    data = at.datasets.load("mfeat", folder=folder)
+    data = research_datasets.load("mfeat", folder=folder)
     X, y = np.asarray(data.X, dtype=np.float64), np.unique(data.y, return_inverse=True)[1]
     costs = at.FeatureCosts(DESCRIPTORS, groups=data.costs.groups)
     drawn = np.random.default_rng(0).permutation(len(y))

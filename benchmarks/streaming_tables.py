@@ -44,6 +44,7 @@ from anytime.streaming.boosted_bank import BoostedBank
 from anytime.streaming.losses import StreamLoss, loss_named
 from anytime.streaming.partial_sums import averaged
 from anytime.streaming.projections import Box
+from anytime_research import datasets as research_datasets
 from anytime_research.streaming.baselines import BlockBoosting, break_even_rows, one_learner, streaming_units
 from anytime_research.streaming.counterexample import Uneven, axis_run, leaders_run
 from anytime_research.streaming.regret import StreamRegret, deep_tree
@@ -127,7 +128,7 @@ class Rows:
 
 def drawn(name: str, seed: int, data: str) -> Rows:
     """The given split, or nine tenths of the rows at random; of the given training rows on draws that things are chosen on."""
-    rows = at.datasets.load(name.split(",")[0], folder=data)
+    rows = research_datasets.load(name.split(",")[0], folder=data)
     X, y = np.asarray(rows.X, dtype=np.float64), np.asarray(rows.y)
     given = rows.train is not None and rows.test is not None
     if given and seed < DEVELOPMENT:

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime._native import Forest
-from anytime.datasets import load
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import TreeGrower, join, loss_derivatives, update_scores
+from anytime_research.datasets import load
 from common import median, write
 
 Array = NDArray[np.float64]

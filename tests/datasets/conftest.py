@@ -1,9 +1,8 @@
-"""Tiny files in the layout of the real ones, and the real ones where the user has them."""
+"""Tiny files in the layout of the real ones."""
 
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,6 @@ from pathlib import Path
 import pytest
 
 from anytime.datasets import registry
-
-# The real files are checked where ANYTIME_DATA says that they are; elsewhere there is nothing to collect.
-collect_ignore = [] if os.environ.get("ANYTIME_DATA") else ["test_real_files.py"]
 
 
 @pytest.fixture

@@ -258,7 +258,7 @@ THYROID_BLOOD = [
 def test_thyroid_fti_is_free_once_both_its_parts_are_bought(put, sized):
     from anytime.datasets.turney import read_thyroid
 
-    questions = [DiscountedPrice(name, 1.00) for name in read_thyroid.table.names[:16]]
+    questions = [DiscountedPrice(name, 1.00) for name in read_thyroid.names[:16]]
     put("thyroid/costs.csv", price_list(questions + THYROID_BLOOD, set()), plain=True)
     for part in ("train", "test"):
         put(f"thyroid/ann-{part}.data", "0.73 " + "0 " * 15 + "0.0006 0.015 0.12 0.082 0.146 3  \n")

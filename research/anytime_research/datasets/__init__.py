@@ -1,4 +1,4 @@
-"""Data for proofs and benchmarks: look-alikes of private sets, discrete and enlarged tables, plane problems, other files."""
+"""Data for proofs and benchmarks: public sets from a folder, look-alikes of private ones, and tables made for a purpose."""
 
 from anytime_research.datasets.discrete import make_four_quarters, merge_duplicates, quantise
 from anytime_research.datasets.enlarged import enlarge, make_miniboone, weight_prices
@@ -19,12 +19,15 @@ from anytime_research.datasets.lookalikes import (
     write_ranking,
 )
 from anytime_research.datasets.planes import make_ambiguous_centre, make_misleading_feature
+from anytime_research.datasets.registry import describe, load, names
 
 __all__ = [
     "NASBENCH201_OPERATIONS",
     "RankingChunk",
     "Text",
+    "describe",
     "enlarge",
+    "load",
     "load_nasbench201",
     "load_ptb",
     "load_yahoo_costs",
@@ -36,6 +39,7 @@ __all__ = [
     "make_misleading_feature",
     "make_ranking",
     "merge_duplicates",
+    "names",
     "quantise",
     "random_groups",
     "ranking_chunks",

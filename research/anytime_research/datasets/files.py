@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.files import Source, reading
+from anytime_research.datasets.formats import text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +35,15 @@ def load_ptb(*, folder: str | Path | None = None) -> Text:
     Words are numbered in alphabetical order.
     """
     source = Source("ptb", "Mikolov's preprocessed Penn Treebank", folder)
-    words = [_words(source.text(f"ptb/ptb.{part}.txt")) for part in ("train", "valid", "test")]
+    words = [_words(text(source, f"ptb/ptb.{part}.txt")) for part in ("train", "valid", "test")]
     vocabulary, numbers = np.unique(np.concatenate(words), return_inverse=True)
     ends = np.cumsum([part.size for part in words])[:-1]
     train, valid, test = np.split(numbers.astype(np.int32), ends)
     return Text(train, valid, test, vocabulary)
 
 
-def _words(text: str) -> NDArray[np.str_]:
-    return np.array(text.replace("\n", " <eos> ").split())
+def _words(line: str) -> NDArray[np.str_]:
+    return np.array(line.replace("\n", " <eos> ").split())
 
 
 def load_nasbench201(images: str = "cifar10", *, folder: str | Path | None = None) -> pd.DataFrame:
@@ -79,7 +80,7 @@ def load_yahoo_costs(*, folder: str | Path | None = None) -> FeatureCosts:
     source = Source("yahoo-costs", "github.com/fnan/FeatureBudgetedRandomForest", folder)
     file = "yahoo-costs/costs.txt"
     with reading(source.path(file)):
-        prices = np.array([float(word) for word in source.text(file).split()])
+        prices = np.array([float(word) for word in text(source, file).split()])
         if prices.size != 519:
             raise ValueError(f"it has {prices.size} prices instead of 519")
     names = [f"x{j + 1}" for j in range(519)]

@@ -1,4 +1,4 @@
-"""Data with prices: bundled sets, seeded generators, images with measured extractors, and public sets from a folder.
+"""Data with prices: bundled sets, seeded generators, images with measured extractors, and tests with real prices.
 
 ``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is.
 

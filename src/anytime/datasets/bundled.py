@@ -1,24 +1,49 @@
 """scikit-learn's bundled sets with groups and prices, for examples and tests that need no file.
 
 The groups follow how the columns come about. **The prices are made up**: plausible relative to each other, and nothing
-more. For real prices see ``heart``, ``pima``, ``hepatitis``, ``thyroid`` and the algorithm-selection scenarios.
+more. For real prices see ``heart``, ``pima``, ``hepatitis`` and ``thyroid``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from anytime.costs import FeatureCosts
-from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.dataset import Dataset, Listing
 from anytime.datasets.files import Source
-from anytime.datasets.public import Listing
-from anytime.datasets.tables import patches, runs
 
-__all__ = ["BUNDLED"]
+__all__ = ["BUNDLED", "patches", "runs"]
+
+
+def runs(sizes: Mapping[str, int]) -> dict[str, range]:
+    """Groups of neighbouring columns, by their sizes.
+
+    Examples
+    --------
+    >>> runs({"position": 2, "colour": 3})
+    {'position': range(0, 2), 'colour': range(2, 5)}
+    """
+    ends = np.cumsum(list(sizes.values())).tolist()
+    return {name: range(end - sizes[name], end) for name, end in zip(sizes, ends, strict=True)}
+
+
+def patches(side: int, patch: int) -> dict[str, list[int]]:
+    """The columns of each square patch of a square image whose pixels are columns row by row.
+
+    Examples
+    --------
+    >>> patches(4, 2)["patch 0,1"]
+    [2, 3, 6, 7]
+    """
+    grid = np.arange(side * side).reshape(side // patch, patch, side // patch, patch).swapaxes(1, 2)
+    return {
+        f"patch {r},{c}": grid[r, c].ravel().tolist()
+        for r in range(side // patch)
+        for c in range(side // patch)
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,35 +135,28 @@ def _read_digit_images(source: Source) -> Dataset:
     return digit_image_features()
 
 
-def _about(name: str, shape: tuple[int, int, int], task: str, unit: str, summary: str, **more: str) -> About:
-    rows, columns, groups = shape
-    facts: dict[str, Any] = {"prices": "made up", "licence": "BSD-3-Clause", "source": "scikit-learn", **more}
-    return About(
-        name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, unit=unit, **facts
-    )
-
+_MADE_UP = {"prices": "made up", "licence": "BSD-3-Clause", "source": "scikit-learn"}
 
 BUNDLED = [
-    Listing(
-        _about("breast_cancer", (569, 30, 11), "binary", "units", "Malignant or benign, from measurements of nuclei"),
-        _BREAST_CANCER,
+    Listing.of(
+        "breast_cancer", (569, 30, 11), "binary", "Malignant or benign, from measurements of nuclei", _BREAST_CANCER,
+        unit="units", **_MADE_UP,
     ),
-    Listing(_about("wine", (178, 13, 6), "3 classes", "USD", "The grower of a wine, from its chemistry"), _WINE),
-    Listing(
-        _about("digits", (1797, 64, 16), "10 classes", "pixels", "Handwritten digits of 8 x 8 pixels in 16 zones"),
-        _DIGITS,
+    Listing.of(
+        "wine", (178, 13, 6), "3 classes", "The grower of a wine, from its chemistry", _WINE, unit="USD", **_MADE_UP
     ),
-    Listing(
-        _about("diabetes", (442, 10, 8), "regression", "USD", "Progress of diabetes within a year"),
-        _DIABETES,
+    Listing.of(
+        "digits", (1797, 64, 16), "10 classes", "Handwritten digits of 8 x 8 pixels in 16 zones", _DIGITS,
+        unit="pixels", **_MADE_UP,
     ),
-    Listing(_about("iris", (150, 4, 2), "3 classes", "minutes", "Three kinds of iris"), _IRIS),
-    Listing(
-        _about(
-            "digit_images", (1797, 819, 8), "10 classes", "ms", "Eight descriptors of jittered 32 x 32 digit images",
-            prices="measured once on one machine and stored; image_extractors() lets you measure yours",
-            split="train / valid / test", notes="computed when first loaded, which takes some seconds",
-        ),
-        _read_digit_images,
+    Listing.of(
+        "diabetes", (442, 10, 8), "regression", "Progress of diabetes within a year", _DIABETES, unit="USD", **_MADE_UP
+    ),
+    Listing.of("iris", (150, 4, 2), "3 classes", "Three kinds of iris", _IRIS, unit="minutes", **_MADE_UP),
+    Listing.of(
+        "digit_images", (1797, 819, 8), "10 classes", "Eight descriptors of jittered 32 x 32 digit images",
+        _read_digit_images, unit="ms", licence="BSD-3-Clause", source="scikit-learn",
+        prices="measured once on one machine and stored; image_extractors() lets you measure yours",
+        split="train / valid / test", notes="computed when first loaded, which takes some seconds",
     ),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 
-__all__ = ["About", "Dataset"]
+__all__ = ["About", "Dataset", "Listing"]
 
 
 class _Triple(NamedTuple):
@@ -146,3 +146,28 @@ class About:
         if self.options:
             lines.append(f"  options  {', '.join(f'{key}={value!r}' for key, value in self.options.items())}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A data set: what is known about it, and how it is read."""
+
+    about: About
+    read: Callable[..., Dataset]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        shape: tuple[int, int, int],
+        task: str,
+        summary: str,
+        read: Callable[..., Dataset],
+        **facts: Any,
+    ) -> Self:
+        """An entry; ``shape`` is rows, columns and groups, ``facts`` are further fields of ``About``."""
+        rows, columns, groups = shape
+        about = About(
+            name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, **facts
+        )
+        return cls(about, read)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,17 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["VARIABLE", "DataFormatError", "DataNotFoundError", "Source"]
+__all__ = [
+    "VARIABLE",
+    "Classes",
+    "DataFormatError",
+    "DataNotFoundError",
+    "Source",
+    "class_numbers",
+    "reading",
+]
+
+Classes = Mapping[str, str]  # from each label in a file to its name
 
 VARIABLE = "ANYTIME_DATA"
 SHIPPED = Path(__file__).parent / "shipped"  # small sets that come with the package
@@ -96,10 +105,6 @@ class Source:
             data = path.read_bytes()
             return gzip.decompress(data) if path.suffix == ".gz" else data
 
-    def text(self, file: str) -> str:
-        """The contents of ``file`` as text; a byte that is no UTF-8 is replaced (old comments hold some)."""
-        return self.read(file).decode("utf-8", errors="replace")
-
     def table(self, file: str, **options: Any) -> pd.DataFrame:
         """Delimited text, without a header line unless ``header=0`` is passed."""
         import pandas as pd
@@ -108,54 +113,6 @@ class Source:
         with reading(self.path(file)):
             table: pd.DataFrame = pd.read_csv(contents, **{"header": None, **options})
         return table
-
-    def arff(self, file: str) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
-        """A Weka file: the table, with NaN for ``?``, and the declared values of each nominal column."""
-        import pandas as pd
-
-        head, data = _split_arff(self.text(file))
-        with reading(self.path(file)):
-            declared = [_ATTRIBUTE.match(line) for line in head if line.lower().startswith("@attribute")]
-            if not declared or None in declared:
-                raise ValueError("its @attribute lines cannot be understood")
-            names = [_bare(match["name"]) for match in declared if match]
-            values = {
-                _bare(match["name"]): tuple(_bare(v) for v in match["kind"].strip("{} \t").split(","))
-                for match in declared
-                if match and match["kind"].startswith("{")
-            }
-            table = pd.read_csv(
-                io.StringIO("\n".join(data)),
-                names=names,
-                dtype=dict.fromkeys(values, str),
-                na_values="?",
-                keep_default_na=False,
-                quotechar="'",
-                skipinitialspace=True,
-                index_col=False,
-            )
-        return table, values
-
-    def sparse(
-        self, file: str, columns: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Lines ``label [qid:q] index:value …`` counted from 1: a dense matrix, the labels and the queries (or empty)."""
-        from sklearn.datasets import load_svmlight_file
-
-        contents = io.BytesIO(self.read(file))
-        with reading(self.path(file)):
-            X, y, qid = load_svmlight_file(contents, n_features=columns, zero_based=False, query_id=True)
-        return X.toarray(), y, np.asarray(qid, dtype=np.int64)
-
-    def idx(self, file: str) -> NDArray[np.uint8]:
-        """The byte arrays of MNIST: two zeros, 8, the number of axes, the axes as big-endian integers, the bytes."""
-        data = self.read(file)
-        with reading(self.path(file)):
-            if data[:3] != b"\0\0\x08":
-                raise ValueError("it does not begin like an idx file of bytes")
-            axes = data[3]
-            shape = np.frombuffer(data, dtype=">i4", count=axes, offset=4)
-            return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
 @contextmanager
@@ -175,16 +132,25 @@ def reading(*paths: Path) -> Iterator[None]:
         ) from error
 
 
-_ATTRIBUTE = re.compile(r"""@attribute\s+(?P<name>'[^']+'|"[^"]+"|\S+)\s+(?P<kind>.+)""", re.IGNORECASE)
+def class_numbers(
+    labels: pd.Series[Any] | NDArray[Any], classes: Classes | None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Class numbers and class names; numbers as they are where ``classes`` is None."""
+    import pandas as pd
+
+    if classes is None:
+        return np.asarray(labels, dtype=np.float64), None
+    codes, found = pd.factorize(np.asarray(labels))
+    number = {label: k for k, label in enumerate(dict.fromkeys(classes.values()))}
+    position = []
+    for label in map(_label, found):
+        if label not in classes:
+            raise ValueError(f"{label!r} is not one of its class labels {', '.join(classes)}")
+        position.append(number[classes[label]])
+    if (codes < 0).any():
+        raise ValueError("a class label is missing")
+    return np.asarray(position, dtype=np.intp)[codes], tuple(number)
 
 
-def _split_arff(text: str) -> tuple[list[str], list[str]]:
-    lines = [line.strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("%")]
-    marks = [i for i, line in enumerate(lines) if line.lower().startswith("@data")]
-    cut = marks[0] if marks else len(lines)
-    return lines[:cut], lines[cut + 1 :]
-
-
-def _bare(word: str) -> str:
-    return word.strip().strip("'\"")
+def _label(value: Any) -> str:
+    return str(value).strip() if isinstance(value, str) else f"{value:g}"

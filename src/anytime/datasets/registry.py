@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from anytime.datasets.bundled import BUNDLED
-from anytime.datasets.dataset import About, Dataset
+from anytime.datasets.dataset import About, Dataset, Listing
 from anytime.datasets.files import DataFormatError, Source
-from anytime.datasets.public import ENTRIES, Listing
+from anytime.datasets.turney import PRICED
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["describe", "load", "names"]
 
-REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, *ENTRIES]}
+REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, *PRICED]}
 
 
 def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None, **options: Any) -> Dataset:
@@ -29,10 +30,10 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
     as_frame : bool, default=False
         Whether ``X`` is a DataFrame.
     folder : str or Path, default=None
-        Where the files of a public set lie. By default the environment variable ``ANYTIME_DATA`` says so. The bundled
-        sets need none.
+        Where the files of a set that does not come with the package lie. By default the environment variable
+        ``ANYTIME_DATA`` says so.
     **options
-        What ``describe(name)`` lists: the ``fold`` of a set with official folds, for instance.
+        What ``describe(name)`` lists: the ``grades`` of heart disease, for instance.
 
     Returns
     -------
@@ -59,7 +60,11 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
     >>> load("wine").target_names
     ('class_0', 'class_1', 'class_2')
     """
-    entry = _find(name)
+    return read(find(name, REGISTRY), as_frame, folder, options)
+
+
+def read(entry: Listing, as_frame: bool, folder: str | Path | None, options: dict[str, Any]) -> Dataset:
+    """Read a listed set; options that it does not have are refused."""
     about = entry.about
     if unknown := [option for option in options if option not in about.options]:
         known = f"its options are {', '.join(about.options)}" if about.options else "it has no options"
@@ -72,7 +77,7 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
 
 
 def names() -> list[str]:
-    """What ``load`` knows: scikit-learn's bundled sets first, then the public sets read from the data folder.
+    """What ``load`` knows: scikit-learn's bundled sets first, then medical tests with real prices.
 
     Examples
     --------
@@ -103,17 +108,18 @@ def describe(name: str | None = None) -> About | pd.DataFrame:
     'CAD'
     """
     if name is not None:
-        return _find(name).about
+        return find(name, REGISTRY).about
     import pandas as pd
 
     table = pd.DataFrame([vars(entry.about) for entry in REGISTRY.values()]).set_index("name")
     return table
 
 
-def _find(name: str) -> Listing:
-    known = {_key(each): each for each in REGISTRY}
+def find(name: str, registry: Mapping[str, Listing]) -> Listing:
+    """The entry of a set; case, and ``-`` against ``_``, do not matter."""
+    known = {_key(each): each for each in registry}
     if _key(name) in known:
-        return REGISTRY[known[_key(name)]]
+        return registry[known[_key(name)]]
     close = get_close_matches(_key(name), known, n=3)
     hint = (
         f"did you mean {' or '.join(repr(known[key]) for key in close)}?"

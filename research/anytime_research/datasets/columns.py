@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anytime.datasets.tables import runs
+from anytime.datasets.bundled import runs
 
 # fmt: off
 HOUSING = (

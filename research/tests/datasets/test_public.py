@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anytime.datasets import DataFormatError, load
-from anytime.datasets.public import ENTRIES
-from anytime.datasets.tables import patches, runs
+from anytime.datasets import DataFormatError
+from anytime.datasets.bundled import patches, runs
+from anytime_research.datasets import load
+from anytime_research.datasets.public import ENTRIES
 
 
 def test_names_are_unique_and_groups_never_outnumber_columns_without_steps():

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.datasets.aslib import in_fold
-from anytime.datasets.columns import ABALONE, MQ2008, MQ2008_STREAMS
+from anytime.datasets.bundled import runs
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
-from anytime.datasets.tables import DelimitedTable, SparseTable, runs, uniform_costs
+from anytime_research.datasets.aslib import in_fold
+from anytime_research.datasets.columns import ABALONE, MQ2008, MQ2008_STREAMS
+from anytime_research.datasets.formats import text
+from anytime_research.datasets.tables import DelimitedTable, SparseTable, uniform_costs
 
 __all__ = ["Folded", "Musk", "read_abalone", "read_lgb_rank", "read_mfeat", "read_mq2008"]
 
@@ -36,7 +38,7 @@ def read_lgb_rank(source: Source) -> Dataset:
     data = SparseTable(files=files, columns=300)(source)
     queries = [f"{file}.query" for file in files.values()]
     with reading(*map(source.path, queries)):
-        sizes = np.array([int(word) for file in queries for word in source.text(file).split()])
+        sizes = np.array([int(word) for file in queries for word in text(source, file).split()])
         if sizes.sum() != len(data.y):
             raise ValueError(f"the queries have {sizes.sum()} documents, but there are {len(data.y)}")
     return data.with_attributes(qid=np.repeat(np.arange(sizes.size), sizes))

@@ -8,34 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
+from anytime.datasets.bundled import patches
 from anytime.datasets.dataset import Dataset
-from anytime.datasets.files import Source, reading
+from anytime.datasets.files import Classes, Source, class_numbers, reading
+from anytime_research.datasets.formats import arff, idx, sparse
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ArffTable", "DelimitedTable", "ImageFiles", "SparseTable", "runs", "uniform_costs"]
+__all__ = ["ArffTable", "DelimitedTable", "ImageFiles", "SparseTable", "uniform_costs"]
 
 Groups = Mapping[str, Sequence[int]]
-Classes = Mapping[str, str]
-
-
-def runs(sizes: Mapping[str, int]) -> dict[str, range]:
-    """Groups of neighbouring columns, by their sizes.
-
-    Examples
-    --------
-    >>> runs({"position": 2, "colour": 3})
-    {'position': range(0, 2), 'colour': range(2, 5)}
-    """
-    ends = np.cumsum(list(sizes.values())).tolist()
-    return {name: range(end - sizes[name], end) for name, end in zip(sizes, ends, strict=True)}
 
 
 def uniform_costs(
@@ -144,7 +133,7 @@ class ArffTable:
         """Read the files."""
         import pandas as pd
 
-        read = {part: source.arff(file) for part, file in self.files.items()}
+        read = {part: arff(source, file) for part, file in self.files.items()}
         values = next(iter(read.values()))[1]
         parts = official_parts({part: len(table) for part, (table, _) in read.items()})
         with reading(*map(source.path, self.files.values())):
@@ -177,7 +166,7 @@ class SparseTable:
 
     def __call__(self, source: Source) -> Dataset:
         """Read the files."""
-        read = {part: source.sparse(file, self.columns) for part, file in self.files.items()}
+        read = {part: sparse(source, file, self.columns) for part, file in self.files.items()}
         X, y, qid = (np.concatenate(arrays) for arrays in zip(*read.values(), strict=True))
         names = tuple(self.names) or tuple(f"x{j + 1}" for j in range(self.columns))
         target_names: tuple[str, ...] | None = None
@@ -207,8 +196,8 @@ class ImageFiles:
         read = {}
         for part, prefix in (("train", "train"), ("test", "t10k")):
             labels = f"{self.folder}/{prefix}-labels-idx1-ubyte"
-            images = source.idx(f"{self.folder}/{prefix}-images-idx3-ubyte")
-            read[part] = (images, source.idx(labels))
+            images = idx(source, f"{self.folder}/{prefix}-images-idx3-ubyte")
+            read[part] = (images, idx(source, labels))
             with reading(source.path(labels)):
                 if len(images) != len(read[part][1]):
                     raise ValueError(f"it has {len(read[part][1])} labels for {len(images)} images")
@@ -222,22 +211,6 @@ class ImageFiles:
             target_names=tuple(self.target_names),
             **official_parts({part: len(labels) for part, (_, labels) in read.items()}),
         )
-
-
-def patches(side: int, patch: int) -> dict[str, list[int]]:
-    """The columns of each square patch of a square image whose pixels are columns row by row.
-
-    Examples
-    --------
-    >>> patches(4, 2)["patch 0,1"]
-    [2, 3, 6, 7]
-    """
-    grid = np.arange(side * side).reshape(side // patch, patch, side // patch, patch).swapaxes(1, 2)
-    return {
-        f"patch {r},{c}": grid[r, c].ravel().tolist()
-        for r in range(side // patch)
-        for c in range(side // patch)
-    }
 
 
 def official_parts(sizes: Mapping[str, int], cuts: Iterable[int] = ()) -> dict[str, NDArray[np.intp]]:
@@ -275,27 +248,3 @@ def code_words(
         out[column] = np.where(codes < 0, np.nan, codes)
         categories[column] = tuple(known)
     return out, categories
-
-
-def class_numbers(
-    labels: pd.Series[Any] | NDArray[Any], classes: Classes | None
-) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Class numbers and class names; numbers as they are where ``classes`` is None."""
-    import pandas as pd
-
-    if classes is None:
-        return np.asarray(labels, dtype=np.float64), None
-    codes, found = pd.factorize(np.asarray(labels))
-    number = {label: k for k, label in enumerate(dict.fromkeys(classes.values()))}
-    position = []
-    for label in map(_label, found):
-        if label not in classes:
-            raise ValueError(f"{label!r} is not one of its class labels {', '.join(classes)}")
-        position.append(number[classes[label]])
-    if (codes < 0).any():
-        raise ValueError("a class label is missing")
-    return np.asarray(position, dtype=np.intp)[codes], tuple(number)
-
-
-def _label(value: Any) -> str:
-    return str(value).strip() if isinstance(value, str) else f"{value:g}"

@@ -10,15 +10,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anytime.datasets import describe, load, names
 from anytime.datasets.bundled import BUNDLED
-from anytime.datasets.public import ENTRIES
-from anytime_research.datasets import load_nasbench201, load_ptb, load_yahoo_costs
+from anytime.datasets.turney import PRICED
+from anytime_research.datasets import (
+    describe,
+    load,
+    load_nasbench201,
+    load_ptb,
+    load_yahoo_costs,
+    names,
+)
+from anytime_research.datasets.public import ENTRIES
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(os.environ.get("ANYTIME_DATA", "."))
-PUBLIC = [entry.about.name for entry in ENTRIES]
+PUBLIC = [entry.about.name for entry in [*PRICED, *ENTRIES]]
 
 # Rows of each official part (or of the whole), features, classes. Features count a one-hot attribute once where the
 # documentation of the set does (abalone).

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 from anytime.datasets.files import Source, reading
+from anytime_research.datasets.formats import arff, text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,10 +82,10 @@ class Scenario:
         import yaml
 
         file = f"{self.folder}/description.txt"
-        text = source.text(file)
+        description = text(source, file)
         with reading(source.path(file)):
             try:
-                described = yaml.safe_load(text)
+                described = yaml.safe_load(description)
             except yaml.YAMLError as error:
                 raise ValueError(f"it is not valid YAML ({error})") from None
             steps = described["feature_steps"]
@@ -96,7 +97,7 @@ class Scenario:
     def _by_instance(self, source: Source, file: str) -> pd.DataFrame:
         """A table with one row per instance; the first repetition, of which these scenarios have one."""
         path = f"{self.folder}/{file}.arff"
-        table, _ = source.arff(path)
+        table, _ = arff(source, path)
         with reading(source.path(path)):
             return table.drop_duplicates("instance_id").set_index("instance_id").drop(columns="repetition")
 
@@ -105,7 +106,7 @@ class Scenario:
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[str, ...]]:
         """Seconds and success of each solver on each instance, a run without success at the cut-off."""
         path = f"{self.folder}/algorithm_runs.arff"
-        table, _ = source.arff(path)
+        table, _ = arff(source, path)
         with reading(source.path(path)):
             table = table.drop_duplicates(["instance_id", "algorithm"])
             table["finished"] = (table["runstatus"] == "ok") & (table["runtime"] < cutoff)

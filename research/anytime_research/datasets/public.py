@@ -3,68 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from anytime.datasets import columns as c
-from anytime.datasets import turney
-from anytime.datasets.aslib import Scenario
-from anytime.datasets.dataset import About, Dataset
-from anytime.datasets.special import Folded, Musk, read_abalone, read_lgb_rank, read_mfeat, read_mq2008
-from anytime.datasets.tables import ArffTable, DelimitedTable, ImageFiles, SparseTable
+from anytime.datasets.dataset import Dataset, Listing
+from anytime_research.datasets import columns as c
+from anytime_research.datasets.aslib import Scenario
+from anytime_research.datasets.special import (
+    Folded,
+    Musk,
+    read_abalone,
+    read_lgb_rank,
+    read_mfeat,
+    read_mq2008,
+)
+from anytime_research.datasets.tables import ArffTable, DelimitedTable, ImageFiles, SparseTable
 
-__all__ = ["ENTRIES", "Listing"]
-
-
-@dataclass(frozen=True)
-class Listing:
-    """A data set: what is known about it, and how it is read."""
-
-    about: About
-    read: Callable[..., Dataset]
+__all__ = ["ENTRIES"]
 
 
 UCI = {"licence": "CC BY 4.0", "source": "UCI Machine Learning Repository"}
-BLOOD = "real (Turney 1995), discounts as a shared step"
 
 
 def _entry(
-    name: str, shape: tuple[int, int, int], task: str, summary: str, read: Callable[..., Dataset], **more: Any
+    name: str,
+    shape: tuple[int, int, int],
+    task: str,
+    summary: str,
+    read: Callable[..., Dataset],
+    **facts: Any,
 ) -> Listing:
-    rows, columns, groups = shape
-    about = {"unit": "columns" if columns == groups else "groups", **UCI, **more}
-    return Listing(
-        About(name=name, summary=summary, rows=rows, columns=columns, groups=groups, task=task, **about), read
-    )
+    unit = "columns" if shape[1] == shape[2] else "groups"
+    return Listing.of(name, shape, task, summary, read, **{"unit": unit, **UCI, **facts})
 
 
 # ---------------------------------------------------------------------- really priced
-
-_TURNEY = [
-    _entry(
-        "heart", (303, 13, 16), "binary", "Heart disease in Cleveland from 13 medical tests", turney.read_heart,
-        prices=BLOOD, unit="CAD", options={"grades": False}, notes="6 missing values; grades=True gives five classes",
-    ),
-    _entry(
-        "pima", (768, 8, 9), "binary", "Diabetes among Pima women", turney.read_pima,
-        prices=BLOOD, unit="CAD", options={"zeros_as_missing": True}, licence="public copies of a withdrawn UCI set",
-        notes="zeros of columns 1 to 5 are read as missing",
-    ),
-    _entry(
-        "hepatitis", (155, 19, 20), "binary", "Death from hepatitis", turney.read_hepatitis,
-        prices=BLOOD, unit="CAD", notes="167 missing values; discounts by the rule of the other blood tests",
-    ),
-    _entry(
-        "bupa", (345, 5, 6), "binary", "Drinking from five blood tests", turney.read_bupa,
-        prices="unverified: quoted from Turney 1995 without his file", unit="CAD", split="train / test by the selector",
-        notes="the selector is a split, not a diagnosis; 4 rows are duplicates",
-    ),
-    _entry(
-        "thyroid", (7200, 21, 22), "3 classes", "Thyroid function", turney.read_thyroid,
-        prices=BLOOD + "; FTI is free once TT4 and T4U are known", unit="CAD", split="official train / test",
-        notes="92.5 % of the rows are of class 3; discounts by the rule of the other blood tests",
-    ),
-]  # fmt: skip
 
 
 def _scenario(
@@ -288,4 +260,4 @@ _NUMBERS = [
            split="train / test of the LightGBM example", licence="MIT", source="github.com/microsoft/LightGBM"),
 ]  # fmt: skip
 
-ENTRIES = [*_TURNEY, *_SCENARIOS, *_CLASSIFICATION, *_SMALL, *_NUMBERS]
+ENTRIES = [*_SCENARIOS, *_CLASSIFICATION, *_SMALL, *_NUMBERS]
