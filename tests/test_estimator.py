@@ -14,7 +14,6 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.blocks import LinearBlock
@@ -26,11 +25,6 @@ from anytime.testing.checks import CHECKS
 
 FAST = HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=7, min_samples_leaf=5)
 ESTIMATORS = [at.AnytimeClassifier(random_state=0), at.AnytimeRegressor(random_state=0)]
-
-
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.acquisition import FunctionTerms, LinearTerms, MarginAcquisitionClassifier
@@ -37,11 +36,6 @@ def small(rows=120, seed=0):
 def fitted(**settings):
     settings = {"costs": PLAIN, "n_neighbours": 15, "random_state": 0, **settings}
     return MarginAcquisitionClassifier(**settings).fit(*small())
-
-
-@parametrize_with_checks([MarginAcquisitionClassifier(random_state=0)])
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from anytime.adaptive import AdaptiveClassifier, LadderClassifier
 from anytime.testing import check_anytime_estimator
@@ -19,18 +18,6 @@ CONFIGURATIONS = [
     AdaptiveClassifier(GaussianNB(), cheap="linear", n_init=1, **SMALL),
     LadderClassifier(GaussianNB(), **FEW),
 ]
-
-
-def not_expected(estimator):
-    """A leaf has to hold so many rows, whatever they weigh, and linear models end within a tolerance."""
-    if isinstance(estimator, LadderClassifier):
-        return {}
-    return {"check_sample_weight_equivalence_on_dense_data": "equal to a few digits only"}
-
-
-@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=not_expected)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.boosting.cascade import CascadeClassifier
@@ -28,11 +27,6 @@ def cascade(request):
 
 
 # ---------------------------------------------------------------------- as an estimator
-
-
-@parametrize_with_checks([CascadeClassifier(**SMALL), CascadeClassifier(**SMALL, two_sided=True)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("meter", ["model", "realised"])

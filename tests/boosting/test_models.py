@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.boosting.renewal import Renewal
@@ -26,16 +25,6 @@ CONFIGURATIONS = [
     at.AdditiveSpeedBoostRegressor(method="omp", n_estimators=8, min_samples_leaf=1, random_state=0),
     at.SpeedBoostRanker(**SMALL),
 ]
-
-
-def not_expected(estimator):
-    """As for HistGradientBoosting: gradients are rounded to a grid, so that splits of equal gain may change places."""
-    return {"check_sample_weight_equivalence_on_dense_data": "rounded gradients: ties between equal splits"}
-
-
-@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=not_expected)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

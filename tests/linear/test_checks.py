@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime.testing import check_anytime_estimator
@@ -17,11 +16,6 @@ CONFIGURATIONS = [
     at.GroupPursuitClassifier(loss="squared", random_state=0),
     at.GroupPursuitClassifier(loss="one_vs_all", ridge=0.1),
 ]
-
-
-@parametrize_with_checks(CONFIGURATIONS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

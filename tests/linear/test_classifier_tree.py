@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import anytime as at
 from anytime import CostSensitiveTreeClassifier, SubmodularTreeClassifier
@@ -188,13 +187,6 @@ def test_a_higher_penalty_costs_less():
 
 
 # ---------------------------------------------------------------------- as models
-
-
-@parametrize_with_checks(
-    [SubmodularTreeClassifier(max_stages=2), CostSensitiveTreeClassifier(max_stages=2, max_iter=2)]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize(

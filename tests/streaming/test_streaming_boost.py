@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator
 
 import anytime as at
 from anytime.streaming import (
@@ -28,19 +27,9 @@ from anytime.streaming.stream_state import StreamState
 from anytime.testing import check_anytime_estimator
 from tests.streaming.streams import LEARNERS, labels, numbers
 
-ORDER = "rows of a stream are in order: a row of weight 2 is not two rows at other places of it"
 SMALL = {"n_estimators": 6, "random_state": 0}
 
 # ---------------------------------------------------------------------- conventions
-
-
-@pytest.mark.parametrize("face", [StreamingBoostRegressor, StreamingBoostClassifier])
-@pytest.mark.parametrize("learner", ["hoeffding_tree", "ridge"])
-def test_scikit_learn_takes_it_for_one_of_its_own(face, learner):
-    check_estimator(
-        face(learner=learner, **SMALL),
-        expected_failed_checks={"check_sample_weight_equivalence_on_dense_data": ORDER},
-    )
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights, d
 from anytime.sensing.solvers import DirectGates, GateSolver
 from anytime.trees.rows import checked_weights
 from anytime.validation import validated
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["SensorNetworkClassifier", "SensorNetworkRegressor", "SensorReport"]
 
@@ -179,6 +182,11 @@ class _SensorNetwork(AnytimeModel):
         costs = self._plan.costs
         groups = [int(costs.column_group[block.columns(0)[0]]) for block in self._plan.blocks]
         return [costs.costs.names[g] for g in groups]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
 
     def report(self, X: ArrayLike, y: ArrayLike) -> SensorReport:
         """How often sensors speak, what that costs, and how good the answers are."""
