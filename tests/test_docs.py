@@ -1,7 +1,11 @@
-"""Every Python block of the README and of the documentation runs, page by page, top to bottom."""
+"""Every Python block of the documentation runs, page by page, top to bottom; every public name has its place there."""
 
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -9,6 +13,8 @@ from types import ModuleType
 
 import pytest
 from markdown_it import MarkdownIt
+
+import anytime as at
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -77,3 +83,21 @@ def test_other_languages_are_left_alone(tmp_path: Path) -> None:
     page.write_text("```console\n$ rm nothing\n```\n\n```python\nassert True\n```\n")
     run_page(page)
     assert python_blocks(page.read_text()) == [(6, "assert True\n")]
+
+
+@functools.cache
+def described_on_api_pages() -> set[str]:
+    """Names that a directive of the API pages describes: by themselves, or with all members of their module."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/api").glob("*.md"))
+    named = re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)$", text, re.MULTILINE)
+    modules = re.findall(r"^\.\. automodule:: (\S+)$(?!\n\s+:no-members:)", text, re.MULTILINE)
+    members = [f"{name}.{member}" for name in modules for member in importlib.import_module(name).__all__]
+    return {full.rpartition(".")[2] for full in named + members}
+
+
+PUBLIC = [name for name in at.__all__ if not inspect.ismodule(getattr(at, name))]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_name_stands_on_an_api_page(name: str) -> None:
+    assert name in described_on_api_pages(), f"add anytime.{name} to a page in docs/api"

@@ -93,8 +93,8 @@ class BudgetForestClassifier(Classes):
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. The rows have to be the same: more ``n_estimators``, a larger
-        ``mean_budget`` or more time then add trees. The setting stays the one chosen first. A model from a file or a pickle,
-        which hold no training rows, is refused.
+        ``mean_budget`` or more time then add trees. The setting stays the one chosen first. Also after ``anytime.load``, where
+        the trees are grown again with that setting.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
