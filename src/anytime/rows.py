@@ -125,7 +125,7 @@ def warn_of_absent(rows: Rows) -> None:
 
 def reader_of(model: Any) -> RowReader:
     """The reader of a fitted model, made once for each plan."""
-    reader = model.__dict__.get("_row_reader")
+    reader: RowReader | None = model.__dict__.get("_row_reader")
     if reader is None or reader.plan is not model.plan_:
         reader = model._row_reader = RowReader(model)
     return reader
@@ -289,8 +289,8 @@ class RowReader:
     def values(self, values: Any, order: Sequence[int]) -> Array:
         """(m,) numbers of some columns of one row: values, or an array of numbers with codes for words."""
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
-            return self._finite(np.asarray(values, dtype=np.float64)[None], order)[0]
-        return self._matrix([list(values)], order)[0]
+            return np.asarray(self._finite(np.asarray(values, dtype=np.float64)[None], order)[0])
+        return np.asarray(self._matrix([list(values)], order)[0])
 
     def _listed(self, columns: Sequence[int]) -> str:
         return ", ".join(map(self.label, columns[:_LISTED])) + ", ..." * (len(columns) > _LISTED)
