@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = ["PARAMETERS", "Parameter", "shared"]
+__all__ = ["PARAMETERS", "Parameter", "shared", "store"]
 
 positive_integer = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -106,3 +106,19 @@ def shared(*names: str) -> dict[str, Any]:
     ['verbose', 'warm_start']
     """
     return {name: PARAMETERS[name].constraint for name in names}
+
+
+def store(estimator: object, arguments: dict[str, Any]) -> None:
+    """Keep each argument of a constructor under its own name, as scikit-learn wants it: ``store(self, locals())``.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def __init__(self, *, budget=None, verbose=0):
+    ...         store(self, locals())
+    >>> vars(Model(budget=3))
+    {'budget': 3, 'verbose': 0}
+    """
+    for name, value in arguments.items():
+        if name != "self":
+            setattr(estimator, name, value)

@@ -28,7 +28,7 @@ from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURH
 from anytime.boosting import GradientBoostingClassifier
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
 from anytime.validation import validated
 
@@ -195,22 +195,7 @@ class MarginAcquisitionClassifier(ClassifierFace, AnytimeModel):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.classifier = classifier
-        self.costs = costs
-        self.cost_penalty = cost_penalty
-        self.class_weight = class_weight
-        self.confidence = confidence
-        self.neighbourhood = neighbourhood
-        self.n_neighbours = n_neighbours
-        self.radius = radius
-        self.refresh = refresh
-        self.reference = reference
-        self.distance = distance
-        self.acquisition = acquisition
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     # ------------------------------------------------------------------ learning
 

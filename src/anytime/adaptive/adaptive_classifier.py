@@ -18,7 +18,7 @@ from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
 from anytime.adaptive.stages import Chain
 from anytime.estimator import Budget, ClassifierFace
-from anytime.parameters import not_negative, positive_integer, shared
+from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
 
 if TYPE_CHECKING:
@@ -225,38 +225,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costly = costly
-        self.cheap = cheap
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.costly_fraction = costly_fraction
-        self.cost_penalty = cost_penalty
-        self.proba_source = proba_source
-        self.costly_columns = costly_columns
-        self.evaluation_cost = evaluation_cost
-        self.cheap_evaluation_cost = cheap_evaluation_cost
-        self.answer_first = answer_first
-        self.gate = gate
-        self.cross_fit = cross_fit
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.class_weight = class_weight
-        self.validation_fraction = validation_fraction
-        self.n_folds = n_folds
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     # ------------------------------------------------------------------ learning
 

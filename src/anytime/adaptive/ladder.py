@@ -22,7 +22,7 @@ from anytime.adaptive.singles import SingleLearner
 from anytime.adaptive.stages import Chain, Exit, constant_block
 from anytime.boosting.objective import MeanLoss
 from anytime.losses import LINKS
-from anytime.parameters import not_negative, shared
+from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
@@ -178,30 +178,7 @@ class LadderClassifier(AdaptiveClassifier):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costly = costly
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.tolerance = tolerance
-        self.caution = caution
-        self.max_stages = max_stages
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_samples_leaf = min_samples_leaf
-        self.class_weight = class_weight
-        self.cross_fit = cross_fit
-        self.proba_source = proba_source
-        self.costly_columns = costly_columns
-        self.evaluation_cost = evaluation_cost
-        self.n_folds = n_folds
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     # ------------------------------------------------------------------ learning
 

@@ -19,7 +19,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 
 __all__ = [
     "METHODS",
@@ -87,34 +87,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.method = method
-        self.loss = loss
-        self.learners = learners
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.cost_aware = cost_aware
-        self.schedule = schedule
-        self.c_min = c_min
-        self.holdout = holdout
-        self.folds = folds
-        self.filters = filters
-        self.ridge = ridge
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.evaluation_cost = evaluation_cost
-        self.time_budget = time_budget
-        self.warm_start = warm_start
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _validate_params(self) -> None:
         """Also refuse settings that do not go together."""
@@ -147,7 +120,7 @@ class _AdditiveSpeedBoost(BoostedModel):
             **METHODS[self.method],
             ridge=self.ridge,
             cost_aware=self.cost_aware and not votes,
-            schedule=self.schedule,  # type: ignore[arg-type]  # checked with the parameters
+            schedule=self.schedule,
             c_min=self.c_min,
             holdout=self.holdout,
             learning_rate=1.0 if full_steps else self.learning_rate,
@@ -341,37 +314,7 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        super().__init__(
-            costs=costs,
-            method=method,
-            loss=loss,
-            learners=learners,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_depth=max_depth,
-            min_samples_leaf=min_samples_leaf,
-            l2_regularization=l2_regularization,
-            cost_aware=cost_aware,
-            schedule=schedule,
-            c_min=c_min,
-            holdout=holdout,
-            folds=folds,
-            filters=filters,
-            ridge=ridge,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            evaluation_cost=evaluation_cost,
-            time_budget=time_budget,
-            warm_start=warm_start,
-            budget=budget,
-            meter=meter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        store(self, locals())
 
 
 class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):

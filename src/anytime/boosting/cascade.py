@@ -22,7 +22,7 @@ from anytime.boosting.learners import TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.estimator import ClassifierFace
 from anytime.losses import Loss, training_loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
 from anytime.rules import OutsideRule
 from anytime.trees.arrays import TreeArrays
@@ -137,25 +137,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.class_weight = class_weight
-        self.detection_rate = detection_rate
-        self.false_positive_rate = false_positive_rate
-        self.two_sided = two_sided
-        self.max_stages = max_stages
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.validation_fraction = validation_fraction
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.evaluation_cost = evaluation_cost
-        self.time_budget = time_budget
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
         targets = super()._targets(y)

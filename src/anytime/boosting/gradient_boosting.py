@@ -12,7 +12,7 @@ from anytime.boosting.rounds import GradientRounds
 from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -54,27 +54,7 @@ class _GradientBoosting(BoostedModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.cost_penalty = cost_penalty
-        self.loss = loss
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.evaluation_cost = evaluation_cost
-        self.time_budget = time_budget
-        self.warm_start = warm_start
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _learn(self, training: Training) -> None:
         clock, costs, earlier = training.clock, training.costs, training.earlier
@@ -254,30 +234,7 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        super().__init__(
-            costs=costs,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            min_samples_leaf=min_samples_leaf,
-            l2_regularization=l2_regularization,
-            cost_penalty=cost_penalty,
-            loss=loss,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            evaluation_cost=evaluation_cost,
-            time_budget=time_budget,
-            warm_start=warm_start,
-            budget=budget,
-            meter=meter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        store(self, locals())
 
 
 class GradientBoostingRegressor(RegressorFace, _GradientBoosting):

@@ -11,7 +11,7 @@ from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, tree
 from anytime.boosting.renewal import Booster, Renewal, Renewed
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -54,27 +54,7 @@ class _SpeedBoost(BoostedModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.loss = loss
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.l2_regularization = l2_regularization
-        self.max_stages = max_stages
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.evaluation_cost = evaluation_cost
-        self.time_budget = time_budget
-        self.warm_start = warm_start
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _learn(self, training: Training) -> None:
         grower = TreeGrower(
@@ -262,30 +242,7 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        super().__init__(
-            costs=costs,
-            loss=loss,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            max_leaf_nodes=max_leaf_nodes,
-            max_depth=max_depth,
-            min_samples_leaf=min_samples_leaf,
-            l2_regularization=l2_regularization,
-            max_stages=max_stages,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            max_bins=max_bins,
-            categorical_features=categorical_features,
-            evaluation_cost=evaluation_cost,
-            time_budget=time_budget,
-            warm_start=warm_start,
-            budget=budget,
-            meter=meter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        store(self, locals())
 
 
 class SpeedBoostRegressor(RegressorFace, _SpeedBoost):

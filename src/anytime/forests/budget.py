@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from anytime.forests.impurity import Impurity
 from anytime.forests.kinds import Classes, Numbers, SingleTree
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 
 __all__ = [
     "BudgetForestClassifier",
@@ -173,34 +173,7 @@ class BudgetForestClassifier(Classes):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.n_estimators = n_estimators
-        self.impurity = impurity
-        self.alpha = alpha
-        self.alphas = alphas
-        self.split = split
-        self.tests = tests
-        self.search = search
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_impurity = min_impurity
-        self.discount_reused = discount_reused
-        self.bootstrap = bootstrap
-        self.cost_weighted = cost_weighted
-        self.vote = vote
-        self.class_weight = class_weight
-        self.validation_fraction = validation_fraction
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
 
 class BudgetTreeClassifier(SingleTree, Classes):
@@ -281,30 +254,7 @@ class BudgetTreeClassifier(SingleTree, Classes):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.impurity = impurity
-        self.alpha = alpha
-        self.alphas = alphas
-        self.split = split
-        self.tests = tests
-        self.search = search
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_samples_leaf = min_samples_leaf
-        self.min_impurity = min_impurity
-        self.discount_reused = discount_reused
-        self.cost_weighted = cost_weighted
-        self.class_weight = class_weight
-        self.validation_fraction = validation_fraction
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
 
 class BudgetForestRegressor(Numbers):
@@ -381,31 +331,7 @@ class BudgetForestRegressor(Numbers):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.n_estimators = n_estimators
-        self.impurity = impurity
-        self.min_samples_leaf = min_samples_leaf
-        self.leaf_sizes = leaf_sizes
-        self.split = split
-        self.tests = tests
-        self.search = search
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_impurity = min_impurity
-        self.discount_reused = discount_reused
-        self.bootstrap = bootstrap
-        self.cost_weighted = cost_weighted
-        self.validation_fraction = validation_fraction
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
 
 class BudgetTreeRegressor(SingleTree, Numbers):
@@ -468,25 +394,4 @@ class BudgetTreeRegressor(SingleTree, Numbers):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.impurity = impurity
-        self.min_samples_leaf = min_samples_leaf
-        self.leaf_sizes = leaf_sizes
-        self.split = split
-        self.tests = tests
-        self.search = search
-        self.max_features = max_features
-        self.max_depth = max_depth
-        self.min_impurity = min_impurity
-        self.discount_reused = discount_reused
-        self.cost_weighted = cost_weighted
-        self.validation_fraction = validation_fraction
-        self.max_bins = max_bins
-        self.categorical_features = categorical_features
-        self.time_budget = time_budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())

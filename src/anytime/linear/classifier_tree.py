@@ -28,7 +28,7 @@ from anytime.greedy import greedy
 from anytime.linear.moments import Moments
 from anytime.linear.pursuit import GroupedProblem, PursuitOracle
 from anytime.linear.sequencing import Arrangement
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -339,15 +339,7 @@ class SubmodularTreeClassifier(ClassifierTree):
         meter: str = "model",
         n_jobs: int | None = None,
     ) -> None:
-        self.costs = costs
-        self.node_budget = node_budget
-        self.max_stages = max_stages
-        self.ridge = ridge
-        self.min_samples_leaf = min_samples_leaf
-        self.class_weight = class_weight
-        self.budget = budget
-        self.meter = meter
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
         n_nodes, d, n_classes = 2**self.max_stages - 1, X.shape[1], Y.shape[1]

@@ -22,7 +22,7 @@ from anytime.linear.classifier_tree import (
     leading_direction,
     middle,
 )
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 
 __all__ = ["CostSensitiveTreeClassifier"]
 
@@ -105,16 +105,7 @@ class CostSensitiveTreeClassifier(ClassifierTree):
         meter: str = "model",
         n_jobs: int | None = None,
     ) -> None:
-        self.costs = costs
-        self.cost_penalty = cost_penalty
-        self.l1 = l1
-        self.max_stages = max_stages
-        self.max_iter = max_iter
-        self.ridge = ridge
-        self.class_weight = class_weight
-        self.budget = budget
-        self.meter = meter
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _grow(self, X: Array, Y: Array, share: Array, costs: BoundCosts) -> LinearTree:
         unbounded = SubmodularTreeClassifier(

@@ -34,7 +34,7 @@ from anytime.linear.learning_from_rows import learn_from_rows
 from anytime.linear.moments import Moments, Standardised
 from anytime.linear.sequencing import Arrangement, Recipe
 from anytime.losses import Loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Plan
 from anytime.validation import validated
 
@@ -117,24 +117,7 @@ class GroupPursuit(AnytimeModel):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.selection = selection
-        self.refit = refit
-        self.whiten = whiten
-        self.cost_aware = cost_aware
-        self.schedule = schedule
-        self.c_min = c_min
-        self.loss = loss
-        self.ridge = ridge
-        self.norm_bound = norm_bound
-        self.fit_intercept = fit_intercept
-        self.validation_fraction = validation_fraction
-        self.tol = tol
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def __getattr__(self, name: str) -> Any:
         """What ``partial_fit`` has made out of date is worked out when it is asked for."""

@@ -16,7 +16,7 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.linear.group_pursuit import GroupPursuit, keeps_moments
 from anytime.linear.moments import refuse_overflow
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Plan
 from anytime.validation import target_numbers
 
@@ -234,13 +234,7 @@ class GroupPursuitClassifier(ClassifierFace, GroupPursuit):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        super().__init__(
-            costs=costs, selection=selection, refit=refit, whiten=whiten, cost_aware=cost_aware,
-            schedule=schedule, c_min=c_min, loss=loss, ridge=ridge, norm_bound=norm_bound,
-            fit_intercept=fit_intercept, validation_fraction=validation_fraction, tol=tol, budget=budget,
-            meter=meter, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
-        )  # fmt: skip
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _weighed_by_class(self, y: Any, weight: Array | None, streaming: bool = False) -> Array | None:
         if self.class_weight is None:

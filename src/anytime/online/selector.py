@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.online.experts import Expert, Experts, Opinions, answers_of
 from anytime.online.request_learner import Decisions, RequestLearner
 from anytime.online.schedule import Horizon, regret_upper_bound
+from anytime.parameters import store
 
 __all__ = ["OnlineSelector", "Verdicts"]
 
@@ -105,12 +106,7 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         loss: Loss | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
-        self.experts = experts
-        self.remote = remote
-        self.evaluation_cost = evaluation_cost
-        self.horizon = horizon
-        self.loss = loss
-        self.random_state = random_state
+        store(self, locals())
 
     # ------------------------------------------------------------------ learning
 
@@ -277,8 +273,8 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
         if not learner.n_rounds:
             return 0.0
         schedules = {None: "decreasing", "doubling": "doubling"}
-        schedule = schedules.get(self.horizon, "known")  # type: ignore[arg-type]
-        rounds = int(self.horizon) if schedule == "known" else learner.n_rounds  # type: ignore[arg-type]
+        schedule = schedules.get(self.horizon, "known")
+        rounds = int(self.horizon) if schedule == "known" else learner.n_rounds
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that rounds are few was said in the beginning
             return regret_upper_bound(learner.n_experts, rounds, self.evaluation_cost, schedule=schedule)

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
-from anytime.parameters import positive, shared
+from anytime.parameters import positive, shared, store
 from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.sensing.block import SensorBlock
@@ -82,16 +82,7 @@ class _SensorNetwork(AnytimeModel):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.solver = solver
-        self.gate = gate
-        self.slope = slope
-        self.open_gates = open_gates
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _train(
         self,
@@ -289,11 +280,7 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            costs=costs, mean_budget=mean_budget, budget=budget, solver=solver, gate=gate, slope=slope,
-            open_gates=open_gates, meter=meter, random_state=random_state, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.class_weight = class_weight
+        store(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train what sensors say and when they speak together.

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import Bank, StreamLearner, learner_named
@@ -89,26 +89,7 @@ class StreamingBoost(Checkpoints):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        self.costs = costs
-        self.n_estimators = n_estimators
-        self.learner = learner
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.algorithm = algorithm
-        self.batch_size = batch_size
-        self.n_passes = n_passes
-        self.rehearse = rehearse
-        self.drift = drift
-        self.standardise = standardise
-        self.prefix = prefix
-        self.categorical_features = categorical_features
-        self.evaluation_cost = evaluation_cost
-        self.time_budget = time_budget
-        self.budget = budget
-        self.meter = meter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     # ------------------------------------------------------------------ learning
 

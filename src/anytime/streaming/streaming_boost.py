@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.banks import StreamLearner
@@ -150,29 +150,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         n_jobs: int | None = None,
         verbose: int | bool = 0,
     ) -> None:
-        super().__init__(
-            costs=costs,
-            n_estimators=n_estimators,
-            learner=learner,
-            loss=loss,
-            learning_rate=learning_rate,
-            algorithm=algorithm,
-            batch_size=batch_size,
-            n_passes=n_passes,
-            rehearse=rehearse,
-            drift=drift,
-            standardise=standardise,
-            prefix=prefix,
-            categorical_features=categorical_features,
-            evaluation_cost=evaluation_cost,
-            time_budget=time_budget,
-            budget=budget,
-            meter=meter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _class_weights(self) -> ClassWeights | None:
         given = self.class_weight

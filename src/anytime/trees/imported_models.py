@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import inner_fit
@@ -80,14 +80,7 @@ class ImportedModel(ColumnModel):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.costs = costs
-        self.budget = budget
-        self.meter = meter
-        self.evaluation_cost = evaluation_cost
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the wrapped estimator, take over its trees, and order them on held-out rows.
@@ -363,17 +356,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        super().__init__(
-            estimator,
-            costs=costs,
-            budget=budget,
-            meter=meter,
-            evaluation_cost=evaluation_cost,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import HistGradientBoostingClassifier

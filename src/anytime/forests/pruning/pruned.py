@@ -29,7 +29,7 @@ from anytime.forests.pruning.paths import Answering, Marks, PruningPath, plan_of
 from anytime.forests.pruning.problem import Pruning, PruningProblem, nested
 from anytime.forests.pruning.refit import Lessons
 from anytime.forests.pruning.solvers import BudgetPruner
-from anytime.parameters import not_negative, shared
+from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array
 from anytime.trees.clock import Clock
 from anytime.trees.imported_models import ImportedModel, NothingToFit, Rows
@@ -113,22 +113,7 @@ class PrunedForest(ImportedModel):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
-        self.costs = costs
-        self.mean_budget = mean_budget
-        self.budget = budget
-        self.cost_penalty = cost_penalty
-        self.tolerance = tolerance
-        self.method = method
-        self.out_of_bag = out_of_bag
-        self.refit = refit
-        self.evaluation_cost = evaluation_cost
-        self.max_stages = max_stages
-        self.meter = meter
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     @property
     def n_nodes_(self) -> int:
@@ -302,7 +287,7 @@ class PrunedForest(ImportedModel):
     ) -> tuple[list[Pruning], CostOnNewRows]:
         """Nested prunings from one that tests nothing to the one that was asked for, and what new rows pay for them."""
         whole, roots = _as_it_is(problem, problem.splits), _as_it_is(problem, np.zeros_like(problem.splits))
-        self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads(), tell=clock.tell)  # type: ignore[arg-type]
+        self.pruner_ = BudgetPruner(problem, self.method, n_threads=self._threads(), tell=clock.tell)
         found = self._search(self.pruner_)
         path = _distinct(problem, [roots, *found, whole])
         on_new_rows = CostOnNewRows.equal(whole.spent)

@@ -19,7 +19,7 @@ from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.trees.arrays import LEAF
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
@@ -159,26 +159,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator,
-            costs=costs,
-            mean_budget=mean_budget,
-            budget=budget,
-            cost_penalty=cost_penalty,
-            tolerance=tolerance,
-            method=method,
-            out_of_bag=out_of_bag,
-            refit=refit,
-            evaluation_cost=evaluation_cost,
-            max_stages=max_stages,
-            meter=meter,
-            validation_fraction=validation_fraction,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.vote = vote
-        self.class_weight = class_weight
+        store(self, locals())
 
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import RandomForestClassifier
