@@ -34,7 +34,6 @@ N_PRUNINGS = 24
 N_STAGES = 40  # of what prune_forest makes, about
 COST_ROWS = 5000  # validation rows that pay in the problem, at most
 FEWER_ROWS = 1500  # the same for prune_forest, which also looks for prunings between those that are best for some trade-off
-GREEDY_ROWS = 500  # the same for GreedyPrune, which evaluates as many prunings as there are pairs of groups
 THRESHOLDS = (
     0.0,
     0.01,
@@ -116,12 +115,12 @@ def as_the_library_prunes(base: Base) -> Pair:
 
 def complexity(base: Base) -> Pair:
     """Cost-complexity pruning, one level for all trees."""
-    return base.judged(cost_complexity(base.problem(GREEDY_ROWS), n_levels=N_PRUNINGS))
+    return base.judged(cost_complexity(base.problem(), n_levels=N_PRUNINGS))
 
 
 def one_by_one(base: Base) -> Pair:
     """GreedyPrune: all nodes of a group at a time."""
-    return base.judged(greedy_prune(base.problem(GREEDY_ROWS)))
+    return base.judged(greedy_prune(base.problem()))
 
 
 def early_stopping(base: Base) -> Pair:

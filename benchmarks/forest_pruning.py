@@ -29,7 +29,6 @@ from _forest_curves import Pair, against, cegb, frontier, greedy_miser, kept, on
 from _forest_prunings import (
     COST_ROWS,
     FEWER_ROWS,
-    GREEDY_ROWS,
     N_PRUNINGS,
     Base,
     as_the_library_prunes,
@@ -264,7 +263,6 @@ def main() -> None:
         "prunings on a path": N_PRUNINGS,
         "validation rows that pay, at most": COST_ROWS,
         "the same for prune_forest": FEWER_ROWS,
-        "the same for GreedyPrune and CCP": GREEDY_ROWS,
         "sets": sets,
         "verdict": verdict(sets),
         "printed": PRINTED,
