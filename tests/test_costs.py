@@ -416,3 +416,25 @@ def test_a_cost_table_needs_its_columns():
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a", "a"], "price": [1, 2]}))
     with pytest.raises(ValueError, match="row 1 of the cost table names no group"):
         FeatureCosts.from_frame(pd.DataFrame({"group": ["a", None], "price": [1, 2]}))
+
+
+@given(feature_costs(5), st.lists(st.floats(0, 1e9) | st.just(math.inf), min_size=1, max_size=20))
+def test_budgets_of_many_rows_are_counted_as_each_of_them_is(costs, budgets):
+    amounts = np.array([*budgets, costs.total, *costs.prices.values(), np.nextafter(costs.total, 0)])
+    assert costs.budgets_ticks(amounts).tolist() == [costs.budget_ticks(amount) for amount in amounts]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("full price", "inf", "the full price of test 'chol' is inf; a price is finite"),
+        ("discounted price", "nan", "the discounted price of test 'chol' is nan; a price is finite"),
+        ("full price", "-2", "the full price of test 'chol' is -2.0; a price is finite and not negative"),
+        ("test", None, "row 0 of the price table names no test"),
+    ],
+)
+def test_a_price_list_with_discounts_says_what_is_wrong_with_it(column, value, words):
+    row = {"test": "chol", "group": "A", "full price": "7.27", "discounted price": "5.17", "unit": "CAD"}
+    assert FeatureCosts.from_frame(pd.DataFrame([row])).unit == "CAD"
+    with pytest.raises(ValueError, match=words):
+        FeatureCosts.from_frame(pd.DataFrame([row | {column: value}]))

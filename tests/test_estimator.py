@@ -300,7 +300,7 @@ def test_a_deadline_holds_for_the_whole_batch(cells):
         ({"deadline": -0.1}, "deadline must be"),
         ({"deadline": "10ms"}, "deadline must be a number of seconds that is not negative, not '10ms'"),
         ({"deadline": True}, "deadline must be a number of seconds that is not negative, not True"),
-        ({"budget": [1.0, 2.0]}, "budget has 2 entries, but X has"),
+        ({"budget": [1.0, 2.0]}, r"budget has shape \(2,\), but X has"),
     ],
 )
 def test_wrong_bounds_get_a_precise_error(cells, bounds, words):
@@ -323,6 +323,12 @@ def test_numbers_of_all_kinds_are_budgets(cells):
     several = np.array([3, 3.0] * (len(X) // 2 + 1), dtype=object)[: len(X)]
     for budget in (3, np.int8(3), np.float32(3), Fraction(3), several):
         assert_array_equal(model.predict_proba(X, budget=budget), wanted)
+
+
+def test_budgets_per_row_are_a_list_not_a_matrix(cells):
+    model, X, _ = cells
+    with pytest.raises(ValueError, match="give one number, or one per row"):
+        model.predict(X, budget=np.ones((len(X), 1)))
 
 
 def test_unfitted_models_say_so():

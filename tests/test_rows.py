@@ -180,6 +180,26 @@ def test_all_forms_of_a_row_are_the_same_row(wordy):
             assert_array_equal(at.Session(wordy).predict(form).probabilities, expected[i])
 
 
+def test_a_series_without_names_is_values_in_the_order_of_the_columns(boosted):
+    unnamed = pd.Series(TABLE.iloc[0].to_numpy())
+    assert boosted.predict_one(unnamed) == boosted.predict(TABLE)[0]
+    assert at.Session(boosted).predict(unnamed).prediction == boosted.predict(TABLE)[0]
+    with pytest.raises(ValueError, match="has no column '0'"):
+        boosted.predict_one(dict(enumerate(TABLE.iloc[0])))
+
+
+def test_any_number_of_groups_can_be_absent():
+    """Prices so fine that many absent groups, each with a price beyond all others together, could not be counted."""
+    n = 1200
+    bound = at.FeatureCosts([*np.full(n - 1, 4.0), 4.000000000001]).bind(n)
+    everything = int(bound.prices.sum())
+    assert n * everything > 2**62
+    ledger = bound.ledger_without(np.arange(n) > 0, everything + 1, 1)
+    price = [int(ledger.quote(np.array([group], dtype=np.int32))[0]) for group in (0, 1, 7, n - 1)]
+    assert price[0] == bound.prices[0]
+    assert min(price[1:]) > everything
+
+
 def test_categories_that_are_numbers_are_read_alike(tmp_path):
     """A model of scikit-learn whose arrays hold categories themselves, which are encoded once and not twice."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -232,6 +252,21 @@ def test_price_lists_of_other_libraries_are_taken(form):
     assert at.FeatureCosts.from_frame(form(listed)) == expected
     assert at.FeatureCosts.coerce(form(listed), 2, ["age", "scan"]) == expected
     assert at.FeatureCosts(form(listed)["price"].to_pandas().to_numpy()).prices == {"x0": 1.0, "x1": 7.27}
+
+
+@pytest.mark.parametrize("form", [arrow, polars])
+def test_price_lists_with_discounts_of_other_libraries_are_taken(form):
+    listed = pd.DataFrame(
+        {
+            "test": ["chol", "fbs"],
+            "group": ["A", "A"],
+            "full price": [7.27, 5.2],
+            "discounted price": [5.17, 3.1],
+        }
+    )
+    expected = at.FeatureCosts.from_frame(listed)
+    assert expected.prices == {"step A": 2.1, "chol": 5.17, "fbs": 3.1}
+    assert at.FeatureCosts.from_frame(form(listed)) == expected
 
 
 # ---------------------------------------------------------------------- infinity

@@ -163,6 +163,15 @@ class FeatureCosts:
             return int(UNLIMITED)
         return -1 if budget < 0 else self._most_ticks(budget)
 
+    def budgets_ticks(self, budgets: NDArray[np.float64]) -> NDArray[np.int64]:
+        """``budget_ticks`` of every entry, none of them negative or NaN."""
+        scaled = budgets * self._per_unit / self._units
+        within = scaled < 2.0**62
+        ticks = np.rint(np.where(within, scaled, 0.0)).astype(np.int64)
+        while (above := self.amounts(ticks) > budgets).any():
+            ticks[above] -= np.maximum(1, ticks[above] >> 52)
+        return np.where(within, ticks, UNLIMITED)
+
     def _most_ticks(self, amount: float) -> int:
         ticks = round(amount * self._per_unit / self._units)
         while self.amount(ticks) > amount:
@@ -292,7 +301,7 @@ class FeatureCosts:
 
         A table with the columns ``test``, ``group``, ``full price`` and ``discounted price`` is read too: a test costs its
         discounted price once another of its group is bought. For each group there is then a step without columns that
-        costs the difference, which must be the same for all its tests.
+        costs the difference, which must be the same for all its tests. It may have a column ``unit`` too.
 
         Examples
         --------
@@ -303,21 +312,25 @@ class FeatureCosts:
         >>> costs.price(["chol"]), costs.price(["fbs"], bought=["chol"]), costs.names
         (7.27, 3.1, ('step A', 'chol', 'fbs', 'age'))
         """
+        table = _as_pandas(table)
+        table = table.astype(object).where(table.notna(), None)
+        units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
+        if len(units) > 1:
+            raise ValueError(f"a cost table has one unit, not {_listing(sorted(units))}")
+        unit = units.pop() if units else None
+        records = table.to_dict(orient="records")
         if is_discount_table(table.columns):
-            records = table.astype(object).where(table.notna(), None).to_dict(orient="records")
             tests = read_discount_table(records, table.columns)
             priced, needs = prices_with_steps(tests)
             of_tests: dict[str, list[str]] = {name: [] for name in priced}
             of_tests |= {test.name: [test.name] for test in tests}
-            return cls(priced, groups=of_tests, requires=needs)
-        table = _as_pandas(table)
+            return cls(priced, groups=of_tests, requires=needs, unit=unit)
         for needed in ("group", "price"):
             if needed not in table.columns:
                 raise ValueError(f"a cost table needs a column {needed!r}; it has {_listing(table.columns)}")
-        table = table.astype(object).where(table.notna(), None)
         groups: dict[str, list[Any]] = {}
         prices, requires, tails = {}, {}, {}
-        for row, record in enumerate(table.to_dict(orient="records")):
+        for row, record in enumerate(records):
             if record["group"] is None:
                 raise ValueError(f"row {row} of the cost table names no group")
             name = str(record["group"])
@@ -329,12 +342,7 @@ class FeatureCosts:
             requires[name] = list(map(str, _listed(record.get("requires"), f"requires of group {name!r}")))
             if "tail" in table.columns:
                 tails[name] = record["tail"]
-        units = {u for u in table["unit"].dropna() if u} if "unit" in table.columns else set()
-        if len(units) > 1:
-            raise ValueError(f"a cost table has one unit, not {_listing(sorted(units))}")
-        return cls(
-            prices, groups=groups, requires=requires, unit=units.pop() if units else None, tails=tails or None
-        )
+        return cls(prices, groups=groups, requires=requires, unit=unit, tails=tails or None)
 
     def write(self, path: str | Path) -> None:
         """Write a cost file: YAML, or CSV when the name ends in ``.csv``."""
@@ -447,8 +455,13 @@ class BoundCosts:
 
         A group that is there needs no other that is not.
         """
+        # all of them require the first, which alone has that price: together they could cost more than can be counted
+        first = int(np.argmax(absent))
         required = [[r for r in row if not absent[r]] for row in self._required]
-        return Ledger(self._table(np.where(absent, price, self.prices), required), n_rows)
+        required = [[first] if absent[g] and g != first else row for g, row in enumerate(required)]
+        prices = np.where(absent, 0, self.prices)
+        prices[first] = price
+        return Ledger(self._table(prices, required), n_rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundCosts, (self.costs, self.column_group)

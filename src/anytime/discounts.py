@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from math import inf
 from typing import Any, NamedTuple
 
 __all__ = ["DiscountedPrice", "is_discount_table", "prices_with_steps", "read_discount_table"]
@@ -51,8 +52,10 @@ def read_discount_table(
             "a table of full and discounted prices needs a column 'test' with the names of the tests"
         )
     tests = []
-    for record in records:
-        name = str(record[places["name"]])
+    for row, record in enumerate(records):
+        name = str(record[places["name"]] or "")
+        if not name:
+            raise ValueError(f"row {row} of the price table names no test")
         group = str(record.get(places.get("group"), "") or "")
         full = _number(record[places["full"]], f"the full price of test {name!r}")
         discount = None
@@ -113,6 +116,9 @@ def _places(columns: Iterable[Any]) -> dict[str, Any]:
 
 def _number(value: Any, what: str) -> float:
     try:
-        return float(Decimal(str(value).strip()))
+        number = float(Decimal(str(value).strip()))
     except InvalidOperation:
         raise ValueError(f"{what} is {value!r}, which is no number") from None
+    if not 0 <= number < inf:
+        raise ValueError(f"{what} is {number}; a price is finite and not negative")
+    return number

@@ -415,7 +415,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{name} must not be negative; got {amounts.min():g}")
         if amounts.ndim == 0:
             return self.costs_.budget_ticks(float(amounts))
-        return np.array([self.costs_.budget_ticks(amount) for amount in amounts.ravel()], dtype=np.int64)
+        return self.costs_.budgets_ticks(amounts)
 
     def _reach(self, budget: Budget, mean_budget: float | None = None) -> tuple[Any, Any]:
         """How far bounds let rows go: the most stages, and the most ticks of realised cost; None where no ledger is needed."""
@@ -458,7 +458,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         stages, cap = self._reach(budget, mean_budget)
         for entries in (stages, cap):
             if np.ndim(entries) and np.shape(entries) != (len(rows.X),):
-                raise ValueError(f"budget has {np.size(entries)} entries, but X has {len(rows.X)} rows")
+                raise ValueError(
+                    f"budget has shape {np.shape(entries)}, but X has {len(rows.X)} rows: give one number, or one per row"
+                )
         metered = metered or cap is not None
         run = start(self.plan_, rows.X, metered=metered, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)

@@ -98,7 +98,7 @@ def spellings(known: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     exact = set(wanted).intersection(names)
     if len(exact) == len(wanted):
         return {name: name for name in wanted}
-    others = {name.replace(" ", "_"): name for name in names if name not in exact}
+    others = {str(name).replace(" ", "_"): name for name in names if name not in exact}
     here = {name: name if name in exact else others.get(name.replace(" ", "_")) for name in wanted}
     return {name: spelled for name, spelled in here.items() if spelled is not None}
 
@@ -182,8 +182,8 @@ class RowReader:
             if len(x) != 1:
                 raise ValueError(f"expected one row, not {len(x)}: use predict")
             x = x.iloc[0]
-        if hasattr(x, "to_dict"):
-            x = x.to_dict()
+        if hasattr(x, "to_dict"):  # a Series, by name where it has names
+            x = x.to_dict() if all(isinstance(name, str) for name in x.index) else x.tolist()
         if isinstance(x, Mapping):
             return self.mappings([x])
         if np.ndim(x) == 0:
