@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
 from anytime.features import Features
@@ -215,6 +216,16 @@ def test_plan_limit_is_never_lifted():
 def test_model_budget_holds_when_none_is_named():
     plan = linear_plan()
     assert Session(model_of(plan, budget=1.5), features_of(plan)).predict(np.ones(3)).cost == 1.0
+
+
+def test_a_mean_budget_means_in_a_session_what_it_means_in_predict():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 4))
+    model = at.GradientBoostingRegressor(n_estimators=6, random_state=0).fit(X, X.sum(axis=1))
+    for mean_budget in (0.0, 2.0, 4.0):
+        answer = at.Session(model).predict(X[0], mean_budget=mean_budget)
+        assert answer.prediction == model.predict(X, mean_budget=mean_budget)[0]
+        assert answer.stage == model.answer(X[:1], mean_budget=mean_budget).stage[0]
 
 
 def test_skipping_reaches_cheaper_stages_only_when_asked():

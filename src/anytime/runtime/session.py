@@ -39,7 +39,8 @@ class Session:
     ----------
     model : fitted AnytimeModel
     features : Features, default=None
-        Extractors for the groups that the model uses. None: examples are rows of d numbers, all there from the start.
+        Extractors for the groups that the model uses. None: examples are rows, in any form that ``anytime.rows`` reads, of which
+        some groups may not be there.
     skip : bool, default=False
         A stage that no longer fits into the budget or before the deadline is left out and the next one tried, instead of
         ending the run. This leaves the trained order; refitted models never do it.
@@ -142,13 +143,14 @@ class Session:
         confidence: float | None = None,
         stop: Stop | None = None,
         max_stages: int | None = None,
+        mean_budget: float | None = None,
     ) -> Answer:
         """Go on with the current example within new bounds.
 
         Parameters
         ----------
         budget : float, default=None
-            What the example may have cost in all when it ends. None: the model's ``budget``.
+            What the example may have cost in all when it ends. None, and no ``mean_budget`` either: those of the model.
         deadline : float, default=None
             Seconds from now.
         confidence : float, default=None
@@ -157,10 +159,14 @@ class Session:
             Set from another thread to interrupt.
         max_stages : int, default=None
             Stages done in all when it ends.
+        mean_budget : float, default=None
+            What examples may cost on average, as in ``predict`` of the model.
         """
         called = self._clock()
         with self._writer:
-            bounds = Bounds.of(self.model, called, budget, deadline, confidence, stop, max_stages)
+            bounds = Bounds.of(
+                self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
+            )
             return self._within(bounds)
 
     def predict(
@@ -172,11 +178,14 @@ class Session:
         confidence: float | None = None,
         stop: Stop | None = None,
         max_stages: int | None = None,
+        mean_budget: float | None = None,
     ) -> Answer:
         """Take up an example and answer within the bounds, all of which hold together. See ``resume`` for them."""
         called = self._clock()
         with self._writer:
-            bounds = Bounds.of(self.model, called, budget, deadline, confidence, stop, max_stages)
+            bounds = Bounds.of(
+                self.model, called, budget, deadline, confidence, stop, max_stages, mean_budget
+            )
             self._begin(raw)
             return self._within(bounds)
 
