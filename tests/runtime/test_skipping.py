@@ -36,7 +36,6 @@ def test_jump_equals_asking_every_filter(thresholds, numbers, below, data):
     stages = np.array([data.draw(st.integers(0, theta.size)) for _ in numbers])
     naive = [next_stage(theta, m, s, below) for m, s in zip(numbers, stages, strict=True)]
     assert jumps.next_stage(np.array(numbers), stages).tolist() == naive
-    assert [jumps.next_for(m, s) for m, s in zip(numbers, stages, strict=True)] == naive
 
 
 rules = st.one_of(
@@ -78,14 +77,13 @@ def test_rules_of_every_kind_are_jumped_over_together(rules, scores):
         for start in range(len(rules) + 1):
             naive = next((s for s in range(start, len(rules)) if open_[s]), len(rules))
             assert skips.next_stage(F, np.full(len(F), start))[i] == naive
-            assert skips.next_for(score[None], start) == naive
 
 
 def test_jump_asks_few_filters():
     """A jump over S closed filters looks at about log2 S entries, not at S."""
     jumps = Jumps(np.append(np.full(1023, 0.5), 2.0))
     assert len(jumps.levels) == 11
-    assert jumps.next_for(1.0, 0) == 1023
+    assert jumps.next_stage(np.array([1.0]), np.array([0])) == 1023
 
 
 def test_plan_with_one_filter_needs_no_jumps():
@@ -95,11 +93,11 @@ def test_plan_with_one_filter_needs_no_jumps():
     two = linear_plan(passes={0: MarginRule(1.0), 2: MarginRule(1.0)}, link="logistic")
     skips = Skips.of(two)
     assert skips is not None
-    assert skips.next_for(np.array([[5.0]]), 0) == 1
+    assert skips.next_stage(np.array([[5.0]]), [0]) == 1
 
 
 def test_rule_that_stands_alone_has_to_be_visited():
     rules = {0: MarginRule(1.0), 1: MarginRule(1.0, below=False), 2: MarginRule(1.0)}
     skips = Skips.of(linear_plan(passes=rules, link="logistic"))
     assert skips is not None
-    assert skips.next_for(np.array([[5.0]]), 0) == 1
+    assert skips.next_stage(np.array([[5.0]]), [0]) == 1

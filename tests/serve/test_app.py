@@ -16,7 +16,7 @@ import pytest
 import anytime as at
 from anytime.serve.caution import Caution
 from anytime.serve.errors import Refusal
-from anytime.serve.plain import classes_of
+from anytime.serve.protocol import classes_of
 from anytime.serve.rows import RequestReader
 from tests.serve.serving import (
     Talking,
@@ -660,7 +660,7 @@ def test_bytes_that_lie_anywhere_are_aligned(server):
     raw = np.zeros(1 + 8 * 10, dtype=np.uint8)[1:]
     odd = np.frombuffer(raw, dtype="<f8").reshape(2, 5)
     assert not odd.flags.aligned
-    X = server.face(server.registry.get("patients")).reader.tensor(odd).X
+    X = server.registry.get("patients").tensors.reader.tensor(odd).X
     assert X.flags.aligned
     assert X.flags.c_contiguous
 

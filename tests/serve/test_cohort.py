@@ -24,7 +24,8 @@ def told(cohort):
     """All that the scheduler and the answers are made of."""
     pieces = [(piece.stage, piece.rows, piece.until, piece.ticket.reason) for piece in cohort.pieces]
     answers = [
-        [None if part is None else part.tolist() for part in cohort.read(piece)] for piece in cohort.pieces
+        [None if part is None else part.tolist() for part in cohort.read(piece)[:5]]
+        for piece in cohort.pieces
     ]
     return cohort.rows, cohort.until.tolist(), cohort.progress.done.tolist(), pieces, answers
 

@@ -19,12 +19,12 @@ from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace, checkpoints_of
-from anytime.serve.policy import Adaptive, Fixed
+from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
 from anytime.serve.scheduler import Scheduler
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, model_of
-from tests.serve.virtual import VirtualEngine, poisson, replay, rest, single_rows, stumps
+from tests.serve.virtual import Fixed, VirtualEngine, poisson, replay, rest, single_rows, stumps
 
 SLO, RESERVE = 0.010, 0.002
 

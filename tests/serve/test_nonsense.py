@@ -247,6 +247,6 @@ def test_infinity_in_bytes_is_refused(talking, value):
     }
     raw = json.dumps(head).encode()
     answer = talking.post(PATHS[2], raw + X.T.tobytes(), {"Inference-Header-Content-Length": str(len(raw))})
-    assert server.face(server.registry.get("words")).reader.takes_missing
+    assert server.registry.get("words").tensors.reader.takes_missing
     assert answer.status_code == 400
     assert answer.json()["error"] == "row 1, column 'sugar': the value is infinite or too large"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Adaptive, Fixed, Outlook, Waiting, demand
+from anytime.serve.policy import Adaptive, Outlook, Waiting, demand
 
 STAGES = 12
 
@@ -72,7 +72,6 @@ def test_the_target_is_feasible_and_the_largest_that_is(waiting, pace, reserve, 
     stage, first, lost = Adaptive(reserve).outlook(waiting, pace, now)
     n = waiting.due.size
     assert 1 <= first <= n
-    assert Adaptive(reserve).target(waiting, pace, now) == stage
     if stage == STAGES and all(in_time(waiting, pace, reserve, now, STAGES)):
         assert (first, lost) == (n, ())
         return
@@ -139,7 +138,6 @@ def test_a_quick_first_stage_is_done_however_late_it_is():
 def test_a_question_keeps_the_reserve_of_its_own_time():
     policy = Adaptive.for_slo(1.0)
     assert [policy.reserve_of(allowed) for allowed in (9.0, 1.0, 0.1, 1e-3)] == [0.2, 0.2, 0.1 * 0.2, 1e-3]
-    assert Fixed(3).reserve_of(1.0) == 0.0
     pace = StagePace([1, 2], [0.05, 0.07])
     columns = [np.array(a) for a in ([0.1], [1], [0], [2])]
     assert policy.outlook(Waiting(*columns, np.array([0.02])), pace, 0.0) == Outlook(2, 1)
@@ -162,13 +160,7 @@ def test_demand_is_the_share_of_the_time_that_is_enough_for_all(waiting, pace, s
         assert outlook != Outlook(STAGES, waiting.due.size)
 
 
-def test_fixed_stages_know_no_time():
-    waiting = Waiting(np.array([0.0, 1.0]), np.array([1, 1]), np.array([0, 0]), np.array([4, 4]))
-    assert Fixed(3).outlook(waiting, StagePace([4], [1.0]), 100.0) == Outlook(3, 2)
-    assert Fixed(3).target(waiting, StagePace([4], [1.0]), 100.0) == 3
-
-
-@pytest.mark.parametrize("make", [lambda: Adaptive(-1.0), lambda: Adaptive(float("nan")), lambda: Fixed(-1)])
-def test_nonsense_is_refused(make):
+@pytest.mark.parametrize("reserve", [-1.0, float("nan")])
+def test_nonsense_is_refused(reserve):
     with pytest.raises(ValueError, match="not"):
-        make()
+        Adaptive(reserve)

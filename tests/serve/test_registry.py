@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime.serve.board import Board
 from anytime.serve.questions import Question
 from anytime.serve.registry import Registry
+from anytime.serve.reloads import Reloads
 from anytime.serve.settings import Settings
 
 X = np.random.default_rng(0).normal(size=(60, 3))
@@ -216,11 +218,16 @@ def test_who_asks_for_a_file_that_is_loaded_gets_it_at_once(path):
     assert asyncio.run(main()) == 3
 
 
+def watch(registry):
+    board = Board(1, ["m"])
+    return Reloads(registry, board, board.slot(0)).watch(0.01)
+
+
 def test_a_replaced_file_is_noticed(path):
     registry = opened(path)
 
     async def main():
-        watching = asyncio.create_task(registry.watch(0.01))
+        watching = asyncio.create_task(watch(registry))
         old = registry.get("m").version
         replace(path, MODELS[1])
         while registry.get("m").version == old:
@@ -237,7 +244,7 @@ def test_a_broken_file_leaves_the_old_model_and_a_line_in_the_log(path, caplog):
 
     async def main():
         entry = registry.get("m")
-        watching = asyncio.create_task(registry.watch(0.01))
+        watching = asyncio.create_task(watch(registry))
         path.write_bytes(b"no model")
         with caplog.at_level(logging.ERROR, "anytime.serve"):
             while not caplog.records:
@@ -248,6 +255,7 @@ def test_a_broken_file_leaves_the_old_model_and_a_line_in_the_log(path, caplog):
         assert registry.get("m") is entry
         path.unlink()
         await asyncio.sleep(0.05)
+        assert len(caplog.records) == 2  # once that it is gone
         replace(path, MODELS[1])
         while registry.get("m") is entry:  # and a good one is taken
             await asyncio.sleep(0.01)

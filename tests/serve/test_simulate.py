@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 
 import anytime as at
 from anytime.serve.pace import StagePace, checkpoints_of
-from anytime.serve.policy import Adaptive, Fixed
+from anytime.serve.policy import Adaptive
 from anytime.serve.simulate import Judge, Outcome, bursts, largest_fixed, poisson, replay
 from tests.cli.running import fails, run
 from tests.serve.virtual import VirtualEngine
@@ -25,7 +25,7 @@ FOUR = StagePace([1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0])  # a stage takes a second
 
 
 def test_two_arrivals_one_after_the_other() -> None:
-    out = replay([0.0, 2.0], Fixed(4), FOUR, slo=5.0)
+    out = replay([0.0, 2.0], 4, FOUR, slo=5.0)
     np.testing.assert_array_equal(out.latency, [4.0, 6.0])
     np.testing.assert_array_equal(out.stage, [4, 4])
     assert out.within(5.0) == 0.5
@@ -49,7 +49,7 @@ def test_an_arrival_alone_gets_everything() -> None:
 
 def test_reading_and_writing_take_their_time() -> None:
     pace = StagePace([1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0], per_question=0.5)
-    np.testing.assert_allclose(replay([0.0, 0.0], Fixed(1), pace, slo=9.0).latency, [1.5, 3.0])
+    np.testing.assert_allclose(replay([0.0, 0.0], 1, pace, slo=9.0).latency, [1.5, 3.0])
     together = replay([0.0, 0.0], Adaptive(0.0), pace, slo=100.0)
     # both are read (2 x 0.25); the first takes four seconds and is written, then the second
     np.testing.assert_allclose(together.latency, [4.75, 9.0])
@@ -58,11 +58,11 @@ def test_reading_and_writing_take_their_time() -> None:
 def test_what_fits_into_a_slice_is_evaluated_together() -> None:
     pace = StagePace([1], [1e-5], call=1e-4)
     np.testing.assert_allclose(replay([0.0, 0.0], Adaptive(0.0), pace, slo=1.0).latency, [1.2e-4, 1.2e-4])
-    np.testing.assert_allclose(replay([0.0, 0.0], Fixed(1), pace, slo=1.0).latency, [1.1e-4, 2.2e-4])
+    np.testing.assert_allclose(replay([0.0, 0.0], 1, pace, slo=1.0).latency, [1.1e-4, 2.2e-4])
 
 
 def test_requests_of_several_rows_take_longer() -> None:
-    out = replay([0.0, 0.0], Fixed(2), FOUR, slo=9.0, rows=[1, 3])
+    out = replay([0.0, 0.0], 2, FOUR, slo=9.0, rows=[1, 3])
     np.testing.assert_array_equal(out.latency, [2.0, 8.0])
 
 
@@ -75,7 +75,13 @@ def test_more_than_there_is_time_for_gets_the_base_answer() -> None:
 
 def test_arrivals_have_to_be_in_order() -> None:
     with pytest.raises(ValueError, match="increasing"):
-        replay([1.0, 0.0], Fixed(1), FOUR, slo=1.0)
+        replay([1.0, 0.0], 1, FOUR, slo=1.0)
+
+
+@pytest.mark.parametrize("stage", [-1, 5])
+def test_a_plain_server_goes_to_a_stage_that_there_is(stage: int) -> None:
+    with pytest.raises(ValueError, match="from 0 to 4"):
+        replay([0.0], stage, FOUR, slo=1.0)
 
 
 # ---------------------------------------------------------------------- queueing theory
@@ -86,7 +92,7 @@ def test_mean_wait_is_that_of_a_queue_with_fixed_service_times(load: float) -> N
     """Pollaczek and Khinchine: in M/D/1 the mean wait is load x service / (2 (1 - load))."""
     service = 4.0
     times = poisson(load / service, 400_000, random_state=1)
-    waits = replay(times, Fixed(4), FOUR, slo=None).latency - service
+    waits = replay(times, 4, FOUR, slo=None).latency - service
     means = np.array([part.mean() for part in np.array_split(waits, 40)])
     error = means.std(ddof=1) / np.sqrt(means.size)  # of the mean, from batches long enough to be independent
     assert waits.mean() == pytest.approx(load * service / (2 * (1 - load)), abs=4 * error)
@@ -95,8 +101,8 @@ def test_mean_wait_is_that_of_a_queue_with_fixed_service_times(load: float) -> N
 
 def test_workers_share_the_arrivals() -> None:
     """Two workers at twice the rate wait as long as one: random halves of a Poisson process are Poisson processes."""
-    one = replay(poisson(0.1, 200_000), Fixed(4), FOUR, slo=None)
-    two = replay(poisson(0.2, 200_000), Fixed(4), FOUR, slo=None, workers=2)
+    one = replay(poisson(0.1, 200_000), 4, FOUR, slo=None)
+    two = replay(poisson(0.2, 200_000), 4, FOUR, slo=None, workers=2)
     assert two.latency.mean() == pytest.approx(one.latency.mean(), rel=0.05)
 
 
@@ -114,7 +120,7 @@ def test_under_overload_a_fixed_model_is_late_and_adaptive_budgets_are_not(
     pace: StagePace, load: float
 ) -> None:
     times = poisson(load / 2.1e-3, 2.0)
-    late = replay(times, Fixed(100), pace, slo=0.010)
+    late = replay(times, 100, pace, slo=0.010)
     adaptive = replay(times, Adaptive(2e-3), pace, slo=0.010)
     assert late.within(0.010) < 0.1  # the control: this load is too much
     assert adaptive.within(0.010) > 0.995
@@ -133,8 +139,8 @@ def test_largest_fixed_is_the_last_that_keeps_up(pace: StagePace) -> None:
     assert stage is not None
     times = poisson(rate, 25.0)
     assert 10 < stage < 62  # 62 stages would take all the time there is
-    assert replay(times, Fixed(stage), pace, slo=slo).within(slo) >= 0.99
-    assert replay(times, Fixed(stage + 1), pace, slo=slo).within(slo) < 0.99
+    assert replay(times, stage, pace, slo=slo).within(slo) >= 0.99
+    assert replay(times, stage + 1, pace, slo=slo).within(slo) < 0.99
     assert largest_fixed(pace, 1e5, slo) is None  # none keeps up
     assert largest_fixed(pace, 1.0, slo) == 100  # all do
 

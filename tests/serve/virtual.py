@@ -8,8 +8,23 @@ import numpy as np
 
 from anytime import make_anytime
 from anytime.serve.engine import Engine
+from anytime.serve.policy import Adaptive, Outlook
 from anytime.serve.questions import Question
 from tests.runtime.bench import Clock
+
+
+class Fixed(Adaptive):
+    """Every question gets the same stages, however long it waits for them: a control that has to be late."""
+
+    def __init__(self, stage):
+        super().__init__(reserve=0.0)
+        self.stage = stage
+
+    def needs_no_plan(self, done, finish):
+        return False
+
+    def outlook(self, waiting, pace, now):
+        return Outlook(self.stage, waiting.due.size)
 
 
 class VirtualEngine(Engine):

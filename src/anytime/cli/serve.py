@@ -239,7 +239,7 @@ def _hint(server: Server, address: str) -> str:
     """A line that can be pasted, to try the first model; if that is long, where the page is."""
     settings = server.settings
     name = next(iter(settings.models))
-    reader = server.face(server.registry.get(name)).reader
+    reader = server.registry.get(name).tensors.reader
     row = [next(iter(reader.words[j]), None) if j in reader.words else 0 for j in range(reader.n_columns)]
     body = {"model": name, "row": row} if len(settings.models) > 1 else {"row": row}
     token = "" if settings.token is None else "-H 'Authorization: Bearer TOKEN' "

@@ -211,11 +211,11 @@ def _compare(
     workers: int,
     seed: int,
 ) -> None:
-    from anytime.serve.policy import Adaptive, Fixed
+    from anytime.serve.policy import Adaptive
     from anytime.serve.simulate import replay
 
     policies: dict[str, Any] = {
-        f"{counted(stage, 'stage')}{why}": Fixed(stage) for stage, why in sorted(fixed.items(), reverse=True)
+        f"{counted(stage, 'stage')}{why}": stage for stage, why in sorted(fixed.items(), reverse=True)
     }
     policies["adaptive"] = Adaptive.for_slo(slo)
     lines = []

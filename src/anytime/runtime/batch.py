@@ -25,9 +25,8 @@ from anytime.runtime.timing import Timings
 
 __all__ = ["BatchSession"]
 
-Part = tuple[
-    Tile, TileSnapshot, NDArray[np.bool_]
-]  # rows of a tile, as they were when all tiles were looked at
+# rows of a tile, as they were when all tiles were looked at
+Part = tuple[Tile, TileSnapshot, NDArray[np.bool_]]
 
 
 class BatchSession:
@@ -90,9 +89,8 @@ class BatchSession:
         self._timings = Timings(self._layout.plan)
         self._writer = threading.RLock()
         self._members = threading.Lock()
-        self._tiles: tuple[
-            tuple[int, Tile], ...
-        ] = ()  # with the number of the first row; replaced, never changed
+        # with the number of the first row; replaced, never changed
+        self._tiles: tuple[tuple[int, Tile], ...] = ()
         self._joined = 0
         self._departed = 0  # ticks paid by tiles that are gone
         self._departed_updates = np.zeros(self._layout.n_stages, dtype=np.int64)
@@ -193,7 +191,7 @@ class BatchSession:
     resume = advance  # after an interrupt there is nothing else to do than to go on
 
     def _unit(self, bounds: Bounds, total: int | None) -> str:
-        waiting = [(tile.queue.stage, first, tile) for first, tile in self._tiles if tile.queue.stage >= 0]
+        waiting = [(tile.stage, first, tile) for first, tile in self._tiles if tile.stage >= 0]
         if not waiting:
             return "complete"
         stage, _, tile = min(waiting, key=lambda entry: entry[:2])

@@ -63,9 +63,8 @@ class Layout:
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
         self.native = [native and not plan.has_rules(b) for b, native in enumerate(self.strides)]
-        if (
-            features is not None
-        ):  # what a filter keeps out must not be fetched, so such stages are taken one by one
+        # what a filter keeps out must not be fetched, so such stages are taken one by one
+        if features is not None:
             self.strides = self.native
         # A stage that needs all that earlier ones need: without one of its groups, none after it can be had either.
         nested = all(np.isin(a, b).all() for a, b in pairwise(plan.stage_groups))

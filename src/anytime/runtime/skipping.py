@@ -9,7 +9,6 @@ runs of 1, 2, 4, ... stages finds it in ``O(log S)``, so that a batch costs ``O(
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -59,21 +58,6 @@ class Jumps:
             at = np.where(inside & ~opens, at + 2**k, at)
         return at
 
-    def next_for(self, number: float, stage: int) -> int:
-        """``next_stage`` of a single row, without the price of arrays."""
-        at = stage
-        if not self.below and number != number:
-            number = np.inf
-        for k in range(len(self._lists) - 1, -1, -1):
-            table = self._lists[k]
-            if at < len(table) and not (number < table[at] if self.below else number >= table[at]):
-                at += 1 << k
-        return at
-
-    @cached_property
-    def _lists(self) -> list[list[float]]:
-        return [level.tolist() for level in self.levels]
-
 
 class _Family(NamedTuple):
     """Filters that measure the same and differ in their thresholds."""
@@ -97,9 +81,8 @@ class Skips:
             if not rule.columns().size:
                 members.setdefault(rule.family if isinstance(rule, ThresholdRule) else rule, {})[s] = rule
         self.families: list[_Family] = []
-        visited = np.ones(
-            self.n_stages, dtype=bool
-        )  # stages that have to be looked at, whatever the scores are
+        # stages that have to be looked at, whatever the scores are
+        visited = np.ones(self.n_stages, dtype=bool)
         for rules in members.values():
             if len(rules) >= _FEW:
                 visited[list(rules)] = False
@@ -124,13 +107,6 @@ class Skips:
         at = self.next_visit[begin]
         for measure, jumps in self.families:
             at = np.minimum(at, jumps.next_stage(measure(scores, self.link), begin))
-        return at
-
-    def next_for(self, scores: Array, stage: int) -> int:
-        """``next_stage`` of a single row, ``scores`` (1, K)."""
-        at = int(self.next_visit[stage])
-        for measure, jumps in self.families:
-            at = min(at, jumps.next_for(float(measure(scores, self.link)[0]), stage))
         return at
 
 

@@ -162,7 +162,7 @@ class Steps:
         """Go to the next stage whose filter may let the example in."""
         to, skips = s + 1, self.layout.skips
         if skips is not None:
-            to = min(skips.next_for(self.walk.scores(), to), until)
+            to = min(int(skips.next_stage(self.walk.scores(), [to])[0]), until)
         self.walk.pass_over(to)
         self._advanced(0.0)
         return ""

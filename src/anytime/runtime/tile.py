@@ -1,13 +1,12 @@
 """Some rows of a batch on their way through a plan: small enough that one stage over all of them is quickly done.
 
-Each row waits in a queue for its next stage. For filters on scores that stage is known in advance
+Each row waits for its next stage. For filters on scores that stage is known in advance
 (``anytime.runtime.skipping``), so that rows are touched only when a stage works on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +18,11 @@ from anytime.plan import Array
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
-from anytime.runtime.queue import Rows, StageQueue
 from anytime.runtime.timing import Timings
 
 __all__ = ["Tile", "TileSnapshot"]
+
+Rows = NDArray[np.intp]
 
 _FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
 
@@ -37,23 +37,12 @@ class TileSnapshot(NamedTuple):
     finished: NDArray[np.bool_]  # rows with nothing left to do
 
 
-@dataclass
-class Work:
-    """What a unit of work may take.
+class Work(NamedTuple):
+    """What a unit of work may take."""
 
-    Attributes
-    ----------
-    seconds : float
-        About how long it may last.
-    allowance : int or None
-        Ticks that all rows together may still spend.
-    bounds : Bounds
-        Where to stop, and when to give up waiting for features.
-    """
-
-    seconds: float
-    allowance: int | None
-    bounds: Bounds
+    seconds: float  # about how long it may last
+    allowance: int | None  # ticks that all rows together may still spend
+    bounds: Bounds  # where to stop, and when to give up waiting for features
 
 
 class Tile:
@@ -74,6 +63,8 @@ class Tile:
     ----------
     gone : (n,) bool
         Rows that have left.
+    stage : int
+        The lowest stage that a row waits for; -1 when none waits.
     spent : int
         Ticks that all rows, also those that have left, have paid.
     bought : (G,) bool
@@ -103,8 +94,9 @@ class Tile:
         self.gone = np.zeros(n, dtype=bool)
         self.failures: dict[str, list[str]] = {}
         self.bought = np.zeros(len(layout.names), dtype=bool)
-        self.queue = StageQueue()
+        self._waiting = np.zeros(n, dtype=bool)
         self._wait(np.arange(n))
+        self.stage = self._lowest_stage()
         self.publish()
 
     @property
@@ -131,28 +123,36 @@ class Tile:
 
     def unit(self, work: Work) -> str:
         """Take some of the rows that wait longest through their next stage; a reason to stop, or an empty string."""
-        s, rows = self.queue.take()
-        rows = rows[~self.gone[rows]]
+        try:
+            return self._unit(self.stage, work)
+        finally:
+            self.stage = self._lowest_stage()
+
+    def _lowest_stage(self) -> int:
+        return int(self.run.done[self._waiting].min()) if self._waiting.any() else -1
+
+    def _unit(self, s: int, work: Work) -> str:
+        self._waiting &= ~self.gone
+        rows = np.flatnonzero(self._waiting & (self.run.done == s))
         if rows.size == 0:
             return ""
-        chunk, rest = self._chunk(s, rows, work)
-        self.queue.put(rest, np.full(rest.size, s))
+        chunk = self._chunk(s, rows, work)
         if chunk.size == 0:
             return "budget"
+        self._waiting[chunk] = False
         try:
             end = self._stride(s, chunk, work)
             ready, reason = self._prepared(s, chunk, work)
             if ready.size:
                 self._advance(s, end, ready)
         except BaseException:  # a stage or an extractor raised: the rows can be taken up again
-            left = chunk[self.run.done[chunk] == s]
-            self.queue.put(left, np.full(left.size, s))
+            self._waiting[chunk[self.run.done[chunk] == s]] = True
             raise
         self._wait(ready[self.run.done[ready] > s])  # a row that did not move cannot pay, and waits no more
         self.publish()
         return reason
 
-    def _chunk(self, s: int, rows: Rows, work: Work) -> tuple[Rows, Rows]:
+    def _chunk(self, s: int, rows: Rows, work: Work) -> Rows:
         """As many rows as time and money allow, the least certain first: they gain most if there is no time for all."""
         size = rows.size
         pace = self._pace(s)
@@ -163,7 +163,7 @@ class Tile:
         if work.allowance is not None:
             price = np.cumsum(self.run.quote(s, rows))
             size = min(size, int(np.searchsorted(price, work.allowance, side="right")))
-        return rows[:size], rows[size:]
+        return rows[:size]
 
     def _pace(self, s: int) -> float | None:
         """Measured seconds per row and stage."""
@@ -199,14 +199,13 @@ class Tile:
                 self.examples[i].release(end)
 
     def _wait(self, rows: Rows) -> None:
-        """Queue rows for the next stage that may work on them."""
+        """Let rows wait for the next stage that may work on them."""
         run, skips = self.run, self.layout.skips
         rows = rows[~run.finished[rows]]
         if skips is not None and rows.size:
             # What a filter is known to say no to is done: the row's scores cannot change before it gets there.
             run.done[rows] = np.minimum(skips.next_stage(run.scores(rows), run.done[rows]), self.until)
-        rows = rows[run.done[rows] < self.until]
-        self.queue.put(rows, run.done[rows])
+        self._waiting[rows[run.done[rows] < self.until]] = True
 
     # ------------------------------------------------------------------ rules and features
 
@@ -232,7 +231,7 @@ class Tile:
             # Rows that cannot pay for the gate still do the stage: the engine ends them after it.
             rows = np.sort(np.concatenate([served, rows[~able]]))
         if reason:
-            self.queue.put(rows, np.full(rows.size, s))
+            self._waiting[rows] = True
             return rows[:0], reason
         return rows, ""
 
@@ -272,7 +271,7 @@ class Tile:
                 return rows, ""
             for g, members in asked.items():
                 if reason := self._compute(g, members, work.bounds):
-                    self.queue.put(rows, np.full(rows.size, s))
+                    self._waiting[rows] = True
                     return rows[:0], reason
 
     def _lacking(self, s: int, i: int, wanted: NDArray[np.bool_], path: Forest | None) -> list[int]:

@@ -100,9 +100,8 @@ class Timings:
         self.groups = [Pace(0.0 if unit is None else tails[name] * unit) for name in costs.names]
         timed = unit is not None and plan.evaluation_costs is not None
         self._evaluation = (np.asarray(plan.evaluation_costs) * unit).tolist() if timed else []
-        self.stages: dict[
-            tuple[int, int], Pace
-        ] = {}  # by the first and the last stage of what is run in one go
+        # by the first and the last stage of what is run in one go
+        self.stages: dict[tuple[int, int], Pace] = {}
         self.runs = 0
         self.overruns = 0
         self.worst_overrun = 0.0

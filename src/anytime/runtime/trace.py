@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,17 +78,11 @@ class Trace:
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read what ``to_json`` wrote."""
-        events = [
-            Event(**{**entry, "scores": _tuple(entry["scores"])}) for entry in json.loads(text)["events"]
-        ]
-        return cls(events)
+        events = [Event(**entry) for entry in json.loads(text)["events"]]
+        return cls([replace(event, scores=event.scores and tuple(event.scores)) for event in events])
 
     def __len__(self) -> int:
         return len(self.events)
-
-
-def _tuple(scores: list[float] | None) -> tuple[float, ...] | None:
-    return None if scores is None else tuple(scores)
 
 
 def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]) -> Answer:
@@ -129,17 +124,16 @@ def _recorded_walk(model: AnytimeModel, trace: Trace, values: ArrayLike | Mappin
             return Walk(layout, Example(layout, row))
         values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}
     recorded = dict(values)
-    layout = Layout(model, Features({name: Extractor(_lookup(name, recorded)) for name in layout.names}))
+    layout = Layout(
+        model, Features({name: Extractor(partial(_look_up, name, recorded)) for name in layout.names})
+    )
     return Walk(layout, Example(layout, None))
 
 
-def _lookup(name: str, recorded: Mapping[str, ArrayLike]) -> Any:
-    def look_up(_: Any) -> ArrayLike:
-        if name not in recorded:
-            raise LookupError("the recorded values do not have it")
-        return recorded[name]
-
-    return look_up
+def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
+    if name not in recorded:
+        raise LookupError("the recorded values do not have it")
+    return recorded[name]
 
 
 def _redo(walk: Walk, event: Event) -> None:

@@ -22,19 +22,7 @@ __all__ = ["Walk"]
 
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
-_RUN_STATE = (
-    "done",
-    "finished",
-    "ledger",
-    "_applied",
-    "_rebased",
-    "_sum",
-    "_trees",
-    "_history",
-    "_memory",
-    "_broke",
-    "_unasked",
-)
+_GIVEN = ("plan", "X", "threads")  # what a run is started with; all else is its state
 
 
 class Walk:
@@ -195,7 +183,7 @@ class Walk:
 
     def state(self) -> dict[str, Any]:
         """What continues this walk elsewhere, to the same bits."""
-        run = {name: _copied(getattr(self.run, name)) for name in _RUN_STATE}
+        run = {name: _copied(value) for name, value in vars(self.run).items() if name not in _GIVEN}
         return {"run": run, "example": self.example.state(), "bought": self.bought, "skipped": self.skipped}
 
     @classmethod
@@ -211,4 +199,4 @@ class Walk:
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(inner) for key, inner in value.items()}
-    return None if value is None else value.copy()
+    return value.copy() if hasattr(value, "copy") else value

@@ -14,46 +14,30 @@ import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import orjson
 
-from anytime.rows import Rows, shown
+from anytime.rows import shown
 from anytime.serve.board import Board
 from anytime.serve.calls import Call, Gone, Receive, Reply, Send, beside
 from anytime.serve.errors import Refusal, refuse
 from anytime.serve.logs import Tracing, logger
 from anytime.serve.page import assets
-from anytime.serve.plain import classes_of, model_of, read_plain, write_plain
-from anytime.serve.protocol import Tensors, object_of, read_infer, write_infer
-from anytime.serve.questions import Limits, Question
+from anytime.serve.plain import model_of, read_plain, write_plain
+from anytime.serve.protocol import object_of, read_infer, write_infer
+from anytime.serve.questions import Ask, Question
 from anytime.serve.reloads import Reloads
-from anytime.serve.rows import RequestReader
 from anytime.serve.settings import Settings
 
 if TYPE_CHECKING:
     from anytime.serve.registry import Registry, ServedModel
 
-__all__ = ["Face", "Server"]
+__all__ = ["Server"]
 
 Handler = Callable[[Call], Awaitable[Reply]]
 
 _FEW = 64  # rows of a usual request
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-class Face:
-    """A loaded model as clients see it: how its rows are read, what its tensors are."""
-
-    def __init__(self, entry: ServedModel, settings: Settings) -> None:
-        model = entry.model
-        if model.plan_.n_features > settings.max_columns:
-            raise ValueError(
-                f"{entry.name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
-            )
-        self.reader = RequestReader(model, settings.max_rows, settings.max_body)
-        self.tensors = Tensors(model, self.reader)
-        self.classes = classes_of(model)
 
 
 class Server:
@@ -81,13 +65,12 @@ class Server:
         from anytime.serve.routes import routes
 
         self.settings, self.board = settings, board
-        self.registry = registry or Registry(settings, on_load=self._adopt, on_failure=self._not_loaded)
+        self.registry = registry or Registry(settings, on_load=self._adopt)
         self.ready, self.held = False, 0
         self.stopping = asyncio.Event()
         self._token = None if settings.token is None else settings.token.encode()
         self._names = _own_names(settings)
         self._late = float("inf") if settings.slo is None else settings.slo
-        self._faces: WeakKeyDictionary[Any, Face] = WeakKeyDictionary()
         self._tasks: list[asyncio.Task[None]] = []
         self._open = {"/v2/health/live", "/v2/health/ready", *(f"/{name}" for name in assets())}
         self.api = routes(self)
@@ -113,15 +96,11 @@ class Server:
 
     def _adopt(self, entry: ServedModel) -> None:
         """Count the answers of a model that has been loaded."""
-        self.face(entry)  # raises where it cannot be served
         if self.ready:
             self.slot.count("reloads")
             self.reloads.tidy_soon()
         number = list(self.settings.models).index(entry.name)
         entry.engine.observer = self.slot.model(number, entry.engine.pace.checkpoints.tolist())
-
-    def _not_loaded(self, _: str) -> None:
-        self.slot.count("failed_reloads")
 
     async def begin(self) -> None:
         """Start what runs beside the answers, then be ready."""
@@ -136,7 +115,7 @@ class Server:
         if self.settings.workers > 1:
             beside.append(self.reloads.follow())
         if self.settings.watch is not None:
-            beside.append(self.registry.watch(self.settings.watch))
+            beside.append(self.reloads.watch(self.settings.watch))
         self._tasks = [asyncio.create_task(work) for work in beside]
         self.ready = True
         logger.info("ready to answer", extra={"fields": {"pid": os.getpid()}})
@@ -308,21 +287,22 @@ class Server:
 
     # ------------------------------------------------------------------ the busy routes
 
-    async def predict(self, call: Call) -> Reply:
-        """Plain JSON: the best answer in time."""
+    async def plain(self, call: Call) -> tuple[ServedModel, Question, list[Any] | None]:
+        """Read plain JSON: the model, what it is asked, and the classes if probabilities are wanted."""
         body = await call.body(self.settings.max_body)
         document = await beside(body, object_of, body)
         entry = self.entry(*model_of(document))
-        face = self.face(entry)
-        ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
-        call.served = served = await entry.engine.answer(
-            self.question(call, entry, ask.rows, ask.raws, ask.limits)
-        )
-        classes = face.classes if ask.probabilities else None
+        ask = await beside(body, read_plain, document, entry.tensors.reader, entry.tensors.classifies)
+        return entry, self.question(call, entry, ask), entry.tensors.classes if ask.probabilities else None
+
+    async def predict(self, call: Call) -> Reply:
+        """Answer for rows, in plain JSON."""
+        entry, question, classes = await self.plain(call)
+        call.served = served = await entry.engine.answer(question)
         return Reply(orjson.dumps(write_plain(served, entry.name, served.version, classes=classes)))
 
-    async def infer(self, call: Call) -> Reply:
-        """The Open Inference Protocol."""
+    async def infer(self, call: Call, **_: str) -> Reply:
+        """Answer for tensors, by the Open Inference Protocol."""
         parts = call.path.split("/")  # "", "v2", "models", model, ["versions", version], "infer"
         if len(parts) == 5:
             entry = self.entry(parts[3], None)
@@ -330,12 +310,10 @@ class Server:
             entry = self.entry(parts[3], parts[5])
         else:
             refuse(f"there is nothing at {shown(call.path)}", 404)
-        tensors = self.face(entry).tensors
+        tensors = entry.tensors
         body = await call.body(self.settings.max_body)
         ask = await beside(body, read_infer, body, call.json_length(), tensors)
-        call.served = served = await entry.engine.answer(
-            self.question(call, entry, ask.rows, ask.raws, ask.limits)
-        )
+        call.served = served = await entry.engine.answer(self.question(call, entry, ask))
         answer, json_length = write_infer(ask, served, entry.name, served.version, tensors)
         return Reply(answer) if json_length is None else Reply.binary(answer, json_length)
 
@@ -355,17 +333,9 @@ class Server:
             refuse(f"there is no model {shown(name)}; there is {', '.join(self.settings.models)}", 404)
         refuse(f"model {name!r} has no version {shown(version)}; leave it out for the latest", 404)
 
-    def face(self, entry: ServedModel) -> Face:
-        """A model as clients see it, worked out once."""
-        face = self._faces.get(entry.engine)
-        if face is None:
-            face = self._faces[entry.engine] = Face(entry, self.settings)
-        return face
-
-    def question(
-        self, call: Call, entry: ServedModel, rows: Rows, raws: list[Any] | None, limits: Limits
-    ) -> Question:
+    def question(self, call: Call, entry: ServedModel, ask: Ask) -> Question:
         """What the engine is asked."""
+        rows, raws, limits = ask.rows, ask.raws, ask.limits
         call.model = entry.name
         if raws is not None and entry.engine.extraction is None:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")

@@ -26,23 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
 
-_COUNTS = (
-    *(
-        "requests",
-        "answers",
-        "rows",
-        "partial",
-        "late",
-        "refused",
-        "failed",
-        "turned_away",
-        "batches",
-        "batch_rows",
-    ),
-    *("reloads", "failed_reloads", "open", "pid", "starts", "deaths", "caution"),
-)
+_METRICS = {
+    "requests": "Requests that were answered.",
+    "rows": "Rows that were answered for.",
+    "partial": "Answers that time cut short.",
+    "late": "Requests that were answered after their due time.",
+    "refused": "Requests that were wrong (4xx).",
+    "failed": "Requests that failed (5xx).",
+    "turned_away": "Requests beyond the limit of concurrency (503).",
+    "batches": "Times that rows began their stages together.",
+    "batch_rows": "Rows of these batches.",
+    "reloads": "New versions of models that workers have loaded.",
+    "failed_reloads": "New files of models that could not be loaded.",
+    "starts": "Starts of worker processes.",
+    "deaths": "Worker processes that ended without having been told to.",
+}
+_MODEL_METRICS = {
+    "answers": "Answers of a model.",
+    "rows": "Rows that a model answered for.",
+    "stages": "Stages that these rows went through.",
+}
+_COUNTS = (*_METRICS, "answers", "open", "pid", "caution")
 _SUMS = ("seconds", "started")
-_MODEL_COUNTS = ("answers", "rows", "stages", "asked", "loaded", "queue")
+_MODEL_COUNTS = (*_MODEL_METRICS, "asked", "loaded", "queue")
 
 _PER_DECADE = 48  # buckets of latency: each 5 % wider than the one before
 _FIRST = 1e-5
@@ -344,40 +350,17 @@ class Board:
             buckets=[*bounds, ("+Inf", int(cumulative[-1]))],
             sum_value=totals.sums["seconds"],
         )
-        families = {
-            "answers": CounterMetricFamily("anytime_model_answers", "Answers of a model.", labels=["model"]),
-            "rows": CounterMetricFamily(
-                "anytime_model_rows", "Rows that a model answered for.", labels=["model"]
-            ),
-            "stages": CounterMetricFamily(
-                "anytime_model_stages", "Stages that these rows went through.", labels=["model"]
-            ),
-        }
-        cost = CounterMetricFamily(
-            "anytime_model_cost", "What these rows paid, in units of the model.", labels=["model"]
-        )
-        for number, model in enumerate(self.models):
-            for field, family in families.items():
-                family.add_metric([model], totals.model(number, field))
-            cost.add_metric([model], float(totals.costs[number]))
-        yield from (*families.values(), cost)
+        for name, text in _MODEL_METRICS.items():
+            family = CounterMetricFamily(f"anytime_model_{name}", text, labels=["model"])
+            for number, model in enumerate(self.models):
+                family.add_metric([model], totals.model(number, name))
+            yield family
+        text = "What these rows paid, in units of the model."
+        cost = CounterMetricFamily("anytime_model_cost", text, labels=["model"])
+        for model, paid in zip(self.models, totals.costs.tolist(), strict=True):
+            cost.add_metric([model], paid)
+        yield cost
 
-
-_METRICS = {
-    "requests": "Requests that were answered.",
-    "rows": "Rows that were answered for.",
-    "partial": "Answers that time cut short.",
-    "late": "Requests that were answered after their due time.",
-    "refused": "Requests that were wrong (4xx).",
-    "failed": "Requests that failed (5xx).",
-    "turned_away": "Requests beyond the limit of concurrency (503).",
-    "batches": "Times that rows began their stages together.",
-    "batch_rows": "Rows of these batches.",
-    "reloads": "New versions of models that workers have loaded.",
-    "failed_reloads": "New files of models that could not be loaded.",
-    "starts": "Starts of worker processes.",
-    "deaths": "Worker processes that ended without having been told to.",
-}
 
 _AT = {name: k for k, name in enumerate(_COUNTS)}
 _REQUESTS, _ANSWERS, _ROWS, _PARTIAL, _LATE = (

@@ -66,21 +66,6 @@ class Call:
         Whether a late answer says something about the server: few rows, as they are, without a deadline of their own.
     """
 
-    __slots__ = (
-        "began",
-        "due",
-        "headers",
-        "id",
-        "method",
-        "model",
-        "path",
-        "receive",
-        "scope",
-        "served",
-        "status",
-        "usual",
-    )
-
     def __init__(
         self, scope: MutableMapping[str, Any], receive: Receive, began: float, due: float, id: str
     ) -> None:
@@ -171,9 +156,8 @@ def _unpacked(body: bytes, encoding: bytes, limit: int) -> bytes:
             f"Content-Encoding {shown(encoding.decode('latin-1'))} is not understood; use gzip or deflate",
             415,
         )
-    windows = [_WINDOWS[encoding]] + (
-        [-15] if encoding == b"deflate" else []
-    )  # some send deflate without its header
+    # some send deflate without its header
+    windows = [_WINDOWS[encoding]] + ([-15] if encoding == b"deflate" else [])
     for window in windows:
         inflater = zlib.decompressobj(window)
         try:

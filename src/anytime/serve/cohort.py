@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,39 +12,12 @@ from anytime.engine import Run, start
 from anytime.estimator import AnytimeModel
 from anytime.losses import LINKS
 from anytime.plan import Array
+from anytime.serve.questions import Served
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
 
-__all__ = ["Cohort", "CohortAnswers", "Piece", "Reader"]
-
-
-class CohortAnswers(NamedTuple):
-    """The answers of some rows at one moment."""
-
-    prediction: NDArray[Any]
-    probabilities: Array | None
-    cost: Array
-    stage: NDArray[np.int32]
-    partial: NDArray[np.bool_]
-
-    def rows(self, start: int, stop: int) -> CohortAnswers:
-        """Some of them."""
-        prediction, probabilities, cost, stage, partial = self
-        some = None if probabilities is None else probabilities[start:stop]
-        return CohortAnswers(
-            prediction[start:stop], some, cost[start:stop], stage[start:stop], partial[start:stop]
-        )
-
-    @classmethod
-    def joined(cls, readings: Sequence[CohortAnswers]) -> CohortAnswers:
-        """Those of several pieces, one after the other."""
-        if len(readings) == 1:
-            return readings[0]
-        columns: list[Any] = [
-            None if column[0] is None else np.concatenate(column) for column in zip(*readings, strict=True)
-        ]
-        return cls(*columns)
+__all__ = ["Cohort", "Piece", "Reader"]
 
 
 class Reader:
@@ -67,7 +39,7 @@ class Reader:
         link = LINKS[self.plan.link]
         self._chances = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()
-        self._first: CohortAnswers | None = None
+        self._first: Served | None = None
 
     def read(
         self,
@@ -75,19 +47,19 @@ class Reader:
         stage: NDArray[np.int32],
         paid: Array | None,
         partial: NDArray[np.bool_],
-    ) -> CohortAnswers:
+    ) -> Served:
         """The answers that ``scores`` are."""
         cost = paid if paid is not None and self.metered else self._stage_costs[stage]
         chances = None if self._chances is None else self._chances(scores)
-        return CohortAnswers(self.model._decide(scores), chances, cost, stage, partial)
+        return Served(self.model._decide(scores), chances, cost, stage, partial)
 
-    def before_the_first_stage(self, n: int, until: int) -> CohortAnswers:
+    def before_the_first_stage(self, n: int, until: int) -> Served:
         """What is known of any row."""
         if self._first is None:
             nothing = np.zeros(1, dtype=np.int32)
             self._first = self.read(self.plan.base[None, :], nothing, None, nothing > 0)
-        repeated = CohortAnswers(*(None if a is None else np.repeat(a, n, axis=0) for a in self._first))  # type: ignore[arg-type]
-        return repeated._replace(partial=np.full(n, until > 0))
+        columns = (None if column is None else np.repeat(column, n, axis=0) for column in self._first[:5])
+        return Served(*columns)._replace(partial=np.full(n, until > 0))  # type: ignore[arg-type]
 
 
 class Piece:
@@ -103,24 +75,9 @@ class Piece:
         Stages that those have done, and the last that one of them wants.
     cohort : Cohort or None
         None: not taken up yet.
-    part : CohortAnswers or None
+    part : Served or None
         The final answers, once there are any.
     """
-
-    __slots__ = (
-        "cohort",
-        "due",
-        "finish",
-        "offset",
-        "part",
-        "reserve",
-        "rows",
-        "stage",
-        "start",
-        "stop",
-        "ticket",
-        "until",
-    )
 
     def __init__(self, ticket: Ticket, start: int, stop: int) -> None:
         self.ticket, self.start, self.stop = ticket, start, stop
@@ -128,7 +85,7 @@ class Piece:
         self.rows, self.stage, self.until = stop - start, 0, ticket.until
         self.cohort: Cohort | None = None
         self.offset = 0
-        self.part: CohortAnswers | None = None
+        self.part: Served | None = None
 
 
 class Cohort:
@@ -164,11 +121,10 @@ class Cohort:
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
-        steady = (
-            caps is None and held is None and not reader.plan.stops
-        )  # every row comes as far as it is told to
+        # every row comes as far as it is told to
+        steady = caps is None and held is None and not reader.plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
-        self._reading: CohortAnswers | None = None
+        self._reading: Served | None = None
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""
@@ -189,9 +145,8 @@ class Cohort:
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
         self.stage = int(done[active].min()) if self.rows else stage
-        if (
-            self.rows == len(done) and int(done.max()) == self.stage
-        ):  # all are equally far, as they are mostly
+        # all are equally far, as they are mostly
+        if self.rows == len(done) and int(done.max()) == self.stage:
             for piece in self.pieces:
                 piece.stage = self.stage
             return
@@ -255,7 +210,7 @@ class Cohort:
         self.rows = int(np.count_nonzero(active))
         self.stage = int(self.progress.done[active].min(initial=self.stage if not self.rows else 1 << 30))
 
-    def read(self, piece: Piece) -> CohortAnswers:
+    def read(self, piece: Piece) -> Served:
         """The answers of a piece now."""
         if self._reading is None:
             progress = self.progress

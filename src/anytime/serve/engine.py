@@ -14,23 +14,24 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.estimator import AnytimeModel
 from anytime.runtime.bounds import Bounds
-from anytime.serve.cohort import Cohort, CohortAnswers, Piece, Reader
+from anytime.serve.cohort import Cohort, Piece, Reader
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Policy
+from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question, Served
 from anytime.serve.scheduler import SLICE, Queue, Scheduler
 
 if TYPE_CHECKING:
+    from anytime.serve.board import ModelBoard
     from anytime.serve.extraction import Extraction
 
-__all__ = ["Engine", "Observer", "Question", "Served"]
+__all__ = ["Engine", "Question", "Served"]
 
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
@@ -39,36 +40,8 @@ _AT_ONCE = 2e-4  # seconds of work that wait for nothing: planning them would ta
 logger = logging.getLogger("anytime.serve")
 
 
-class Observer(Protocol):
-    """Who wants to know what is going on."""
-
-    def evaluated(self, rows: int) -> None:
-        """So many rows have been taken up together."""
-
-    def answered(self, served: Served, queue_length: int) -> None:
-        """An answer goes out, and ``queue_length`` questions still wait."""
-
-
 class Ticket:
     """A question under way."""
-
-    __slots__ = (
-        "cap",
-        "due",
-        "future",
-        "held",
-        "news",
-        "open",
-        "outcome",
-        "pieces",
-        "question",
-        "queue",
-        "reason",
-        "reserve",
-        "steps",
-        "stepwise",
-        "until",
-    )
 
     def __init__(self, question: Question, due: float, reserve: float, queue: Queue, bounds: Bounds) -> None:
         self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
@@ -108,14 +81,15 @@ class Engine:
     ----------
     model : fitted AnytimeModel
     pace : StagePace
-    policy : Policy
+    policy : Adaptive
     slo : float, default=None
         Seconds within which every question is to be answered. None: only questions with a deadline are in a hurry.
     extraction : Extraction, default=None
         What computes features of raw examples.
     clock : callable, default=time.monotonic
     version : str, default="1"
-    observer : Observer, default=None
+    observer : ModelBoard, default=None
+        Told how many rows are taken up together, and of every answer.
     scheduler : Scheduler, default=None
         What shares the time between the engines of a loop. None: this is the only one.
 
@@ -138,13 +112,13 @@ class Engine:
         self,
         model: AnytimeModel,
         pace: StagePace,
-        policy: Policy,
+        policy: Adaptive,
         *,
         slo: float | None = None,
         extraction: Extraction | None = None,
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
-        observer: Observer | None = None,
+        observer: ModelBoard | None = None,
         scheduler: Scheduler | None = None,
     ) -> None:
         if slo is not None and not slo > 0:
@@ -158,9 +132,8 @@ class Engine:
         self._reserve = policy.reserve_of(self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
         self._reader = Reader(model)
-        self._bounds_of = lru_cache(maxsize=1024)(
-            partial(_bounds, model)
-        )  # of the model, not of self: no circle
+        # of the model, not of self: no circle
+        self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
         fit = int(SLICE / max(float(pace.per_row[-1]), 1e-9))
@@ -218,9 +191,8 @@ class Engine:
             raise ValueError(
                 "this server has no extractors, so raw examples cannot be answered; send columns"
             )
-        self._bounds_of(
-            question.budget, question.mean_budget, question.confidence
-        )  # says what is wrong with them
+        # says what is wrong with them
+        self._bounds_of(question.budget, question.mean_budget, question.confidence)
         due, reserve = self._due(question)
         self.queue += 1
         try:
@@ -349,7 +321,7 @@ class Engine:
 
     # ------------------------------------------------------------------ answering
 
-    def _reading(self, piece: Piece) -> CohortAnswers:
+    def _reading(self, piece: Piece) -> Served:
         if piece.part is not None:
             return piece.part
         if piece.cohort is not None:
@@ -357,18 +329,9 @@ class Engine:
         return self._reader.before_the_first_stage(piece.stop - piece.start, piece.until)
 
     def _served(self, ticket: Ticket, reason: str) -> Served:
-        reading = CohortAnswers.joined([self._reading(piece) for piece in ticket.pieces])
+        answers = Served.joined([self._reading(piece) for piece in ticket.pieces])
         elapsed = self.clock() - ticket.question.arrived
-        return Served(
-            reading.prediction,
-            reading.probabilities,
-            reading.cost,
-            reading.stage,
-            elapsed,
-            reading.partial,
-            reason,
-            self.version,
-        )
+        return answers._replace(elapsed=elapsed, reason=reason, version=self.version)
 
     def _reason(self, ticket: Ticket) -> str:
         parts = [piece.part for piece in ticket.pieces if piece.part is not None]

@@ -141,7 +141,7 @@ class Extraction:
                 served = self._served(sessions, question, version)
                 if served.stage.sum() > best:
                     best = int(served.stage.sum())
-                    yield replace(served, reason="")
+                    yield served._replace(reason="")
             if work.done():
                 work.result()
             yield self._served(sessions, question, version)

@@ -10,9 +10,9 @@ import orjson
 
 import anytime
 from anytime.rows import shown
-from anytime.serve.calls import Call, Reply, beside, json_reply
+from anytime.serve.calls import Call, Reply, json_reply
 from anytime.serve.errors import refuse
-from anytime.serve.plain import model_of, read_plain, write_plain
+from anytime.serve.plain import write_plain
 from anytime.serve.protocol import configuration, metadata, object_of, statistics
 from anytime.serve.stats import Stats
 
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Handlers"]
 
-Given = dict[str, str]  # the parts of an address that vary
 Events = AsyncGenerator[bytes, None]
 
 _EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"]
 
 
 class Handlers:
-    """Handlers of one server; each takes a call and the varying parts of its address.
+    """Handlers of one server; each takes a call and, by name, the varying parts of its address.
 
     Parameters
     ----------
@@ -40,41 +39,41 @@ class Handlers:
 
     # ------------------------------------------------------------------ the Open Inference Protocol
 
-    async def describe(self, _: Call, __: Given) -> Reply:
+    async def describe(self, _: Call) -> Reply:
         """Name, version and extensions of the server."""
         return json_reply({"name": "anytime", "version": anytime.__version__, "extensions": _EXTENSIONS})
 
-    async def live(self, _: Call, __: Given) -> Reply:
+    async def live(self, _: Call) -> Reply:
         """Whether the process answers at all."""
         return json_reply({"live": True})
 
-    async def ready(self, _: Call, __: Given) -> Reply:
+    async def ready(self, _: Call) -> Reply:
         """Whether models are loaded, and the process is not about to end."""
         ready = self.server.ready
         return json_reply({"ready": ready}, 200 if ready else 503)
 
-    async def model(self, _: Call, given: Given) -> Reply:
+    async def model(self, _: Call, model: str, version: str | None = None) -> Reply:
         """Tensors and versions of a model."""
-        entry = self.server.entry(given["model"], given.get("version"))
+        entry = self.server.entry(model, version)
         versions = self.server.registry.versions(entry.name)
-        return json_reply(metadata(entry.name, versions, self.server.face(entry).tensors))
+        return json_reply(metadata(entry.name, versions, entry.tensors))
 
-    async def model_ready(self, _: Call, given: Given) -> Reply:
+    async def model_ready(self, _: Call, model: str, version: str | None = None) -> Reply:
         """Whether a model answers."""
-        entry, ready = self.server.entry(given["model"], given.get("version")), self.server.ready
+        entry, ready = self.server.entry(model, version), self.server.ready
         return json_reply({"name": entry.name, "ready": ready}, 200 if ready else 503)
 
-    async def model_config(self, _: Call, given: Given) -> Reply:
+    async def model_config(self, _: Call, model: str, version: str | None = None) -> Reply:
         """A model's configuration, as Triton calls it."""
-        entry = self.server.entry(given["model"], given.get("version"))
-        return json_reply(configuration(entry.name, self.server.face(entry).tensors))
+        entry = self.server.entry(model, version)
+        return json_reply(configuration(entry.name, entry.tensors))
 
-    async def model_stats(self, _: Call, given: Given) -> Reply:
+    async def model_stats(self, _: Call, model: str | None = None, version: str | None = None) -> Reply:
         """How much a model, or each, has answered."""
-        server, named = self.server, given.get("model")
-        names = [named] if named is not None else list(server.settings.models)
+        server = self.server
+        names = [model] if model is not None else list(server.settings.models)
         totals, counted = server.board.totals(), []
-        for entry in (server.entry(name, given.get("version")) for name in names):
+        for entry in (server.entry(name, version) for name in names):
             number = server.board.models.index(entry.name)
             answered, rows = totals.model(number, "answers"), totals.model(number, "rows")
             counted.append(
@@ -82,11 +81,7 @@ class Handlers:
             )
         return json_reply({"model_stats": counted})
 
-    async def infer(self, call: Call, _: Given) -> Reply:
-        """Answer for tensors."""
-        return await self.server.infer(call)
-
-    async def index(self, call: Call, _: Given) -> Reply:
+    async def index(self, call: Call) -> Reply:
         """All models and their states."""
         wants_ready = (await self._options(call)).get("ready", False)
         if type(wants_ready) is not bool:
@@ -96,19 +91,19 @@ class Handlers:
             [{"name": e.name, "version": e.version, "state": "READY", "reason": ""} for e in entries]
         )
 
-    async def load(self, call: Call, given: Given) -> Reply:
+    async def load(self, call: Call, model: str) -> Reply:
         """Load a model's file again, in all workers."""
         parameters = (await self._options(call)).get("parameters") or {}
         if type(parameters) is not dict or "config" in parameters or any(":" in name for name in parameters):
             refuse(
                 "a model is loaded from its own file; configurations and files are not taken from a request"
             )
-        await self.server.reloads.everywhere(self.server.entry(given["model"], None).name)
+        await self.server.reloads.everywhere(self.server.entry(model, None).name)
         return json_reply({})
 
-    async def unload(self, _: Call, given: Given) -> Reply:
+    async def unload(self, _: Call, model: str) -> Reply:
         """Refused: models stay."""
-        self.server.entry(given["model"], None)
+        self.server.entry(model, None)
         refuse("models of this server are not unloaded; stop the server, or replace the model's file")
 
     async def _options(self, call: Call) -> dict[str, Any]:
@@ -118,20 +113,10 @@ class Handlers:
 
     # ------------------------------------------------------------------ plain JSON and events
 
-    async def predict(self, call: Call, _: Given) -> Reply:
-        """Answer for rows."""
-        return await self.server.predict(call)
-
-    async def stream(self, call: Call, _: Given) -> Events:
+    async def stream(self, call: Call) -> Events:
         """Every improved answer, as server-sent events: answer, answer, ..., done; or error, where something failed."""
         server = self.server
-        body = await call.body(server.settings.max_body)
-        document = await beside(body, object_of, body)
-        entry = server.entry(*model_of(document))
-        face = server.face(entry)
-        ask = await beside(body, read_plain, document, face.reader, face.classes is not None)
-        classes = face.classes if ask.probabilities else None
-        question = server.question(call, entry, ask.rows, ask.raws, ask.limits)
+        entry, question, classes = await server.plain(call)
         call.usual = False  # how long a stream takes is up to who reads it
 
         async def events() -> Events:
@@ -147,11 +132,11 @@ class Handlers:
 
     # ------------------------------------------------------------------ figures
 
-    async def stats(self, _: Call, __: Given) -> Reply:
+    async def stats(self, _: Call) -> Reply:
         """Throughput, latency, stages and costs of the last seconds, and what a page needs to draw the models."""
         return json_reply(self.figures.now())
 
-    async def stats_stream(self, _: Call, __: Given) -> Events:
+    async def stats_stream(self, _: Call) -> Events:
         """The figures of /stats once a second, as server-sent events."""
 
         async def events() -> Events:
@@ -164,7 +149,7 @@ class Handlers:
 
         return events()
 
-    async def metrics(self, _: Call, __: Given) -> Reply:
+    async def metrics(self, _: Call) -> Reply:
         """Counters for Prometheus."""
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 

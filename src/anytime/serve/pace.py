@@ -18,7 +18,7 @@ from anytime.engine import start
 from anytime.estimator import AnytimeModel
 from anytime.plan import Array, Plan
 
-__all__ = ["StagePace", "checkpoints_of"]
+__all__ = ["StagePace", "checkpoints_of", "thresholds_of"]
 
 _MOST_CHECKPOINTS = 64
 _ROWS = 32  # measured together: about what a busy server evaluates at once
@@ -198,12 +198,22 @@ def _typical_rows(plan: Plan) -> Array:
             return probe
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_ROWS, plan.n_features))
-    for block in plan.blocks:
-        if block.forest is None:
-            continue
-        arrays = block.forest.arrays()
-        feature, threshold = arrays["feature"], arrays["threshold"]
-        inner = (feature >= 0) & np.isfinite(threshold)
-        for column in np.unique(feature[inner]):
-            X[:, column] = rng.choice(threshold[inner & (feature == column)], _ROWS)
+    for column, values in thresholds_of(plan).items():
+        X[:, column] = rng.choice(values, _ROWS)
     return X
+
+
+def thresholds_of(plan: Plan) -> dict[int, Array]:
+    """What the trees of a plan compare each column with, by column."""
+    read: list[NDArray[Any]] = [np.empty(0, dtype=np.int32)]
+    compared: list[Array] = [np.empty(0)]
+    for block in plan.blocks:
+        if block.forest is not None:
+            arrays = block.forest.arrays()
+            inner = (arrays["feature"] >= 0) & np.isfinite(arrays["threshold"])
+            read.append(arrays["feature"][inner])
+            compared.append(arrays["threshold"][inner])
+    feature, threshold = np.concatenate(read), np.concatenate(compared)
+    order = np.argsort(feature, kind="stable")
+    columns, first = np.unique(feature[order], return_index=True)
+    return dict(zip(columns.tolist(), np.split(threshold[order], first[1:]), strict=False))

@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
-from anytime.serve.questions import Limits, Served, limits_of
+from anytime.serve.questions import Ask, Served, limits_of
 from anytime.serve.rows import RequestReader
+from anytime.serve.schemas import SCHEMAS
 
-if TYPE_CHECKING:
-    from anytime.estimator import AnytimeModel
+__all__ = ["model_of", "read_plain", "write_plain"]
 
-__all__ = ["PlainAsk", "classes_of", "model_of", "read_plain", "write_plain"]
-
-_FIELDS = frozenset(
-    [
-        "model",
-        "version",
-        "row",
-        "rows",
-        "groups",
-        "raw",
-        "raws",
-        "budget",
-        "mean_budget",
-        "deadline_ms",
-        "confidence",
-        "probabilities",
-    ]
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PlainAsk:
-    """A plain request, read."""
-
-    rows: Rows
-    raws: list[Any] | None
-    limits: Limits
-    probabilities: bool
+_FIELDS = SCHEMAS["PredictRequest"]["properties"].keys()
 
 
 def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -57,7 +29,7 @@ def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
     return document.get("model"), document.get("version")
 
 
-def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool) -> PlainAsk:
+def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool) -> Ask:
     """Read a request whose fields ``model_of`` has looked at."""
     wanted = document.get("probabilities", False)
     if type(wanted) is not bool:
@@ -68,7 +40,7 @@ def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool
     rows = _rows(document, reader, None if raws is None else len(raws))
     if raws is not None and len(raws) != len(rows.X):
         refuse(f"{len(raws)} raw examples, but {len(rows.X)} rows")
-    return PlainAsk(rows, raws, limits_of(document, classifies), wanted)
+    return Ask(rows, raws, limits_of(document, classifies), wanted)
 
 
 def _raws(document: dict[str, Any]) -> list[Any] | None:
@@ -98,14 +70,6 @@ def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None
     if type(row) not in (list, dict):
         refuse(f"row must be a list of values or an object by column, not {shown(row)}")
     return reader.rows([row])
-
-
-def classes_of(model: AnytimeModel) -> list[Any] | None:
-    """The classes in the order of probabilities, as JSON has them; None where the model predicts numbers."""
-    classes = getattr(model, "classes_", None)
-    if classes is None:
-        return None
-    return [value.item() if isinstance(value, np.generic) else value for value in classes.tolist()]
 
 
 def write_plain(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from anytime.serve.pace import StagePace
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adaptive", "Fixed", "Outlook", "Policy", "Waiting", "demand"]
+__all__ = ["Adaptive", "Outlook", "Waiting", "demand"]
 
 _PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kept in reserve
 
@@ -69,24 +69,6 @@ class Outlook(NamedTuple):
     stage: int
     first: int
     lost: tuple[int, ...] = ()
-
-
-class Policy(Protocol):
-    """What decides how far questions go."""
-
-    reserve: float
-
-    def reserve_of(self, allowed: float) -> float:
-        """The part of so many seconds for an answer that is not for stages."""
-
-    def needs_no_plan(self, done: float, finish: float) -> bool:
-        """Whether a question alone just goes to its end, where it is at ``done`` and should be by ``finish``."""
-
-    def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
-        """The plan, for at least one question."""
-
-    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
-        """The stage of the plan."""
 
 
 class Adaptive:
@@ -198,40 +180,6 @@ class Adaptive:
         if pace.call + stages[begins].sum() <= half.min():
             return np.asarray((slack < 0) & ~begins)
         return np.asarray(np.where(begins, slack + half < pace.call + stages, slack < 0))
-
-    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
-        """The stage of the plan."""
-        return self.outlook(waiting, pace, now).stage
-
-
-class Fixed:
-    """Every question gets the same stages, however long it waits for them: what a server without anytime models does.
-
-    Parameters
-    ----------
-    stage : int
-    """
-
-    def __init__(self, stage: int) -> None:
-        if stage < 0:
-            raise ValueError(f"a stage is not negative, and {stage} is")
-        self.stage, self.reserve = stage, 0.0
-
-    def reserve_of(self, allowed: float) -> float:
-        """Nothing."""
-        return 0.0
-
-    def needs_no_plan(self, done: float, finish: float) -> bool:
-        """Never: a question may have to stop before its end."""
-        return False
-
-    def outlook(self, waiting: Waiting, pace: StagePace, now: float) -> Outlook:
-        """The plan, for at least one question."""
-        return Outlook(self.stage, waiting.due.size)
-
-    def target(self, waiting: Waiting, pace: StagePace, now: float) -> int:
-        """The stage."""
-        return self.stage
 
 
 def demand(waiting: Waiting, pace: StagePace, now: float, stage: int | None = None) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +19,14 @@ from numpy.typing import NDArray
 
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
-from anytime.serve.questions import Limits, Served, amount_of, limits_of
+from anytime.serve.questions import Ask, Limits, Served, amount_of, limits_of
 from anytime.serve.rows import RequestReader
+from anytime.serve.schemas import DTYPES
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
 
 __all__ = [
-    "Ask",
     "Tensors",
     "configuration",
     "metadata",
@@ -37,41 +36,9 @@ __all__ = [
     "write_infer",
 ]
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype("?"),
-    **{
-        f"{sign}INT{8 * size}": np.dtype(f"<{sign.lower() or 'i'}{size}")
-        for sign in ("", "U")
-        for size in (1, 2, 4, 8)
-    },
-    **{f"FP{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
-}
 _NAMES = {dtype.str.lstrip("<|"): name for name, dtype in DTYPES.items()}
 _LENGTH = struct.Struct("<I")
 _NUMBERS = {int, float, bool}
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A request of the protocol, read.
-
-    Attributes
-    ----------
-    id : str or None
-        Given back in the answer.
-    rows : Rows
-    raws : list or None
-        Raw examples, from which the server computes the features that it needs.
-    limits : Limits
-    outputs : list of (str, bool)
-        Tensors that are wanted, and whether as bytes.
-    """
-
-    id: str | None
-    rows: Rows
-    raws: list[Any] | None
-    limits: Limits
-    outputs: list[tuple[str, bool]]
 
 
 class Tensors:
@@ -86,7 +53,7 @@ class Tensors:
     def __init__(self, model: AnytimeModel, reader: RequestReader) -> None:
         self.reader = reader
         classes = getattr(model, "classes_", None)
-        self.classifies = classes is not None
+        self.classifies, self.classes = classes is not None, classes_of(model)
         width = model.plan_.n_outputs
         if classes is None:
             datatype, tail = "FP64", ([width] if width > 1 else [])
@@ -115,6 +82,14 @@ class Tensors:
             {"name": name, "datatype": "BYTES" if j in reader.words else "FP64", "shape": [-1]}
             for j, name in enumerate(reader.names)
         ]
+
+
+def classes_of(model: AnytimeModel) -> list[Any] | None:
+    """The classes in the order of probabilities, as JSON has them; None where the model predicts numbers."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return None
+    return [value.item() if isinstance(value, np.generic) else value for value in classes.tolist()]
 
 
 # ---------------------------------------------------------------------- reading
@@ -148,13 +123,8 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     elif not 0 <= json_length <= len(body):
         refuse(f"Inference-Header-Content-Length is {json_length}, but the body has {len(body)} bytes")
     elif json_length == 0:
-        return Ask(
-            None,
-            _raw_matrix(body, tensors),
-            None,
-            limits_of({}, tensors.classifies),
-            [(name, True) for name in tensors.names],
-        )
+        outputs = [(name, True) for name in tensors.names]
+        return Ask(_raw_matrix(body, tensors), None, limits_of({}, tensors.classifies), outputs=outputs)
     else:
         view = memoryview(body)
         document, rest = object_of(view[:json_length], "the JSON part of the body"), view[json_length:]
@@ -164,7 +134,7 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     if asked_id is not None and not isinstance(asked_id, str):
         refuse(f"id must be a string, not {shown(asked_id)}")
     outputs = _wanted(document.get("outputs"), parameters.get("binary_data_output") is True, tensors)
-    return Ask(asked_id, rows, raws, _limits(parameters, tensors.classifies), outputs)
+    return Ask(rows, raws, _limits(parameters, tensors.classifies), id=asked_id, outputs=outputs)
 
 
 def _limits(parameters: dict[str, Any], classifies: bool) -> Limits:

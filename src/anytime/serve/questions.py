@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.plan import Array
-from anytime.rows import shown
+from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 
-__all__ = ["Limits", "Question", "Served", "amount_of", "limits_of"]
+__all__ = ["Ask", "Limits", "Question", "Served", "amount_of", "limits_of"]
 
 
 class Limits(TypedDict):
@@ -65,6 +66,31 @@ def amount_of(given: dict[str, Any], name: str) -> float | None:
     return float(value)
 
 
+class Ask(NamedTuple):
+    """A request, read.
+
+    Attributes
+    ----------
+    rows : Rows
+    raws : list or None
+        Raw examples, from which the server computes the features that it needs.
+    limits : Limits
+    probabilities : bool
+        Whether plain JSON shall have them.
+    id : str or None
+        Given back in the answer.
+    outputs : sequence of (str, bool)
+        Tensors that are wanted, and whether as bytes.
+    """
+
+    rows: Rows
+    raws: list[Any] | None
+    limits: Limits
+    probabilities: bool = False
+    id: str | None = None
+    outputs: Sequence[tuple[str, bool]] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Question:
     """Rows to be answered, and within which bounds.
@@ -97,9 +123,8 @@ class Question:
     arrived: float = field(default_factory=time.monotonic)
 
 
-@dataclass(slots=True, eq=False)
-class Served:
-    """The answers to a question.
+class Served(NamedTuple):
+    """The answers to a question, or to some of its rows.
 
     Attributes
     ----------
@@ -111,16 +136,16 @@ class Served:
         by training.
     stage : (n,) int
         Stages done.
-    elapsed : float
-        Seconds since the arrival.
     partial : (n,) bool
         Rows that stopped for time, before their own last stage.
+    elapsed : float
+        Seconds since the arrival.
     reason : str
         Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more), "failed" (an extractor has) or
         "deadline"; empty while a stream goes on.
     version : str
         Of the model.
-    failures : dict from str to str
+    failures : mapping from str to str
         Groups whose features could not be had, and why.
     """
 
@@ -128,8 +153,20 @@ class Served:
     probabilities: Array | None
     cost: Array
     stage: NDArray[np.int32]
-    elapsed: float
     partial: NDArray[np.bool_]
-    reason: str
-    version: str
-    failures: dict[str, str] = field(default_factory=dict)
+    elapsed: float = 0.0
+    reason: str = ""
+    version: str = ""
+    failures: Mapping[str, str] = MappingProxyType({})
+
+    def rows(self, start: int, stop: int) -> Served:
+        """The answers of some rows."""
+        return Served(*(None if column is None else column[start:stop] for column in self[:5]))  # type: ignore[arg-type]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Served]) -> Served:
+        """The answers of several pieces, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part[:5] for part in parts), strict=True)
+        return cls(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import logging
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +20,19 @@ from anytime.serve.engine import Engine
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
+from anytime.serve.protocol import Tensors
+from anytime.serve.rows import RequestReader
 from anytime.serve.scheduler import Scheduler
 from anytime.serve.settings import Settings
 from anytime.serve.sharing import SharedForests
 
-__all__ = ["Registry", "ServedModel"]
+__all__ = ["Registry", "ServedModel", "Stamp", "stamp_of"]
 
 logger = logging.getLogger("anytime.serve")
 
 _MEASURING = 0.2  # seconds, at the start; while others answer, a quarter
 
-Stamp = tuple[int, int, int]  # what changes when a file is replaced
+Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class ServedModel:
     path: Path
     model: AnytimeModel
     engine: Engine
-    loaded_at: float  # seconds since the epoch
+    tensors: Tensors  # how clients see it: columns, classes and outputs
     checksum: str
     stamp: Stamp
 
@@ -56,8 +57,6 @@ class Registry:
     settings : Settings
     on_load : callable, default=None
         Called with each new entry before anybody is answered by it: the place to give its engine an observer.
-    on_failure : callable, default=None
-        Called with the name of a model whose new file ``watch`` could not load.
     loader : callable from path to model, default=anytime.load
     """
 
@@ -66,11 +65,10 @@ class Registry:
         settings: Settings,
         *,
         on_load: Callable[[ServedModel], None] | None = None,
-        on_failure: Callable[[str], None] | None = None,
         loader: Callable[[Path], AnytimeModel] = load,
     ) -> None:
         self.settings = settings
-        self._on_load, self._on_failure, self._loader = on_load, on_failure, loader
+        self._on_load, self._loader = on_load, loader
         self._extractors = None if settings.features is None else Extractors.read(settings.features)
         self._process = os.getpid()
         self._entries: dict[str, list[ServedModel]] = {}  # versions of each model, the latest last
@@ -122,7 +120,7 @@ class Registry:
         """
         async with self._locks.setdefault(name, asyncio.Lock()):
             old = self.get(name)
-            if not unchanged and _stamp(old.path) == old.stamp:
+            if not unchanged and stamp_of(old.path) == old.stamp:
                 return old
             entry = await asyncio.to_thread(self._opened, name, old.path, _MEASURING / 4)
             self._put(entry)
@@ -131,24 +129,6 @@ class Registry:
             task.add_done_callback(self._retiring.discard)
         logger.info("model loaded", extra={"fields": {"model": name, "version": entry.version}})
         return entry
-
-    async def watch(self, seconds: float) -> None:
-        """Look at the files for ever, every ``seconds``; load those that were replaced. A bad one is logged and left alone."""
-        seen = {name: self.get(name).stamp for name in self.names}
-        while True:
-            await asyncio.sleep(seconds)
-            for name in self.names:
-                try:
-                    stamp = _stamp(self.get(name).path)
-                    if stamp in (seen.get(name), self.get(name).stamp):
-                        continue
-                    seen[name] = stamp
-                    await self.reload(name)
-                except Exception as error:  # whatever is wrong with a new file, the old model answers
-                    fields = {"model": name, "error": f"{type(error).__name__}: {error}"}
-                    logger.error("a new version could not be loaded", extra={"fields": fields})
-                    if self._on_failure is not None:
-                        self._on_failure(name)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -163,25 +143,36 @@ class Registry:
 
     def _opened(self, name: str, path: Path, seconds: float) -> ServedModel:
         for _ in range(3):
-            stamp = _stamp(path)
+            stamp = stamp_of(path)
             model = self._loaded(name, path)
             with path.open("rb") as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
-            if _stamp(path) == stamp:
+            if stamp_of(path) == stamp:
                 break  # else it was replaced meanwhile, and the checksum may be that of another model
         else:
             raise OSError(f"{path} changes all the time; replace it at once, by renaming")
-        slo, version = self.settings.slo, checksum[:12]
+        settings, version = self.settings, checksum[:12]
+        if model.plan_.n_features > settings.max_columns:
+            raise ValueError(
+                f"{name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
+            )
+        tensors = Tensors(model, RequestReader(model, settings.max_rows, settings.max_body))
         if self._shared is not None:
             others = (entry.version for entries in self._entries.values() for entry in entries)
             self._shared.adopt(model, version, others)
         pace = StagePace.measure(model, seconds=seconds)
-        policy = Adaptive.for_slo(slo)
+        policy = Adaptive.for_slo(settings.slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
         engine = Engine(
-            model, pace, policy, slo=slo, extraction=extraction, version=version, scheduler=self.scheduler
+            model,
+            pace,
+            policy,
+            slo=settings.slo,
+            extraction=extraction,
+            version=version,
+            scheduler=self.scheduler,
         )
-        return ServedModel(name, version, path, model, engine, time.time(), checksum, stamp)
+        return ServedModel(name, version, path, model, engine, tensors, checksum, stamp)
 
     def _loaded(self, name: str, path: Path) -> AnytimeModel:
         """The model of a file, with the costly model that is not in it."""
@@ -205,6 +196,7 @@ class Registry:
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
 
 
-def _stamp(path: Path) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """What changes when a file is replaced."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size, status.st_ino

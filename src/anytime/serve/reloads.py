@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anytime.serve.errors import Refusal
 from anytime.serve.logs import logger
+from anytime.serve.registry import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from anytime.serve.board import Board, Slot
@@ -64,11 +65,9 @@ class Reloads:
         """Load files that were replaced after this process got its models, and say that all requests are seen to."""
         for number, name in enumerate(self.board.models):
             entry = self.registry.get(name)
-            with contextlib.suppress(
-                OSError
-            ):  # a file that is gone: the model is loaded, and that is what counts
-                status = entry.path.stat()
-                if (status.st_mtime_ns, status.st_size, status.st_ino) != entry.stamp:
+            # a file that is gone: the model is loaded, and that is what counts
+            with contextlib.suppress(OSError):
+                if stamp_of(entry.path) != entry.stamp:
                     await self._try(name)
             self.slot.saw_reloads(number, self._seen[number])
 
@@ -105,6 +104,19 @@ class Reloads:
                     continue
                 await self._try(name, unchanged=False)
                 self._saw(number, asked)
+
+    async def watch(self, seconds: float) -> None:
+        """Look at the files for ever, every ``seconds``; load those that were replaced. What cannot be loaded is tried once."""
+        tried: dict[str, Stamp | None] = {name: self.registry.get(name).stamp for name in self.board.models}
+        while True:
+            await asyncio.sleep(seconds)
+            for name in self.board.models:
+                entry, stamp = self.registry.get(name), None
+                with contextlib.suppress(OSError):  # a file that is gone cannot be loaded either
+                    stamp = stamp_of(entry.path)
+                if stamp not in (tried[name], entry.stamp):
+                    tried[name] = stamp
+                    await self._try(name)
 
     def _saw(self, number: int, asked: int) -> None:
         self._seen[number] = asked

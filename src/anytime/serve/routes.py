@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -39,10 +38,10 @@ def routes(server: Server) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan(server),
     )
-    for method, path, handler, responses, *extra in _table(Handlers(server)):
+    for method, path, handler, responses, *extra in _table(server, Handlers(server)):
         _add(api, method, path, handler, responses, extra[0] if extra else {})
     api.router.routes.extend(page.routes())
-    api.add_exception_handler(HTTPException, _refuse_http)
+    api.add_exception_handler(HTTPException, _refuse)
     api.add_exception_handler(Refusal, _refuse)
     describe = api.openapi
 
@@ -58,7 +57,7 @@ def routes(server: Server) -> FastAPI:
     return api
 
 
-def _table(handlers: Handlers) -> list[tuple[Any, ...]]:
+def _table(server: Server, handlers: Handlers) -> list[tuple[Any, ...]]:
     """Method, path, handler, what it answers, and the body it takes."""
     refusals = (400, 404, 408, 413, 415)
     infer = answers("InferResponse", *refusals), body("InferRequest", INFER, binary=True)
@@ -72,7 +71,7 @@ def _table(handlers: Handlers) -> list[tuple[Any, ...]]:
             ("GET", f"{base}/ready", handlers.model_ready, answers("ModelReady", 404)),
             ("GET", f"{base}/config", handlers.model_config, answers("ModelConfiguration", 404)),
             ("GET", f"{base}/stats", handlers.model_stats, answers("ModelStatistics", 404)),
-            ("POST", f"{base}/infer", handlers.infer, *infer),
+            ("POST", f"{base}/infer", server.infer, *infer),
         )
     ]
     control = "/v2/repository/models/{model}"
@@ -91,7 +90,7 @@ def _table(handlers: Handlers) -> list[tuple[Any, ...]]:
         ),
         ("POST", f"{control}/load", handlers.load, answers("Nothing", *refusals), ANYTHING),
         ("POST", f"{control}/unload", handlers.unload, answers("Nothing", 400, 404)),
-        ("POST", "/predict", handlers.predict, answers("PredictResponse", *refusals), asked),
+        ("POST", "/predict", server.predict, answers("PredictResponse", *refusals), asked),
         ("POST", "/stream", handlers.stream, answers(None, *refusals, media=events), asked),
         ("GET", "/stats", handlers.stats, answers("Stats")),
         ("GET", "/stats/stream", handlers.stats_stream, answers(None, media=events)),
@@ -111,12 +110,8 @@ def _add(
     varying = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
     async def endpoint(request: Request) -> Response:
-        reply = await handler(request.scope["anytime.call"], dict(request.path_params))
-        if not isinstance(reply, Reply):
-            return _EventStream(reply)
-        response = Response(reply.body, reply.status)
-        response.raw_headers[:] = [*reply.headers, (b"content-length", b"%d" % len(reply.body))]
-        return response
+        reply = await handler(request.scope["anytime.call"], **request.path_params)
+        return _response(reply) if isinstance(reply, Reply) else _EventStream(reply)
 
     api.add_api_route(
         path,
@@ -128,6 +123,12 @@ def _add(
         name=f"{method} {path}",
         summary=(handler.__doc__ or "").rstrip("."),
     )
+
+
+def _response(reply: Reply) -> Response:
+    response = Response(reply.body, reply.status)
+    response.raw_headers[:] = [*reply.headers, (b"content-length", b"%d" % len(reply.body))]
+    return response
 
 
 def _lifespan(server: Server) -> Callable[[FastAPI], Any]:
@@ -182,17 +183,8 @@ async def _end_of(receive: Receive) -> None:
 # ---------------------------------------------------------------------- refusals
 
 
-async def _refuse_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    sentence = _SAID.get(error.status_code, str(error.detail))
-    return _refusal(Refusal(error.status_code, sentence, error.headers))
-
-
 async def _refuse(_: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        error = Refusal(error.status_code, _SAID.get(error.status_code, str(error.detail)), error.headers)
     assert isinstance(error, Refusal)
-    return _refusal(error)
-
-
-def _refusal(refusal: Refusal) -> Response:
-    said = orjson.dumps({"error": refusal.sentence})
-    return Response(said, refusal.status, refusal.headers, "application/json")
+    return _response(Reply.refusal(error))

@@ -4,162 +4,129 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANYTHING", "INFER", "PREDICT", "SCHEMAS", "answers", "body"]
+import numpy as np
+
+__all__ = ["ANYTHING", "DTYPES", "INFER", "PREDICT", "SCHEMAS", "answers", "body"]
 
 Schema = dict[str, Any]
 
+DTYPES: dict[str, np.dtype[Any]] = {  # of tensors, besides BYTES
+    "BOOL": np.dtype("?"),
+    **{
+        f"{sign}INT{8 * size}": np.dtype(f"<{sign.lower() or 'i'}{size}")
+        for sign in ("", "U")
+        for size in (1, 2, 4, 8)
+    },
+    **{f"FP{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
+}
 
-def _object(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required)}
+
+_KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}
 
 
-def _list(items: Schema, **more: Any) -> Schema:
-    return {"type": "array", "items": items, **more}
+def _schema(kind: Any) -> Schema:
+    """The schema of a Python type or of a list of one; a schema as it is."""
+    if isinstance(kind, list):
+        return {"type": "array", "items": _schema(kind[0])}
+    return kind if isinstance(kind, dict) else {"type": _KINDS[kind]}
+
+
+def _object(*optional: str, **properties: Any) -> Schema:
+    """An object that has all properties but the ``optional`` ones for sure."""
+    required = [name for name in properties if name not in optional]
+    known = {name: _schema(kind) for name, kind in properties.items()}
+    return {"type": "object", "properties": known, "required": required}
 
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_NUMBER: Schema = {"type": "number"}
 _AMOUNT: Schema = {"type": "number", "minimum": 0}
 _CHANCE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
-_TEXT: Schema = {"type": "string"}
 _VALUE: Schema = {"type": ["number", "string", "boolean", "null"]}
-_ROW: Schema = {"oneOf": [_list(_VALUE), {"type": "object", "additionalProperties": _VALUE}]}
-_PARAMETERS: Schema = {
-    "type": "object",
+_ROW: Schema = {"oneOf": [_schema([_VALUE]), {"type": "object", "additionalProperties": _VALUE}]}
+_LIMITS: dict[str, Schema] = {
+    "budget": {**_AMOUNT, "description": "The most that any row may pay."},
+    "mean_budget": {**_AMOUNT, "description": "What rows may pay on average."},
+    "deadline_ms": {**_AMOUNT, "description": "Milliseconds from the arrival of the request."},
+    "confidence": {**_CHANCE, "description": "Probability of the leading class that is enough."},
+}
+_PARAMETERS = {
+    **_object(*_LIMITS, "binary_data_output", **_LIMITS, binary_data_output=bool),
     "additionalProperties": True,
-    "properties": {
-        "budget": {**_AMOUNT, "description": "The most that any row may pay."},
-        "mean_budget": {**_AMOUNT, "description": "What rows may pay on average."},
-        "deadline_ms": {**_AMOUNT, "description": "Milliseconds from the arrival of the request."},
-        "confidence": {**_CHANCE, "description": "Chance of a class that is enough."},
-        "binary_data_output": {"type": "boolean"},
-    },
 }
-_DATATYPES = [
-    "BOOL",
-    "UINT8",
-    "UINT16",
-    "UINT32",
-    "UINT64",
-    "INT8",
-    "INT16",
-    "INT32",
-    "INT64",
-    "FP16",
-    "FP32",
-    "FP64",
-    "BYTES",
-]
-_TENSOR: Schema = {
-    "name": _TEXT,
-    "shape": _list({"type": "integer", "minimum": 0}, minItems=1, maxItems=2),
-    "datatype": {"type": "string", "enum": _DATATYPES},
-    "parameters": {"type": "object"},
-}
-_TENSOR_META = _object(
-    ("name", "datatype", "shape"),
-    name=_TEXT,
-    datatype=_TENSOR["datatype"],
-    shape=_list({"type": "integer", "minimum": -1}),
+_DATATYPE: Schema = {"type": "string", "enum": [*DTYPES, "BYTES"]}
+_SHAPE: Schema = {**_schema([{"type": "integer", "minimum": 0}]), "minItems": 1, "maxItems": 2}
+_TENSOR = _object(
+    "parameters", "data", name=str, shape=_SHAPE, datatype=_DATATYPE, parameters=dict, data=[{}]
 )
+_TENSOR_META = _object(name=str, datatype=_DATATYPE, shape=[{"type": "integer", "minimum": -1}])
+_PREDICT_FIELDS: dict[str, Any] = {
+    "model": {"type": "string", "description": "May be left out where the server has one model."},
+    "version": str,
+    "rows": {**_schema([_ROW]), "minItems": 1},
+    "row": _ROW,
+    "groups": {
+        "type": "object",
+        "description": "Values by group of columns; one that is not there is not used.",
+    },
+    "raw": {"description": "One raw example, for a server with extractors."},
+    "raws": [{}],
+    **_LIMITS,
+    "probabilities": bool,
+}
 
 SCHEMAS: dict[str, Schema] = {
-    "Error": _object(("error",), error=_TEXT),
+    "Error": _object(error=str),
     "Nothing": {"type": "object"},
     "InferRequest": _object(
-        ("inputs",),
-        id=_TEXT,
+        *("id", "parameters", "outputs"),
+        id=str,
         parameters=_PARAMETERS,
-        inputs=_list(_object(("name", "shape", "datatype"), **_TENSOR, data=_list({})), minItems=1),
-        outputs=_list(_object(("name",), name=_TEXT, parameters={"type": "object"})),
+        inputs={**_schema([_TENSOR]), "minItems": 1},
+        outputs=[_object("parameters", name=str, parameters=dict)],
     ),
     "InferResponse": _object(
-        ("model_name", "outputs"),
-        model_name=_TEXT,
-        model_version=_TEXT,
-        id=_TEXT,
-        parameters={"type": "object"},
-        outputs=_list(_object(("name", "shape", "datatype"), **_TENSOR, data=_list({}))),
+        "id", "parameters", model_name=str, model_version=str, id=str, parameters=dict, outputs=[_TENSOR]
     ),
-    "ServerMetadata": _object(
-        ("name", "version", "extensions"), name=_TEXT, version=_TEXT, extensions=_list(_TEXT)
-    ),
+    "ServerMetadata": _object(name=str, version=str, extensions=[str]),
     "ModelMetadata": _object(
-        ("name", "platform", "inputs", "outputs"),
-        name=_TEXT,
-        versions=_list(_TEXT),
-        platform=_TEXT,
-        inputs=_list(_TENSOR_META),
-        outputs=_list(_TENSOR_META),
+        name=str, versions=[str], platform=str, inputs=[_TENSOR_META], outputs=[_TENSOR_META]
     ),
     "ModelConfiguration": _object(
-        ("name", "platform", "max_batch_size", "input", "output"),
-        name=_TEXT,
-        platform=_TEXT,
-        backend=_TEXT,
-        max_batch_size={"type": "integer"},
-        input=_list({"type": "object"}),
-        output=_list({"type": "object"}),
+        name=str, platform=str, backend=str, max_batch_size=int, input=[dict], output=[dict]
     ),
-    "ModelStatistics": _object(("model_stats",), model_stats=_list({"type": "object"})),
-    "Live": _object(("live",), live={"type": "boolean"}),
-    "Ready": _object(("ready",), ready={"type": "boolean"}),
-    "ModelReady": _object(("name", "ready"), name=_TEXT, ready={"type": "boolean"}),
-    "RepositoryIndex": _list(
-        _object(
-            ("name", "state"),
-            name=_TEXT,
-            version=_TEXT,
-            state={"enum": ["READY", "UNAVAILABLE"]},
-            reason=_TEXT,
-        )
+    "ModelStatistics": _object(model_stats=[dict]),
+    "Live": _object(live=bool),
+    "Ready": _object(ready=bool),
+    "ModelReady": _object(name=str, ready=bool),
+    "RepositoryIndex": _schema(
+        [_object(name=str, version=str, state={"enum": ["READY", "UNAVAILABLE"]}, reason=str)]
     ),
-    "PredictRequest": {
-        **_object(
-            model={**_TEXT, "description": "May be left out where the server has one model."},
-            version=_TEXT,
-            rows=_list(_ROW, minItems=1),
-            row=_ROW,
-            groups={
-                "type": "object",
-                "description": "Values by group of columns; a group that is not there is not used.",
-            },
-            raw={"description": "One raw example, for a server with extractors."},
-            raws=_list({}),
-            budget=_AMOUNT,
-            mean_budget=_AMOUNT,
-            deadline_ms=_AMOUNT,
-            confidence=_CHANCE,
-            probabilities={"type": "boolean"},
-        ),
-        "additionalProperties": False,
-    },
+    "PredictRequest": {**_object(*_PREDICT_FIELDS, **_PREDICT_FIELDS), "additionalProperties": False},
     "PredictResponse": _object(
-        ("model", "version", "predictions", "cost", "stage", "partial", "elapsed_ms", "reason"),
-        model=_TEXT,
-        version=_TEXT,
-        predictions=_list({}),
-        classes={**_list({}), "description": "Of the probabilities, in their order; only with them."},
-        probabilities=_list(_list(_NUMBER)),
-        cost=_list(_AMOUNT),
-        stage=_list({"type": "integer", "minimum": 0}),
-        partial=_list({"type": "boolean"}),
+        *("classes", "probabilities", "failures"),
+        model=str,
+        version=str,
+        predictions=[{}],
+        classes={**_schema([{}]), "description": "Of the probabilities, in their order; only with them."},
+        probabilities=[[float]],
+        cost=[_AMOUNT],
+        stage=[{"type": "integer", "minimum": 0}],
+        partial=[bool],
         elapsed_ms=_AMOUNT,
         reason={"enum": ["complete", "budget", "confidence", "groups", "deadline", "failed", ""]},
-        failures={"type": "object", "additionalProperties": _TEXT},
+        failures={"type": "object", "additionalProperties": {"type": "string"}},
     ),
     "Stats": _object(
-        ("uptime", "slo_ms", "workers", "totals", "window", "stages", "models"),
-        uptime=_NUMBER,
+        uptime=float,
         slo_ms={"type": ["number", "null"]},
-        workers=_list({"type": "object"}),
-        totals={"type": "object"},
-        window={"type": "object"},
-        stages={"type": "object"},
-        models=_list({"type": "object"}),
+        workers=[dict],
+        totals=dict,
+        window=dict,
+        stages=dict,
+        models=[dict],
     ),
 }
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime.engine import Run
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Fixed, Policy, Waiting
+from anytime.serve.policy import Adaptive, Waiting
 from anytime.serve.scheduler import SLICE
 
 __all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
@@ -92,7 +92,7 @@ class Outcome:
 
 def replay(
     arrivals: ArrayLike,
-    policy: Policy,
+    policy: Adaptive | int,
     pace: StagePace,
     *,
     slo: float | None,
@@ -107,8 +107,9 @@ def replay(
     ----------
     arrivals : (n,)
         Seconds, increasing.
-    policy : Fixed or Adaptive
-        ``Fixed`` is a plain server: one request after the other. Any other policy is asked as the engine asks it.
+    policy : Adaptive or int
+        A number of stages is a plain server: one request after the other, each with that many stages, however long it waits.
+        A policy is asked as the engine asks it.
     pace : StagePace
         Taken for true; its ``per_question`` is what reading a request and writing its answer take.
     slo : float or None
@@ -124,35 +125,32 @@ def replay(
     times = np.asarray(arrivals, dtype=np.float64)
     if times.size and np.any(np.diff(times) < 0):
         raise ValueError("arrivals must be in increasing order")
+    if isinstance(policy, int) and not 0 <= policy <= pace.checkpoints[-1]:
+        raise ValueError(f"a plain server goes to a stage from 0 to {pace.checkpoints[-1]}, not to {policy}")
     sizes = np.broadcast_to(np.asarray(rows, dtype=np.int64), times.shape)
     latency, stage = np.empty(times.size), np.zeros(times.size, dtype=np.int64)
     of_worker = np.random.default_rng(random_state).integers(workers, size=times.size)
-    serve = _one_by_one if isinstance(policy, Fixed) else _together
     for w in range(workers):
         mine = np.flatnonzero(of_worker == w)
-        latency[mine], stage[mine] = serve(
-            times[mine], sizes[mine], policy, pace, np.inf if slo is None else slo, progress
-        )
+        if isinstance(policy, int):
+            latency[mine] = _one_by_one(times[mine], sizes[mine], policy, pace)
+            stage[mine] = policy
+            progress(mine.size)
+        else:
+            latency[mine], stage[mine] = _together(
+                times[mine], sizes[mine], policy, pace, np.inf if slo is None else slo, progress
+            )
     return Outcome(latency, stage)
 
 
-def _one_by_one(
-    arrivals: Array,
-    rows: NDArray[np.int64],
-    policy: Policy,
-    pace: StagePace,
-    slo: float,
-    progress: Callable[[int], object],
-) -> tuple[Array, NDArray[np.int64]]:
-    """A plain server: first come, first served, each to the policy's stage."""
-    last = min(policy.target(_waiting([], 0), pace, 0.0), int(pace.checkpoints[-1]))
+def _one_by_one(arrivals: Array, rows: NDArray[np.int64], last: int, pace: StagePace) -> Array:
+    """Latencies of a plain server: first come, first served, each to the ``last`` stage."""
     takes = {int(size): pace.per_question + pace.seconds(0, last, int(size)) for size in np.unique(rows)}
     latency, free = np.empty(arrivals.size), 0.0
     for i, (arrival, size) in enumerate(zip(arrivals.tolist(), rows.tolist(), strict=True)):
         free = max(free, arrival) + takes[size]
         latency[i] = free - arrival
-    progress(arrivals.size)
-    return latency, np.full(arrivals.size, last)
+    return latency
 
 
 @dataclass(eq=False)
@@ -178,7 +176,7 @@ def _waiting(requests: Sequence[_Request], until: int) -> Waiting:
 class _Engine:
     """The loop of ``serve.scheduler`` in virtual time, for requests that want everything."""
 
-    def __init__(self, policy: Policy, pace: StagePace) -> None:
+    def __init__(self, policy: Adaptive, pace: StagePace) -> None:
         self.policy, self.pace, self.until = policy, pace, int(pace.checkpoints[-1])
         self.held: list[_Request] = []  # sorted by due
         self.ready: list[_Request] = []  # answered in this turn, to be written before the next
@@ -231,7 +229,7 @@ class _Engine:
 def _together(
     arrivals: Array,
     rows: NDArray[np.int64],
-    policy: Policy,
+    policy: Adaptive,
     pace: StagePace,
     slo: float,
     progress: Callable[[int], object],
@@ -240,9 +238,8 @@ def _together(
     n, half = arrivals.size, pace.per_question / 2
     latency, stage = np.empty(n), np.zeros(n, dtype=np.int64)
     engine, now, upcoming = _Engine(policy, pace), 0.0, 0
-    looked = (
-        np.inf
-    )  # when the last turn began, if there are more to come: who came since then may have come at once
+    # when the last turn began, if there are more to come: who came since then may have come at once
+    looked = np.inf
     while upcoming < n or engine.held:
         if not engine.held and arrivals[upcoming] > now:
             now, looked = float(arrivals[upcoming]), np.inf
@@ -274,7 +271,7 @@ def largest_fixed(
     stops = pace.checkpoints.tolist()
 
     def fails(stop: int) -> bool:
-        outcome = replay(times, Fixed(stop), pace, slo=slo, workers=workers)
+        outcome = replay(times, stop, pace, slo=slo, workers=workers)
         return outcome.within(slo) < share
 
     fit = bisect_right(stops, False, key=fails)

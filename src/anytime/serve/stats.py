@@ -8,7 +8,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from anytime.serve.pace import thresholds_of
+
 if TYPE_CHECKING:
+    from anytime.plan import Plan
     from anytime.serve.app import Server
     from anytime.serve.board import Totals
     from anytime.serve.registry import ServedModel
@@ -70,15 +73,15 @@ class Stats:
         """What stays as long as a version does."""
         found = self._described.get(entry.model)
         if found is None:
-            found = self._described[entry.model] = _describe(entry, self._server)
+            found = self._described[entry.model] = _describe(entry)
         return found
 
 
-def _describe(entry: ServedModel, server: Server) -> dict[str, Any]:
+def _describe(entry: ServedModel) -> dict[str, Any]:
     model, plan = entry.model, entry.model.plan_
     checkpoints = [0, *entry.engine.pace.checkpoints.tolist()]
     costs = np.concatenate([[0.0], plan.stage_costs])
-    reader = server.face(entry).reader
+    reader = entry.tensors.reader
     wide = plan.n_features > _MOST_COLUMNS
     return {
         "name": entry.name,
@@ -90,41 +93,26 @@ def _describe(entry: ServedModel, server: Server) -> dict[str, Any]:
         "quality": None if plan.quality is None else plan.quality[checkpoints].tolist(),
         "unit": plan.costs.costs.unit,
         "columns": [] if wide else _columns(model, reader.names),
-        "classes": server.face(entry).classes,
+        "classes": entry.tensors.classes,
         "example": [] if wide else _example(plan, reader.words),
     }
 
 
 def _columns(model: Any, names: list[str] | None) -> list[dict[str, Any]]:
     bound = model.plan_.costs
-    prices = [float(bound.costs.prices[group]) for group in bound.costs.names]
+    groups = [*bound.costs.names, None]  # the last is that of columns that cost nothing, -1
+    prices = [*(float(bound.costs.prices[group]) for group in bound.costs.names), 0.0]
     return [
-        {"name": names[j] if names is not None else str(j), "group": bound.costs.names[g], "price": prices[g]}
-        if g >= 0
-        else {"name": names[j] if names is not None else str(j), "group": None, "price": 0.0}
+        {"name": str(j) if names is None else names[j], "group": groups[g], "price": prices[g]}
         for j, g in enumerate(bound.column_group.tolist())
     ]
 
 
-def _example(plan: Any, words: dict[int, dict[Any, float]]) -> list[Any]:
+def _example(plan: Plan, words: dict[int, dict[Any, float]]) -> list[Any]:
     """A row to begin with: the middle of what trees compare each column with, the first of its words, else 0."""
-    thresholds: dict[int, list[Any]] = {}
-    for block in plan.blocks:
-        if block.forest is None:
-            continue
-        arrays = block.forest.arrays()
-        inner = (arrays["feature"] >= 0) & np.isfinite(arrays["threshold"])
-        feature, threshold = arrays["feature"][inner], arrays["threshold"][inner]
-        order = np.argsort(feature, kind="stable")
-        columns, first = np.unique(feature[order], return_index=True)
-        for column, values in zip(columns.tolist(), np.split(threshold[order], first[1:]), strict=True):
-            thresholds.setdefault(column, []).append(values)
-    row: list[Any] = []
-    for j in range(plan.n_features):
-        if j in words:
-            row.append(next(iter(words[j]), None))
-        elif j in thresholds:
-            row.append(float(f"{np.median(np.concatenate(thresholds[j])):.6g}"))
-        else:
-            row.append(0.0)
+    row: list[Any] = [0.0] * plan.n_features
+    for j, values in thresholds_of(plan).items():
+        row[j] = float(f"{np.median(values):.6g}")
+    for j, known in words.items():
+        row[j] = next(iter(known), None)
     return row

@@ -30,11 +30,8 @@ from anytime.serve.transport import OnePieceProtocol
 __all__ = ["bind", "serve"]
 
 _BACKLOG = 2048
-_GARBAGE = (
-    10_000,
-    50,
-    100,
-)  # new objects before they are looked through: seldom, for the application does so every second
+# new objects before they are looked through: seldom, for the application does so every second
+_GARBAGE = (10_000, 50, 100)
 _TURN = 5e-4  # seconds after which a thread that loads a model or computes a feature lets the answers go on
 _QUICK = 1.0  # seconds; a worker that ends sooner than that after its start may do so again
 _LONGEST_PAUSE = 30.0
@@ -290,17 +287,13 @@ class _Supervisor:
             if self.ends is not None:
                 continue
             self.server.board.slot(worker).end()
-            pause = self._later(worker) if young else self._at_once(worker)
+            pause = self._later(worker, young)
             fields = {"pid": process, "status": os.waitstatus_to_exitcode(status), "again_in": pause}
             logger.error(f"worker {worker} has ended", extra={"fields": fields})
 
-    def _at_once(self, worker: int) -> float:
-        self.pause[worker], self.due[worker] = 0.0, time.monotonic()
-        return 0.0
-
-    def _later(self, worker: int) -> float:
-        """Start a worker after a pause, twice as long as the one before."""
-        pause = min(max(2 * self.pause.get(worker, 0.0), 0.1), _LONGEST_PAUSE)
+    def _later(self, worker: int, young: bool = True) -> float:
+        """Start a worker after a pause, twice as long as the one before; at once if the last did not die ``young``."""
+        pause = min(max(2 * self.pause.get(worker, 0.0), 0.1), _LONGEST_PAUSE) if young else 0.0
         self.pause[worker], self.due[worker] = pause, time.monotonic() + pause
         return pause
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -31,17 +30,8 @@ HEADERS = {
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A file of the page, as it is sent.
-
-    Parameters
-    ----------
-    body : bytes
-    media_type : str
-    tag : str
-        The ``ETag``: changes when the body does.
-    """
+class Asset(NamedTuple):
+    """A file of the page, as it is sent; its ``ETag`` changes when the body does."""
 
     body: bytes
     media_type: str
