@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import anytime as at
 from _forest_sets import Split
-from anytime.curves import AnytimeCurve, select_on_validation
+from anytime.curves import AnytimeCurve
 from anytime.engine import Run
 from anytime.forests.growing import ClassTree, ClassTreeGrower
 from anytime.forests.impurity import ClassPairs, Entropy, Gini, Impurity
@@ -32,7 +32,7 @@ from anytime.trees.arrays import TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import join
-from anytime_research.curves import prefix_precision
+from anytime_research.curves import prefix_precision, select_on_validation
 
 Array = NDArray[np.float64]
 Mode = Literal["minimax", "expected"]

@@ -47,9 +47,10 @@ from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import TrainingRows, TreeLearner
 from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Trainer
-from anytime.curves import ndcg, upper_envelope
+from anytime.curves import ndcg
 from anytime.losses import training_loss
 from anytime_research import datasets as research_datasets
+from anytime_research.curves import upper_envelope
 from anytime_research.datasets import load_yahoo_costs
 from anytime_research.datasets.lookalikes import make_ranking
 from common import write

@@ -138,19 +138,6 @@ def test_timeliness_is_nan_when_there_was_nothing_to_improve():
     assert np.isnan(AnytimeCurve([0, 1], [1.0, 0.5]).timeliness(normalise="final_objective"))
 
 
-def test_value_of_computation_and_falls():
-    curve = AnytimeCurve([0, 2, 3, 3, 5], [0, 0.4, 0.8, 0.9, 0.8], stages=[0, 1, 2, 3, 4])
-    assert curve.value_of_computation() == pytest.approx([0.2, 0.4, np.inf, -0.05, 0])
-    assert curve.monotonicity_violations() == 1
-    assert curve.monotonicity_violations(tolerance=0.2) == 0
-    assert curve.best_position() == 3
-    assert curve.best_position(budget=2.5) == 1
-
-
-def test_violations_of_a_loss_are_rises():
-    assert AnytimeCurve([0, 1, 2], [1, 2, 0.5], greater_is_better=False).monotonicity_violations() == 1
-
-
 def test_curve_is_frozen_and_copies():
     costs = np.array([0.0, 1.0])
     curve = AnytimeCurve(costs, [0, 1])
@@ -187,7 +174,6 @@ def test_to_frame():
         (lambda: AnytimeCurve([0, 1], [0, 1]).timeliness(normalise="none", rule="simpson"), "rule must be"),
         (lambda: AnytimeCurve([0, 1], [0, 1]).stopping_cost(1.5), "alpha must lie between 0 and 1"),
         (lambda: AnytimeCurve([0, 1], [0, 1]).area(1, 0), "low ≤ high"),
-        (lambda: AnytimeCurve([1], [0]).best_position(0), "no answer costs 0"),
     ],
 )
 def test_malformed_input_says_what_is_wrong(build, message):

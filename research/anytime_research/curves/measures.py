@@ -11,9 +11,11 @@ __all__ = [
     "at_fraction",
     "diminishing_returns_violations",
     "error_at_fraction",
+    "monotonicity_violations",
     "plateau_alpha",
     "relative_increase",
     "stalled_stages",
+    "value_of_computation",
 ]
 
 Array = NDArray[np.float64]
@@ -39,15 +41,28 @@ def plateau_alpha(curve: AnytimeCurve, total_cost: float | None = None) -> float
     return 1.0
 
 
+def monotonicity_violations(curve: AnytimeCurve, tolerance: float = 0.0) -> int:
+    """Number of stages that make the value worse by more than ``tolerance``."""
+    return int(np.sum(np.diff(curve.improvement()) < -tolerance))
+
+
+def value_of_computation(curve: AnytimeCurve) -> Array:
+    """(m,) improvement of the next stage per unit of its cost; 0 after the last, ±inf for a free stage with an effect."""
+    gain, price = np.diff(curve.improvement(), append=0.0), np.diff(curve.costs, append=np.inf)
+    gain[-1] = 0.0
+    free = np.where(gain == 0, 0.0, np.copysign(np.inf, gain))
+    return np.divide(gain, price, out=free, where=price > 0)
+
+
 def diminishing_returns_violations(curve: AnytimeCurve, tolerance: float = 0.0) -> int:
     """Number of stages that improve more per cost than the stage before them."""
-    rate = curve.value_of_computation()[:-1]
+    rate = value_of_computation(curve)[:-1]
     return int(np.sum(rate[1:] > rate[:-1] + tolerance))
 
 
 def stalled_stages(curve: AnytimeCurve, factor: float = 0.1) -> NDArray[np.int64]:
     """Stages whose gain per cost is below ``factor`` × the least before them: usually paid-for features used again."""
-    rate = curve.value_of_computation()[:-1]
+    rate = value_of_computation(curve)[:-1]
     least = np.minimum.accumulate(np.where(rate > 0, rate, np.inf))
     before = np.concatenate([[np.inf], least[:-1]])
     assert curve.stages is not None

@@ -8,9 +8,11 @@ from anytime_research.curves import (
     at_fraction,
     diminishing_returns_violations,
     error_at_fraction,
+    monotonicity_violations,
     plateau_alpha,
     relative_increase,
     stalled_stages,
+    value_of_computation,
 )
 from anytime_research.curves.measures import errors
 
@@ -63,3 +65,14 @@ def test_stalled_stages_stand_out():
 def test_an_error_needs_the_perfect_value():
     with pytest.raises(ValueError, match="perfect="):
         errors(AnytimeCurve([0, 1], [0, 1]))
+
+
+def test_value_of_computation_and_falls():
+    curve = AnytimeCurve([0, 2, 3, 3, 5], [0, 0.4, 0.8, 0.9, 0.8], stages=[0, 1, 2, 3, 4])
+    assert value_of_computation(curve) == pytest.approx([0.2, 0.4, np.inf, -0.05, 0])
+    assert monotonicity_violations(curve) == 1
+    assert monotonicity_violations(curve, tolerance=0.2) == 0
+
+
+def test_violations_of_a_loss_are_rises():
+    assert monotonicity_violations(AnytimeCurve([0, 1, 2], [1, 2, 0.5], greater_is_better=False)) == 1

@@ -5,16 +5,9 @@ writes a report. Metrics are those of the papers (timeliness, stopping cost, ora
 """
 
 from anytime.curves.anytime_curve import AnytimeCurve, Purchase
-from anytime.curves.comparison import Comparison, compare
+from anytime.curves.comparison import Comparison, compare, pareto_frontier
 from anytime.curves.display import AnytimeCurveDisplay
 from anytime.curves.evaluate import curve
-from anytime.curves.frontier import (
-    Frontier,
-    pareto_frontier,
-    select_on_validation,
-    upper_envelope,
-    worst_ratio,
-)
 from anytime.curves.metrics import NDCG, disagreement, ndcg
 
 __all__ = [
@@ -22,14 +15,10 @@ __all__ = [
     "AnytimeCurve",
     "AnytimeCurveDisplay",
     "Comparison",
-    "Frontier",
     "Purchase",
     "compare",
     "curve",
     "disagreement",
     "ndcg",
     "pareto_frontier",
-    "select_on_validation",
-    "upper_envelope",
-    "worst_ratio",
 ]

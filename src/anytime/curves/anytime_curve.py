@@ -184,16 +184,6 @@ class AnytimeCurve:
         reached = np.flatnonzero(self.held & (self.sign * self.values >= self.sign * target))
         return float(self.costs[reached[0]]) if reached.size else np.inf
 
-    def best_position(self, budget: float = np.inf) -> int:
-        """The point with the best value among those with cost ≤ ``budget``; the earliest of equals.
-
-        On validation data this is the prefix that the reading policy "best validated" returns.
-        """
-        stop = int(self.position(budget))
-        if stop < 0:
-            raise ValueError(f"no answer costs {budget:g} or less; the first costs {self.costs[0]:g}")
-        return int(np.argmax(self.sign * self.values[: stop + 1]))
-
     # ------------------------------------------------------------------ area and timeliness
 
     def improvement(self, start: float | None = None) -> Array:
@@ -238,7 +228,9 @@ class AnytimeCurve:
         The papers take it from the *training* curve of one method and cut all methods there: pass it to ``timeliness``.
         """
         improvement = self.improvement()
-        target = _fraction(alpha, "alpha") * improvement[-1]
+        if not 0 <= alpha <= 1:
+            raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
+        target = alpha * improvement[-1]
         return float(self.costs[np.argmax(self.held & (improvement >= target - _SLACK * abs(target)))])
 
     def timeliness(
@@ -319,19 +311,6 @@ class AnytimeCurve:
             label=f"{self.label} (oracle)" if self.label else "oracle",
         )
 
-    # ------------------------------------------------------------------ stage by stage
-
-    def monotonicity_violations(self, tolerance: float = 0.0) -> int:
-        """Number of stages that make the value worse by more than ``tolerance``."""
-        return int(np.sum(np.diff(self.improvement()) < -tolerance))
-
-    def value_of_computation(self) -> Array:
-        """(m,) improvement of the next stage per unit of its cost; 0 after the last, ±inf for a free stage with an effect."""
-        gain, price = np.diff(self.improvement(), append=0.0), np.diff(self.costs, append=np.inf)
-        gain[-1] = 0.0
-        free = np.where(gain == 0, 0.0, np.copysign(np.inf, gain))
-        return np.divide(gain, price, out=free, where=price > 0)
-
     # ------------------------------------------------------------------ out
 
     def to_frame(self) -> pd.DataFrame:
@@ -394,9 +373,3 @@ def _vector(name: str, given: ArrayLike, size: int | None = None) -> Array:
         raise ValueError(f"{name} must be finite, but {name}[{int(np.argmin(np.isfinite(out)))}] is not")
     out.flags.writeable = False
     return out
-
-
-def _fraction(given: float, name: str = "fraction") -> float:
-    if not 0 <= given <= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, not {given}")
-    return float(given)

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples
 
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
 from anytime.curves.display import PALETTE, AnytimeCurveDisplay, cost_label, metric_label
 from anytime.curves.evaluate import curve as evaluate
 from anytime.curves.evaluate import usual_meter
-from anytime.curves.frontier import _check_comparable
 from anytime.curves.resampling import generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "check_comparable", "compare", "pareto_frontier"]
 
 SHARES = (0.90, 0.95, 0.99)
 
@@ -117,7 +116,7 @@ class Comparison:
     n_rows: int | None = None
 
     def __post_init__(self) -> None:
-        _check_comparable(list(self.curves.values()))
+        check_comparable(list(self.curves.values()))
         units = {c.unit for c in self.curves.values() if c.unit}
         if len(units) > 1:
             raise ValueError(
@@ -228,3 +227,42 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison of {', '.join(self.curves)} by {metric_label(self.first)}\n{self.summary().to_string()}"
+
+
+def check_comparable(curves: Sequence[AnytimeCurve]) -> None:
+    """Raise ``ValueError`` unless there are curves, all of one metric and one meter."""
+    if not curves:
+        raise ValueError("no curves were given")
+    for c in curves[1:]:
+        for name in ("metric", "greater_is_better", "meter"):
+            if getattr(c, name) != getattr(curves[0], name):
+                raise ValueError(
+                    f"curves differ in {name}: {getattr(curves[0], name)!r} and {getattr(c, name)!r}"
+                )
+
+
+def pareto_frontier(
+    costs: ArrayLike, values: ArrayLike, *, greater_is_better: bool = True
+) -> NDArray[np.intp]:
+    """Indices of the points that no other point beats at the same or a lower cost, by increasing cost.
+
+    Along them costs and values strictly improve; of equal points the first is kept.
+
+    Examples
+    --------
+    >>> pareto_frontier([1, 2, 3, 4], [0.6, 0.5, 0.9, 0.9]).tolist()
+    [0, 2]
+    """
+    cost, value = np.asarray(costs, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if cost.ndim != 1 or cost.shape != value.shape:
+        raise ValueError(
+            f"costs and values must be vectors of one length, not of shapes {cost.shape} and {value.shape}"
+        )
+    if np.isnan(cost).any() or np.isnan(value).any():
+        raise ValueError("costs and values must not be NaN")
+    quality = value if greater_is_better else -value
+    order = np.lexsort((np.arange(cost.size), -quality, cost))
+    best = np.maximum.accumulate(quality[order])
+    better = np.ones(cost.size, dtype=bool)
+    better[1:] = best[1:] > best[:-1]
+    return np.asarray(order[better], dtype=np.intp)

@@ -11,42 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from anytime.curves.anytime_curve import AnytimeCurve
-from anytime.curves.areas import Array
+from anytime.curves import AnytimeCurve, pareto_frontier
+from anytime.curves.comparison import check_comparable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Frontier", "pareto_frontier", "select_on_validation", "upper_envelope", "worst_ratio"]
+__all__ = ["Frontier", "select_on_validation", "upper_envelope", "worst_ratio"]
 
-
-def pareto_frontier(
-    costs: ArrayLike, values: ArrayLike, *, greater_is_better: bool = True
-) -> NDArray[np.intp]:
-    """Indices of the points that no other point beats at the same or a lower cost, by increasing cost.
-
-    Along them costs and values strictly improve; of equal points the first is kept.
-
-    Examples
-    --------
-    >>> pareto_frontier([1, 2, 3, 4], [0.6, 0.5, 0.9, 0.9]).tolist()
-    [0, 2]
-    """
-    cost, value = np.asarray(costs, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    if cost.ndim != 1 or cost.shape != value.shape:
-        raise ValueError(
-            f"costs and values must be vectors of one length, not of shapes {cost.shape} and {value.shape}"
-        )
-    if np.isnan(cost).any() or np.isnan(value).any():
-        raise ValueError("costs and values must not be NaN")
-    quality = value if greater_is_better else -value
-    order = np.lexsort((np.arange(cost.size), -quality, cost))
-    best = np.maximum.accumulate(quality[order])
-    better = np.ones(cost.size, dtype=bool)
-    better[1:] = best[1:] > best[:-1]
-    return np.asarray(order[better], dtype=np.intp)
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +112,7 @@ def select_on_validation(
 
 def upper_envelope(curves: Sequence[AnytimeCurve]) -> AnytimeCurve:
     """At every cost the best of the curves there: what an oracle choice of model and stage would hold."""
-    _check_comparable(list(curves))
+    check_comparable(list(curves))
     first = curves[0]
     costs = np.unique(np.concatenate([c.costs for c in curves]))
     held = np.array([np.atleast_1d(c.at(costs)) for c in curves])
@@ -150,7 +125,7 @@ def worst_ratio(curve: AnytimeCurve, envelope: AnytimeCurve) -> float:
 
     1 where the curve is the envelope; meant for values above zero, such as NDCG or an error.
     """
-    _check_comparable([curve, envelope])
+    check_comparable([curve, envelope])
     costs = np.union1d(curve.costs, envelope.costs)
     costs = costs[costs >= max(curve.costs[0], envelope.costs[0])]
     mine, theirs = np.atleast_1d(curve.at(costs)), np.atleast_1d(envelope.at(costs))
@@ -176,24 +151,13 @@ def _like(
     )
 
 
-def _check_comparable(curves: Sequence[AnytimeCurve]) -> None:
-    if not curves:
-        raise ValueError("no curves were given")
-    for c in curves[1:]:
-        for name in ("metric", "greater_is_better", "meter"):
-            if getattr(c, name) != getattr(curves[0], name):
-                raise ValueError(
-                    f"curves differ in {name}: {getattr(curves[0], name)!r} and {getattr(c, name)!r}"
-                )
-
-
 def _check_pairs(curves_val: Mapping[str, AnytimeCurve], curves_test: Mapping[str, AnytimeCurve]) -> None:
     if set(curves_val) != set(curves_test):
         odd = sorted(set(curves_val) ^ set(curves_test))
         raise ValueError(
             f"both sides need the same models; {', '.join(map(repr, odd))} stands on one side only"
         )
-    _check_comparable([*curves_val.values(), *curves_test.values()])
+    check_comparable([*curves_val.values(), *curves_test.values()])
     for name, validation in curves_val.items():
         if not np.array_equal(np.asarray(validation.stages), np.asarray(curves_test[name].stages)):
             raise ValueError(
