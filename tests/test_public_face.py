@@ -13,7 +13,7 @@ import anytime as at
 def cells():
     X, y, costs = at.datasets.load("breast_cancer")
     X_train, X_test, y_train, y_test = train_test_split(np.asarray(X), y, train_size=0.3, random_state=0)
-    model = at.SpeedBoostClassifier(costs=costs, time_budget=2).fit(X_train, y_train)
+    model = at.SpeedBoostClassifier(costs=costs, n_estimators=20, max_stages=5).fit(X_train, y_train)
     return model, X_train, X_test, y_train, y_test, costs
 
 
