@@ -60,15 +60,11 @@ class Ours:
         self.grower = TreeGrower(n_threads=threads)
         self.data = BinnedData.fit(X, n_threads=threads)
         self.scores = np.zeros((len(X), n_scores), order="F")
-        self.derivatives: Any = None
         self.trees: list[Any] = []
 
     def round(self) -> None:
         """One more tree for every score."""
-        self.derivatives = loss_derivatives(
-            self.kind, self.scores, self.y, out=self.derivatives, n_threads=self.threads
-        )
-        gradient, hessian = self.derivatives
+        gradient, hessian = loss_derivatives(self.kind, self.scores, self.y, n_threads=self.threads)
         for k in range(self.scores.shape[1]):
             tree = self.grower.grow_newton(self.data, gradient[:, k], hessian[:, k])
             update_scores(self.scores, tree.leaf, tree.values, RATE, k, n_threads=self.threads)
@@ -78,9 +74,9 @@ class Ours:
     def predict(self, X: Array) -> Array:
         """(n, K) scores."""
         n_scores = self.scores.shape[1]
-        outputs = np.arange(len(self.trees)) % n_scores
+        outputs = (np.arange(len(self.trees)) % n_scores).astype(np.int32)
         rounds = np.full(len(self.trees) // n_scores, n_scores)
-        forest = Forest(**join(self.trees, rounds, outputs=outputs, n_outputs=n_scores).asdict())
+        forest = Forest(**join(self.trees, rounds).asdict() | {"tree_output": outputs, "n_outputs": n_scores})
         return RATE * np.asarray(
             np.sum([forest.stage_outputs(X, np.array([s]))[0] for s in range(rounds.size)], axis=0)
         )

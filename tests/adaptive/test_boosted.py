@@ -10,9 +10,8 @@ from sklearn.datasets import make_classification
 import anytime as at
 from anytime.adaptive.boosted import BoostedPairLearner
 from anytime.adaptive.routing import alternate
-from anytime.boosting.derivatives import derivatives
 from anytime.boosting.learners import TrainingRows
-from anytime.boosting.objective import MeanLoss
+from anytime.boosting.objective import MeanLoss, derivatives
 from anytime.losses import training_loss
 from anytime.trees.block import TreeBlock
 from anytime_research.adaptive.mean_leaves import MeanLeafPairLearner

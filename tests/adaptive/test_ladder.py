@@ -345,3 +345,18 @@ def test_rows_that_need_different_columns_are_answered_by_trees_alone():
     assert model.cost(X[1600:]).mean() < 1.7
     assert model.score(X[1600:], y[1600:]) > costly.score(X[1600:], y[1600:]) - 0.03
     assert not model.sent(X[1600:]).any()
+
+
+def test_forests_pruned_on_their_training_rows_are_not_refitted(monkeypatch):
+    """Rows that trees were grown from cannot say whether other answers at their leaves are better."""
+    made = []
+
+    def kept(*args, **options):
+        made.append(at.prune_forest(*args, **options))
+        return made[-1]
+
+    monkeypatch.setattr("anytime.adaptive.singles.prune_forest", kept)
+    X, y = make_classification(200, 6, flip_y=0.2, random_state=0)
+    LadderClassifier(max_stages=3, n_estimators=5, random_state=0).fit(X, y)
+    assert made
+    assert not any(model.refit_ for model in made)

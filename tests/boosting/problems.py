@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anytime.boosting.candidates import Dictionary
+from anytime.boosting.candidates import Candidate
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.losses import LINKS, training_loss
 
@@ -18,6 +18,23 @@ VARIANTS = {
     "cost-blind FR": {"reweight": "all", "cost_aware": False},
 }
 LOSSES = ["squared", "logistic", "exponential", "multinomial", "multiclass_exponential", "huber"]
+
+
+class Dictionary:
+    """Predictors known beforehand, (m, n) or (m, n, K), with fixed costs (m,); with ``once`` each is taken once at most."""
+
+    def __init__(self, outputs, costs, *, once=False):
+        outputs = np.asarray(outputs, dtype=float)
+        self.outputs = outputs[:, :, None] if outputs.ndim == 2 else outputs
+        self.costs, self.once = np.asarray(costs, dtype=float), once
+        self.taken = np.zeros(len(self.costs), dtype=bool)
+
+    def offer(self, scores, target, rows):
+        left = np.flatnonzero(~self.taken) if self.once else range(len(self.costs))
+        return [Candidate(int(j), self.outputs[j], float(self.costs[j])) for j in left]
+
+    def take(self, candidate):
+        self.taken[candidate.number] = True
 
 
 def problem(seed, name, n=40, m=8, noise=3.0):

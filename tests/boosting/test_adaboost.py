@@ -8,11 +8,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import anytime as at
 from anytime.boosting.adaboost import EdgeSteps
-from anytime.boosting.candidates import Dictionary, FittedCandidates
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.learners import TrainingRows, TreeLearner
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import training_loss
+from tests.boosting.problems import Dictionary
 
 
 def data(seed, n=200, d=6, n_classes=2):

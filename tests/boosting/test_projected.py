@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from anytime.blocks import FunctionBlock, LinearBlock
-from anytime.boosting.candidates import Dictionary, FittedCandidates
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.filters import margin_filters
 from anytime.boosting.learners import (
     FunctionLearner,
@@ -21,7 +21,7 @@ from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.losses import LINKS, training_loss
 from anytime.rules import MarginRule, ScoreRule
-from tests.boosting.problems import order, problem
+from tests.boosting.problems import Dictionary, order, problem
 
 MIXED = [
     TreeLearner(max_depth=1, evaluation_cost=0.05),

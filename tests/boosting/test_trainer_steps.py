@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from anytime.boosting.candidates import Dictionary
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.losses import huber, training_loss
-from tests.boosting.problems import VARIANTS, order, problem, trained
+from tests.boosting.problems import VARIANTS, Dictionary, order, problem, trained
 from tests.reference.greedy import greedy
 from tests.reference.speedboost import best_step, refitted, set_values
 
@@ -260,21 +259,6 @@ def test_steps_keep_nothing_as_long_as_the_rows():
 def test_rules_that_contradict_themselves_are_refused(rules, message):
     with pytest.raises(ValueError, match=message):
         BoostingRules(**rules)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "costs", "message"),
-    [
-        (np.zeros((2, 3)), [1.0], "one cost per element"),
-        (np.zeros(3), [1.0], "one cost per element"),
-        (np.full((1, 3), np.nan), [1.0], "finite"),
-        (np.zeros((1, 3)), [0.0], "positive"),
-        (np.zeros((1, 3)), [np.inf], "positive"),
-    ],
-)
-def test_dictionaries_without_rates_are_refused(outputs, costs, message):
-    with pytest.raises(ValueError, match=message):
-        Dictionary(outputs, costs)
 
 
 def test_weights_that_are_none_are_refused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,13 +79,14 @@ def test_joined_trees_may_answer_for_different_outputs() -> None:
     X = random.normal(size=(300, 3))
     data = BinnedData.fit(X)
     trees = [TreeGrower(max_leaf_nodes=6).grow(data, X[:, k] ** 2) for k in range(3)]
-    arrays = [t.arrays for t in trees]
-    outputs = Forest(**join(arrays, [3], outputs=[2, 0, 2], n_outputs=4).asdict()).stage_outputs(
-        X, np.array([0])
-    )[0]
+    arrays = [
+        replace(tree.arrays, tree_output=np.array([output], dtype=np.int32), n_outputs=4)
+        for tree, output in zip(trees, (2, 0, 2), strict=True)
+    ]
+    outputs = Forest(**join(arrays, [3]).asdict()).stage_outputs(X, np.array([0]))[0]
     expected = np.c_[
         trees[1].outputs(), np.zeros((300, 1)), trees[0].outputs() + trees[2].outputs(), np.zeros((300, 1))
     ]
     np.testing.assert_allclose(outputs, expected, atol=1e-9)
-    with pytest.raises(ValueError, match="one of 2 outputs"):
-        join(arrays, outputs=[2, 0, 2], n_outputs=2)
+    with pytest.raises(ValueError, match="the trees differ"):
+        join([trees[0].arrays, arrays[1]])

@@ -144,6 +144,7 @@ class SingleLearner:
         model = prune_forest(
             nodes, table.X[some], y[some], X_train=table.X, y_train=y, costs=_by_position(self.costs),
             sample_weight=weight[some] / weight[some].mean(), n_jobs=self.n_threads,
+            refit=False,  # no rows are held out that could say whether it helps
         )  # fmt: skip
         return model.plan_
 

@@ -5,7 +5,7 @@ from anytime.boosting.additive import (
     AdditiveSpeedBoostRanker,
     AdditiveSpeedBoostRegressor,
 )
-from anytime.boosting.candidates import Dictionary, FittedCandidates
+from anytime.boosting.candidates import FittedCandidates
 from anytime.boosting.cascade import CascadeClassifier
 from anytime.boosting.filters import entropy_filters, function_filters, margin_filters
 from anytime.boosting.gradient_boosting import GradientBoostingClassifier, GradientBoostingRegressor
@@ -20,7 +20,6 @@ __all__ = [
     "AdditiveSpeedBoostRegressor",
     "BoostingRules",
     "CascadeClassifier",
-    "Dictionary",
     "FittedCandidates",
     "FunctionLearner",
     "GradientBoostingClassifier",

@@ -194,10 +194,6 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     method : {"proj", "mp", "omp", "omp_gain", "adaboost"}, default="proj"
         "proj": each learner's best fit to the gradient, chosen by true gain per cost. "mp": by squared inner product with the
         gradient. "omp": as "mp", with all weights fitted again after each step; "omp_gain": by the gain after that
@@ -212,12 +208,6 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         Number of trees or learners in the ensemble. The most: each is a stage.
     learning_rate : float, default=0.1
         Factor by which each learner's step is shrunk. The papers print 1; "omp" and "adaboost" take no other.
-    max_depth : int or None, default=None
-        The most splits from root to leaf. None: no limit.
-    min_samples_leaf : int, default=20
-        The fewest training rows in a leaf. In small tables a twentieth of the rows, where that is less.
-    l2_regularization : float, default=1.0
-        Added to the curvature of a leaf's loss.
     cost_aware : bool, default=True
         False: choose by improvement alone. A baseline; costs are charged all the same.
     schedule : {"greedy", "doubling"}, default="greedy"
@@ -235,13 +225,6 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
         "omp": on the weights.
     validation_fraction : float or None, default=0.2
         Share of the training rows held out to decide on. None: none are.
-    n_iter_no_change : int, default=20
-        Rounds without gain on the validation rows after which training ends.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
-        whole numbers from 0 on.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
     time_budget : float, default=None
@@ -249,16 +232,10 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same rows, when ``n_estimators`` has grown. A model from a file or
         a pickle begins anew.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
+    costs, class_weight, max_depth, min_samples_leaf, l2_regularization, n_iter_no_change, max_bins, categorical_features
+        As in :class:`SpeedBoostClassifier`.
+    budget, meter, random_state, n_jobs, verbose
+        As in :class:`SpeedBoostClassifier`.
 
     Attributes
     ----------
@@ -275,11 +252,6 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     >>> bool(model.score(X, y) > model.score(X, y, budget=5) > 0.6)
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_AdditiveSpeedBoost._parameter_constraints,
-        **shared("class_weight"),
-    }
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ class BoostedModel(ColumnModel):
             "costs", "learning_rate", "max_leaf_nodes", "max_depth", "min_samples_leaf", "l2_regularization"
         ),
         **shared("max_bins", "categorical_features", "validation_fraction", "evaluation_cost", "time_budget"),
-        **shared("budget", "meter", "random_state", "n_jobs", "verbose"),
+        **shared("class_weight", "budget", "meter", "random_state", "n_jobs", "verbose"),
     }
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""What a step of boosting can choose from: a dictionary of given outputs, or one fitted predictor per learner."""
+"""What a step of boosting can choose from: one fitted predictor per learner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from anytime.boosting.filters import Filters
 from anytime.boosting.learners import GradientTask, TrainingRows, Weak, WeakLearner, conditional_price
@@ -16,7 +16,7 @@ from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.rules import Rule
 
-__all__ = ["Candidate", "Candidates", "Dictionary", "FittedCandidates", "reseeded"]
+__all__ = ["Candidate", "Candidates", "FittedCandidates", "reseeded"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,43 +60,6 @@ class Candidates(Protocol):
 
     def take(self, candidate: Candidate) -> None:
         """Buy what the candidate uses."""
-
-
-class Dictionary:
-    """Finitely many predictors that are known beforehand, with fixed costs.
-
-    Parameters
-    ----------
-    outputs : (m, n) or (m, n, K)
-    costs : (m,)
-        All positive.
-    once : bool, default=False
-        An element can be taken only once: with refitted weights a second time gains nothing.
-    """
-
-    def __init__(self, outputs: ArrayLike, costs: ArrayLike, *, once: bool = False) -> None:
-        values = np.asarray(outputs, dtype=np.float64)
-        self.outputs = values[:, :, None] if values.ndim == 2 else values
-        self.costs = np.asarray(costs, dtype=np.float64)
-        if self.outputs.ndim != 3 or self.costs.shape != self.outputs.shape[:1]:
-            raise ValueError(
-                f"a dictionary of shape {values.shape} needs one cost per element, but costs are {self.costs.shape}"
-            )
-        if not np.isfinite(self.outputs).all():
-            raise ValueError("outputs of a dictionary must be finite")
-        if not ((self.costs > 0) & np.isfinite(self.costs)).all():
-            raise ValueError("costs of a dictionary must be positive: what costs nothing has no rate")
-        self.once = once
-        self.taken = np.zeros(len(self.costs), dtype=bool)
-
-    def offer(self, scores: Array, target: Array, rows: NDArray[np.intp] | None) -> list[Candidate]:
-        """All elements that can still be taken."""
-        left = np.flatnonzero(~self.taken) if self.once else range(len(self.costs))
-        return [Candidate(int(j), self.outputs[j], float(self.costs[j])) for j in left]
-
-    def take(self, candidate: Candidate) -> None:
-        """Mark an element as taken."""
-        self.taken[candidate.number] = True
 
 
 class FittedCandidates:

@@ -42,8 +42,6 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each. With None, each layer
         is trained with the same weight on both classes, whatever remains of them.
@@ -66,24 +64,10 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
     validation_fraction : float or None, default=0.3
         Share of the training rows held out to decide on. None: none are. Thresholds are set on these; on all rows where there
         are too few.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree of a layer.
-    time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
+    costs, max_bins, categorical_features, time_budget, budget, meter, random_state, n_jobs, verbose
+        As in :class:`SpeedBoostClassifier`.
 
     Attributes
     ----------
@@ -111,7 +95,7 @@ class CascadeClassifier(ClassifierFace, BoostedModel):
         "detection_rate": [Interval(Real, 0, 1, closed="right")],
         "false_positive_rate": [Interval(Real, 0, 1, closed="neither")],
         "two_sided": ["boolean"],
-        **shared("class_weight", "max_stages", "n_estimators"),
+        **shared("max_stages", "n_estimators"),
     }
 
     def __init__(

@@ -142,18 +142,8 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
 
     Parameters
     ----------
-    costs : FeatureCosts, mapping, table, path or sequence, default=None
-        What columns cost. None: 1 per column.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
     n_estimators : int, default=100
         Number of trees or learners in the ensemble. Here rounds, of one tree per class.
-    learning_rate : float, default=0.1
-        Factor by which each learner's step is shrunk.
-    max_leaf_nodes : int or None, default=31
-        The most leaves of a tree. None: no limit.
-    max_depth : int or None, default=None
-        The most splits from root to leaf. None: no limit.
     min_samples_leaf : int, default=20
         The fewest training rows in a leaf.
     l2_regularization : float, default=0.0
@@ -166,11 +156,6 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
         Share of the training rows held out to decide on. None: none are. The model ends with the round of least loss there.
     n_iter_no_change : int or None, default=20
         Rounds without gain on the validation rows after which training ends. None: never before ``n_estimators``.
-    max_bins : int, default=255
-        The most bins per column; missing values have one of their own.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. In an array, name those, which hold
-        whole numbers from 0 on.
     evaluation_cost : float, default=0.0
         Price of evaluating one stage, features apart, in the unit of ``costs``. Here per tree: a round has one per class.
     time_budget : float, default=None
@@ -178,16 +163,10 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted model. On the same table, up to ``n_estimators`` rounds in all; also after
         ``anytime.load``.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed.
+    costs, class_weight, learning_rate, max_leaf_nodes, max_depth, max_bins, categorical_features, budget, meter, random_state
+        As in :class:`SpeedBoostClassifier`.
+    n_jobs, verbose
+        As in :class:`SpeedBoostClassifier`.
 
     Attributes
     ----------
@@ -202,11 +181,6 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     >>> len(model.plan_), bool(model.score(X, y) > 0.98)
     (50, True)
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_GradientBoosting._parameter_constraints,
-        **shared("class_weight"),
-    }
 
     def __init__(
         self,

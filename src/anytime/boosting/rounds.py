@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.boosting.derivatives import derivatives
-from anytime.boosting.objective import MeanLoss
+from anytime.boosting.objective import MeanLoss, derivatives
 from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, TreeArrays

@@ -211,11 +211,6 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **_SpeedBoost._parameter_constraints,
-        **shared("class_weight"),
-    }
-
     def __init__(
         self,
         *,

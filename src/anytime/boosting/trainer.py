@@ -171,13 +171,14 @@ class Trainer:
 
     Examples
     --------
-    >>> from anytime.boosting.candidates import Dictionary
-    >>> from anytime.losses import training_loss
+    >>> import anytime as at
+    >>> from anytime.boosting.learners import LinearLearner, TrainingRows
     >>> y = np.array([1.0, -1.0, 2.0, -2.0])
-    >>> dear, cheap = y, np.sign(y)
-    >>> trainer = Trainer(MeanLoss(training_loss("squared"), y), Dictionary([dear, cheap], [5.0, 1.0]), BoostingRules())
-    >>> [step.candidate.number for step in trainer.run(2)]
-    [1, 0]
+    >>> table, costs = TrainingRows(np.c_[y, np.sign(y)]), at.FeatureCosts([5.0, 1.0]).bind(2)
+    >>> candidates = at.boosting.FittedCandidates([LinearLearner()], table, np.full(4, 0.25), costs, step_cost=0.1)
+    >>> trainer = Trainer(MeanLoss(at.losses.training_loss("squared"), y), candidates, BoostingRules())
+    >>> [step.candidate.weak.columns.tolist() for step in trainer.run(2)]
+    [[1], [0]]
     """
 
     def __init__(

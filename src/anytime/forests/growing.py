@@ -28,6 +28,7 @@ from anytime.costs import BoundCosts
 from anytime.forests.impurity import ClassPairs, Impurity
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
+from anytime.trees.growing import mask_of, row_numbers
 
 __all__ = ["ClassTree", "ClassTreeGrower"]
 
@@ -175,7 +176,7 @@ class ClassTreeGrower:
             False: every tree learns from all rows.
         """
         weights = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-        learned = None if rows is None else _rows(rows)
+        learned = None if rows is None else row_numbers(rows)
         kind, parameter = self.impurity.native()
         seed = int(random_state) % 2**64
         native = _native.grow_class_trees(
@@ -184,7 +185,7 @@ class ClassTreeGrower:
             weights,
             0 if n_classes is None else n_classes,
             learned,
-            None if columns is None else _mask(columns),
+            None if columns is None else mask_of(columns, "columns"),
             None if costs is None else costs.table,
             kind,
             parameter,
@@ -266,17 +267,3 @@ class ClassTree:
     def in_bag(self) -> NDArray[np.int32] | None:
         """(n,) how often each row was learned from; None: once each."""
         return self._bag.counts()
-
-
-def _rows(rows: ArrayLike) -> NDArray[np.int64]:
-    given = np.asarray(rows)
-    if given.dtype == np.bool_ or not (given.size == 0 or np.issubdtype(given.dtype, np.integer)):
-        raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
-    return np.ascontiguousarray(given, dtype=np.int64)
-
-
-def _mask(columns: ArrayLike) -> NDArray[np.bool_]:
-    given = np.asarray(columns)
-    if given.dtype != np.bool_:
-        raise ValueError(f"columns must be a mask of booleans, not {given.dtype}")
-    return np.ascontiguousarray(given)

@@ -45,6 +45,7 @@ class Impurity(ABC):
     """
 
     regression: ClassVar[bool] = False
+    native_name: ClassVar[str]
 
     def __call__(self, statistics: ArrayLike) -> Array:
         """(m,) the impurities of m sets.
@@ -67,9 +68,9 @@ class Impurity(ABC):
     def _of(self, n: Array) -> Array:
         """(m,) from (m, C) statistics."""
 
-    @abstractmethod
     def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
+        """Its name in the native grower, and its parameter."""
+        return self.native_name, None
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class ClassPairs(Impurity):
         return total
 
     def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
+        """Its name in the native grower, and ``alpha``."""
         return "pairs", float(self.alpha)
 
 
@@ -121,7 +122,7 @@ class Powers(Impurity):
         return np.asarray(n.sum(axis=1) ** self.degree - (n**self.degree).sum(axis=1))
 
     def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
+        """Its name in the native grower, and ``degree``."""
         return "powers", int(self.degree)
 
 
@@ -129,27 +130,23 @@ class Powers(Impurity):
 class Entropy(Impurity):
     """Per example, in nats: ``-sum_i p_i ln p_i``. Not admissible; for ordinary forests."""
 
+    native_name = "entropy"
+
     def _of(self, n: Array) -> Array:
         share = n / np.maximum(n.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         return np.asarray(-(share * np.log(np.where(share > 0, share, 1.0))).sum(axis=1))
-
-    def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
-        return "entropy", None
 
 
 @dataclass(frozen=True)
 class Gini(Impurity):
     """Per example: ``1 - sum_i p_i^2``. Not admissible; for ordinary forests."""
 
+    native_name = "gini"
+
     def _of(self, n: Array) -> Array:
         total = n.sum(axis=1)
         pairs = ClassPairs()._of(n)
         return np.asarray(2.0 * pairs / np.where(total > 0, total * total, 1.0))
-
-    def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
-        return "gini", None
 
 
 @dataclass(frozen=True)
@@ -157,13 +154,10 @@ class SquaredPairs(Impurity):
     """For regression: ``sum_{i<j} w_i w_j (y_i - y_j)^2 = (sum w)(sum w y^2) - (sum w y)^2``. Admissible."""
 
     regression: ClassVar[bool] = True
+    native_name = "squared_pairs"
 
     def _of(self, n: Array) -> Array:
         return np.maximum(n[:, 0] * n[:, 2] - n[:, 1] * n[:, 1], 0.0)
-
-    def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
-        return "squared_pairs", None
 
 
 @dataclass(frozen=True)
@@ -171,14 +165,11 @@ class SquaredError(Impurity):
     """For ordinary regression forests, per example: ``sum w (y - mean)^2 / sum w``. Not admissible."""
 
     regression: ClassVar[bool] = True
+    native_name = "squared_error"
 
     def _of(self, n: Array) -> Array:
         weight = np.where(n[:, 0] > 0, n[:, 0], 1.0)
         return np.maximum(n[:, 2] / weight - (n[:, 1] / weight) ** 2, 0.0)
-
-    def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
-        return "squared_error", None
 
 
 @dataclass(frozen=True)
@@ -200,7 +191,7 @@ class CustomImpurity(Impurity):
         return found
 
     def native(self) -> tuple[str, Any]:
-        """Its name in the native grower, and its parameters."""
+        """Its name in the native grower, and the function to call."""
         return "custom", self._not_negative
 
     def _not_negative(self, n: Array) -> Array:
@@ -216,14 +207,8 @@ class CustomImpurity(Impurity):
 
 def read_impurity(name: str, parameter: Any) -> Impurity:
     """The impurity whose ``native()`` was this; not one of your own, which only its function knows."""
-    kinds: dict[str, Callable[..., Impurity]] = {
-        "pairs": ClassPairs,
-        "powers": Powers,
-        "entropy": Entropy,
-        "gini": Gini,
-        "squared_pairs": SquaredPairs,
-        "squared_error": SquaredError,
-    }
+    kinds: dict[str, Callable[..., Impurity]] = {"pairs": ClassPairs, "powers": Powers}
+    kinds |= {kind.native_name: kind for kind in (Entropy, Gini, SquaredPairs, SquaredError)}
     if name not in kinds:
         raise ValueError(f"no impurity is called {name!r}; there are {', '.join(kinds)}")
     return kinds[name]() if parameter is None else kinds[name](parameter)

@@ -28,7 +28,7 @@ from anytime.costs import BoundCosts
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 
-__all__ = ["GrownTree", "TreeGrower", "join", "loss_derivatives", "update_scores"]
+__all__ = ["GrownTree", "TreeGrower", "join", "loss_derivatives", "mask_of", "row_numbers", "update_scores"]
 
 Array = NDArray[np.float64]
 
@@ -72,15 +72,10 @@ class TreeGrower:
     n_threads: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("max_leaf_nodes", 1),
-            ("max_depth", 1),
-            ("min_samples_leaf", 1),
-            ("n_threads", 1),
-        ):
+        for name in ("max_leaf_nodes", "max_depth", "min_samples_leaf", "n_threads"):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; it must be at least 1")
         for name in ("min_weight", "l2_regularization", "cost_penalty"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must not be negative")
@@ -155,11 +150,11 @@ class TreeGrower:
             _numbers(target),
             None if weight is None else _numbers(weight),
             newton,
-            None if rows is None else _rows(rows),
-            None if columns is None else _mask(columns, "columns"),
+            None if rows is None else row_numbers(rows),
+            None if columns is None else mask_of(columns, "columns"),
             None if costs is None else costs.table,
             1.0 if costs is None else costs.costs.amount(1),
-            None if bought is None else _mask(bought, "bought"),
+            None if bought is None else mask_of(bought, "bought"),
             self._options(),
         )
         return GrownTree(native, 0.0 if costs is None else costs.costs.amount(native.ticks), self.n_threads)
@@ -227,13 +222,7 @@ class GrownTree:
         return self._native.leaf_of(data.native, self._n_threads)
 
 
-def join(
-    trees: Sequence[TreeArrays],
-    stages: ArrayLike | None = None,
-    *,
-    outputs: ArrayLike | None = None,
-    n_outputs: int | None = None,
-) -> TreeArrays:
+def join(trees: Sequence[TreeArrays], stages: ArrayLike | None = None) -> TreeArrays:
     """One forest out of several, in their order.
 
     Parameters
@@ -242,10 +231,6 @@ def join(
         With the same number of outputs and columns.
     stages : (S,) int, default=None
         Trees per stage; None: one.
-    outputs : (T,) int, default=None
-        For trees of one output: the output of the forest that each adds to.
-    n_outputs : int, default=None
-        How many outputs the forest has when ``outputs`` are given; None: the largest of them and one.
     """
     if not trees:
         raise ValueError("there are no trees to join")
@@ -256,19 +241,6 @@ def join(
     per_stage = np.ones(n_trees, np.int64) if stages is None else np.asarray(stages, dtype=np.int64)
     if per_stage.sum() != n_trees:
         raise ValueError(f"stages has room for {per_stage.sum()} trees, there are {n_trees}")
-    tree_output = np.concatenate([t.tree_output for t in trees])
-    total = trees[0].n_outputs
-    if outputs is not None:
-        tree_output = np.asarray(outputs, dtype=np.int32)
-        total = int(tree_output.max()) + 1 if n_outputs is None else n_outputs
-        if (
-            trees[0].n_outputs != 1
-            or tree_output.shape != (n_trees,)
-            or not (0 <= tree_output.min() <= tree_output.max() < total)
-        ):
-            raise ValueError(
-                f"outputs must name one of {total} outputs for each of {n_trees} trees of one output"
-            )
     sets = np.cumsum([0] + [t.category_start.size - 1 for t in trees])
     joined: dict[str, Any] = {
         "tree_start": _stacked([t.tree_start for t in trees]),
@@ -278,8 +250,7 @@ def join(
             [np.where(t.category_set < 0, -1, t.category_set + s) for t, s in zip(trees, sets, strict=False)],
             dtype=np.int32,
         ),
-        "tree_output": tree_output,
-        "n_outputs": total,
+        "n_outputs": trees[0].n_outputs,
         "n_features": trees[0].n_features,
         "float32_input": trees[0].float32_input,
     }
@@ -304,7 +275,6 @@ def loss_derivatives(
     y: ArrayLike,
     weight: ArrayLike | None = None,
     *,
-    out: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None,
     n_threads: int = 1,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """First and second derivatives of a loss by the scores, (n, K) of float32 each, columns contiguous.
@@ -318,8 +288,6 @@ def loss_derivatives(
     y : (n,) or (n, K)
         Targets; 0 or 1; classes 0..K-1.
     weight : (n,), default=None
-    out : pair of arrays, default=None
-        What an earlier call returned, to be overwritten.
 
     Notes
     -----
@@ -328,9 +296,7 @@ def loss_derivatives(
     """
     targets = np.ascontiguousarray(y, dtype=np.float64)
     weights = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-    if out is None:
-        n, n_outputs = scores.shape
-        out = np.empty((n_outputs, n), np.float32).T, np.empty((n_outputs, n), np.float32).T
+    out = np.empty(scores.shape[::-1], np.float32).T, np.empty(scores.shape[::-1], np.float32).T
     _native.loss_derivatives(kind, scores, targets, weights, out[0].T, out[1].T, n_threads)
     return out
 
@@ -356,14 +322,16 @@ def _numbers(values: ArrayLike) -> NDArray[Any]:
     return np.ascontiguousarray(given, dtype=np.float32 if given.dtype == np.float32 else np.float64)
 
 
-def _rows(rows: ArrayLike) -> NDArray[np.int64]:
+def row_numbers(rows: ArrayLike) -> NDArray[np.int64]:
+    """(m,) numbers of rows, as the native growers take them."""
     given = np.asarray(rows)
     if given.dtype == np.bool_ or not (given.size == 0 or np.issubdtype(given.dtype, np.integer)):
         raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
     return np.ascontiguousarray(given, dtype=np.int64)
 
 
-def _mask(mask: ArrayLike, name: str) -> NDArray[np.bool_]:
+def mask_of(mask: ArrayLike, name: str) -> NDArray[np.bool_]:
+    """A mask as the native growers take it."""
     given = np.asarray(mask)
     if given.dtype != np.bool_:
         raise ValueError(f"{name} must be a mask of booleans, not {given.dtype}")

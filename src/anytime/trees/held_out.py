@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ class HeldOutLoss(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """The arguments of `order_stages`, checked, on all held-out rows or on some."""
+    """The arguments of `order_stages`, on all held-out rows or on some."""
 
     outputs: Array  # (S, n, K)
     base: Array
@@ -31,54 +31,6 @@ class HeldOut:
     needs: NDArray[np.bool_]
     prices: NDArray[np.int64]
     evaluation: NDArray[np.int64]
-
-    @classmethod
-    def checked(
-        cls,
-        outputs: ArrayLike,
-        base: ArrayLike,
-        combine: str,
-        loss: HeldOutLoss,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        needs: ArrayLike,
-        prices: ArrayLike,
-        evaluation: ArrayLike,
-    ) -> HeldOut:
-        """Take the arguments as arrays, or say which of them does not fit."""
-        outputs = np.ascontiguousarray(outputs, dtype=np.float64)  # sums of stages read it as a matrix
-        if outputs.ndim != 3 or 0 in outputs.shape:
-            raise ValueError(f"outputs must be (stages, rows, outputs) and not empty, not {outputs.shape}")
-        S, n, K = outputs.shape
-        if combine not in ("sum", "mean"):
-            raise ValueError(f"combine must be 'sum' or 'mean', not {combine!r}")
-        prices = np.asarray(prices, dtype=np.int64)
-        problem = cls(
-            outputs=outputs,
-            base=np.asarray(base, dtype=np.float64),
-            combine=combine,
-            loss=loss,
-            y=np.asarray(y),
-            sample_weight=None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64),
-            needs=np.asarray(needs, dtype=bool),
-            prices=prices,
-            evaluation=np.asarray(evaluation, dtype=np.int64),
-        )
-        weight = problem.sample_weight
-        for name, found, expected in (
-            ("base", problem.base.shape, (K,)),
-            ("y", problem.y.shape[:1], (n,)),
-            ("sample_weight", (n,) if weight is None else weight.shape, (n,)),
-            ("needs", problem.needs.shape, (S, prices.size)),
-            ("evaluation", problem.evaluation.shape, (S,)),
-        ):
-            if found != expected:
-                raise ValueError(
-                    f"{name} has shape {found}, but outputs of shape {outputs.shape} ask for {expected}"
-                )
-        if prices.min(initial=0) < 0 or problem.evaluation.min() < 0:
-            raise ValueError("prices and evaluation costs must not be negative")
-        return problem
 
     @property
     def n_outputs(self) -> int:

@@ -65,7 +65,7 @@ class ImportedModel(ColumnModel):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
         **shared("costs", "budget", "meter", "evaluation_cost", "validation_fraction"),
-        **shared("random_state", "n_jobs"),
+        **shared("class_weight", "random_state", "n_jobs"),  # the weights: of classifiers
     }
 
     def __init__(
@@ -337,11 +337,6 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     >>> bool((model.cost(X, budget=40) <= 40).all())
     True
     """
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **ImportedModel._parameter_constraints,
-        **shared("class_weight"),
-    }
 
     def __init__(
         self,

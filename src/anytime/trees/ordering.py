@@ -11,10 +11,10 @@ Every stage appears exactly once, so the full prediction does not change; only t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from anytime.trees.held_out import HeldOut, HeldOutLoss, Progress
@@ -93,16 +93,16 @@ class OrderingLog:
 
 
 def order_stages(
-    outputs: ArrayLike,
+    outputs: Array,
     *,
-    base: ArrayLike,
+    base: Array,
     combine: Literal["sum", "mean"],
     loss: HeldOutLoss,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    needs: ArrayLike,
-    prices: ArrayLike,
-    evaluation: ArrayLike,
+    y: NDArray[Any],
+    sample_weight: Array | None = None,
+    needs: NDArray[np.bool_],
+    prices: NDArray[np.int64],
+    evaluation: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], OrderingLog]:
     """Order stages by the loss they save per unit of cost.
 
@@ -144,7 +144,8 @@ def order_stages(
 
     At most 20 000 numbers per stage are looked at (rows times outputs): of more rows a fixed random sample is taken.
     """
-    problem = HeldOut.checked(outputs, base, combine, loss, y, sample_weight, needs, prices, evaluation)
+    outputs = np.ascontiguousarray(outputs)  # sums of stages read it as a matrix
+    problem = HeldOut(outputs, base, combine, loss, y, sample_weight, needs, prices, evaluation)
     rows = problem.sample(_rows_for(len(problem.y), problem.n_outputs, _MOST_NUMBERS))
     scoring = rows.sample(_scoring_rows(rows))
     remaining = np.arange(len(problem.needs))

@@ -84,7 +84,7 @@ class PrunedForest(ImportedModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "mean_budget", "budget", "meter", "evaluation_cost", "max_stages"),
-        **shared("validation_fraction", "random_state", "n_jobs", "verbose"),
+        **shared("class_weight", "validation_fraction", "random_state", "n_jobs", "verbose"),
         "estimator": [HasMethods(["fit", "get_params", "set_params"]), NothingToFit, None],
         "cost_penalty": [*shared("cost_penalty")["cost_penalty"], None],
         "tolerance": [not_negative, None],

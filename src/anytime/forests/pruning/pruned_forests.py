@@ -19,7 +19,7 @@ from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
-from anytime.parameters import shared, store
+from anytime.parameters import store
 from anytime.trees.arrays import LEAF
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
@@ -133,7 +133,6 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **PrunedForest._parameter_constraints,
-        **shared("class_weight"),
         "vote": [StrOptions({"mean", "majority"})],
     }
 
@@ -279,22 +278,9 @@ def prune_forest(
     >>> bool(30 < model.cost(X[1::2]).mean() <= 40)
     True
     """
+    given = locals()
+    options = {name: given[name] for name in PrunedForestRegressor._get_param_names() if name in given}
     statistics = _statistics(forest, (X_val, y_val, sample_weight), X_train, y_train, out_of_bag, tolerance)
-    options: dict[str, Any] = {
-        "costs": costs,
-        "mean_budget": mean_budget,
-        "budget": budget,
-        "cost_penalty": cost_penalty,
-        "tolerance": tolerance,
-        "method": method,
-        "out_of_bag": out_of_bag,
-        "refit": refit,
-        "evaluation_cost": evaluation_cost,
-        "max_stages": max_stages,
-        "meter": meter,
-        "n_jobs": n_jobs,
-        "verbose": verbose,
-    }
     rungs: list[Any] = [(statistics, None)]
     made: PrunedForestClassifier | PrunedForestRegressor
     if statistics.classes is not None:

@@ -58,3 +58,11 @@ class Imported:
     def encode(self, X: Any) -> NDArray[np.float64]:
         """(n, d) float64: a table or an array as the trees read it, see :meth:`Columns.encode`."""
         return self.columns.encode(X)
+
+
+def unknown_link(source: str, objective: str) -> str:
+    """What to say of a model whose objective does not tell what its scores mean."""
+    return (
+        f"{source} was trained with {objective}, so what its scores mean is unknown. "
+        "Say it: import_trees(model, link='identity'), 'logistic', 'softmax', …"
+    )

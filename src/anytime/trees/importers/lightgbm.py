@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from anytime.trees.arrays import MISSING_NAN, MISSING_NAN_OR_ZERO, MISSING_NEVER
 from anytime.trees.importers.columns import Columns
-from anytime.trees.importers.imported import Combine, Imported
+from anytime.trees.importers.imported import Combine, Imported, unknown_link
 from anytime.trees.importers.layout import Tree, root_mean, stack_trees
 
 _IDENTITY = ("regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg")
@@ -137,10 +137,7 @@ class _Objective:
         if link is not None:
             return cls(name, link, 1.0)
         if name not in _LINKS:
-            raise ValueError(
-                f"{source} was trained with {'objective ' + repr(name) if name else 'a custom objective'}, so what "
-                "its scores mean is unknown. Say it: import_trees(model, link='identity'), 'logistic', 'softmax', …"
-            )
+            raise ValueError(unknown_link(source, f"objective {name!r}" if name else "a custom objective"))
         options = dict(word.partition(":")[::2] for word in words)
         return cls(
             name,

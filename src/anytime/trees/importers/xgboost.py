@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from anytime.trees.arrays import LEAF, MISSING_NAN
 from anytime.trees.importers.columns import Columns
-from anytime.trees.importers.imported import Imported
+from anytime.trees.importers.imported import Imported, unknown_link
 from anytime.trees.importers.layout import Tree, reachable_order, root_mean, stack_trees
 from anytime.trees.importers.ubjson import read_ubjson
 
@@ -65,7 +65,7 @@ def import_estimator(model: Any, source: str, link: str | None = None) -> Import
     if not model.__sklearn_is_fitted__():
         raise ValueError(f"this {type(model).__name__} is not fitted: call fit before importing it")
     if callable(model.objective) and link is None:
-        raise ValueError(_unknown_link(source, "a custom objective"))
+        raise ValueError(unknown_link(source, "a custom objective"))
     try:
         n_rounds = int(model.best_iteration) + 1
     except AttributeError:  # XGBoost's way to say that training did not stop early
@@ -176,13 +176,6 @@ def _averaged(
     )
 
 
-def _unknown_link(source: str, objective: str) -> str:
-    return (
-        f"{source} was trained with {objective}, so what its scores mean is unknown. "
-        "Say it: import_trees(model, link='identity'), 'logistic', 'softmax', …"
-    )
-
-
 def _link(objective: str, link: str | None, is_classifier: bool, n_outputs: int, source: str) -> str:
     """Check the objective and name its link."""
     if link is None and objective in ("binary:hinge", "binary:logitraw"):
@@ -190,7 +183,7 @@ def _link(objective: str, link: str | None, is_classifier: bool, n_outputs: int,
             f"{source} has objective {objective!r}, which gives no probabilities: train with 'binary:logistic'"
         )
     if link is None and objective not in _LINKS:
-        raise ValueError(_unknown_link(source, f"objective {objective!r}"))
+        raise ValueError(unknown_link(source, f"objective {objective!r}"))
     link = link or _LINKS[objective]
     if link.endswith("logistic"):
         link = "logistic" if is_classifier else "regression_logistic"
