@@ -101,3 +101,25 @@ PUBLIC = [name for name in at.__all__ if not inspect.ismodule(getattr(at, name))
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_name_stands_on_an_api_page(name: str) -> None:
     assert name in described_on_api_pages(), f"add anytime.{name} to a page in docs/api"
+
+
+def commands_on_pages() -> list[tuple[str, str, str]]:
+    """(page, command, option) for every option of the ``anytime`` command that a page shows."""
+    return [
+        (page.relative_to(ROOT).as_posix(), command, option)
+        for page in PAGES
+        for command, rest in re.findall(r"\banytime ([a-z]+)\b([^`\n#]*)", page.read_text(encoding="utf-8"))
+        for option in re.findall(r"(?<!\S)--?[a-z][a-z-]*", rest)
+    ]
+
+
+def test_options_on_pages_are_options_of_the_command() -> None:
+    from typer.main import get_group
+
+    from anytime.cli.app import app
+
+    shown = commands_on_pages()
+    assert len(shown) > 30
+    commands = get_group(app).commands
+    options = {name: {o for p in command.params for o in p.opts} for name, command in commands.items()}
+    assert [(page, c, o) for page, c, o in shown if o not in options.get(c, ())] == []
