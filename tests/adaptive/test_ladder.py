@@ -1,5 +1,6 @@
 """Exits on ever more columns: margins, columns, the estimator (adaptive_approximation 10)."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -360,3 +361,14 @@ def test_forests_pruned_on_their_training_rows_are_not_refitted(monkeypatch):
     LadderClassifier(max_stages=3, n_estimators=5, random_state=0).fit(X, y)
     assert made
     assert not any(model.refit_ for model in made)
+
+
+@pytest.mark.parametrize("kind", [at.AdaptiveClassifier, at.LadderClassifier])
+def test_too_little_time_for_the_default_costly_model_is_told_once_with_the_time_that_was_given(kind):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind(time_budget=1e-3, random_state=0).fit(X, X[:, 0] > 0)
+    told = [str(w.message) for w in caught if "ended training" in str(w.message)]
+    assert len(told) == 1
+    assert told[0].startswith("time_budget=0.001 ended training of the costly model early: it has")

@@ -56,6 +56,18 @@ def test_speedboost_keeps_to_its_time_and_has_a_cheap_answer_and_a_last_one(fake
     assert model.stage_costs_[0] == 1
 
 
+def test_with_no_time_to_search_the_first_answer_is_on_a_group_that_the_last_model_has_found_useful(fake):
+    X, _ = rows()
+    y = X[:, 4] + 0.5 * X[:, 5]
+    model = at.SpeedBoostRegressor(
+        costs=[1, 1, 1, 1, 2, 3], time_budget=1, min_samples_leaf=5, random_state=0
+    )
+    with pytest.warns(UserWarning, match="2 of 6 stages were made"):
+        model.fit(X, y)
+    assert model.stage_costs_[0] == 2
+    assert model.n_stages_ == 2
+
+
 def test_with_more_time_than_needed_the_model_is_that_without_a_budget(fake):
     X, y = rows()
     settings = {"n_estimators": 10, "min_samples_leaf": 5, "random_state": 0}

@@ -47,6 +47,7 @@ _PENALTIES = tuple(
 _FRACTIONS = (0.1, 0.3, 0.6)
 _DOUBTS = (0.0, 0.5, 1.0, 2.0, np.inf)
 _PENALTY, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says
+_OUT_OF_TIME = "ended training"  # in the warning of a booster that had too little time
 
 
 @dataclass(frozen=True)
@@ -348,7 +349,22 @@ class AdaptiveModel(BoostedModel):
         """The costly model, with what it says of the rows."""
         hint = "the costly model takes no words: give it in a pipeline that encodes them, or make numbers of them first"
         with naming_words(question.rows, hint=hint):
-            return read_costly(question, self.proba_source, probabilities)
+            if self.costly is not None or self.time_budget is None:
+                return read_costly(question, self.proba_source, probabilities)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                costly = read_costly(question, self.proba_source, probabilities)
+        out_of_time = [w for w in caught if _OUT_OF_TIME in str(w.message)]
+        for warning in caught:
+            if warning not in out_of_time:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if out_of_time:  # once, and of the time that the user has given, not of a fold's share
+            warnings.warn(
+                f"time_budget={self.time_budget:g} {_OUT_OF_TIME} of the costly model early: it has "
+                f"{costly.model.plan_.n_stages} of {costly.model.n_estimators} rounds; give more time, or a model as costly=",
+                stacklevel=5,
+            )
+        return costly
 
     def _question(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, probabilities: ArrayLike | None

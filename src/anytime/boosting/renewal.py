@@ -44,6 +44,9 @@ _MANY = 40
 _CHANGE = 0.1
 _WIDTH = 12  # candidates looked at then: those of most split gain per price
 _LAST_SHARE, _SEARCH_SHARE = 0.4, 0.6  # of a time budget, when these end
+_LATE_TRIALS = (
+    3  # sets that are tried although time is up, until one has a model: there has to be a cheap answer
+)
 _PARTS = 5  # of the held-out rows, where there is one split only
 
 
@@ -142,7 +145,12 @@ class HeldOutJudge:
         return np.mean(padded, axis=0)[: min(ends, default=length)], runs
 
     def by_fold(self, runs: Sequence[GradientRounds], n_rounds: int, start: Array | None) -> Array:
-        """(F,) held-out loss of each boosting's first rounds; of a single one on each fifth of its held-out rows."""
+        """(F,) held-out loss of each boosting's first rounds; of a single one on each fifth of its held-out rows.
+
+        Empty where there was no time for all splits: other models may have been judged on more of them.
+        """
+        if len(runs) < len(self.splits):
+            return np.empty(0)
         if len(runs) > 1:
             return np.array([run.losses[min(n_rounds, len(run.losses) - 1)] for run in runs])
         judge = self.splits[0][1]
@@ -239,6 +247,7 @@ class Renewal:
         self.full = HeldOutJudge(training.table, training.objective, training.base, splits, training.clock)
         self.small = self._on_fewer_rows()
         self.n_planned, self.cut_short = 1, False
+        self._whole_gains = np.zeros(costs.n_groups)
 
     def _on_fewer_rows(self) -> HeldOutJudge:
         """The judge of orders: the same splits, on rows enough to tell groups apart."""
@@ -382,16 +391,24 @@ class Renewal:
         return best
 
     def _by_split_gain(self) -> Array:
-        """(G,) share of the loss that the splits on each group take off in a model of all columns; 0 if there is no time."""
+        """(G,) share of the loss that the splits on each group take off in a model of all columns.
+
+        Of a quick model; where there is no time for it, of the model of everything, which has been made by then.
+        """
         if self._search_is_over:
-            return np.zeros(self.costs.n_groups)
+            return self._whole_gains
         clock = self.training.clock
         until = clock.elapsed + (_SEARCH_SHARE * clock.seconds - clock.elapsed) / 2
         runs = self.small.losses(
             self.quick_booster, self.columns(self.everything), until=until, keep_gains=True
         )[1]
         total = np.sum([run.column_gains for run in runs if run.column_gains is not None], axis=0)
-        return np.asarray(np.bincount(self.costs.column_group, total, self.costs.n_groups), dtype=np.float64)
+        return self._by_group(total)
+
+    def _by_group(self, of_columns: Array) -> Array:
+        return np.asarray(
+            np.bincount(self.costs.column_group, of_columns, self.costs.n_groups), dtype=np.float64
+        )
 
     # ------------------------------------------------------------------ the models
 
@@ -425,14 +442,16 @@ class Renewal:
         sets = known.keys() if len(known) >= max_stages else self._sets(known, max_stages)
         todo = [groups for groups in sets if groups != self.everything]
         self.n_planned = len(todo) + 1
-        for n_made, at in enumerate([0, *_halving(len(todo))] if todo else []):
-            if n_made and clock.over:
+        has_cheap = False
+        for n_tried, at in enumerate([0, *_halving(len(todo))] if todo else []):
+            if clock.over and (has_cheap or n_tried >= _LATE_TRIALS):
                 self.cut_short = True
                 return
-            if n_made and at == 0:
+            if n_tried and at == 0:
                 continue
             earlier = known.get(todo[at])
             model = self.renewed(todo[at], clock.elapsed + (clock.seconds - clock.elapsed) / 2, earlier)
+            has_cheap |= model is not None
             if model is not None and model is not earlier:
                 yield model
 
@@ -465,14 +484,21 @@ class Renewal:
             len(self.full.splits) + 1.5
         )
         losses, runs = self.full.losses(booster, columns, until=for_folds, start=start)
-        final = self.full.boosted(booster, columns, None, None, start)
+        # With little time, the splits of the model of everything are all that there is to order groups by.
+        keep_gains = groups == self.everything and np.isfinite(clock.seconds)
+        final = self.full.boosted(booster, columns, None, None, start, bool(keep_gains))
         final.run(int(np.argmin(losses)), None, clock.ends(until))
+        if final.column_gains is not None:
+            self._whole_gains = self._by_group(final.column_gains)
         cut_short = final.cut_short or any(run.cut_short for run in runs)
         self.cut_short |= cut_short
         if not final.rounds:
             return earlier
         n_rounds, trees = len(final.rounds), final.trees(one_stage=True)
         by_fold, loss = self.full.by_fold(runs, n_rounds, start), float(losses[n_rounds])
+        if earlier is None and len(runs) < len(self.full.splits):
+            # Folds are not equally hard: what is known of all of them is the loss of the constant answer.
+            loss += self.before() - float(losses[0])
         if earlier is None:
             value = trees.value.copy()
             add_base(trees, value, self.training.base)

@@ -92,7 +92,7 @@ class ImportedModel(ColumnModel):
         X : (n, d)
         y : (n,)
         sample_weight : (n,), default=None
-            None is negative. A row of weight 0 is as good as absent.
+            Not negative; None: 1 each. A row of weight 0 is as good as absent.
         """
         self._validate_params()
         if isinstance(self.estimator, NothingToFit):

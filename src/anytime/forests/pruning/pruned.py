@@ -130,7 +130,7 @@ class PrunedForest(ImportedModel):
         X : (n, d)
         y : (n,)
         sample_weight : (n,), default=None
-            None is negative. A row of weight 0 is as good as absent.
+            Not negative; None: 1 each. A row of weight 0 is as good as absent.
         """
         self._check_goal()
         return super().fit(X, y, sample_weight)
