@@ -12,11 +12,13 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import anytime as at
+from anytime.blocks import LinearBlock
 from anytime.costs import BoundCosts
 from anytime.engine import Run
 from anytime.losses import LINKS
+from anytime.plan import Plan
 from anytime.testing.strategies import plans
-from tests.runtime.bench import ROWS
+from tests.runtime.bench import ROWS, model_of
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -97,6 +99,22 @@ def test_a_stage_is_left_out_exactly_where_it_would_read_what_is_not_there(plan,
     for stage in range(1, plan.n_stages + 1):
         stepwise.advance(stage)
     assert_array_equal(stepwise.scores(), expected)
+
+
+def test_a_group_beyond_the_budget_is_no_more_missed_in_a_session_than_in_predict():
+    blocks = [LinearBlock(np.array([j]), np.ones((1, 1))) for j in (0, 1, 0)]
+    costs = at.FeatureCosts({"age": 1, "scan": 5}, groups={"age": [0], "scan": [1]})
+    plan = Plan(blocks=blocks, costs=costs.bind(2), base=np.zeros(1), link="identity")
+    model, row = model_of(plan, meter="realised"), {"age": [1.0]}
+    for budget, stages in ((2.0, 1), (6.0, 3), (None, 3)):
+        answer = at.Session(model).predict(row, budget=budget)
+        assert answer.stage == stages
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert answer.prediction == model.predict_one(row, budget=budget)
+        assert len(told) == (stages == 3)
+    whole = {"age": [1.0], "scan": [1.0]}
+    assert at.Session(model).predict(row, budget=2.0).prediction == model.predict_one(whole, budget=2.0)
 
 
 def test_columns_are_found_by_name_in_any_order_and_others_ignored(boosted):

@@ -151,13 +151,13 @@ class Run:
         limit = np.minimum(self.plan.n_stages if until is None else until, self.plan.n_stages)
         limit = np.broadcast_to(limit, n).astype(np.int32)
         limit = np.where(self.finished, self.done, limit)
-        most = min(self.plan.limit_ticks, self._all_money)
-        cap = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), most)
+        means = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), self.plan.limit_ticks)
+        cap = np.minimum(means, self._all_money)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
         goal = limit.copy()
         while self._go_on(limit, cap, deadline, stop):
-            if self._absent is None or not self._leave_out(goal, limit, cap):
+            if self._absent is None or not self._leave_out(goal, limit, means):
                 return True
         return False
 
@@ -176,7 +176,7 @@ class Run:
                 return False
         return True
 
-    def _leave_out(self, goal: NDArray[np.int32], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> bool:
+    def _leave_out(self, goal: NDArray[np.int32], limit: NDArray[np.int32], means: NDArray[np.int64]) -> bool:
         """Take rows past the stage, or the stopping rule, that they lack a group for; return whether there are any."""
         assert self._absent is not None
         assert self.ledger is not None
@@ -193,10 +193,7 @@ class Run:
                 limit[unasked] = goal[unasked]
                 went_on = True
             rows = np.setdiff1d(rows, unasked)
-            # a group that nobody could pay for is not missed
-            wanted = self.plan.stage_groups[s][self._absent[self.plan.stage_groups[s]]]
-            least = int(self.plan.costs.prices[wanted].min(initial=UNLIMITED))
-            rows = rows[least <= cap[rows] - self.ledger.paid[rows]] if cap.min() < self._all_money else rows
+            rows = rows[self.could_miss(s, rows, means[rows])]
             rows = rows[self._lacks(s, rows)]
             self.incomplete[rows] = True
             to = self.plan.stage_after_leaving_out(s)
@@ -207,6 +204,14 @@ class Run:
                 limit[rows] = np.maximum(goal[rows], to)
                 went_on = True
         return went_on
+
+    def could_miss(self, s: int, rows: NDArray[np.intp], means: NDArray[np.int64] | int) -> NDArray[np.bool_]:
+        """(n,) Whether ``means``, in ticks, would buy a group that stage ``s`` uses and rows lack; any other is not missed."""
+        assert self._absent is not None
+        assert self.ledger is not None
+        wanted = self.plan.stage_groups[s][self._absent[self.plan.stage_groups[s]]]
+        least = int(self.plan.costs.prices[wanted].min(initial=UNLIMITED))
+        return np.asarray((means == UNLIMITED) | (least <= means - self.ledger.paid[rows]))
 
     def _lacks(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """(n,) Whether stage ``s`` would read of rows that stand before it a group that they do not have."""

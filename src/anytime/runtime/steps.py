@@ -183,6 +183,8 @@ class Steps:
         lacking = layout.missing(groups, walk.example.available)
         failed = [g for g in lacking if layout.names[g] in walk.example.failures]
         if failed:
+            if not walk.could_miss(s, bounds.cap):
+                return self._decline(s, "budget")
             return self._give_up(s, failed[0], groups)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
             return self._decline(s, "budget")

@@ -116,6 +116,10 @@ class Walk:
         group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
         return () if group < 0 else (group,)
 
+    def could_miss(self, s: int, cap: int) -> bool:
+        """Whether a group that stage ``s`` uses and that could not be had is one that could be paid for."""
+        return self.layout.features is not None or bool(self.run.could_miss(s, _ROW, cap)[0])
+
     def lacks_for(self, rule: Rule) -> Sequence[int]:
         """Groups that a rule still needs."""
         groups = self.layout.rule_groups(rule)
