@@ -302,3 +302,14 @@ def test_a_weight_of_one_row_is_that_of_many():
         one.learn_one(x, target, w)
     many.partial_fit(X, y, sample_weight=weight)
     assert_array_equal(one.predict(X), many.predict(X))
+
+
+def test_a_row_of_a_table_is_read_as_the_dictionary_that_it_stands_for():
+    X, y = numbers(150)
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    model = StreamingBoostRegressor(**SMALL).fit(frame, y)
+    model.plan_  # noqa: B018  (made, so that the plan answers)
+    for i in range(20):
+        row = frame.iloc[i].drop("x0")
+        for budget in (None, 100.0):
+            assert model.predict_one(row, budget=budget) == model.predict_one(row.to_dict(), budget=budget)

@@ -195,7 +195,8 @@ class OneByOne(StreamReader):
 
         Parameters
         ----------
-        x : (d,) array or dict
+        x : (d,) array, dict or row of a table
+            A name that is not there is a missing value, as in ``learn_one``.
         budget, mean_budget : float, default=None
         deadline : float, default=None
             Seconds from the call.
@@ -207,7 +208,7 @@ class OneByOne(StreamReader):
         if unbounded and self._answers_live:
             assert self._learning is not None
             return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
-        if self._reads_rows_as_they_are and not isinstance(x, Mapping):
+        if self._reads_rows_as_they_are and not hasattr(x, "keys"):
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
         run = self._run_plan(Rows(self._one_row_of(x)), budget, mean_budget, self._due_in(deadline))
         return self._decide(run.scores())[0]
