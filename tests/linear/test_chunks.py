@@ -143,7 +143,7 @@ def test_memory_does_not_grow_with_the_rows():
         ((X[:, :3], Y), "X has 3 features, but GroupPursuitRegressor is expecting 8"),
         ((X, np.column_stack([Y, Y])), "y has 2 targets, but 1 before"),
         ((X, np.full(120, np.nan)), "y contains NaN"),
-        ((np.full((120, 8), np.inf), Y), "infinity"),
+        ((np.full((120, 8), np.inf), Y), "infinite"),
         ((X, Y[:5]), "inconsistent numbers of samples"),
         ((X, Y, None, -np.ones(120)), "Negative values"),
         ((X, None), "requires y"),

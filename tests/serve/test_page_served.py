@@ -74,9 +74,7 @@ def test_answer_is_that_of_the_model_at_every_budget(browser, served, example):
         slider.press("Home")
         for budget in budgets:
             expect(tab.locator("#budget-value")).to_contain_text(f"{budget:g} units")
-            expect(tab.locator("#cost")).to_have_text(
-                f"{model.cost([example], budget, meter='model')[0]:g} units"
-            )
+            expect(tab.locator("#cost")).to_have_text(f"{model.cost([example], budget)[0]:g} units")
             assert shown(tab, "answer") == str(model.predict([example], budget=budget)[0])
             chance = 100 * model.predict_proba([example], budget=budget)[0].max()
             assert float(
