@@ -148,10 +148,11 @@ class Run:
         if self.ledger is None and np.min(budget, initial=UNLIMITED) < UNLIMITED:
             raise ValueError("a budget by realised cost needs a ledger: Run(..., metered=True)")
         n = len(self.X)
-        limit = np.minimum(self.plan.n_stages if until is None else until, self.plan.n_stages)
-        limit = np.broadcast_to(limit, n).astype(np.int32)
+        # np.full: np.broadcast_to takes several times as long on one row
+        goals = np.full(n, self.plan.n_stages if until is None else until, dtype=np.int64)
+        limit = np.minimum(goals, self.plan.n_stages).astype(np.int32)
         limit = np.where(self.finished, self.done, limit)
-        means = np.minimum(np.broadcast_to(np.asarray(budget, dtype=np.int64), n), self.plan.limit_ticks)
+        means = np.minimum(np.full(n, budget, dtype=np.int64), self.plan.limit_ticks)
         cap = np.minimum(means, self._all_money)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
@@ -524,8 +525,9 @@ class Run:
 
     def _halt(self, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
         """Rows that cannot pay for what comes next stay where they are; for good where the plan's own limit says so."""
-        limit[rows] = self.done[rows]
-        self._broke[rows] = cap[rows] == self.plan.limit_ticks
+        if rows.size:
+            limit[rows] = self.done[rows]
+            self._broke[rows] = cap[rows] == self.plan.limit_ticks
 
     def _ask_to_stop(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
@@ -540,6 +542,8 @@ class Run:
         limit[satisfied] = s + 1
 
     def _ask_again(self, limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+        if not self.plan.stops:
+            return
         waiting = np.flatnonzero(self._unasked & (limit > self.done))
         for done in np.unique(self.done[waiting]):
             self._ask_to_stop(int(done) - 1, waiting[self.done[waiting] == done], limit, cap)
