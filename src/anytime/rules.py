@@ -76,7 +76,7 @@ class MarginRule(ThresholdRule):
 
 @dataclass(frozen=True)
 class EntropyRule(ThresholdRule):
-    """The entropy of the classes' chances, in nats, is not below (or below) a threshold: undecided rows pass."""
+    """The entropy of the probabilities of classes, in nats, is not below (or below) a threshold: undecided rows pass."""
 
     below: bool = False
     kind: ClassVar[str] = "entropy"
@@ -84,13 +84,15 @@ class EntropyRule(ThresholdRule):
     def check(self, link: Link, n_outputs: int) -> None:
         if not link.classifies:
             raise ValueError(
-                f"an entropy rule needs chances of classes, which the link {link.name!r} does not give"
+                f"an entropy rule needs probabilities of classes, which the link {link.name!r} does not give"
             )
 
     def measure(self, scores: Array, link: Link) -> Array:
-        chances = np.maximum(link.transform(scores), 0.0)
-        total = chances.sum(axis=1, keepdims=True)
-        shares = np.divide(chances, total, out=np.full_like(chances, 1 / chances.shape[1]), where=total > 0)
+        probabilities = np.maximum(link.transform(scores), 0.0)
+        total = probabilities.sum(axis=1, keepdims=True)
+        shares = np.divide(
+            probabilities, total, out=np.full_like(probabilities, 1 / probabilities.shape[1]), where=total > 0
+        )
         return np.asarray(entr(shares).sum(axis=1))
 
 

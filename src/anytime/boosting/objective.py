@@ -78,9 +78,13 @@ class MeanLoss:
         link = LINKS[self.loss.link]
         if not link.classifies:
             return self.value(scores, rows)
-        chances = link.transform(scores[rows])
+        probabilities = link.transform(scores[rows])
         truth = np.asarray(self.y[rows], dtype=np.intp)
-        squares = np.einsum("nk,nk->n", chances, chances) + 1.0 - 2.0 * chances[np.arange(len(truth)), truth]
+        squares = (
+            np.einsum("nk,nk->n", probabilities, probabilities)
+            + 1.0
+            - 2.0 * probabilities[np.arange(len(truth)), truth]
+        )
         return float(self.shares(rows) @ squares)
 
     def residual(self, scores: Array) -> Array:

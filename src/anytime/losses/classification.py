@@ -46,14 +46,14 @@ __all__ = [
 
 
 def _variance(scores: Array) -> Array:
-    """``p (1 - p)`` of chances on a logistic scale."""
-    chances = expit(scores)
-    return np.asarray(chances * (1.0 - chances))
+    """``p (1 - p)`` of probabilities on a logistic scale."""
+    probabilities = expit(scores)
+    return np.asarray(probabilities * (1.0 - probabilities))
 
 
 def _multinomial_bend(scores: Array, y: Target) -> Array:
-    chances = softmax(scores)
-    return chances * (1.0 - chances)
+    probabilities = softmax(scores)
+    return probabilities * (1.0 - probabilities)
 
 
 LOGISTIC = Loss(
@@ -222,11 +222,11 @@ def _identity(scores: Array) -> Array:
     return scores
 
 
-def brier(link: str, to_chances: Callable[[Array], Array] = _identity) -> Loss:
-    """Squared distance of chances from the truth: a single tree that is sure and wrong costs 1, not infinity."""
+def brier(link: str, to_probabilities: Callable[[Array], Array] = _identity) -> Loss:
+    """Squared distance of probabilities from the truth: a single tree that is sure and wrong costs 1, not infinity."""
 
     def per_row(scores: Array, y: Target) -> Array:
-        return np.asarray(0.5 * row_sums(less_truth(to_chances(scores).copy(), y) ** 2))
+        return np.asarray(0.5 * row_sums(less_truth(to_probabilities(scores).copy(), y) ** 2))
 
     return Loss("Brier", per_row, link=link)
 

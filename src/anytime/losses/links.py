@@ -51,20 +51,20 @@ class Link:
 
 def _logistic(log_odds: Array) -> Array:
     positive = expit(log_odds[:, 0])
-    chances = np.empty((len(positive), 2), dtype=positive.dtype)
-    chances[:, 0], chances[:, 1] = 1.0 - positive, positive
-    return chances
+    probabilities = np.empty((len(positive), 2), dtype=positive.dtype)
+    probabilities[:, 0], probabilities[:, 1] = 1.0 - positive, positive
+    return probabilities
 
 
 def _softmax(scores: Array) -> Array:
     return np.asarray(softmax(scores, axis=1))
 
 
-def _summing_to_one(chances: Array) -> Array:
+def _summing_to_one(probabilities: Array) -> Array:
     """Each row divided by its sum; even where nothing is left."""
-    total = chances.sum(axis=1, keepdims=True)
-    even = np.full_like(chances, 1.0 / chances.shape[1])
-    return np.asarray(np.divide(chances, total, out=even, where=total > 0))
+    total = probabilities.sum(axis=1, keepdims=True)
+    even = np.full_like(probabilities, 1.0 / probabilities.shape[1])
+    return np.asarray(np.divide(probabilities, total, out=even, where=total > 0))
 
 
 LINKS = {

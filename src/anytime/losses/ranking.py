@@ -113,8 +113,8 @@ def _logistic_slope(margin: Array) -> Array:
 
 
 def _logistic_bend(margin: Array) -> Array:
-    chance = expit(margin)
-    return np.asarray(chance * (1.0 - chance))
+    probability = expit(margin)
+    return np.asarray(probability * (1.0 - probability))
 
 
 PAIRWISE_HINGE = _pairwise(

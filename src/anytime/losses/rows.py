@@ -24,7 +24,7 @@ def softplus(values: Array) -> Array:
 
 
 def softmax(scores: Array) -> Array:
-    """(n, K) Chances on a logarithmic scale, as chances."""
+    """(n, K) Probabilities from scores on a logarithmic scale."""
     out, _ = _shifted(scores)
     out /= row_sums(out)[:, None]
     return out

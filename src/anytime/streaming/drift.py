@@ -67,7 +67,7 @@ class Adwin:
 
     def __init__(self, delta: float = 0.002, *, per_level: int = 5, every: int = 32, least: int = 5) -> None:
         if not 0 < delta < 1:
-            raise ValueError(f"delta is a chance, between 0 and 1; got {delta}")
+            raise ValueError(f"delta is a probability, between 0 and 1; got {delta}")
         self.delta, self.per_level, self.every, self.least = delta, per_level, every, least
         self._sums = np.zeros((_LEVELS, per_level + 1))  # of the buckets of a level, oldest first
         self._deviations = np.zeros((_LEVELS, per_level + 1))

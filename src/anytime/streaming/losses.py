@@ -175,9 +175,11 @@ class Softmax(StreamLoss):
         return np.asarray(logsumexp(Y, axis=-1) - truth)
 
     def _slope(self, Y: Array, y: Target) -> Array:
-        chances, truth = np.asarray(softmax(Y, axis=-1)), _at_truth(Y, y)
-        np.put_along_axis(chances, truth, np.take_along_axis(chances, truth, axis=-1) - 1.0, axis=-1)
-        return chances
+        probabilities, truth = np.asarray(softmax(Y, axis=-1)), _at_truth(Y, y)
+        np.put_along_axis(
+            probabilities, truth, np.take_along_axis(probabilities, truth, axis=-1) - 1.0, axis=-1
+        )
+        return probabilities
 
 
 STREAM_LOSSES: dict[str, type[StreamLoss]] = {

@@ -100,7 +100,7 @@ class RefitBank(Bank):
             self._refit()
 
     def _keep(self, x: Array, target: Array, weight: float) -> None:
-        """Reservoir sampling: each row seen so far is kept with the same chance."""
+        """Reservoir sampling: each row seen so far is kept with the same probability."""
         at = self._seen if self._seen < self.learner.buffer else int(self._rng.integers(self._seen + 1))
         self._seen += 1
         if at >= self.learner.buffer:

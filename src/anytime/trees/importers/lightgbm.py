@@ -89,7 +89,7 @@ def import_text(
     if objective.link == "logistic" and classes is None and not guess_classes:
         objective = replace(
             objective, link="regression_logistic"
-        )  # a regressor that answers with the chance itself
+        )  # a regressor that answers with the probability itself
     n_outputs = int(header["num_tree_per_iteration"])
     if n_outputs < 1 or len(blocks) % n_outputs:
         raise ValueError(
