@@ -31,6 +31,7 @@ __all__ = ["LadderClassifier"]
 
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
+_ORDER_SHARE = 0.2  # of the time left, for the order of columns; as much again for those without each fold
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
 
 
@@ -233,7 +234,10 @@ class LadderClassifier(AdaptiveClassifier):
         assert self.cross_fit is not None
         objective, threads = MeanLoss(task.loss, task.y, task.weight), self._threads()
 
-        def order(rows: NDArray[np.intp] | None) -> list[NDArray[np.intp]]:
+        began = task.clock.elapsed
+
+        def order(rows: NDArray[np.intp] | None, share: float) -> list[NDArray[np.intp]]:
+            start, end = task.clock.elapsed, began + share * (task.clock.seconds - began)
             return purchases(
                 task.table,
                 objective,
@@ -242,15 +246,20 @@ class LadderClassifier(AdaptiveClassifier):
                 rows,
                 threads,
                 self.mean_budget,
-                lambda: task.clock.over,
+                lambda: (task.clock.elapsed - start) / max(end - start, 1e-9),
             )
 
-        sets = column_sets(order(None), task.costs, self._most(task), self.max_stages - 1)
+        sets = column_sets(order(None, _ORDER_SHARE), task.costs, self._most(task), self.max_stages - 1)
         if len(task.y) < 2 * LEAST_ROWS and not sets:
             return [], 0
         fold = fold_rows(task.table.X, task.y, min(self.cross_fit, len(task.y)), task.random)
         folds = [np.flatnonzero(fold == k) for k in np.unique(fold)]
-        by_fold = [sets_as_dear(order(np.flatnonzero(fold != k)), task.costs, sets) for k in np.unique(fold)]
+        by_fold = [
+            sets_as_dear(
+                order(np.flatnonzero(fold != k), (1 + n / len(folds)) * _ORDER_SHARE), task.costs, sets
+            )
+            for n, k in enumerate(np.unique(fold), start=1)
+        ]
         options: dict[str, Any] = {
             "n_estimators": self.n_estimators,
             "learning_rate": self.learning_rate,

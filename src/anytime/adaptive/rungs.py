@@ -44,7 +44,7 @@ def purchases(
     rows: NDArray[np.intp] | None = None,
     n_threads: int = 1,
     mean_budget: float | None = None,
-    over: Callable[[], bool] = lambda: False,
+    time_used: Callable[[], float] = lambda: 0.0,
 ) -> list[NDArray[np.intp]]:
     """Groups in the order in which they are worth buying, those bought at one time together; some may never be.
 
@@ -57,8 +57,8 @@ def purchases(
         Rows that decide. None: all.
     n_threads : int, default=1
     mean_budget : float, default=None
-    over : callable, default=never
-        Whether time is up: then the order ends with what is bought.
+    time_used : callable, default=none
+        Share of its time that has passed: each price gets as much of it, and at 1 the order ends with what is bought.
     """
     price = np.array(
         [_price(costs, costs.closure(np.array([g], dtype=np.int32))) for g in range(costs.n_groups)]
@@ -66,11 +66,11 @@ def purchases(
     free = price == 0
     start = [np.flatnonzero(free)] if free.any() else []
     learned_from = table, objective, base, costs, rows, n_threads
-    order = start + _bought_by_boosting(*learned_from, free, np.ones_like(free), over)
+    order = start + _bought_by_boosting(*learned_from, free, np.ones_like(free), time_used)
     within = price <= (np.inf if mean_budget is None else mean_budget)
     if mean_budget is None or not (within & ~free).any() or _dearest(order, costs, mean_budget) > 0:
         return order
-    cheap = start + _bought_by_boosting(*learned_from, free, within, over)
+    cheap = start + _bought_by_boosting(*learned_from, free, within, time_used)
     cheap = [new for k, new in enumerate(cheap) if _beginnings(cheap, costs)[1][k] <= mean_budget]
     taken = np.concatenate([np.empty(0, dtype=np.intp), *cheap])
     return cheap + [left for new in order if (left := np.setdiff1d(new, taken)).size]
@@ -91,23 +91,25 @@ def _bought_by_boosting(
     n_threads: int,
     bought: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
-    over: Callable[[], bool],
+    time_used: Callable[[], float],
 ) -> list[NDArray[np.intp]]:
     """Groups among those ``allowed`` as boosting buys them at falling prices, beside those ``bought`` already."""
     order: list[NDArray[np.intp]] = []
-    for price in _PRICES:
+    for number, price in enumerate(_PRICES, start=1):
         boosting = penalised_boosting(
             table, objective, base, costs, price, rows, max_depth=4, min_samples_leaf=LEAST_ROWS,
             learning_rate=_RATE, columns=allowed[costs.column_group], bought=bought, n_threads=n_threads,
         )  # fmt: skip
         for _ in range(_ROUNDS):
-            if (order and over()) or not boosting.round():
+            if (order and time_used() >= 1) or not boosting.round():
                 break
             assert boosting.bought is not None
             if (new := np.flatnonzero(boosting.bought & ~bought)).size:
                 order.append(new)
                 bought = boosting.bought.copy()
-        if bought[allowed].all() or (order and over()):
+            if time_used() >= number / len(_PRICES):
+                break
+        if bought[allowed].all() or (order and time_used() >= 1):
             break
     return order
 
