@@ -7,7 +7,8 @@ the columns. Words become the codes of their categories; None is a value known t
 there cannot be had, and a stage that would read it is left out: the answer is the best of what can be run. Stages that add up are
 left out one by one, for each row by its own path; of stages that replace each other the last that can be run is the answer; a
 refitted table ends at its longest complete prefix; where nothing can be run, the answer is the plan's base. A warning names the
-columns that were wanted; those that the budget does not reach are not missed. This holds for tables, mappings, sessions,
+columns that were wanted. One that the budget does not reach is not missed: by realised cost, a row that could not pay for the
+group at that stage ends there, as a complete row would. This holds for tables, mappings, sessions,
 extractors that fail, the server and the command line. Values without names have to be complete. A missing *value* (NaN or None in
 a column that is there) is no missing column: the model reads it as in training.
 """
