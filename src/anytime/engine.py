@@ -104,20 +104,17 @@ class Run:
                 int(plan.costs.prices[held].sum() + plan.evaluation_ticks.sum()),
             )
             self.ledger = plan.costs.ledger_without(self._absent, self._all_money + 1, n)
-        self._went_around = np.full(
-            (2, n), -1, dtype=np.int32
-        )  # the last stages left out: from where, to where
-        self._applied = np.zeros(
-            n, dtype=np.int32
-        )  # stages in the answer: done, less skipped and replaced ones
+        # the last stages left out: from where, to where
+        self._went_around = np.full((2, n), -1, dtype=np.int32)
+        # stages in the answer: done, less skipped and replaced ones
+        self._applied = np.zeros(n, dtype=np.int32)
         self._rebased = np.zeros(n, dtype=bool)  # rows whose answer a stage has replaced, base included
         self._sum = np.zeros((n, plan.n_outputs))
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
         self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
-        self._unasked = np.zeros(
-            n, dtype=bool
-        )  # rows that could not pay for the stopping rule of their last stage
+        # rows that could not pay for the stopping rule of their last stage
+        self._unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice

@@ -403,9 +403,8 @@ def _reject_unknown(what: str, given: Iterable[str], names: Sequence[str]) -> No
 
 
 def _rounded(value: float) -> float:
-    return float(
-        f"{value:.4g}"
-    )  # a fifth digit of a measured time is noise, and makes a cost file hard to read
+    # a fifth digit of a measured time is noise, and makes a cost file hard to read
+    return float(f"{value:.4g}")
 
 
 # ---------------------------------------------------------------------- where calls run

@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AdaptiveClassifier"]
 
+# what a file keeps besides the plan
 _SAVED = (
     "cost_penalty_",
     "costly_fraction_",
     "threshold_",
     "sent_",
     "doubt_",
-)  # what a file keeps besides the plan
+)
 
 
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):

@@ -41,9 +41,8 @@ from anytime.validation import naming_words
 
 __all__ = ["AdaptiveModel", "GateTask", "GateTrial"]
 
-_PENALTIES = tuple(
-    np.geomspace(0.01, 10.0, 6)
-)  # in units of the entropy of the classes per price of everything
+# in units of the entropy of the classes per price of everything
+_PENALTIES = tuple(np.geomspace(0.01, 10.0, 6))
 _FRACTIONS = (0.1, 0.3, 0.6)
 _DOUBTS = (0.0, 0.5, 1.0, 2.0, np.inf)
 _PENALTY, _FRACTION = 0.1, 0.3  # where neither a budget nor the user says

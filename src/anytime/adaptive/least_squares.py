@@ -37,10 +37,11 @@ def log_odds_step(excess: ArrayLike, gate: ArrayLike) -> Array:
     array([0.477217, 0.050157])
     """
     A, g = np.broadcast_arrays(np.asarray(excess, dtype=np.float64), np.asarray(gate, dtype=np.float64))
+    # 2 (s - g) = A sigma (1 - sigma) <= A / 4
     low, high = (
         g - np.maximum(-A, 0.0) / 8,
         g + np.maximum(A, 0.0) / 8,
-    )  # 2 (s - g) = A sigma (1 - sigma) <= A / 4
+    )
     several = np.abs(A) >= CONVEX_BELOW
     if several.any():
         low, high = low.copy(), high.copy()

@@ -31,9 +31,8 @@ __all__ = ["SingleLearner"]
 
 _TREES = 40  # of a forest that is pruned
 _PRUNING_ROWS = 1000  # rows whose cost pruning lowers: more take longer and find nearly the same
-_PRICES = np.geomspace(
-    1.0, 0.01, 5
-)  # of boosting, in units of the entropy of the classes per price of everything
+# of boosting, in units of the entropy of the classes per price of everything
+_PRICES = np.geomspace(1.0, 0.01, 5)
 
 
 class SingleLearner:

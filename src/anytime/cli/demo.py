@@ -214,9 +214,8 @@ def _interrupted(session: Session, raw: Any) -> Answer:
 
     flag = StopFlag()
     before = sys.getswitchinterval()
-    sys.setswitchinterval(
-        1e-4
-    )  # Python looks every 5 ms whether another thread wants to run; that is too late here
+    # Python looks every 5 ms whether another thread wants to run; that is too late here
+    sys.setswitchinterval(1e-4)
     try:
         other = threading.Timer(_PATIENCE, flag.set)
         other.start()

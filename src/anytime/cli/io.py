@@ -220,9 +220,8 @@ def training_features(table: pd.DataFrame, path: Path) -> pd.DataFrame:
         column = table[name]
         if column.isna().all():
             _note(f"{path}: column {name!r} is empty; no answer will depend on it")
-            out[name] = pd.Series(
-                0.0, index=table.index
-            )  # scikit-learn's boosting cannot cut a column of gaps
+            # scikit-learn's boosting cannot cut a column of gaps
+            out[name] = pd.Series(0.0, index=table.index)
         elif pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
             out[name] = numbers_of(column, name, path)
         elif _holds_words(column):

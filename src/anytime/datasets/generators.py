@@ -143,9 +143,8 @@ def make_priced_regression(
     if not 0 <= noise < 1 or not 0 <= correlation < 1:
         raise ValueError(f"noise and correlation must be in [0, 1), not {noise} and {correlation}")
     gaussian = rng.standard_normal((n_samples, d + 1))
-    basis = np.linalg.qr(gaussian - gaussian.mean(axis=0))[0] * sqrt(
-        n_samples
-    )  # columns of mean 0 and variance 1
+    # columns of mean 0 and variance 1
+    basis = np.linalg.qr(gaussian - gaussian.mean(axis=0))[0] * sqrt(n_samples)
     costs = _random_costs(n_groups, group_size, n_steps, rng)
     shares = rng.exponential(size=n_groups)
     shares *= (1 - noise) / shares.sum()

@@ -151,9 +151,8 @@ def _disturbed(small: NDArray[Any], rng: np.random.Generator) -> NDArray[np.floa
         rng.uniform(-0.1, 0.1),
     )
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    matrix = (
-        turn @ np.array([[1.0, 0.0], [shear, 1.0]]) * (8 / 26 / scale)
-    )  # the digit covers 26 of the 32 pixels
+    # the digit covers 26 of the 32 pixels
+    matrix = turn @ np.array([[1.0, 0.0], [shear, 1.0]]) * (8 / 26 / scale)
     offset = np.full(2, 3.5) - matrix @ (np.full(2, 15.5) + rng.uniform(-2.5, 2.5, 2))
     large = np.clip(ndimage.affine_transform(small, matrix, offset, (32, 32), order=3), 0.0, 1.0)
     noisy = large * rng.uniform(0.7, 1.0) + rng.normal(0.0, _NOISE, (32, 32))

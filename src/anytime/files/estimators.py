@@ -56,10 +56,11 @@ ESTIMATORS = {
     "StreamingBoostRegressor": "anytime.streaming.streaming_boost:StreamingBoostRegressor",
 }
 
+# parameters that are somebody else's model, or what it said of training rows
 _OUTSIDE = (
     "costly",
     "estimator",
-)  # parameters that are somebody else's model, or what it said of training rows
+)
 _LONGEST_REPR = 2000
 _MOST_FEATURES = 2**31 - 2
 _MOST_THREADS = 1024

@@ -421,9 +421,8 @@ def usage(problem: PruningProblem, internal: NDArray[np.bool_] | None = None) ->
         first, stop = problem.tree_start[t : t + 2]
         here = slice(problem.group_start[first], problem.group_start[stop])
         kept = internal[owner[here]]
-        tests = np.zeros(
-            (stop - first, problem.prices.size), dtype=np.int32
-        )  # on the way to each node, and at it
+        # on the way to each node, and at it
+        tests = np.zeros((stop - first, problem.prices.size), dtype=np.int32)
         tests[owner[here][kept] - first, problem.node_groups[here][kept]] = 1
         for level in problem.levels[1:]:
             own = level[slice(*np.searchsorted(level, (first, stop)))]

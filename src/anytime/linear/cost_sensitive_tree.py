@@ -170,20 +170,17 @@ class _PathObjective:
         self.X, self.Y, self.share, self.l1 = X, Y, share, l1
         self.n_nodes, self.d, self.n_classes = start.weights.shape
         said = X @ start.weights[0]
-        self.direction = leading_direction(
-            said, share
-        )  # of the answers, along which rows are routed at every node
+        # of the answers, along which rows are routed at every node
+        self.direction = leading_direction(said, share)
         ticks = GroupPrices(costs).prices(np.arange(costs.n_groups))
-        self.price = cost_penalty * costs.costs.amounts(
-            ticks.astype(np.int64)
-        )  # (G,) with all that is required
+        # (G,) with all that is required
+        self.price = cost_penalty * costs.costs.amounts(ticks.astype(np.int64))
         self.group = costs.column_group
         first = self.n_nodes // 2
         self.leaves = range(first, self.n_nodes)
         self.above = {leaf: _path(leaf) for leaf in self.leaves}
-        self.bound = np.ones(
-            (self.n_nodes, costs.n_groups)
-        )  # of each leaf: the root at which the bound touches
+        # of each leaf: the root at which the bound touches
+        self.bound = np.ones((self.n_nodes, costs.n_groups))
         # a soft step as wide as what the root says is spread
         along = said @ self.direction
         spread = np.sqrt(share @ (along - share @ along) ** 2)
@@ -254,9 +251,8 @@ class _PathObjective:
         through = slope.copy()
         step = np.zeros(self.n_nodes)
         for v in range(self.n_nodes // 2):
-            turn = self.steepness * (
-                below[2 * v + 2] * (1 - right[v]) - below[2 * v + 1] * right[v]
-            )  # d value / d score
+            # d value / d score
+            turn = self.steepness * (below[2 * v + 2] * (1 - right[v]) - below[2 * v + 1] * right[v])
             through[v] += turn[:, None] * self.direction
             step[v] = -turn.sum()
         gradient = np.einsum("nd,vnc->vdc", self.X, through, optimize=True) + self.l1 * weights / size

@@ -47,12 +47,13 @@ Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
+# from moments; the last for the lasso only
 _WORKED_OUT = (
     "plan_",
     "certificate_",
     "ridges_",
     "kkt_residual_",
-)  # from moments; the last for the lasso only
+)
 
 
 def keeps_moments(model: GroupPursuit) -> bool:

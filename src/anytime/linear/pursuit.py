@@ -113,9 +113,8 @@ class PursuitOracle:
         self.n_elements = problem.n_groups
         self.value = 0.0
         self._b = np.array(problem.correlation, dtype=np.float64, order="C")  # residual correlations; a copy
-        self._unrefitted = (
-            self._b.copy() if criterion == "mp" else None
-        )  # the same if weights stayed as they were
+        # the same if weights stayed as they were
+        self._unrefitted = self._b.copy() if criterion == "mp" else None
         self._diagonal = np.diag(problem.covariance).copy()  # of what is left of C
         self._floor = np.maximum(DEPENDENT * self._diagonal, 1e-300)
         self._blocks, self._place = problem.blocks()  # C_g, or for forward regression what is left of it

@@ -78,9 +78,8 @@ class OrderedRefits:
         z = solve_triangular(factor, problem.correlation, lower=True, check_finite=False)
         m, k = problem.correlation.shape
         ends = self.ends[stages]
-        ahead = (
-            np.arange(m)[:, None, None] < ends[None, :, None]
-        )  # a prefix knows nothing of what comes after it
+        # a prefix knows nothing of what comes after it
+        ahead = np.arange(m)[:, None, None] < ends[None, :, None]
         right = np.where(ahead, z[:, None, :], 0.0).reshape(m, -1)
         trsm = get_blas_funcs("trsm", dtype=np.float64)
         weights = trsm(1.0, factor, np.asfortranarray(right), lower=1, trans_a=1, overwrite_b=1)

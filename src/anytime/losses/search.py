@@ -72,9 +72,8 @@ def line_search(
         step = _least(value, slope, here, largest)
     elif step is None:
         square = float((share @ direction**2).sum())
-        flat = (
-            _FLAT * (1.0 + abs(here)) * min(1.0, square**0.5)
-        )  # a short direction is no reason to stand still
+        # a short direction is no reason to stand still
+        flat = _FLAT * (1.0 + abs(here)) * min(1.0, square**0.5)
         step = _crossing(slope, flat, largest, (loss.smoothness or 1.0) * square)
     step = float(np.clip(step, -largest, largest))
     gain = here - value(step)

@@ -223,9 +223,8 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = (
-            self.n_passes == 1
-        )  # of one pass over the few rows of scikit-learn's checks
+        # of one pass over the few rows of scikit-learn's checks
+        tags.classifier_tags.poor_score = self.n_passes == 1
         return tags
 
 
@@ -311,7 +310,6 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = (
-            self.n_passes == 1
-        )  # of one pass over the few rows of scikit-learn's checks
+        # of one pass over the few rows of scikit-learn's checks
+        tags.regressor_tags.poor_score = self.n_passes == 1
         return tags

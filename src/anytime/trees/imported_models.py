@@ -108,9 +108,8 @@ class ImportedModel(ColumnModel):
     def truncate(self, budget: float | None = None, *, mean_budget: float | None = None) -> Self:
         """A model of its own within smaller bounds, without ``estimator_``."""
         smaller = super().truncate(budget, mean_budget=mean_budget)
-        smaller.__dict__.pop(
-            "estimator_", None
-        )  # all trees again: a small model is to be small in a pickle too
+        # all trees again: a small model is to be small in a pickle too
+        smaller.__dict__.pop("estimator_", None)
         return smaller
 
     # ------------------------------------------------------------------ from data to a plan

@@ -174,9 +174,8 @@ def _names(rungs: list[Rung], X: Any) -> list[str] | None:
     if names is not None or known is None:
         return names
     numbered = [str(name) for name in getattr(X, "columns", ())]
-    return (
-        None if numbered == known else known
-    )  # a table with numbers for names, which the libraries write as text
+    # a table with numbers for names, which the libraries write as text
+    return None if numbered == known else known
 
 
 def _width(imported: Imported, columns: Sequence[str | int] | None) -> int:
