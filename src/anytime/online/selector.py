@@ -83,6 +83,8 @@ class OnlineSelector(BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     There is no plan: experts are drawn anew for each row, and what is learned from one row changes the answer to the next.
+    ``partial_fit`` takes neither ``classes``, as labels are only compared, nor ``sample_weight``: the bound on the regret is for
+    losses of at most 1 that count alike.
 
     Examples
     --------
