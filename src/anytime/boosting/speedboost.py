@@ -86,7 +86,8 @@ class _SpeedBoost(BoostedModel):
         elif renewal.cut_short:
             warnings.warn(
                 f"time_budget={self.time_budget:g} was too short: {len(found)} of {renewal.n_planned} stages were made, in "
-                "the order known by then, some perhaps with fewer trees; warm_start=True and more time go on from here",
+                f"the order known by then, some perhaps with fewer trees; the model keeps {len(models)}, without those that "
+                "are worse than a cheaper one; warm_start=True and more time go on from here",
                 stacklevel=4,
             )
         n_trees = np.array([model.trees.n_trees for model in models])
