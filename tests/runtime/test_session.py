@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import RandomForestClassifier
 
 import anytime as at
 from anytime.blocks import FunctionBlock, LinearBlock
@@ -458,3 +459,25 @@ def test_what_is_given_has_to_fit():
     with pytest.raises(ValueError, match="returned 2 numbers"):
         session.give({"root": [1.0, 2.0]})
     assert session.resume().failures == {}
+
+
+def test_nothing_is_bought_for_a_model_that_needs_what_could_not_be_had():
+    """Every stage is a model of its own on all groups so far: without the second group, the third is of no use."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 3))
+    y = (X @ [1.0, 1.0, 1.0] + 0.3 * random.normal(size=400) > 0).astype(int)
+    cheap, middle, whole = (
+        RandomForestClassifier(10, random_state=0).fit(X[:, :columns], y) for columns in (1, 2, 3)
+    )
+    costs = at.FeatureCosts({"a": 1.0, "b": 2.0, "c": 50.0}, groups={"a": [0], "b": [1], "c": [2]})
+    model = at.make_anytime([(cheap, [0]), (middle, [0, 1]), whole], costs=costs)
+
+    def fails(raw):
+        raise RuntimeError("no sample")
+
+    features = at.Features({"a": lambda raw: raw[:1], "b": fails, "c": lambda raw: raw[2:]})
+    answer = at.Session(model, features).predict(X[0])
+    assert answer.groups == ["a", "b"]  # what was tried is paid for
+    assert (answer.stage, answer.model_cost, answer.cost) == (1, 1.0, 3.0)
+    assert answer.prediction == cheap.predict(X[:1, :1])[0]
+    assert "no sample" in answer.failures["b"]

@@ -37,7 +37,7 @@ class Snapshot(NamedTuple):
         """The state of ``walk`` now."""
         return cls(
             scores=walk.scores(),
-            stage=walk.done,
+            stage=walk.stage,
             ticks=walk.paid,
             groups=walk.purchases(),
             failures=dict(failures),

@@ -181,11 +181,16 @@ class Steps:
         """Buy and compute what stage ``s`` lacks, if all of it fits; a failure leaves the stage out."""
         layout, walk = self.layout, self.walk
         lacking = layout.missing(groups, walk.example.available)
-        failed = [g for g in lacking if layout.names[g] in walk.example.failures]
-        if failed:
-            if not walk.could_miss(s, bounds.cap):
-                return self._decline(s, "budget")
-            return self._give_up(s, failed[0], groups)
+        if walk.example.failures:
+            # A whole model that uses what cannot be had is left out before more is bought for it: its many trees would ask.
+            replaces = layout.plan.replaces is not None and layout.plan.replaces[s]
+            needed = [*groups, *(layout.plan.stage_groups[s].tolist() if replaces else ())]
+            missing = layout.missing(needed, walk.example.available)
+            failed = [g for g in missing if layout.names[g] in walk.example.failures]
+            if failed:
+                if not walk.could_miss(s, bounds.cap):
+                    return self._decline(s, "budget")
+                return self._give_up(s, failed[0], needed)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
             return self._decline(s, "budget")
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:

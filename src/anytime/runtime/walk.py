@@ -57,6 +57,14 @@ class Walk:
         return int(self.run.done[0])
 
     @property
+    def stage(self) -> int:
+        """The last stage that is part of the answer: stages left out at the end are not."""
+        stage = self.done
+        while stage and stage - 1 in self.skipped:
+            stage -= 1
+        return stage
+
+    @property
     def complete(self) -> bool:
         """Whether nothing is left to do."""
         return self.done == self.layout.n_stages or bool(self.run.finished[0])
