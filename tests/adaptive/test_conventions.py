@@ -48,7 +48,7 @@ def test_weights_of_a_ladder_count_by_their_ratios_and_zero_is_absence():
     """With rows enough for exits, which the checks of weights above do not have."""
     X, y, costs = problem()
     ladder, weight = (
-        LadderClassifier(GaussianNB(), costs=costs, mean_budget=6.0, **FEW),
+        LadderClassifier(GaussianNB(), costs=costs, mean_budget=12.0, **FEW),
         np.arange(len(y)) % 3,
     )
     first, kept = clone(ladder).fit(X, y, sample_weight=weight), weight > 0
