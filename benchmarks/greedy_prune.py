@@ -1,7 +1,8 @@
 """BudgetPrune against GreedyPrune and cost-complexity pruning, all on the same rows (three methods of figure 4.3, Nan 2018).
 
 ``forest_pruning.py`` once gave the two baselines 500 rows that pay and BudgetPrune 5,000. Here every method has the same
-forest of 40 entropy trees and the same validation rows.
+forest of 40 entropy trees and the same validation rows. Neither baseline looks at what rows pay (GreedyPrune ranks by error,
+``cost_penalty=0``), so that its figures must not depend on how many there are: this is the check.
 
     python benchmarks/greedy_prune.py [--data DIR] [--sets a:10,b] [--keep DIR]
 """

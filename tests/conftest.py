@@ -15,7 +15,7 @@ _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("quick", max_examples=20, **_unhurried)
 settings.register_profile(
-    "ci", max_examples=60, derandomize=True, database=None, print_blob=True, **_unhurried
+    "ci", max_examples=100, derandomize=True, database=None, print_blob=True, **_unhurried
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick"))
 

@@ -28,7 +28,8 @@ def check_anytime_estimator(
     """Run an estimator through all invariants of anytime prediction.
 
     Among them: a budget is a cap on what every row pays, by either meter; and a mean budget holds on new rows within sampling
-    noise, four standard errors of a mean that a fifth as many rows have measured.
+    noise: four standard errors of a mean that a fifth as many rows have measured, and the share of costs so rare that few rows
+    show them.
 
     Parameters
     ----------
