@@ -1,7 +1,5 @@
 """Sensors that decide whether to speak (adaptive_approximation, section 17)."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +10,7 @@ from sklearn.metrics import log_loss
 
 import anytime as at
 from anytime.sensing import DirectGates, SensorNetworkClassifier, SensorNetworkRegressor
-from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights
+from anytime.sensing.problem import SensorGate, SensorWeights
 from anytime.sensing.solvers import within_participation
 from anytime.testing import check_anytime_estimator
 from anytime_research.sensing import (
@@ -20,42 +18,15 @@ from anytime_research.sensing import (
     make_adaptive_sparse_regression,
     make_body_sensors,
 )
-
-
-def _problem(loss, kind="sigmoid", slope=1.0, n=20, seed=0):
-    rng = np.random.default_rng(seed)
-    targets = np.eye(4)[rng.integers(4, size=n)] if loss == "cross_entropy" else rng.normal(size=(n, 1))
-    inputs = rng.normal(size=(3, n, 2))
-    problem = SensingProblem(
-        inputs, targets, rng.normal(size=targets.shape[1]), loss, SensorGate(kind, slope)
-    )
-    weights = SensorWeights.drawn(3, 2, targets.shape[1], rng)
-    if loss == "cross_entropy":
-        weights = replace(weights, a=rng.normal(size=weights.a.shape))
-    return problem, weights, rng.uniform(0.05, 0.95, size=(3, n))
-
-
-def _flat(weights):
-    return np.concatenate([array.ravel() for array in weights.arrays])
-
-
-def _shaped(flat, like):
-    parts = np.split(flat, np.cumsum([array.size for array in like.arrays])[:-1])
-    return SensorWeights(*(part.reshape(array.shape) for part, array in zip(parts, like.arrays, strict=True)))
-
-
-def _by_differences(function, at):
-    step = 1e-5
-    unit = np.eye(at.size)
-    return np.array([(function(at + step * e) - function(at - step * e)) / (2 * step) for e in unit])
+from tests.sensing.problems import by_differences, flattened, sensing_problem, shaped
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
 @pytest.mark.parametrize(("kind", "slope"), [("sigmoid", 1.0), ("sigmoid", 10.0), ("relu", 1.0)])
 def test_direct_gradients_are_those_of_finite_differences(loss, kind, slope):
-    problem, weights, _ = _problem(loss, kind, slope)
-    expected = _by_differences(lambda flat: problem.direct(_shaped(flat, weights), 0.7), _flat(weights))
-    found = _flat(problem.direct_gradient(weights, 0.7))
+    problem, weights, _ = sensing_problem(loss, kind, slope)
+    expected = by_differences(lambda flat: problem.direct(shaped(flat, weights), 0.7), flattened(weights))
+    found = flattened(problem.direct_gradient(weights, 0.7))
     if loss == "squared":  # no offsets: h = v'x
         expected[weights.v.size : weights.v.size + weights.a.size] = 0
     np.testing.assert_allclose(found, expected, atol=1e-8, rtol=1e-6)
@@ -63,7 +34,7 @@ def test_direct_gradients_are_those_of_finite_differences(loss, kind, slope):
 
 def test_the_loss_is_a_negative_log_likelihood():
     """The source prints it with the other sign."""
-    problem, weights, q = _problem("cross_entropy")
+    problem, weights, q = sensing_problem("cross_entropy")
     answers = problem.answers(weights, q)
     probabilities = np.exp(answers) / np.exp(answers).sum(axis=1, keepdims=True)
     assert problem.mean_loss(answers) == pytest.approx(

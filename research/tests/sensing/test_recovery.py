@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsClassifier
 
-from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights
+from anytime.sensing.problem import SensorWeights
 from anytime.sensing.solvers import within_participation
 from anytime_research.sensing import (
     PANELS,
@@ -24,34 +24,7 @@ from anytime_research.sensing import (
     recover_gates,
     sampling_gaps,
 )
-
-
-def _problem(loss, kind="sigmoid", slope=1.0, n=20, seed=0):
-    rng = np.random.default_rng(seed)
-    targets = np.eye(4)[rng.integers(4, size=n)] if loss == "cross_entropy" else rng.normal(size=(n, 1))
-    inputs = rng.normal(size=(3, n, 2))
-    problem = SensingProblem(
-        inputs, targets, rng.normal(size=targets.shape[1]), loss, SensorGate(kind, slope)
-    )
-    weights = SensorWeights.drawn(3, 2, targets.shape[1], rng)
-    if loss == "cross_entropy":
-        weights = replace(weights, a=rng.normal(size=weights.a.shape))
-    return problem, weights, rng.uniform(0.05, 0.95, size=(3, n))
-
-
-def _flat(weights):
-    return np.concatenate([array.ravel() for array in weights.arrays])
-
-
-def _shaped(flat, like):
-    parts = np.split(flat, np.cumsum([array.size for array in like.arrays])[:-1])
-    return SensorWeights(*(part.reshape(array.shape) for part, array in zip(parts, like.arrays, strict=True)))
-
-
-def _by_differences(function, at):
-    step = 1e-5
-    unit = np.eye(at.size)
-    return np.array([(function(at + step * e) - function(at - step * e)) / (2 * step) for e in unit])
+from tests.sensing.problems import by_differences, flattened, shaped
 
 
 @given(st.integers(0, 10**6), st.floats(0, 2))
@@ -96,9 +69,9 @@ def test_the_hessian_is_that_of_finite_differences(gate):
     keep = np.r_[0:4, 6:12]  # all but the offsets of messages
 
     def slopes(flat):
-        return _flat(problem.direct_gradient(_shaped(flat, weights), 0.0))
+        return flattened(problem.direct_gradient(shaped(flat, weights), 0.0))
 
-    expected = _by_differences(slopes, _flat(weights))[np.ix_(keep, keep)]
+    expected = by_differences(slopes, flattened(weights))[np.ix_(keep, keep)]
     np.testing.assert_allclose(hessian(problem, weights), expected, atol=1e-7)
 
 

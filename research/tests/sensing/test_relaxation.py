@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from anytime.sensing import DirectGates, SensorNetworkClassifier, SensorNetworkRegressor
-from anytime.sensing.problem import SensingProblem, SensorGate, SensorWeights
+from anytime.sensing.problem import SensorGate
 from anytime_research.sensing import (
     ProjectedGates,
     RelaxedGates,
@@ -18,54 +18,29 @@ from anytime_research.sensing import (
 )
 from anytime_research.sensing.frank_wolfe import frank_wolfe, participation_oracle
 from anytime_research.sensing.relaxation import participation_gradient, relaxed, relaxed_gradient
-
-
-def _problem(loss, kind="sigmoid", slope=1.0, n=20, seed=0):
-    rng = np.random.default_rng(seed)
-    targets = np.eye(4)[rng.integers(4, size=n)] if loss == "cross_entropy" else rng.normal(size=(n, 1))
-    inputs = rng.normal(size=(3, n, 2))
-    problem = SensingProblem(
-        inputs, targets, rng.normal(size=targets.shape[1]), loss, SensorGate(kind, slope)
-    )
-    weights = SensorWeights.drawn(3, 2, targets.shape[1], rng)
-    if loss == "cross_entropy":
-        weights = replace(weights, a=rng.normal(size=weights.a.shape))
-    return problem, weights, rng.uniform(0.05, 0.95, size=(3, n))
-
-
-def _flat(weights):
-    return np.concatenate([array.ravel() for array in weights.arrays])
-
-
-def _shaped(flat, like):
-    parts = np.split(flat, np.cumsum([array.size for array in like.arrays])[:-1])
-    return SensorWeights(*(part.reshape(array.shape) for part, array in zip(parts, like.arrays, strict=True)))
-
-
-def _by_differences(function, at):
-    step = 1e-5
-    unit = np.eye(at.size)
-    return np.array([(function(at + step * e) - function(at - step * e)) / (2 * step) for e in unit])
+from tests.sensing.problems import by_differences, flattened, sensing_problem, shaped
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
 @pytest.mark.parametrize("slope", [1.0, 3.0])
 def test_relaxed_gradients_are_those_of_finite_differences(loss, slope):
-    problem, weights, q = _problem(loss, slope=slope)
-    expected = _by_differences(lambda flat: relaxed(problem, _shaped(flat, weights), q, 0.3), _flat(weights))
+    problem, weights, q = sensing_problem(loss, slope=slope)
+    expected = by_differences(
+        lambda flat: relaxed(problem, shaped(flat, weights), q, 0.3), flattened(weights)
+    )
     if loss == "squared":
         expected[weights.v.size : weights.v.size + weights.a.size] = 0
     np.testing.assert_allclose(
-        _flat(relaxed_gradient(problem, weights, q, 0.3)), expected, atol=1e-8, rtol=1e-6
+        flattened(relaxed_gradient(problem, weights, q, 0.3)), expected, atol=1e-8, rtol=1e-6
     )
-    by_q = _by_differences(lambda flat: relaxed(problem, weights, flat.reshape(q.shape), 0.3), q.ravel())
+    by_q = by_differences(lambda flat: relaxed(problem, weights, flat.reshape(q.shape), 0.3), q.ravel())
     np.testing.assert_allclose(
         participation_gradient(problem, weights, q, 0.3).ravel(), by_q, atol=1e-8, rtol=1e-6
     )
 
 
 def test_participation_equal_to_the_gates_diverges_by_nothing():
-    problem, weights, q = _problem("squared")
+    problem, weights, q = sensing_problem("squared")
     gates = problem.gate.value(weights.scores(problem.inputs))
     assert relaxed(problem, weights, gates, 5.0) == pytest.approx(problem.direct(weights, 0.0))
     assert relaxed(problem, weights, q, 5.0) > relaxed(problem, weights, q, 0.0)
@@ -92,7 +67,7 @@ def test_the_oracle_solves_the_linear_program(seed, participation):
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared"])
 def test_frank_wolfe_stays_within_the_budget_and_closes_its_gap(loss):
-    problem, weights, _ = _problem(loss)
+    problem, weights, _ = sensing_problem(loss)
     start = np.full((3, 20), 0.26)
 
     def slopes(q):
