@@ -24,6 +24,7 @@ from anytime.boosting.additive import AdditiveSpeedBoostClassifier
 from anytime.boosting.cascade import CascadeClassifier
 from anytime.boosting.filters import margin_filters
 from anytime.boosting.learners import TreeLearner
+from anytime_research.datasets import make_patches
 from common import in_turns, median, write
 
 Array = NDArray[np.float64]
@@ -114,8 +115,8 @@ def _depths(model: CascadeClassifier, X: Array) -> Array:
 
 def one_run(seed: int, rows: int, stages: int) -> tuple[dict[str, Judged], dict[str, Any]]:
     """Everything for one draw of patches."""
-    X, y, _ = at.datasets.make_patches(rows, random_state=seed)
-    Z, truth, _ = at.datasets.make_patches(TEST_ROWS, random_state=1000 + seed)
+    X, y, _ = make_patches(rows, random_state=seed)
+    Z, truth, _ = make_patches(TEST_ROWS, random_state=1000 + seed)
     models = {name: model.fit(X, y) for name, model in contestants(stages, seed).items()}
     judged = {name: Judged(model, Z, truth) for name, model in models.items()}
     filtered, plain = judged["filtered"], [judged[name] for name in ("unfiltered", "unfiltered, full steps")]

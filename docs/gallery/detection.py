@@ -12,9 +12,10 @@ import numpy as np
 
 import anytime as at
 from anytime.boosting import CascadeClassifier, TreeLearner, margin_filters
+from anytime_research.datasets import make_patches  # in the repository (research/), not in the wheel
 
-X, y, costs = at.datasets.make_patches(4000, random_state=0)
-X_test, y_test, _ = at.datasets.make_patches(6000, random_state=1)
+X, y, costs = make_patches(4000, random_state=0)
+X_test, y_test, _ = make_patches(6000, random_state=1)
 
 stumps = {
     "method": "proj",

@@ -15,10 +15,10 @@ from anytime.boosting.learners import TrainingRows, TreeLearner, blocks_of, scal
 from anytime.boosting.trainer import BoostingRules, MeanLoss, Trainer
 from anytime.costs import FeatureCosts
 from anytime.curves import curve
-from anytime.datasets import make_patches
 from anytime.losses import LINKS, training_loss
 from anytime.plan import Plan
 from anytime.rules import EntropyRule, FunctionRule, MarginRule
+from anytime_research.datasets import make_patches
 from tests.runtime.bench import model_of
 
 LINK, EMPTY = LINKS["logistic"], np.empty((0, 0))

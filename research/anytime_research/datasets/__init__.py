@@ -18,15 +18,21 @@ from anytime_research.datasets.lookalikes import (
     ranking_chunks,
     write_ranking,
 )
+from anytime_research.datasets.patches import Haar, haar_features, make_patches, random_haar
 from anytime_research.datasets.planes import make_ambiguous_centre, make_misleading_feature
 from anytime_research.datasets.registry import describe, load, names
+from anytime_research.datasets.sources import DataFormatError, DataNotFoundError
 
 __all__ = [
     "NASBENCH201_OPERATIONS",
+    "DataFormatError",
+    "DataNotFoundError",
+    "Haar",
     "RankingChunk",
     "Text",
     "describe",
     "enlarge",
+    "haar_features",
     "load",
     "load_nasbench201",
     "load_ptb",
@@ -37,11 +43,13 @@ __all__ = [
     "make_grouped_synthetic",
     "make_miniboone",
     "make_misleading_feature",
+    "make_patches",
     "make_ranking",
     "merge_duplicates",
     "names",
     "quantise",
     "random_groups",
+    "random_haar",
     "ranking_chunks",
     "weight_prices",
     "write_ranking",

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
-from anytime.datasets.files import Source, reading
 from anytime_research.datasets.formats import arff, text
+from anytime_research.datasets.sources import Source, reading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
-from anytime.datasets.files import Source, reading
 from anytime_research.datasets.formats import text
+from anytime_research.datasets.sources import Source, reading
 
 if TYPE_CHECKING:
     import pandas as pd

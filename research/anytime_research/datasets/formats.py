@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.datasets.files import Source, reading
+from anytime_research.datasets.sources import Source, reading
 
 if TYPE_CHECKING:
     import pandas as pd

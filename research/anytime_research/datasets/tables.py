@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.datasets.bundled import patches
 from anytime.datasets.dataset import Dataset
-from anytime.datasets.files import Classes, Source, class_numbers, reading
 from anytime_research.datasets.formats import arff, idx, sparse
+from anytime_research.datasets.sources import Classes, Source, class_numbers, reading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anytime.datasets import DataFormatError
-from anytime_research.datasets import load
+from anytime_research.datasets import DataFormatError, load
 from anytime_research.datasets.aslib import best_solver, one_step_per_feature
 
 DESCRIPTION = """

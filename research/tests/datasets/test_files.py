@@ -2,8 +2,7 @@
 
 import pytest
 
-from anytime.datasets import DataFormatError
-from anytime_research.datasets import load_nasbench201, load_ptb, load_yahoo_costs
+from anytime_research.datasets import DataFormatError, load_nasbench201, load_ptb, load_yahoo_costs
 
 
 def test_ptb_ends_lines_with_a_word_of_their_own(put):

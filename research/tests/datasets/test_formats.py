@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from anytime.datasets import DataFormatError
-from anytime.datasets.files import Source
+from anytime_research.datasets import DataFormatError
 from anytime_research.datasets.formats import arff, idx, sparse
+from anytime_research.datasets.sources import Source
 
 
 class TestArff:

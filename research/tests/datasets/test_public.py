@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from anytime.datasets import DataFormatError
 from anytime.datasets.bundled import patches, runs
-from anytime_research.datasets import load
+from anytime_research.datasets import DataFormatError, load
 from anytime_research.datasets.public import ENTRIES
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from anytime.datasets.bundled import BUNDLED
-from anytime.datasets.turney import PRICED
+from anytime.datasets.heart import HEART
 from anytime_research.datasets import (
     describe,
     load,
@@ -20,17 +20,16 @@ from anytime_research.datasets import (
     load_yahoo_costs,
     names,
 )
-from anytime_research.datasets.public import ENTRIES
+from anytime_research.datasets.registry import FROM_FILES
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(os.environ.get("ANYTIME_DATA", "."))
-PUBLIC = [entry.about.name for entry in [*PRICED, *ENTRIES]]
+PUBLIC = [entry.about.name for entry in FROM_FILES]
 
 # Rows of each official part (or of the whole), features, classes. Features count a one-hot attribute once where the
 # documentation of the set does (abalone).
 PUBLISHED = {
-    "heart": ([303], 13, 2),
     "pima": ([768], 8, 2),
     "hepatitis": ([155], 19, 2),
     "bupa": ([345], 5, 2),
@@ -84,11 +83,11 @@ PUBLISHED = {
     "miniboone-small": ([2000, 1000, 2000], 50, 2),
 }
 SCENARIOS = [name for name in PUBLIC if describe(name).unit == "s"]
-TESTED = ["heart", "pima", "hepatitis", "bupa", "thyroid"]
+TESTED = ["pima", "hepatitis", "bupa", "thyroid"]
 
 
 def test_every_set_that_load_knows_is_checked_here():
-    assert set(PUBLISHED) == set(PUBLIC) == set(names()) - {entry.about.name for entry in BUNDLED}
+    assert set(PUBLISHED) == set(PUBLIC) == set(names()) - {entry.about.name for entry in [*BUNDLED, HEART]}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -125,8 +124,6 @@ def test_every_class_label_is_numbered_as_in_the_file():
         assert load(name).y.sum() == positive
     assert np.bincount(load("breast-cancer-wisconsin").y).tolist() == [458, 241]
     assert np.bincount(load("hepatitis").y).tolist() == [123, 32]
-    assert np.bincount(load("heart").y).tolist() == [164, 139]
-    assert np.bincount(load("heart", grades=True).y).tolist() == [164, 55, 36, 35, 13]
     assert np.bincount(load("pima").y).tolist() == [500, 268]
     assert np.bincount(load("thyroid").y).tolist() == [166, 368, 6666]
     assert np.bincount(load("connect-4").y).tolist() == [6449, 16635, 44473]

@@ -8,7 +8,6 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 """
 
 from anytime.datasets.dataset import About, Dataset
-from anytime.datasets.files import DataFormatError, DataNotFoundError
 from anytime.datasets.generators import (
     Optimum,
     PricedDataset,
@@ -16,27 +15,20 @@ from anytime.datasets.generators import (
     make_priced_regression,
 )
 from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
-from anytime.datasets.patches import Haar, haar_features, make_patches, random_haar
 from anytime.datasets.registry import describe, load, names
 
 __all__ = [
     "About",
-    "DataFormatError",
-    "DataNotFoundError",
     "Dataset",
     "DigitImages",
-    "Haar",
     "Optimum",
     "PricedDataset",
     "describe",
     "extract",
-    "haar_features",
     "image_extractors",
     "load",
     "load_digit_images",
-    "make_patches",
     "make_priced_classification",
     "make_priced_regression",
     "names",
-    "random_haar",
 ]

@@ -1,7 +1,7 @@
 """scikit-learn's bundled sets with groups and prices, for examples and tests that need no file.
 
 The groups follow how the columns come about. **The prices are made up**: plausible relative to each other, and nothing
-more. For real prices see ``heart``, ``pima``, ``hepatitis`` and ``thyroid``.
+more. For real prices see ``heart``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset, Listing
-from anytime.datasets.files import Source
 
 __all__ = ["BUNDLED", "patches", "runs"]
 
@@ -56,8 +55,8 @@ class _Bundled:
     unit: str
     requires: Mapping[str, Sequence[str]] | None = None
 
-    def __call__(self, source: Source) -> Dataset:
-        """Load the data; ``source`` is not needed."""
+    def __call__(self) -> Dataset:
+        """Load the data."""
         from sklearn import datasets
 
         bunch = getattr(datasets, self.loader)()
@@ -129,7 +128,7 @@ _ZONES = patches(8, 2)
 _DIGITS = _Bundled(loader="load_digits", groups=_ZONES, prices=dict.fromkeys(_ZONES, 4), unit="pixels")
 
 
-def _read_digit_images(source: Source) -> Dataset:
+def _read_digit_images() -> Dataset:
     from anytime.datasets.images import digit_image_features
 
     return digit_image_features()

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from anytime.datasets.bundled import BUNDLED
 from anytime.datasets.dataset import About, Dataset, Listing
-from anytime.datasets.files import DataFormatError, Source
-from anytime.datasets.turney import PRICED
+from anytime.datasets.heart import HEART
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["describe", "load", "names"]
 
-REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, *PRICED]}
+REGISTRY: dict[str, Listing] = {entry.about.name: entry for entry in [*BUNDLED, HEART]}
 
 
-def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None, **options: Any) -> Dataset:
+def load(name: str, *, as_frame: bool = False, **options: Any) -> Dataset:
     """Load a data set with its groups and prices.
 
     Parameters
@@ -29,9 +27,6 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
         One of ``names()``. Case, and ``-`` against ``_``, do not matter.
     as_frame : bool, default=False
         Whether ``X`` is a DataFrame.
-    folder : str or Path, default=None
-        Where the files of a set that does not come with the package lie. By default the environment variable
-        ``ANYTIME_DATA`` says so.
     **options
         What ``describe(name)`` lists: the ``grades`` of heart disease, for instance.
 
@@ -42,10 +37,10 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
 
     Raises
     ------
-    DataNotFoundError
-        The folder or a file is absent.
-    DataFormatError
-        A file is damaged or is not what it should be.
+    ValueError
+        No set has this name.
+    TypeError
+        The set has no such option.
 
     See Also
     --------
@@ -60,17 +55,20 @@ def load(name: str, *, as_frame: bool = False, folder: str | Path | None = None,
     >>> load("wine").target_names
     ('class_0', 'class_1', 'class_2')
     """
-    return read(find(name, REGISTRY), as_frame, folder, options)
+    entry = find(name, REGISTRY)
+    check_options(entry.about, options)
+    return named(entry.read(**options), entry.about, as_frame)
 
 
-def read(entry: Listing, as_frame: bool, folder: str | Path | None, options: dict[str, Any]) -> Dataset:
-    """Read a listed set; options that it does not have are refused."""
-    about = entry.about
+def check_options(about: About, options: dict[str, Any]) -> None:
+    """Refuse options that a set does not have."""
     if unknown := [option for option in options if option not in about.options]:
         known = f"its options are {', '.join(about.options)}" if about.options else "it has no options"
         raise TypeError(f"data set {about.name!r} has no option {unknown[0]!r}; {known}")
-    data = entry.read(Source(about.name, f"source: {about.source}", folder), **options)
-    _check_size(about, data, options)
+
+
+def named(data: Dataset, about: About, as_frame: bool) -> Dataset:
+    """The data with its name and description, as a DataFrame if it is wanted."""
     return data.with_attributes(
         X=_frame(data) if as_frame else data.X, name=about.name, description=str(about)
     )
@@ -104,7 +102,7 @@ def describe(name: str | None = None) -> About | pd.DataFrame:
       split    none
       licence  BSD-3-Clause
       source   scikit-learn
-    >>> describe().loc["thyroid", "unit"]
+    >>> describe().loc["heart", "unit"]
     'CAD'
     """
     if name is not None:
@@ -131,16 +129,6 @@ def find(name: str, registry: Mapping[str, Listing]) -> Listing:
 
 def _key(name: str) -> str:
     return str(name).lower().replace("_", "-")
-
-
-def _check_size(about: About, data: Dataset, options: dict[str, Any]) -> None:
-    rows, columns = data.X.shape
-    dropped = options.get("unsolved") == "drop"
-    if columns != about.columns or (rows != about.rows and not dropped):
-        raise DataFormatError(
-            f"the files of data set {about.name!r} give {rows} rows and {columns} columns instead of {about.rows} and "
-            f"{about.columns}: one of them is cut short or another edition ({about.source}); fetch them again"
-        )
 
 
 def _frame(data: Dataset) -> pd.DataFrame:

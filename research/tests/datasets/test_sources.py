@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from anytime.datasets import DataFormatError, DataNotFoundError, load
-from anytime.datasets.files import Source
+from anytime_research.datasets import DataFormatError, DataNotFoundError, load
+from anytime_research.datasets.sources import Source
 
 PIMA = "6,148,72,35,0,33.6,0.627,50,1\n"
 PRICES = """feature,group,cost_full,cost_discount,delay
@@ -34,20 +34,14 @@ class TestAbsent:
         with pytest.raises(DataNotFoundError, match="set the environment variable"):
             load("pima")
 
-    def test_heart_comes_with_the_package(self, monkeypatch):
-        monkeypatch.delenv("ANYTIME_DATA", raising=False)
-        data = load("heart")
-        assert data.X.shape == (303, 13)
-        assert data.costs.total == 323.97
-
     def test_a_folder_that_is_not_there(self, monkeypatch, tmp_path):
         monkeypatch.setenv("ANYTIME_DATA", str(tmp_path / "nowhere"))
         with pytest.raises(DataNotFoundError, match=r"ANYTIME_DATA names '.*nowhere', which is not a folder"):
-            load("heart")
+            load("pima")
 
     def test_a_folder_argument_that_is_not_there(self, tmp_path):
         with pytest.raises(DataNotFoundError, match=r"folder= names '.*nowhere', which is not a folder"):
-            load("heart", folder=tmp_path / "nowhere")
+            load("pima", folder=tmp_path / "nowhere")
 
     @pytest.mark.usefixtures("prices")
     def test_a_file_that_is_not_there(self):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import anytime as at
 from anytime.costs import FeatureCosts
-from anytime.datasets import DataFormatError, load
-from anytime.datasets.turney import discounts_as_steps
+from anytime.datasets import load
+from anytime.datasets.heart import discounts_as_steps
 from anytime.discounts import DiscountedPrice
 
 STEPS = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
@@ -131,6 +131,18 @@ def test_the_printed_heart_prices_as_a_table(order, k):
     assert costs.bind(13, [test.name for test in HEART]).n_groups == 16
 
 
+HEADER = "feature,group,cost_full,cost_discount,delay\n"
+
+
+def price_list(tests, delayed):
+    rows = [
+        f"{t.name},{t.group},{t.full:.2f},{t.full if t.discount is None else t.discount:.2f},"
+        f"{'delayed' if t.name in delayed else 'immediate'}\n"
+        for t in tests
+    ]
+    return HEADER + "".join(rows)
+
+
 def test_a_price_file_with_discounts_prices_a_model(tmp_path):
     """The layout of Turney's own files, in which the last column is of no interest here."""
     (tmp_path / "prices.csv").write_text(price_list(HEART, {"chol"}))
@@ -158,113 +170,24 @@ def test_a_table_of_discounts_that_cannot_be_is_refused(rows, message):
         FeatureCosts.from_frame(table)
 
 
-# ---------------------------------------------------------------------- from files
-
-HEADER = "feature,group,cost_full,cost_discount,delay\n"
+# ---------------------------------------------------------------------- the set itself
 
 
-def price_list(tests, delayed):
-    rows = [
-        f"{t.name},{t.group},{t.full:.2f},{t.full if t.discount is None else t.discount:.2f},"
-        f"{'delayed' if t.name in delayed else 'immediate'}\n"
-        for t in tests
-    ]
-    return HEADER + "".join(rows)
-
-
-@pytest.fixture
-def heart(put, sized):
-    put("heart/costs.csv", price_list(HEART, {"chol", "ca"}), plain=True)
-    rows = [
-        "63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.3,3.0,0.0,6.0,0",
-        "67.0,1.0,4.0,160.0,286.0,0.0,2.0,108.0,1.0,1.5,2.0,?,3.0,2",
-    ]
-    put("heart/processed.cleveland.data", "\n".join(rows) + "\n")
-    sized("heart", rows=2)
-
-
-def test_heart_from_files(heart):
+def test_heart_has_its_tests_prices_and_gaps():
     data = load("heart")
-    assert data.y.tolist() == [0, 1]
+    assert data.X.shape == (303, 13)
+    assert np.bincount(data.y).tolist() == [164, 139]
     assert data.target_names == ("healthy", "ill")
-    assert np.isnan(data.X).sum() == 1
-    assert np.isnan(data.X[1, 11])
+    assert np.isnan(data.X).sum(axis=0).nonzero()[0].tolist() == [11, 12]
     assert data.costs == discounts_as_steps(HEART, STEPS)
+    assert data.costs.total == 323.97
     assert data.costs.unit == "CAD"
-    assert data.delayed == ("chol", "ca")
+    assert data.feature_names == tuple(test.name for test in HEART)
+    assert set(data.delayed) >= {"chol"}
     assert data.costs.bind(13).n_groups == 16
 
 
-def test_heart_grades(heart):
+def test_heart_grades():
     data = load("heart", grades=True)
-    assert data.y.tolist() == [0, 2]
+    assert np.bincount(data.y).tolist() == [164, 55, 36, 35, 13]
     assert len(data.target_names) == 5
-
-
-def test_a_price_list_of_other_tests(heart, put):
-    put("heart/costs.csv", price_list(HEART[::-1], set()), plain=True)
-    with pytest.raises(
-        DataFormatError, match=r"heart/costs.csv is not what it should be: its features are not age, sex"
-    ):
-        load("heart")
-
-
-PIMA = [
-    DiscountedPrice("times_pregnant", 1.00),
-    DiscountedPrice("glucose_tol", 17.61, "A", 15.51),
-    DiscountedPrice("diastolic_bp", 1.00),
-    DiscountedPrice("triceps", 1.00),
-    DiscountedPrice("insulin", 22.78, "A", 20.68),
-    DiscountedPrice("mass_index", 1.00),
-    DiscountedPrice("pedigree", 1.00),
-    DiscountedPrice("age", 1.00),
-]
-
-
-def test_pima_zeros_that_stand_for_missing_values(put, sized):
-    put("pima/costs.csv", price_list(PIMA, set()), plain=True)
-    put("pima/pima-indians-diabetes.data", "0,148,72,0,0,33.6,0.627,50,1\n6,0,66,29,0,26.6,0.351,31,0\n")
-    sized("pima", rows=2)
-    assert np.isnan(load("pima").X).nonzero()[1].tolist() == [3, 4, 1, 4]
-    assert load("pima").X[0, 0] == 0
-    assert not np.isnan(load("pima", zeros_as_missing=False).X).any()
-
-
-def test_bupa_is_split_by_the_selector_and_asks_for_drinks(put, sized):
-    names = ("mcv", "alkphos", "sgpt", "sgot", "gammagt")
-    put(
-        "bupa/costs.csv",
-        price_list([DiscountedPrice(name, 7.27, "A", 5.17) for name in names], set()),
-        plain=True,
-    )
-    put("bupa/bupa.data", "85,92,45,27,31,0.0,1\n85,64,59,32,23,3.0,2\n86,54,33,16,54,2.0,2\n")
-    sized("bupa", rows=3)
-    data = load("bupa")
-    assert data.y.tolist() == [0, 1, 0]
-    assert data.train.tolist() == [0]
-    assert data.test.tolist() == [1, 2]
-    assert data.costs.price(["mcv", "sgot"]) == pytest.approx(2.10 + 2 * 5.17)
-
-
-THYROID_BLOOD = [
-    DiscountedPrice("TSH", 22.78, "A", 20.68),
-    DiscountedPrice("T3", 11.41, "A", 9.31),
-    DiscountedPrice("TT4", 14.51, "A", 12.41),
-    DiscountedPrice("T4U", 11.41, "A", 9.31),
-    DiscountedPrice("FTI", 0.00),
-]
-
-
-def test_thyroid_fti_is_free_once_both_its_parts_are_bought(put, sized):
-    from anytime.datasets.turney import read_thyroid
-
-    questions = [DiscountedPrice(name, 1.00) for name in read_thyroid.names[:16]]
-    put("thyroid/costs.csv", price_list(questions + THYROID_BLOOD, set()), plain=True)
-    for part in ("train", "test"):
-        put(f"thyroid/ann-{part}.data", "0.73 " + "0 " * 15 + "0.0006 0.015 0.12 0.082 0.146 3  \n")
-    sized("thyroid", rows=2)
-    costs = load("thyroid").costs
-    assert costs.price(["FTI"], bought=["TT4", "T4U"]) == 0
-    assert costs.price(["FTI"]) == pytest.approx(2.10 + 12.41 + 9.31)
-    assert costs.price(["FTI"], bought=["TSH"]) == pytest.approx(12.41 + 9.31)
-    assert load("thyroid").y.tolist() == [2, 2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from anytime.datasets import Haar, haar_features, make_patches, random_haar
+from anytime_research.datasets import Haar, haar_features, make_patches, random_haar
 
 SIGNS = {
     "left-right": [[1, -1]],

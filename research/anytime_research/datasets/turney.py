@@ -1,4 +1,4 @@
-"""Medical tests with Turney's prices (*Cost-sensitive classification*, JAIR 2, 1995), group discounts as shared steps."""
+"""Further medical tests with Turney's prices (*Cost-sensitive classification*, JAIR 2, 1995), group discounts as shared steps."""
 
 from __future__ import annotations
 
@@ -10,34 +10,11 @@ import numpy as np
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset, Listing
-from anytime.datasets.files import Classes, Source, class_numbers, reading
-from anytime.discounts import DiscountedPrice, prices_with_steps, read_discount_table
+from anytime.datasets.heart import discounts_as_steps
+from anytime.discounts import read_discount_table
+from anytime_research.datasets.sources import Classes, Source, class_numbers, reading
 
-__all__ = ["PRICED", "PricedTests", "discounts_as_steps"]
-
-
-def discounts_as_steps(
-    tests: Sequence[DiscountedPrice],
-    steps: Mapping[str, str],
-    computed: Mapping[str, Sequence[str]] | None = None,
-) -> FeatureCosts:
-    """Prices of ``tests``, column by column, with one column-less step for each discount group.
-
-    Parameters
-    ----------
-    tests : sequence of DiscountedPrice
-        In the order of the columns.
-    steps : mapping from str to str
-        From each discount group to the name of its shared step.
-    computed : mapping from str to list of str, default=None
-        Results that are computed from other tests, and from which.
-    """
-    prices, requires = prices_with_steps(tests, steps)
-    groups: dict[str, list[int]] = {name: [] for name in prices}
-    groups |= {test.name: [j] for j, test in enumerate(tests)}
-    for name, needed in (computed or {}).items():
-        requires[name] = [*needed, *requires.get(name, [])]
-    return FeatureCosts(prices, groups=groups, requires=requires, unit="CAD")
+__all__ = ["PRICED", "PricedTests"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,13 +94,10 @@ class PricedTests:
             return discounts_as_steps(tests, self.steps, self.computed), delayed
 
 
-# ---------------------------------------------------------------------- the five sets
+# ---------------------------------------------------------------------- the four sets
 
 _DRAW = {"A": "blood draw"}
 
-_HEART_NAMES = (
-    "age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak", "slope", "ca", "thal",
-)  # fmt: skip
 _PIMA_NAMES = (
     "times_pregnant", "glucose_tol", "diastolic_bp", "triceps", "insulin", "mass_index", "pedigree", "age",
 )  # fmt: skip
@@ -138,22 +112,6 @@ _THYROID_NAMES = (
     "thyroid_surgery", "I131_treatment", "query_hypothyroid", "query_hyperthyroid", "lithium", "goitre", "tumor",
     "hypopituitary", "psych", "TSH", "T3", "TT4", "T4U", "FTI",
 )  # fmt: skip
-
-_HEART_CLASSES = {"0": "healthy", "1": "grade 1", "2": "grade 2", "3": "grade 3", "4": "grade 4"}
-
-
-def read_heart(source: Source, *, grades: bool = False) -> Dataset:
-    """Cleveland heart disease: ill or not, or with ``grades`` the five grades of the file."""
-    ill_or_not = {label: "ill" if label != "0" else "healthy" for label in _HEART_CLASSES}
-    return PricedTests(
-        files={"": "heart/processed.cleveland.data"},
-        costs="heart/costs.csv",
-        names=_HEART_NAMES,
-        classes=_HEART_CLASSES if grades else ill_or_not,
-        steps={"A": "blood draw", "B": "procedure B", "C": "procedure C"},
-        missing="?",
-    )(source)
-
 
 _READ_PIMA = PricedTests(
     files={"": "pima/pima-indians-diabetes.data"},
@@ -238,10 +196,6 @@ def _entry(
 
 
 PRICED = [
-    _entry(
-        "heart", (303, 13, 16), "binary", "Heart disease in Cleveland from 13 medical tests", read_heart,
-        options={"grades": False}, notes="6 missing values; grades=True gives five classes",
-    ),
     _entry(
         "pima", (768, 8, 9), "binary", "Diabetes among Pima women", read_pima,
         options={"zeros_as_missing": True}, licence="public copies of a withdrawn UCI set",

@@ -1,7 +1,7 @@
 """Reading files from the user's data folder, with one plain error for each way this can go wrong.
 
-The folder is named by the environment variable ``ANYTIME_DATA`` or by ``folder=``; a few small sets come with the package. A file
-may lie there compressed (``name.gz``) or plain (``name``).
+The folder is named by the environment variable ``ANYTIME_DATA`` or by ``folder=``. A file may lie there compressed
+(``name.gz``) or plain (``name``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ __all__ = [
 Classes = Mapping[str, str]  # from each label in a file to its name
 
 VARIABLE = "ANYTIME_DATA"
-SHIPPED = Path(__file__).parent / "shipped"  # small sets that come with the package
 
 
 class DataNotFoundError(FileNotFoundError):
@@ -44,10 +43,6 @@ class DataNotFoundError(FileNotFoundError):
 
 class DataFormatError(ValueError):
     """A data file is there, but damaged or not what it should be."""
-
-
-def _found(root: Path, file: str) -> Path | None:
-    return next((path for path in (root / f"{file}.gz", root / file) if path.is_file()), None)
 
 
 @dataclass(frozen=True)
@@ -70,12 +65,10 @@ class Source:
 
     def path(self, file: str) -> Path:
         """Where ``file`` lies, compressed or not."""
-        shipped = _found(SHIPPED, file) if self.folder is None else None
-        if shipped is not None and not os.environ.get(VARIABLE):
-            return shipped
         root = self._root()
-        if found := _found(root, file) or shipped:
-            return found
+        for path in (root / f"{file}.gz", root / file):
+            if path.is_file():
+                return path
         raise DataNotFoundError(
             f"data set {self.name!r} needs {file}.gz or {file} in {root}, and neither is there; "
             f"put the file there ({self.origin})"
