@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import anytime as at
+from anytime.estimator import AnytimeModel
 from anytime.parameters import PARAMETERS
 
 PACKAGE = Path(at.__file__).parent
@@ -88,6 +89,21 @@ def test_shared_parameters_are_declared_once(name):
             # a family may take None or "auto" as well
             assert set(map(id, declared.constraint)) <= set(map(id, constraints[parameter])), parameter
         assert docs.get(parameter, "").startswith(declared.doc), f"{parameter}: {docs.get(parameter)!r}"
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if issubclass(ESTIMATORS[name], AnytimeModel)])
+def test_a_parameter_that_is_not_there_is_named(name):
+    with pytest.raises(TypeError, match=f"{name} has no parameter 'bananas'; it has .*costs"):
+        ESTIMATORS[name](bananas=3)
+
+
+def test_the_word_of_another_library_is_answered_with_ours():
+    with pytest.raises(TypeError, match="no parameter 'n_trees'; did you mean 'n_estimators'"):
+        at.SpeedBoostClassifier(n_trees=3)
+    with pytest.raises(TypeError, match="no parameter 'lam'; did you mean 'cost_penalty'"):
+        at.GradientBoostingRegressor(lam=3)
+    with pytest.raises(TypeError, match="no parameter 'learning_rates'; did you mean 'learning_rate'"):
+        at.StreamingBoostRegressor(learning_rates=3)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -23,6 +23,7 @@ from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import ForestRun, Run, Stop, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
+from anytime.parameters import check_names
 from anytime.plan import Answer, Array, Plan
 from anytime.rows import Rows, read_table, reader_of, warn_of_absent
 from anytime.validation import is_amount, validated
@@ -65,6 +66,12 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     mean_budget: float | None = None  # a constructor parameter of families that are trained for a mean
     meter: str
     n_jobs: int | None
+
+    def __new__(cls, *wrapped: Any, **parameters: Any) -> Self:
+        """Refuse unknown parameters with a hint, before the constructor's own error that has none."""
+        check_names(cls, parameters)
+        model: Self = super().__new__(cls)
+        return model
 
     # ------------------------------------------------------------------ fitted attributes
 

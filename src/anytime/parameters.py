@@ -6,13 +6,19 @@ docstring of each shared parameter with the sentence that stands here. A test ho
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = ["PARAMETERS", "Parameter", "shared", "store"]
+__all__ = ["PARAMETERS", "Parameter", "check_names", "shared", "store", "without"]
+
+Model = TypeVar("Model")
 
 positive_integer = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -97,6 +103,24 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+_MEANT = {  # what other libraries and papers call a parameter
+    **dict.fromkeys(
+        ("n_trees", "n_rounds", "n_learners", "num_boost_round", "iterations", "max_iter"), "n_estimators"
+    ),
+    **dict.fromkeys(("n_stages", "n_exits", "n_layers"), "max_stages"),
+    **dict.fromkeys(("max_leaves", "num_leaves"), "max_leaf_nodes"),
+    **dict.fromkeys(("min_rows", "min_data_in_leaf", "min_child_samples"), "min_samples_leaf"),
+    **dict.fromkeys(("l2", "reg_lambda", "lambda_l2"), "l2_regularization"),
+    **dict.fromkeys(("patience", "early_stopping_rounds"), "n_iter_no_change"),
+    **dict.fromkeys(("tree_cost", "learner_cost", "computation"), "evaluation_cost"),
+    **dict.fromkeys(("penalty", "gamma", "lam", "trade_off"), "cost_penalty"),
+    **dict.fromkeys(("eta", "shrinkage"), "learning_rate"),
+    **dict.fromkeys(("prices", "feature_costs"), "costs"),
+    "seed": "random_state",
+    "n_threads": "n_jobs",
+}
+
+
 def shared(*names: str) -> dict[str, Any]:
     """Constraints of shared parameters, for a class's ``_parameter_constraints``.
 
@@ -122,3 +146,58 @@ def store(estimator: object, arguments: dict[str, Any]) -> None:
     for name, value in arguments.items():
         if name != "self":
             setattr(estimator, name, value)
+
+
+def without(*names: str) -> Callable[[type[Model]], type[Model]]:
+    """Class decorator: the inherited constructor, without some of its parameters.
+
+    Examples
+    --------
+    >>> class Classifier:
+    ...     def __init__(self, *, budget=None, class_weight=None):
+    ...         store(self, locals())
+    >>> @without("class_weight")
+    ... class Regressor(Classifier):
+    ...     pass
+    >>> vars(Regressor(budget=3)), signature(Regressor)
+    ({'budget': 3}, <Signature (*, budget=None)>)
+    """
+
+    def narrowed(model: type[Model]) -> type[Model]:
+        inherited: Any = model.__init__
+
+        @wraps(inherited)
+        def construct(self: Model, **parameters: Any) -> None:
+            inherited(self, **parameters)
+            for name in names:
+                delattr(self, name)
+
+        whole = signature(inherited)
+        kept = [parameter for name, parameter in whole.parameters.items() if name not in names]
+        construct.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
+        model.__init__ = construct  # type: ignore[method-assign,assignment]
+        return model
+
+    return narrowed
+
+
+def check_names(estimator: type, given: Iterable[str]) -> None:
+    """Refuse constructor parameters that an estimator does not have, and say which one may have been meant.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def __init__(self, *, n_estimators=100): ...
+    >>> check_names(Model, ["n_trees"])
+    Traceback (most recent call last):
+    TypeError: Model has no parameter 'n_trees'; did you mean 'n_estimators'?
+    """
+    known = {**signature(estimator.__init__).parameters}  # type: ignore[misc]
+    known.pop("self")
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+        return
+    for name in given:
+        if name not in known:
+            near = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            raise TypeError(f"{estimator.__name__} has no parameter {name!r}; {hint}")

@@ -19,7 +19,7 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
-from anytime.parameters import shared, store
+from anytime.parameters import shared, store, without
 
 __all__ = [
     "METHODS",
@@ -59,6 +59,7 @@ class _AdditiveSpeedBoost(BoostedModel):
         self,
         *,
         costs: Any = None,
+        class_weight: Any = None,
         method: str = "proj",
         loss: str | Loss = "auto",
         learners: Any = None,
@@ -253,42 +254,8 @@ class AdditiveSpeedBoostClassifier(ClassifierFace, _AdditiveSpeedBoost):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        class_weight: Any = None,
-        method: str = "proj",
-        loss: str | Loss = "auto",
-        learners: Any = None,
-        n_estimators: int = 200,
-        learning_rate: float = 0.1,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 1.0,
-        cost_aware: bool = True,
-        schedule: str = "greedy",
-        c_min: float | None = None,
-        holdout: float | None = None,
-        folds: int | None = None,
-        filters: Any = None,
-        ridge: float = 0.0,
-        validation_fraction: float | None = 0.2,
-        n_iter_no_change: int = 20,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        evaluation_cost: float = 0.0,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
-
+@without("class_weight")
 class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers, for numbers.
 
@@ -318,6 +285,7 @@ class AdditiveSpeedBoostRegressor(RegressorFace, _AdditiveSpeedBoost):
     """
 
 
+@without("class_weight")
 class AdditiveSpeedBoostRanker(BoostedRanker, _AdditiveSpeedBoost):
     """SpeedBoost as in the papers, for the order of documents; ``score`` is NDCG.
 

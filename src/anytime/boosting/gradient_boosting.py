@@ -12,7 +12,7 @@ from anytime.boosting.rounds import GradientRounds
 from anytime.engine import Run
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared, store
+from anytime.parameters import shared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -33,6 +33,7 @@ class _GradientBoosting(BoostedModel):
         self,
         *,
         costs: Any = None,
+        class_weight: Any = None,
         n_estimators: int = 100,
         learning_rate: float = 0.1,
         max_leaf_nodes: int | None = 31,
@@ -182,35 +183,8 @@ class GradientBoostingClassifier(ClassifierFace, _GradientBoosting):
     (50, True)
     """
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        class_weight: Any = None,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 0.0,
-        cost_penalty: float = 0.0,
-        loss: str | Loss = "auto",
-        validation_fraction: float | None = None,
-        n_iter_no_change: int | None = 20,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        evaluation_cost: float = 0.0,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
-
+@without("class_weight")
 class GradientBoostingRegressor(RegressorFace, _GradientBoosting):
     """Gradient boosting of histogram trees, readable after any round; with a price on first use, Greedy Miser.
 

@@ -11,7 +11,7 @@ from anytime.boosting.boosted import BoostedModel, BoostedRanker, Training, tree
 from anytime.boosting.renewal import Booster, Renewal, Renewed
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import Loss
-from anytime.parameters import shared, store
+from anytime.parameters import shared, store, without
 from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
@@ -33,6 +33,7 @@ class _SpeedBoost(BoostedModel):
         self,
         *,
         costs: Any = None,
+        class_weight: Any = None,
         loss: str | Loss = "auto",
         n_estimators: int = 300,
         learning_rate: float = 0.1,
@@ -212,35 +213,8 @@ class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        class_weight: Any = None,
-        loss: str | Loss = "auto",
-        n_estimators: int = 300,
-        learning_rate: float = 0.1,
-        max_leaf_nodes: int | None = 31,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 20,
-        l2_regularization: float = 1.0,
-        max_stages: int = 24,
-        validation_fraction: float | None = 0.2,
-        n_iter_no_change: int = 20,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        evaluation_cost: float = 0.0,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
-
+@without("class_weight")
 class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     """A regressor that is as good as possible at every budget.
 
@@ -270,6 +244,7 @@ class SpeedBoostRegressor(RegressorFace, _SpeedBoost):
     """
 
 
+@without("class_weight")
 class SpeedBoostRanker(BoostedRanker, _SpeedBoost):
     """A ranker of documents that is as good as possible at every budget.
 

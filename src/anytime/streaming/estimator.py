@@ -7,6 +7,7 @@ last one.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -74,6 +75,7 @@ class StreamingBoost(Checkpoints):
         loss: str | StreamLoss = "auto",
         learning_rate: float | None = None,
         algorithm: str | StreamAlgorithm = "auto",
+        class_weight: Mapping[Any, float] | str | None = None,
         batch_size: int = 1,
         n_passes: int = 1,
         rehearse: int | str = "auto",

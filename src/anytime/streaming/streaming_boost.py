@@ -5,7 +5,6 @@ Streaming gradient boosting: Hu, *Anytime Prediction and Learning for the Balanc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,14 +14,10 @@ from sklearn.utils.validation import column_or_1d
 
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared, store
+from anytime.parameters import shared, without
 from anytime.plan import Array
-from anytime.streaming.algorithm import StreamAlgorithm
-from anytime.streaming.banks import StreamLearner
 from anytime.streaming.class_weights import ClassWeights
-from anytime.streaming.drift import Drift
 from anytime.streaming.estimator import StreamingBoost
-from anytime.streaming.losses import StreamLoss
 from anytime.validation import target_numbers
 
 if TYPE_CHECKING:
@@ -125,33 +120,6 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         **shared("class_weight"),
     }
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        n_estimators: int = 100,
-        learner: str | StreamLearner = "hoeffding_tree",
-        loss: str | StreamLoss = "auto",
-        learning_rate: float | None = None,
-        algorithm: str | StreamAlgorithm = "auto",
-        class_weight: Mapping[Any, float] | str | None = None,
-        batch_size: int = 1,
-        n_passes: int = 1,
-        rehearse: int | str = "auto",
-        drift: str | Drift | None = None,
-        standardise: bool | str = "auto",
-        prefix: str = "all",
-        categorical_features: Any = "from_dtype",
-        evaluation_cost: float = 0.0,
-        time_budget: float | None = None,
-        budget: float | None = None,
-        meter: str = "model",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
-
     def _class_weights(self) -> ClassWeights | None:
         given = self.class_weight
         if given is None or isinstance(given, str):
@@ -228,6 +196,7 @@ class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
         return tags
 
 
+@without("class_weight")
 class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.
 
