@@ -372,3 +372,55 @@ def test_too_little_time_for_the_default_costly_model_is_told_once_with_the_time
     told = [str(w.message) for w in caught if "ended training" in str(w.message)]
     assert len(told) == 1
     assert told[0].startswith("time_budget=0.001 ended training of the costly model early: it has")
+
+
+def priced_rows(n=400, seed=0):
+    """Rows whose class depends on all of four columns, the dearer the more; the last two need a step without columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    costs = at.FeatureCosts(
+        groups={"a": [0], "b": [1], "draw": [], "c": [2], "d": [3]},
+        prices={"a": 1.0, "b": 2.0, "draw": 3.0, "c": 4.0, "d": 5.0},
+        requires={"c": ["draw"], "d": ["draw"]},
+    )
+    return X, (X @ [0.5, 1.0, 1.5, 2.0] + rng.normal(size=n) > 0).astype(int), costs
+
+
+def test_what_a_chain_costs_is_read_off_what_its_models_buy():
+    """Every model is run once; a run of the whole chain says the same."""
+    X, y, costs = priced_rows()
+    seen = []
+
+    class Watched(LadderClassifier):
+        def _path(self, models, n_rungs, task, train, judge):
+            chains = [[0], [len(models)], [0, len(models)], [0, 1, len(models) - 1], [1, len(models)]]
+            for which in chains:
+                chain = self._chain_of_exits(np.full(len(which) - 1, np.inf), which, models, task)
+                seen.append((which, judge.paid(which), judge.bench.bill(chain)))
+            return super()._path(models, n_rungs, task, train, judge)
+
+    inner = at.AdaptiveClassifier(
+        KNeighborsClassifier(), costs=costs, n_estimators=5, evaluation_cost=0.5, random_state=0
+    )
+    for costly in (KNeighborsClassifier(), inner):
+        Watched(costly, costs=costs, mean_budget=8.0, n_estimators=5, max_stages=4, evaluation_cost=0.25).fit(
+            X, y
+        )
+    assert len(seen) == 10
+    for _, paid, run in seen:
+        np.testing.assert_allclose(paid, run)
+    assert any(len(paid) > len(which) for which, paid, _ in seen)  # the costly model has stages of its own
+
+
+def test_a_single_model_has_a_first_answer_before_it_where_money_allows():
+    X, y, costs = priced_rows()
+    model = LadderClassifier(
+        FrozenEstimator(KNeighborsClassifier().fit(X, y)), costs=costs, tolerance=0.0, caution=0.0, n_estimators=5,
+        random_state=0,
+    ).fit(X, y)  # fmt: skip
+    single = len(set(model.margins_)) == 1 and model.margins_[0] > 1e20
+    assert single  # nobody leaves before the last model ...
+    assert model.plan_.n_stages == 2
+    assert model.stage_costs_[0] < 0.5 * model.stage_costs_[1]
+    assert model.score(X, y, budget=model.stage_costs_[0]) > 0.55  # ... but who may pay little has an answer
+    assert model.sent(X).all() == (model.sent_ == 1.0)

@@ -31,6 +31,8 @@ __all__ = ["LadderClassifier"]
 
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
+_LITTLE = 1.05  # times what one model costs that answers all rows: what a first answer before it may add, without a budget
+_NOBODY = 1e30  # a margin that no answer has
 _ORDER_SHARE = 0.2  # of the time left, for the order of columns; as much again for those without each fold
 _SILENT = constant_block(np.zeros(1))  # a gate that has nothing to say: the margin alone decides
 
@@ -202,12 +204,11 @@ class LadderClassifier(AdaptiveClassifier):
         own = HeldOutRows(
             task.table.X, task.y, task.weight, costly.scores, task.costs, task.base, task.loss.link
         )
-        train = ScoredRows(own, [*(model.scores for model in models), costly.scores])
-        judge = train
+        alone = [self._chain_of_exits(np.empty(0), [k], models, task) for k in range(len(models) + 1)]
+        judge = train = ScoredRows.of(own, [*(model.scores for model in models), costly.scores], alone)
         if (held := task.bench) is not None:
-            judge = ScoredRows(
-                held, [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
-            )
+            scores = [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
+            judge = ScoredRows.of(held, scores, alone)
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path)
@@ -221,7 +222,7 @@ class LadderClassifier(AdaptiveClassifier):
             self.plan_ = self._nothing(models, task)
             scores = np.tile(task.base, (len(task.y), 1))
         else:
-            which, margins = best.used
+            which, margins = self._with_first_answer(*best.used, n_rungs, judge)
             self._own_exits, self._asks = len(margins), which[-1] == len(models)
             if len(task.y) < 2 * LEAST_ROWS and which == [len(models)]:
                 _warn_of_few_rows(len(task.y), "all rows go to the costly model")
@@ -286,7 +287,7 @@ class LadderClassifier(AdaptiveClassifier):
                 with inner_fit():
                     alone += singles.pruned()
             if len(task.y) >= 2 * LEAST_ROWS and not task.clock.over:
-                alone.extend(singles.boosted())
+                alone.extend(singles.boosted(np.inf if self.mean_budget is None else self.mean_budget))
         except KeyboardInterrupt:
             if not rungs:
                 raise
@@ -320,40 +321,15 @@ class LadderClassifier(AdaptiveClassifier):
             X, y = np.concatenate([train.bench.X, X]), np.concatenate([train.bench.y, y])
         part = fold_rows(X, y, _PARTS, task.random)
         choices: list[LadderChoice] = []
-        for number, which in enumerate([(costly,), *self._chains(models, n_rungs, task, judge)]):
+        for number, which in enumerate([(costly,), *_chains(costly, n_rungs, judge)]):
             if number > 1 and task.clock.over:  # the exits that there are have been tried
                 break
-            chain = self._chain_of_exits(np.full(len(which) - 1, np.inf), which, models, task)
-            answers = known = judge.answers(judge.bench.bill(chain), which)
+            answers = known = judge.answers(which)
             if judge is not train:
-                known = train.answers(train.bench.bill(chain), which) + answers
+                known = train.answers(which) + answers
             for margins, crossed in zip(*crossed_path(known, part), strict=True):
                 choices.append(LadderChoice.of(which, margins, answers, known, crossed, len(task.y), costly))
         return sorted(choices, key=lambda choice: -choice.point.cost)
-
-    def _chains(
-        self, models: Sequence[Rung], n_rungs: int, task: GateTask, judge: ScoredRows
-    ) -> list[tuple[int, ...]]:
-        """Models one after the other that may be worth it: the rungs and the costly model, and others as the last model.
-
-        A model that can answer alone is left out where another is as cheap and as accurate. Rungs stand before it where they are
-        much cheaper: what they read is paid on top.
-        """
-        rungs, nobody = tuple(range(n_rungs)), np.empty(0)
-        alone = {
-            k: judge.answers(judge.bench.bill(self._chain_of_exits(nobody, [k], models, task)), [k])
-            for k in range(len(models))
-        }
-        cost = {k: answers.mean_cost(nobody) for k, answers in alone.items()}
-        right = {k: answers.accuracy(nobody) for k, answers in alone.items()}
-        chains: list[tuple[int, ...]] = [(*rungs, len(models))] if rungs else []
-        best = -np.inf
-        for k in sorted(range(n_rungs, len(models)), key=lambda k: (cost[k], -right[k])):
-            if right[k] > best:
-                best = right[k]
-                front = tuple(r for r in rungs if cost[r] <= _CHEAPER * cost[k])
-                chains += [(k,), (*front, k)] if front else [(k,)]
-        return chains
 
     def _choice(self, path: Sequence[LadderChoice]) -> LadderChoice | None:
         """The best; None where all are too dear."""
@@ -363,6 +339,20 @@ class LadderClassifier(AdaptiveClassifier):
         most = self.tolerance + 1e-12
         enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
         return min(enough, key=lambda c: c.point.cost)  # the costly model loses nothing against itself
+
+    def _with_first_answer(
+        self, which: list[int], margins: Array, n_rungs: int, judge: ScoredRows
+    ) -> tuple[list[int], Array]:
+        """The models; before a single one, where money allows, the cheapest rung, so that a cap or a deadline finds an answer."""
+        nobody = np.empty(0)
+        if margins.size or not n_rungs or which[0] == 0:
+            return which, margins
+        first, alone = (judge.answers([k]).mean_cost(nobody) for k in (0, which[0]))
+        with_it = judge.answers([0, which[0]]).mean_cost(np.array([_NOBODY]))
+        most = _LITTLE * alone if self.mean_budget is None else self.mean_budget
+        if first > _CHEAPER * alone or with_it > most:
+            return which, margins
+        return [0, which[0]], np.array([_NOBODY])
 
     def _chain_of_exits(
         self, margins: Array, which: Sequence[int], models: Sequence[Rung], task: GateTask
@@ -383,8 +373,7 @@ class LadderClassifier(AdaptiveClassifier):
     ) -> Plan:
         """The plan of the chosen margins, with what rows pay on average and how often they are answered rightly."""
         link = task.loss.link
-        paid = judge.bench.bill(self._chain_of_exits(np.full_like(margins, np.inf), which, models, task))
-        answers = judge.answers(paid, which)
+        paid, answers = judge.paid(which), judge.answers(which)
         left, last = answers.leaves(margins), len(which) - 1
         stage, rows = np.where(left == last, len(paid) - 1, left), np.arange(len(left))
         expected = [
@@ -460,6 +449,25 @@ class LadderClassifier(AdaptiveClassifier):
         if type(exits) is not int or type(asks) is not bool or not 0 <= exits <= max(stages - 1, 0):
             raise ValueError(f"own_exits={exits!r}, asks={asks!r} do not go with a plan of {stages} stages")
         self._own_exits, self._asks = exits, asks
+
+
+def _chains(n_models: int, n_rungs: int, judge: ScoredRows) -> list[tuple[int, ...]]:
+    """Models one after the other that may be worth it: the rungs and the costly model, and others as the last model.
+
+    A model that can answer alone is left out where another is as cheap and as accurate. Rungs stand before it where they are
+    much cheaper: what they read is paid on top.
+    """
+    rungs, nobody = tuple(range(n_rungs)), np.empty(0)
+    alone = [judge.answers([k]) for k in range(n_models)]
+    cost, right = ([getattr(one, name)(nobody) for one in alone] for name in ("mean_cost", "accuracy"))
+    chains: list[tuple[int, ...]] = [(*rungs, n_models)] if rungs else []
+    best = -np.inf
+    for k in sorted(range(n_rungs, n_models), key=lambda k: (cost[k], -right[k])):
+        if right[k] > best:
+            best = right[k]
+            front = tuple(r for r in rungs if cost[r] <= _CHEAPER * cost[k])
+            chains += [(k,), (*front, k)] if front else [(k,)]
+    return chains
 
 
 def _warn_of_few_rows(rows: int, outcome: str) -> None:

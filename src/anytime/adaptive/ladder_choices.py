@@ -3,29 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.adaptive.choosing import HeldOutRows, Point
 from anytime.adaptive.exits import Answers, judged_loss
+from anytime.adaptive.stages import Chain
+from anytime.engine import Run
+from anytime.forests.levels import ticks_of
 from anytime.losses import LINKS
 from anytime.plan import Array
 
 __all__ = ["LadderChoice", "ScoredRows"]
 
+_Bill = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Rows, and honest scores of them from all models, the costly one last."""
+    """Rows, honest scores of them from all models, the costly one last, and what they buy for each.
+
+    Every model is run once. What a chain of models costs is read off the groups that its models buy: each is paid once.
+
+    Attributes
+    ----------
+    bench : HeldOutRows
+    scores : sequence of (n, K)
+    bills : sequence of sequence of (bits, evaluation)
+        Of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,) ticks paid
+        for evaluation. All models but the costly one have one stage.
+    """
 
     bench: HeldOutRows
     scores: Sequence[Array]
+    bills: Sequence[Sequence[_Bill]]
+    _after: dict[tuple[int, ...], list[_Bill]] = field(default_factory=dict)
+    _paid: dict[tuple[int, ...], list[Array]] = field(default_factory=dict)
 
-    def answers(self, paid: Array, which: Sequence[int]) -> Answers:
-        """What some of the models come to; ``paid`` (S, n): after their stages, if nobody leaves before the last."""
-        link, last = LINKS[self.bench.link], len(which) - 1
+    @classmethod
+    def of(cls, bench: HeldOutRows, scores: Sequence[Array], models: Sequence[Chain]) -> ScoredRows:
+        """``models``: each as a chain of its own, without gates before it."""
+        return cls(bench, scores, [_bills(bench, model) for model in models])
+
+    def paid(self, which: Sequence[int]) -> Array:
+        """(S, n) What rows have paid after each stage of some of the models, if nobody leaves before the last."""
+        models = tuple(which)
+        return np.array(
+            [self._amounts(models[: k + 1])[-1] for k in range(len(models) - 1)] + self._amounts(models)
+        )
+
+    def _amounts(self, models: tuple[int, ...]) -> list[Array]:
+        if models not in self._paid:
+            costs = self.bench.costs
+            self._paid[models] = [
+                costs.costs.amounts(ticks_of(_unpacked(bits, costs.n_groups), costs) + evaluation)
+                for bits, evaluation in self._bought(models)
+            ]
+        return self._paid[models]
+
+    def _bought(self, models: tuple[int, ...]) -> list[_Bill]:
+        """After each stage of the last of the models."""
+        *before, last = models
+        if not before:
+            return list(self.bills[last])
+        if models not in self._after:
+            bits, evaluation = self._bought(tuple(before))[-1]
+            self._after[models] = [(bits | more, evaluation + ticks) for more, ticks in self.bills[last]]
+        return self._after[models]
+
+    def answers(self, which: Sequence[int]) -> Answers:
+        """What some of the models come to."""
+        link, last, paid = LINKS[self.bench.link], len(which) - 1, self.paid(which)
         scores = [self.scores[k] for k in which]
         right = np.column_stack([self.bench.right(s) for s in scores])
         margin = np.array([link.margin(s) for s in scores[:last]]).reshape(last, len(right)).T
@@ -98,3 +148,18 @@ class LadderChoice:
         if margins.size:
             return -float(margins[0])
         return -np.inf if models[-1] == costly else None
+
+
+def _bills(bench: HeldOutRows, model: Chain) -> list[_Bill]:
+    run = Run(model.without_asking.plan(bench.costs, bench.base, bench.link), bench.X, metered=True)
+    bills = []
+    for stage in range(run.plan.n_stages):
+        run.advance(stage + 1)
+        assert run.ledger is not None
+        bought = run.ledger.bought
+        bills.append((np.packbits(bought, axis=1), run.ledger.paid - ticks_of(bought, bench.costs)))
+    return bills
+
+
+def _unpacked(bits: NDArray[np.uint8], n_groups: int) -> NDArray[np.bool_]:
+    return np.unpackbits(bits, axis=1, count=n_groups).view(np.bool_)

@@ -86,14 +86,17 @@ class SingleLearner:
         self.folds, self.seed, self.n_threads, self.over = folds, seed, n_threads, over
         self._others = [np.setdiff1d(np.arange(len(objective)), fold) for fold in folds]
 
-    def boosted(self) -> Iterator[Rung]:
-        """Trees boosted at falling prices of first use."""
+    def boosted(self, most: float = np.inf) -> Iterator[Rung]:
+        """Trees boosted at falling prices of first use, up to the first whose groups cost more than ``most`` together."""
+        spent = 0.0
         for price in _PRICES:
-            if self.over():
+            if self.over() or spent > most:
                 return
             whole = self._boosting(price, None)
             if not whole.rounds:
                 continue
+            assert whole.bought is not None
+            spent = self.costs.costs.amount(int(self.costs.prices[whole.bought].sum()))
             scores = np.empty((len(self.objective), self.base.size))
             for fold, others in zip(self.folds, self._others, strict=True):
                 scores[fold] = self._boosting(price, others).scores[fold]
@@ -107,7 +110,7 @@ class SingleLearner:
             max_leaf_nodes=self.max_leaf_nodes, min_samples_leaf=self.min_samples_leaf,
             learning_rate=self.learning_rate, shared=True, n_threads=self.n_threads,
         )  # fmt: skip
-        boosting.run(self.n_estimators)
+        boosting.run(self.n_estimators, time_is_up=self.over)
         return boosting
 
     def pruned(self) -> list[Rung]:
