@@ -617,7 +617,7 @@ class Run:
 
 
 class ForestRun:
-    """Progress of a plan that is one forest, without rules and without a ledger.
+    """Progress of a plan that is one forest, without rules.
 
     What a ``Run`` does, to the same bits, by native calls alone.
 
@@ -626,6 +626,7 @@ class ForestRun:
     plan : Plan
         With a ``plain_forest``.
     X : (n, d) float64, C order
+    metered : bool, default=False
     threads : int, default=1
 
     Attributes
@@ -633,14 +634,15 @@ class ForestRun:
     done : (n,) int32
     finished : (n,) bool
         No row: there is no stopping rule.
+    ledger : Ledger or None
     """
 
-    __slots__ = ("X", "_forest", "_sums", "done", "finished", "plan", "threads")
-    paid = None
+    __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")
 
-    def __init__(self, plan: Plan, X: Array, threads: int = 1) -> None:
+    def __init__(self, plan: Plan, X: Array, metered: bool = False, threads: int = 1) -> None:
         assert plan.plain_forest is not None
         self.plan, self.X, self.threads, self._forest = plan, X, threads, plan.plain_forest
+        self.ledger: Ledger | None = plan.costs.ledger(len(X)) if metered else None
         self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
         self._sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
 
@@ -652,10 +654,17 @@ class ForestRun:
         deadline: float = np.inf,
         stop: Stop | None = None,
     ) -> bool:
-        """Continue, as a ``Run`` does; a budget would need a ledger."""
-        assert np.min(budget, initial=UNLIMITED) == UNLIMITED
+        """Continue, as a ``Run`` does; a budget needs a ledger."""
         limit = np.empty(len(self.X), dtype=np.int32)
         limit[:] = until
+        if self.ledger is not None:
+            cap = np.empty(len(self.X), dtype=np.int64)
+            cap[:] = np.minimum(budget, self.plan.limit_ticks)
+            price = self.plan.evaluation_ticks
+            return self._forest.run_metered(
+                self.X, self._sums, self.done, limit, self.ledger, price, cap, deadline, stop
+            )
+        assert budget is UNLIMITED or np.min(budget) == UNLIMITED
         if len(self.X) > _FEW or deadline < np.inf or stop is not None or self.done.any():
             return self._forest.run(self.X, self._sums, self.done, limit, deadline, stop, self.threads)
         for i, stage in enumerate(limit.tolist()):
@@ -667,6 +676,11 @@ class ForestRun:
         total = self._sums * self._forest.unit
         return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
 
+    @property
+    def paid(self) -> NDArray[np.int64] | None:
+        """(n,) ticks that rows have paid; None where no ledger is kept."""
+        return None if self.ledger is None else self.ledger.paid
+
 
 def start(
     plan: Plan,
@@ -677,9 +691,9 @@ def start(
     held: NDArray[np.bool_] | None = None,
 ) -> Run | ForestRun:
     """Rows of a matrix before the first stage, by the quickest means there are."""
-    if metered or held is not None or plan.plain_forest is None:
+    if held is not None or plan.plain_forest is None:
         return Run(plan, X, metered=metered, threads=threads, held=held)
-    return ForestRun(plan, X, threads)
+    return ForestRun(plan, X, metered, threads)
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

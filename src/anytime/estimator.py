@@ -392,7 +392,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _read_in(self, X: Any) -> Rows:
         """Rows in whatever form, as the plan reads them; they need not be complete (see ``anytime.rows``)."""
-        check_is_fitted(self, "plan_")
+        if not hasattr(self, "plan_"):  # check_is_fitted takes several times as long to ask
+            check_is_fitted(self, "plan_")
         return read_table(self, X)
 
     def _checked(self, X: Any) -> Array:
@@ -411,6 +412,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
 
     def _ticks(self, name: str, budget: Any) -> Any:
         """A budget, or one per row, in ticks."""
+        if is_amount(budget):
+            return self.costs_.budget_ticks(budget)
         given = np.asarray(budget)
         for amount in given.ravel().tolist() if given.dtype.kind not in "iuf" else ():
             if not is_amount(amount):
@@ -440,8 +443,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         if self.meter == "model":
             return np.minimum(stages, plan.affordable(cap)), None
         most = plan.stage_ticks[stages - 1] if stages else 0
-        binding = np.min(np.minimum(cap, plan.limit_ticks), initial=UNLIMITED) < most
-        return stages, cap if binding or np.ndim(cap) else None
+        several = isinstance(cap, np.ndarray)
+        least = np.min(cap, initial=UNLIMITED) if several else cap
+        return stages, cap if several or min(least, plan.limit_ticks) < most else None
 
     @staticmethod
     def _due(began: float, deadline: float | None) -> float:
@@ -464,12 +468,14 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
         stages, cap = self._reach(budget, mean_budget)
         for entries in (stages, cap):
-            if np.ndim(entries) and np.shape(entries) != (len(rows.X),):
+            if isinstance(entries, np.ndarray) and entries.ndim and entries.shape != (len(rows.X),):
                 raise ValueError(
                     f"budget has shape {np.shape(entries)}, but X has {len(rows.X)} rows: give one number, or one per row"
                 )
-        metered = metered or cap is not None
-        run = start(self.plan_, rows.X, metered=metered, threads=self._threads(), held=rows.held)
+        kind = Run if metered else start
+        run = kind(
+            self.plan_, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held
+        )
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
         if isinstance(run, Run) and run.incomplete.any():
             warn_of_absent(rows)

@@ -319,7 +319,7 @@ class Plan:
 
     def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
-        return np.searchsorted(self.stage_ticks, np.minimum(ticks, self.limit_ticks), side="right")
+        return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
     def affordable_on_average(self, ticks: int) -> int:
         """The most stages that cost rows at most ``ticks`` on average."""

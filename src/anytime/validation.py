@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
+from anytime._native import is_within
+
 __all__ = [
     "as_table",
     "check_columns",
@@ -25,7 +27,7 @@ __all__ = [
 ]
 
 
-def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
+def validated(model: Any, X: Any, *y: Any, largest: float = np.finfo(np.float64).max, **how: Any) -> Any:
     """What ``sklearn.utils.validation.validate_data`` gives, with an error of our own for values that are not finite."""
     X, y = as_table(X), tuple(map(as_table, y))
     check_rows(model, X, predicting=not how.get("reset", True))
@@ -34,7 +36,8 @@ def validated(model: Any, X: Any, *y: Any, **how: Any) -> Any:
     if y or not _is_ready(model, X, **how):
         with naming_words(X, y=y[0] if y else None):
             read = validate_data(model, X, *y, ensure_all_finite=False, **how)
-    check_finite(read[0] if y else read, getattr(model, "feature_names_in_", None), missing=missing)
+    names = getattr(model, "feature_names_in_", None)
+    check_finite(read[0] if y else read, names, missing=missing, largest=largest)
     return read
 
 
@@ -54,8 +57,10 @@ def check_finite(
         What counts as infinite beyond it: the largest number that a model can read.
     """
     values = np.asarray(X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or (largest > 1e300 and np.isfinite(values.sum(dtype=np.float64))):
+    if values.dtype.kind != "f":
+        return
+    if values.dtype == np.float64 and values.ndim == 2 and values.flags.c_contiguous:
+        if is_within(values, largest, missing):
             return
     wrong = ~(np.abs(values) <= largest)
     if missing:

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "keys.hpp"
+
 namespace anytime {
 namespace {
 
@@ -21,10 +23,6 @@ void prepare(double (&x)[N], Reading reading) noexcept {
     const double missing = reading == Reading::kNanOrZeroLeft ? -kInfinity : kNan;
     for (double& value : x) value = std::abs(value) <= kZero ? missing : value;
   }
-}
-
-bool nan_goes_right(Reading reading) noexcept {
-  return reading == Reading::kNanRight || reading == Reading::kNanOrZeroRight;
 }
 
 uint32_t category_rank(const Layout& layout, const Search& search, double x) noexcept {
@@ -116,8 +114,11 @@ inline void bin_pack(const Layout& layout, bool float32_input, const Search sear
 template <class Rank>
 void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs, int32_t from,
                int32_t to) noexcept {
+  const BinByKeys<Rank> by_keys = packs.size() > 1 ? bin_by_keys_for<Rank>(vectors_in_use()) : nullptr;
+  if (by_keys) by_keys(layout, float32_input, packs, from, to);
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
+    if (by_keys && search.key_step != 0) continue;
     for (const PackRows<Rank>& pack : packs) bin_pack(layout, float32_input, search, pack);
   }
 }

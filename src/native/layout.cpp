@@ -25,6 +25,7 @@ constexpr size_t kMaxNumbered = 256;
 // Leaves of a tree that is scanned: beyond, a walk is as quick.
 constexpr size_t kMostScanned8 = 256, kMostScanned16 = 128;
 constexpr uint32_t kMostBuckets = 1024, kBucketsPerThreshold = 4;
+constexpr double kMostOpen = 0.05;        // of the values: more of them without a rank by their keys do not pay
 constexpr uint32_t kLeastStepsSaved = 2;  // for which a look into the buckets pays
 constexpr int32_t kExtraSteps = 2;        // with which three in four walks of a boosted tree are over
 
@@ -63,6 +64,7 @@ struct Draft {
   std::vector<Search> searches;
   std::vector<double> thresholds;
   std::vector<uint16_t> buckets;
+  std::vector<uint16_t> keys;
   std::vector<int32_t> categories;
   std::vector<int32_t> searches_needed;
   std::vector<int64_t> work;
@@ -162,6 +164,7 @@ class Builder {
       sort_unique(found[i]);
       append(out_.searches[i], out_.thresholds, found[i]);
       make_buckets(out_.searches[i], found[i]);
+      make_keys(out_.searches[i], found[i]);
       const size_t beyond = (size_t{1} << out_.searches[i].steps) - 1;
       out_.thresholds.insert(out_.thresholds.end(), beyond, std::numeric_limits<double>::infinity());
     }
@@ -186,6 +189,30 @@ class Builder {
     cut.bucket = static_cast<uint32_t>(out_.buckets.size());
     out_.buckets.insert(out_.buckets.end(), before.begin(), before.end() - 1);
     search = cut;
+  }
+
+  // Where equal keys would often leave the order open, a search does without.
+  void make_keys(Search& search, const std::vector<double>& thresholds) {
+    const size_t count = thresholds.size();
+    if (count > 4 * kKeyTable - 1) return;
+    Search keyed = search;
+    keyed.key_low = thresholds.front();
+    const double width = thresholds.back() - thresholds.front();
+    keyed.key_scale = width > 0.0 ? Search::kLastKey / width : 1.0;
+    if (!std::isfinite(keyed.key_scale) || !std::isfinite(width)) return;
+    std::vector<uint16_t> keys(4 * kKeyTable, kNoKey);
+    std::transform(thresholds.begin(), thresholds.end(), keys.begin(),
+                   [&](double threshold) { return keyed.key_of(threshold); });
+    double open = 0.0;  // of the values, if as many lie between any two thresholds
+    for (size_t i = 1; i < count; ++i) open += 1.0 / std::max(1, keys[i] - keys[i - 1]);
+    if (open > kMostOpen * static_cast<double>(count)) return;
+    keyed.keys = static_cast<uint32_t>(out_.keys.size());
+    keyed.key_step = count < kKeyTable ? 1 : count < 2 * kKeyTable ? 2 : 4;
+    for (size_t table = 0; table < keyed.key_step; ++table) {
+      const size_t place = (table + keyed.key_step - 1) % keyed.key_step;  // within a step; the pivots' is the last
+      for (size_t i = 0; i < kKeyTable; ++i) out_.keys.push_back(keys[i * keyed.key_step + place]);
+    }
+    search = keyed;
   }
 
   void collect_categories() {
@@ -433,6 +460,7 @@ Layout::Layout(const Forest& forest) {
   searches = std::move(draft.searches);
   thresholds = std::move(draft.thresholds);
   buckets = std::move(draft.buckets);
+  keys = std::move(draft.keys);
   categories = std::move(draft.categories);
   searches_needed = std::move(draft.searches_needed);
   work = std::move(draft.work);

@@ -55,6 +55,10 @@ struct LargeNode {
 // What a value that is not a plain number becomes, at all nodes that share a column.
 enum class Reading : uint8_t { kNanIsZero, kNanLeft, kNanRight, kNanOrZeroLeft, kNanOrZeroRight, kCategory };
 
+inline bool nan_goes_right(Reading reading) noexcept {
+  return reading == Reading::kNanRight || reading == Reading::kNanOrZeroRight;
+}
+
 // One look-up of a value among sorted numbers; the answer fills one or more columns of ranks.
 //
 // The range of a column's thresholds is cut into buckets of equal width. Which bucket a value falls into is a
@@ -71,6 +75,9 @@ struct Search {
   double last_bucket = 0.0;
   uint32_t bucket = 0;  // in Layout::buckets
   uint32_t steps = 0;   // halvings that find a place among the thresholds of any bucket
+  double key_low = 0.0, key_scale = 0.0;
+  uint32_t keys = 0;      // the first of its tables in Layout::keys
+  uint32_t key_step = 0;  // how many keys share a pivot: 1, 2 or 4; 0: the search has no keys
 
   // A NaN falls into the first bucket: it lies above no threshold.
   int32_t bucket_of(double x) const noexcept { return bucket_of(x, low, scale, last_bucket); }
@@ -78,7 +85,21 @@ struct Search {
     const double at = (x - low) * scale, above = at > 0.0 ? at : 0.0;
     return static_cast<int32_t>(above < last ? above : last);
   }
+
+  // A number of 16 bits that is never lower for a greater x, 0 for NaN: unequal keys are in the order of their
+  // values, and equal ones leave it open.
+  uint16_t key_of(double x) const noexcept {
+    const double at = (x - key_low) * key_scale, above = at > -1.0 ? at : -1.0;
+    return static_cast<uint16_t>(static_cast<int32_t>(above < kLastKey ? above : kLastKey) + 1);
+  }
+  static constexpr double kLastKey = 65533.0;
 };
+
+// Keys of a search stand in tables of so many, which vectors look up without memory: first the pivots (every
+// key_step-th key, from the last of its step on), then the first keys of all steps, the second ones, ...
+// Behind the last key stands kNoKey, which is above every key.
+inline constexpr size_t kKeyTable = 64;
+inline constexpr uint16_t kNoKey = 0xffff;
 
 enum class Form : uint8_t { kSmall, kMedium, kLarge, kPlain };
 
@@ -127,6 +148,7 @@ struct Layout {
   Frozen<Search> searches;    // in the order in which stages first need them
   Frozen<double> thresholds;  // behind those of a search so many infinities that its last steps stay inside
   Frozen<uint16_t> buckets;   // how many of the search's thresholds lie in the buckets before this one
+  Frozen<uint16_t> keys;
   Frozen<int32_t> categories;
   Frozen<int32_t> searches_needed;  // (n_stages + 1): what the stages before s need
   Frozen<int64_t> work;             // (n_stages + 1): the most steps that a row takes in the stages before s
@@ -147,6 +169,7 @@ struct Layout {
     visit(self.searches);
     visit(self.thresholds);
     visit(self.buckets);
+    visit(self.keys);
     visit(self.categories);
     visit(self.searches_needed);
     visit(self.work);

@@ -18,6 +18,7 @@
 #include "costs.hpp"
 #include "evaluate.hpp"
 #include "filter.hpp"
+#include "finite.hpp"
 #include "forest.hpp"
 #include "layout.hpp"
 #include "meter.hpp"
@@ -484,6 +485,13 @@ void bind_forest(nb::module_& m) {
 }
 
 void bind_vectors(nb::module_& m) {
+  m.def(
+      "is_within",
+      [](Matrix<const double> x, double largest, bool missing) {
+        return is_within(std::span(x.data(), x.size()), largest, missing);
+      },
+      "X"_a.noconvert(), "largest"_a, "missing"_a,
+      "Whether no number is greater than ``largest`` or less than ``-largest``, and none is NaN unless ``missing``.");
   m.def(
       "vectors",
       [] {

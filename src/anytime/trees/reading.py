@@ -62,11 +62,13 @@ class ColumnModel(AnytimeModel):
 
     def _as_numbers(self, X: Any) -> Array:
         if self.columns_.are_plain and not has_categories(X):
-            X = validated(self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=False)
-            numbers = np.asarray(X)
-        else:
-            check_columns(self, X, reset=False)
-            numbers = self._matrix(X)
+            finite, largest = self.columns_.ensure_all_finite, self.columns_.largest
+            X = validated(
+                self, X, reset=False, dtype=np.float64, order="C", ensure_all_finite=finite, largest=largest
+            )
+            return np.asarray(X)
+        check_columns(self, X, reset=False)
+        numbers = self._matrix(X)
         self.columns_.check_finite(numbers, getattr(self, "feature_names_in_", None))
         return numbers
 

@@ -1,0 +1,211 @@
+#include "keys.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace anytime {
+
+#if defined(__x86_64__)
+namespace {
+
+#define ANYTIME_AVX512 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq")]]
+
+constexpr int kTogether = 2 * kLanes;  // rows whose keys fill a vector
+
+constexpr size_t kMostOpen = 256;      // that wait to be settled
+
+// Some of kTogether rows, by the pack with the first of them, whose keys leave their ranks in a search open.
+struct Open {
+  const Search* search;
+  size_t pack;
+  uint32_t rows;
+};
+
+ANYTIME_AVX512 inline __m512d prepared(__m512d x, Reading reading) noexcept {
+  if (reading == Reading::kNanIsZero) {
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, x, _CMP_ORD_Q), x);
+  }
+  if (reading == Reading::kNanOrZeroLeft || reading == Reading::kNanOrZeroRight) {
+    const double missing = reading == Reading::kNanOrZeroLeft ? -std::numeric_limits<double>::infinity()
+                                                              : std::numeric_limits<double>::quiet_NaN();
+    const __mmask8 zero = _mm512_cmp_pd_mask(_mm512_abs_pd(x), _mm512_set1_pd(kZero), _CMP_LE_OQ);
+    return _mm512_mask_mov_pd(x, zero, _mm512_set1_pd(missing));
+  }
+  return x;
+}
+
+// The keys of the rows of two packs; `nan` where a value is none.
+ANYTIME_AVX512 inline __m512i read_keys(const Search& search, bool float32_input, const double* const* first,
+                                        const double* const* second, __mmask32& nan) noexcept {
+  const auto feature = static_cast<size_t>(search.feature);
+  const __m512d low = _mm512_set1_pd(search.key_low), scale = _mm512_set1_pd(search.key_scale),
+                least = _mm512_set1_pd(-1.0), most = _mm512_set1_pd(Search::kLastKey);
+  __m256i part[4];
+  nan = 0;
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const double* const* row = (i < 2 ? first : second) + i % 2 * 8;
+    __m512d value = _mm512_set_pd(row[7][feature], row[6][feature], row[5][feature], row[4][feature],
+                                  row[3][feature], row[2][feature], row[1][feature], row[0][feature]);
+    if (float32_input) value = _mm512_cvtps_pd(_mm512_cvtpd_ps(value));
+    value = prepared(value, search.reading);
+    nan |= static_cast<__mmask32>(_mm512_cmp_pd_mask(value, value, _CMP_UNORD_Q)) << (8 * i);
+    const __m512d at = _mm512_mul_pd(_mm512_sub_pd(value, low), scale);
+    // of two operands that cannot be compared, max gives the second
+    part[i] = _mm512_cvttpd_epi32(_mm512_min_pd(_mm512_max_pd(at, least), most));
+  }
+  const __m512i low_half = _mm512_inserti64x4(_mm512_castsi256_si512(part[0]), part[1], 1),
+                high_half = _mm512_inserti64x4(_mm512_castsi256_si512(part[2]), part[3], 1);
+  const __m512i keys = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low_half)),
+                                          _mm512_cvtepi32_epi16(high_half), 1);
+  return _mm512_add_epi16(keys, _mm512_set1_epi16(1));
+}
+
+// How many keys of a search lie below those of two times kTogether rows; `open` where the next key is the same.
+// The two are taken side by side: each step waits for the one before it.
+template <int kStep>
+ANYTIME_AVX512 inline void count_keys(const uint16_t* tables, const __m512i (&keys)[2], __m512i (&below)[2],
+                                      __mmask32 (&open)[2]) noexcept {
+  const __m512i low = _mm512_loadu_si512(tables), high = _mm512_loadu_si512(tables + kKeyTable / 2);
+  __m512i pivot[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 3
+  for (int quarter = int{kKeyTable} / 4; quarter > 0; quarter /= 4) {
+    const __m512i from[2] = {pivot[0], pivot[1]}, step = _mm512_set1_epi16(static_cast<short>(quarter));
+#pragma GCC unroll 3
+    for (int i = 1; i < 4; ++i) {
+      const __m512i ahead = _mm512_set1_epi16(static_cast<short>(i * quarter - 1));
+#pragma GCC unroll 2
+      for (int g = 0; g < 2; ++g) {
+        const __m512i value = quarter == int{kKeyTable} / 4  // where all look at the same
+                                  ? _mm512_set1_epi16(static_cast<short>(tables[i * quarter - 1]))
+                                  : _mm512_permutex2var_epi16(low, _mm512_add_epi16(from[g], ahead), high);
+        pivot[g] = _mm512_mask_add_epi16(pivot[g], _mm512_cmplt_epu16_mask(value, keys[g]), pivot[g], step);
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int g = 0; g < 2; ++g) {
+    below[g] = _mm512_slli_epi16(pivot[g], kStep == 4 ? 2 : kStep - 1);
+    __m512i next = _mm512_permutex2var_epi16(low, pivot[g], high);  // the least key that is not below
+#pragma GCC unroll 4
+    for (int t = kStep - 1; t > 0; --t) {
+      const __m512i value =
+          _mm512_permutex2var_epi16(_mm512_loadu_si512(tables + t * kKeyTable), pivot[g],
+                                    _mm512_loadu_si512(tables + t * kKeyTable + kKeyTable / 2));
+      const __mmask32 above = _mm512_cmplt_epu16_mask(value, keys[g]);
+      below[g] = _mm512_mask_add_epi16(below[g], above, below[g], _mm512_set1_epi16(1));
+      next = _mm512_mask_mov_epi16(value, above, next);
+    }
+    open[g] = _mm512_cmpeq_epi16_mask(next, keys[g]);
+  }
+}
+
+ANYTIME_AVX512 inline void store(__m512i ranks, uint8_t* out) noexcept {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_maskz_cvtepi16_epi8(~__mmask32{0}, ranks));
+}
+ANYTIME_AVX512 inline void store(__m512i ranks, uint16_t* out) noexcept { _mm512_storeu_si512(out, ranks); }
+
+// The ranks of two packs, or of one and once more the same.
+template <class Rank>
+ANYTIME_AVX512 inline void store(__m512i below, const Search& search, const PackRanks<Rank>& first,
+                                 const PackRanks<Rank>& second) noexcept {
+  if (first.high == first.low + kHalf && second.low == first.low + kLanes) {
+    return store(below, first.low + search.column * first.stride);
+  }
+  Rank ranks[kTogether];
+  store(below, ranks);
+  for (int i = 0; i < kTogether; i += kHalf) {
+    const PackRanks<Rank>& of = i < kLanes ? first : second;
+    std::copy_n(ranks + i, kHalf, (i % kLanes == 0 ? of.low : of.high) + search.column * of.stride);
+  }
+}
+
+template <class Rank, int kStep>
+ANYTIME_AVX512 inline size_t bin_avx512(const Layout& layout, bool float32_input, const Search& shared,
+                                        std::span<const PackRows<Rank>> packs, Open* open) noexcept {
+  const Search search = shared;  // ranks are written as bytes, which might be part of anything but a copy
+  const bool nan_last = nan_goes_right(search.reading);
+  size_t n_open = 0;
+  const size_t last = packs.size() - 1;
+  for (size_t p = 0; p <= last; p += 4) {  // the last stands in for those that are not there
+    const PackRows<Rank>* four[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; ++i) four[i] = &packs[std::min(p + i, last)];
+    __m512i keys[2], below[2];
+    __mmask32 nan[2], unsure[2];
+#pragma GCC unroll 2
+    for (int g = 0; g < 2; ++g) {
+      keys[g] = read_keys(search, float32_input, four[2 * g]->row, four[2 * g + 1]->row, nan[g]);
+    }
+    count_keys<kStep>(layout.keys.data() + search.keys, keys, below, unsure);
+#pragma GCC unroll 2
+    for (int g = 0; g < 2; ++g) {
+      if (nan_last) below[g] = _mm512_mask_mov_epi16(below[g], nan[g], _mm512_set1_epi16(-1));
+      store(below[g], search, four[2 * g]->ranks, four[2 * g + 1]->ranks);
+      open[n_open] = {&shared, p + 2 * static_cast<size_t>(g), unsure[g]};
+      n_open += unsure[g] != 0;
+    }
+  }
+  return n_open;
+}
+
+// Where the next key is the same, doubles decide. A key that is open is not that of NaN: no threshold has it.
+template <class Rank>
+void settle(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs,
+            const Open& open) noexcept {
+  const Search& search = *open.search;
+  const double* const thresholds = layout.thresholds.data() + search.first;
+  for (uint32_t left = open.rows; left != 0; left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    if (open.pack + i / kLanes >= packs.size()) return;
+    const PackRows<Rank>& pack = packs[open.pack + i / kLanes];
+    const size_t lane = i % kLanes;
+    double x = pack.row[lane][search.feature];
+    if (float32_input) x = static_cast<float>(x);
+    if (search.reading == Reading::kNanIsZero && std::isnan(x)) x = 0.0;
+    Rank& rank = (lane < kHalf ? pack.ranks.low : pack.ranks.high)[search.column * pack.ranks.stride + lane % kHalf];
+    uint32_t below = rank;
+    while (below < search.count && thresholds[below] < x) ++below;
+    rank = static_cast<Rank>(below);
+  }
+}
+
+template <class Rank>
+ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
+                                   std::span<const PackRows<Rank>> packs, int32_t from, int32_t to) noexcept {
+  Open open[kMostOpen];
+  size_t n_open = 0;
+  for (int32_t s = from; s < to; ++s) {
+    const Search& search = layout.searches[static_cast<size_t>(s)];
+    if (search.key_step == 1) n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
+    if (search.key_step == 2) n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
+    if (search.key_step == 4) n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
+    if (n_open + packs.size() + 4 < kMostOpen && s + 1 < to) continue;
+    for (size_t i = 0; i < n_open; ++i) settle(layout, float32_input, packs, open[i]);
+    n_open = 0;
+  }
+}
+
+}  // namespace
+#endif
+
+template <class Rank>
+BinByKeys<Rank> bin_by_keys_for(Vectors vectors) noexcept {
+#if defined(__x86_64__)
+  if (vectors == Vectors::kAvx512) return bin_all_avx512<Rank>;
+#else
+  (void)vectors;
+#endif
+  return nullptr;
+}
+
+template BinByKeys<uint8_t> bin_by_keys_for(Vectors) noexcept;
+template BinByKeys<uint16_t> bin_by_keys_for(Vectors) noexcept;
+
+}  // namespace anytime
