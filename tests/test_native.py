@@ -183,6 +183,26 @@ def test_thresholds_may_lie_as_unevenly_as_they_like(spread):
         np.testing.assert_array_equal(acc, row)
 
 
+@pytest.mark.parametrize("most_trees", [8, 16, 32], ids=["one table", "two", "four"])
+@pytest.mark.parametrize("float32_input", [False, True])
+def test_values_beside_a_threshold_have_its_rank_or_the_next(instructions, most_trees, float32_input):
+    """Many rows are ranked by keys of 16 bits, which thresholds and the values beside them share."""
+    random = np.random.default_rng(6)
+    shape = Shape(
+        n_stages=16, most_trees=most_trees, most_leaves=8, n_features=1, float32_input=float32_input
+    )
+    trees = random_forest(random, shape)
+    forest = forest_of(trees)
+    exact = trees.threshold[trees.feature >= 0]
+    beside = [np.nextafter(exact, -INF), exact, np.nextafter(exact, INF), exact + 1e-7, [np.nan, 0.0, 1e300]]
+    X = random.permutation(np.concatenate(beside))[:600, None]
+    acc = np.zeros(forest.n_outputs, np.int64)
+    got = run(forest, X)
+    for x, row in zip(X, got, strict=True):  # one row by itself is ranked by doubles alone
+        forest.run_one(x, forest.n_stages, INF, acc)
+        np.testing.assert_array_equal(acc, row)
+
+
 def test_sums_are_the_values_to_the_last_bits():
     random = np.random.default_rng(3)
     trees = random_forest(random, Shape(n_stages=300))

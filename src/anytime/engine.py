@@ -638,6 +638,7 @@ class ForestRun:
     """
 
     __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")
+    paid = Run.paid
 
     def __init__(self, plan: Plan, X: Array, metered: bool = False, threads: int = 1) -> None:
         assert plan.plain_forest is not None
@@ -675,11 +676,6 @@ class ForestRun:
         """(n, K) the answers so far."""
         total = self._sums * self._forest.unit
         return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
-
-    @property
-    def paid(self) -> NDArray[np.int64] | None:
-        """(n,) ticks that rows have paid; None where no ledger is kept."""
-        return None if self.ledger is None else self.ledger.paid
 
 
 def start(

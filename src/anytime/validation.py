@@ -57,16 +57,11 @@ def check_finite(
         What counts as infinite beyond it: the largest number that a model can read.
     """
     values = np.asarray(X)
-    if values.dtype.kind != "f":
+    if values.dtype.kind != "f" or is_within(np.ascontiguousarray(values, np.float64), largest, missing):
         return
-    if values.dtype == np.float64 and values.ndim == 2 and values.flags.c_contiguous:
-        if is_within(values, largest, missing):
-            return
     wrong = ~(np.abs(values) <= largest)
     if missing:
         wrong &= ~np.isnan(values)
-    if not wrong.any():
-        return
     row, column = (int(index[0]) for index in np.nonzero(wrong))
     label = column if names is None else names[column]
     label = repr(str(label)) if isinstance(label, str) else label

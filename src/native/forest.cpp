@@ -186,7 +186,7 @@ Forest Forest::select(std::span<const int64_t> stages) const {
 namespace {
 
 constexpr uint64_t kFrozenMark = 0x32726f662d796e61;  // "any-for2"
-constexpr size_t kFrozenArrays = 26;
+constexpr size_t kFrozenArrays = 27;
 constexpr size_t kLine = 64;
 
 struct FrozenHead {

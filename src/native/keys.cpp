@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kTogether = 2 * kLanes;  // rows whose keys fill a vector
 
-constexpr size_t kMostOpen = 256;      // that wait to be settled
+constexpr size_t kMostOpen = 256;  // that wait to be settled
 
 // Some of kTogether rows, by the pack with the first of them, whose keys leave their ranks in a search open.
 struct Open {
@@ -67,8 +67,8 @@ ANYTIME_AVX512 inline __m512i read_keys(const Search& search, bool float32_input
   return _mm512_add_epi16(keys, _mm512_set1_epi16(1));
 }
 
-// How many keys of a search lie below those of two times kTogether rows; `open` where the next key is the same.
-// The two are taken side by side: each step waits for the one before it.
+// How many keys of a search lie below those of two times kTogether rows; `open` where the next key is the
+// same. The two are taken side by side: each step waits for the one before it.
 template <int kStep>
 ANYTIME_AVX512 inline void count_keys(const uint16_t* tables, const __m512i (&keys)[2], __m512i (&below)[2],
                                       __mmask32 (&open)[2]) noexcept {
@@ -169,7 +169,8 @@ void settle(const Layout& layout, bool float32_input, std::span<const PackRows<R
     double x = pack.row[lane][search.feature];
     if (float32_input) x = static_cast<float>(x);
     if (search.reading == Reading::kNanIsZero && std::isnan(x)) x = 0.0;
-    Rank& rank = (lane < kHalf ? pack.ranks.low : pack.ranks.high)[search.column * pack.ranks.stride + lane % kHalf];
+    Rank& rank =
+        (lane < kHalf ? pack.ranks.low : pack.ranks.high)[search.column * pack.ranks.stride + lane % kHalf];
     uint32_t below = rank;
     while (below < search.count && thresholds[below] < x) ++below;
     rank = static_cast<Rank>(below);
@@ -183,9 +184,12 @@ ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
   size_t n_open = 0;
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
-    if (search.key_step == 1) n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
-    if (search.key_step == 2) n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
-    if (search.key_step == 4) n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
+    if (search.key_step == 1)
+      n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
+    if (search.key_step == 2)
+      n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
+    if (search.key_step == 4)
+      n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
     if (n_open + packs.size() + 4 < kMostOpen && s + 1 < to) continue;
     for (size_t i = 0; i < n_open; ++i) settle(layout, float32_input, packs, open[i]);
     n_open = 0;

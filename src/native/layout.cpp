@@ -25,7 +25,7 @@ constexpr size_t kMaxNumbered = 256;
 // Leaves of a tree that is scanned: beyond, a walk is as quick.
 constexpr size_t kMostScanned8 = 256, kMostScanned16 = 128;
 constexpr uint32_t kMostBuckets = 1024, kBucketsPerThreshold = 4;
-constexpr double kMostOpen = 0.05;        // of the values: more of them without a rank by their keys do not pay
+constexpr double kMostOpen = 0.05;  // of the values: more of them without a rank by their keys do not pay
 constexpr uint32_t kLeastStepsSaved = 2;  // for which a look into the buckets pays
 constexpr int32_t kExtraSteps = 2;        // with which three in four walks of a boosted tree are over
 
@@ -209,7 +209,8 @@ class Builder {
     keyed.keys = static_cast<uint32_t>(out_.keys.size());
     keyed.key_step = count < kKeyTable ? 1 : count < 2 * kKeyTable ? 2 : 4;
     for (size_t table = 0; table < keyed.key_step; ++table) {
-      const size_t place = (table + keyed.key_step - 1) % keyed.key_step;  // within a step; the pivots' is the last
+      const size_t place =
+          (table + keyed.key_step - 1) % keyed.key_step;  // within a step; the pivots' is the last
       for (size_t i = 0; i < kKeyTable; ++i) out_.keys.push_back(keys[i * keyed.key_step + place]);
     }
     search = keyed;

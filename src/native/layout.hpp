@@ -86,8 +86,8 @@ struct Search {
     return static_cast<int32_t>(above < last ? above : last);
   }
 
-  // A number of 16 bits that is never lower for a greater x, 0 for NaN: unequal keys are in the order of their
-  // values, and equal ones leave it open.
+  // A number of 16 bits that is never lower for a greater x, 0 for NaN: unequal keys are in the order of
+  // their values, and equal ones leave it open.
   uint16_t key_of(double x) const noexcept {
     const double at = (x - key_low) * key_scale, above = at > -1.0 ? at : -1.0;
     return static_cast<uint16_t>(static_cast<int32_t>(above < kLastKey ? above : kLastKey) + 1);

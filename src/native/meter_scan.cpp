@@ -10,9 +10,12 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kLeastRows = 48;
+constexpr int32_t kTogether = 16;  // stages that are looked up, and paid for, together
 
 // Rows, at most kScanRows of them, that go through the stages together. A row that can pay for all that its
-// path reads pays at once; any other walks, node by node, until its money ends.
+// paths through the next stages read pays at once: the order of payments does not matter where all are made.
+// Any other pays for half of them, then half of the others, and walks, node by node, through the one that
+// ends its money.
 template <class Rank>
 class MeteredSpan {
  public:
@@ -27,6 +30,7 @@ class MeteredSpan {
         store_(layout_, forest.n_stages(), kSpan, true),
         paths_(static_cast<size_t>(forest.n_trees())),
         needs_(kScanRows * words_),
+        path_(words_),
         sums_(kScanRows * outputs_),
         one_(outputs_) {
     for (const Search& search : layout_.searches) {
@@ -49,15 +53,15 @@ class MeteredSpan {
     for (const int64_t row : active) stage = std::min(stage, rows_.done[row]);
     std::vector<uint16_t> open(active.size());  // places of the rows that go on
     for (size_t i = 0; i < open.size(); ++i) open[i] = static_cast<uint16_t>(i);
-    for (; !open.empty(); ++stage) {
-      const bool scanned = look_up(stage);
+    while (!open.empty()) {
+      const int32_t end = look_up(stage, last_affordable(active, open, stage));
       size_t kept = 0;
       for (const uint16_t place : open) {
         const int64_t row = active[place];
-        if (rows_.done[row] == stage && !go_on(row, place, stage, scanned)) continue;
-        if (rows_.done[row] < rows_.until[row]) open[kept++] = place;
+        if (go_on(row, place, stage, end) && rows_.done[row] < rows_.until[row]) open[kept++] = place;
       }
       open.resize(kept);
+      stage = std::max(end, stage + 1);
     }
   }
 
@@ -73,14 +77,37 @@ class MeteredSpan {
     }
   }
 
-  // What the stage adds to each row and which groups it reads; false where a tree is too large to be scanned.
-  bool look_up(int32_t stage) {
-    const auto begin = static_cast<size_t>(forest_.first_tree(stage)),
-               end = static_cast<size_t>(forest_.first_tree(stage + 1));
-    for (size_t t = begin; t < end; ++t) {
-      if (!layout_.trees[t].scanned) return false;
+  // The end of the stages after `stage` of which some row can pay the evaluation, and which it shall do; at
+  // most kTogether of them.
+  int32_t last_affordable(std::span<const int64_t> active, const std::vector<uint16_t>& open,
+                          int32_t stage) const {
+    int64_t money = 0;
+    int32_t last = stage;
+    for (const uint16_t place : open) {
+      const int64_t row = active[place];
+      money = std::max(money, meter_.budget[row] - meter_.ledger->paid()[static_cast<size_t>(row)]);
+      last = std::max(last, rows_.until[row]);
     }
-    const int32_t needed = layout_.searches_needed[static_cast<size_t>(stage) + 1];
+    int32_t end = stage;
+    for (; end < std::min(last, stage + kTogether); ++end) {
+      money -= meter_.evaluation[static_cast<size_t>(end)];
+      if (money < 0) break;
+    }
+    return end;
+  }
+
+  // What the stages [stage, end) together add to each row and which groups they read. Returns where they end:
+  // before the first that has a tree too large to be scanned.
+  int32_t look_up(int32_t stage, int32_t end) {
+    const auto begin = static_cast<size_t>(forest_.first_tree(stage));
+    for (int32_t s = stage; s < end; ++s) {
+      for (auto t = static_cast<size_t>(forest_.first_tree(s));
+           t < static_cast<size_t>(forest_.first_tree(s + 1)); ++t) {
+        if (!layout_.trees[t].scanned) end = s;
+      }
+    }
+    if (end == stage) return end;
+    const int32_t needed = layout_.searches_needed[static_cast<size_t>(end)];
     for (size_t p = 0; p < n_packs_ && searched_ < needed; p += kBinTogether) {
       bin_packs<Rank>(layout_, forest_.float32_input(),
                       std::span(packs_ + p, std::min(kBinTogether, n_packs_ - p)), searched_, needed);
@@ -88,15 +115,27 @@ class MeteredSpan {
     searched_ = std::max(searched_, needed);
     std::fill(needs_.begin(), needs_.end(), 0);
     std::fill(sums_.begin(), sums_.end(), 0);
-    for (size_t t = begin; t < end; ++t) {
-      if constexpr (sizeof(Rank) == 1) {
-        add_tree(layout_.small, t);
-      } else {
-        add_tree(layout_.medium, t);
-      }
+    first_tree_ = begin;
+    const auto last = static_cast<size_t>(forest_.first_tree(end));
+    leaves_.resize(std::max(leaves_.size(), (last - begin) * kScanRows));
+    evaluation_ = 0;
+    for (int32_t s = stage; s < end; ++s) evaluation_ += meter_.evaluation[static_cast<size_t>(s)];
+    for (size_t t = begin; t < last; ++t) {
+      with_slots_of_scans([&](const auto& slots) { add_tree(slots, t); });
     }
-    return true;
+    return end;
   }
+
+  template <class Use>
+  void with_slots_of_scans(Use&& use) const {
+    if constexpr (sizeof(Rank) == 1) {
+      use(layout_.small);
+    } else {
+      use(layout_.medium);
+    }
+  }
+
+  const Rank* leaves_of(size_t tree) const { return leaves_.data() + (tree - first_tree_) * kScanRows; }
 
   template <class Node>
   void add_tree(const Slots<Node>& slots, size_t t) {
@@ -104,14 +143,23 @@ class MeteredSpan {
     const ScanNode<Rank>* nodes = slots.scan.data() + tree.scan;
     if (paths_[t].empty()) paths_[t] = paths(tree, nodes);
     const uint64_t* groups = paths_[t].data();
-    Rank leaf[kScanRows];
+    Rank* leaf = leaves_.data() + (t - first_tree_) * kScanRows;
     const size_t rows = n_packs_ * kLanes;
     scan_(nodes, tree.scan_count, store_[0].low, rows, static_cast<Rank>(tree.first_leaf), leaf);
     const auto width = static_cast<size_t>(forest_.value_width());
     const int64_t* values = slots.values.data() + tree.value * width;
+    uint64_t* const needs = needs_.data();
+    int64_t* const sums = sums_.data();
+    if (words_ == 1 && outputs_ == 1) {
+      for (size_t i = 0; i < rows; ++i) {
+        needs[i] |= groups[leaf[i]];
+        add_units(sums[i], values[leaf[i]]);
+      }
+      return;
+    }
     for (size_t i = 0; i < rows; ++i) {
-      for (size_t w = 0; w < words_; ++w) needs_[i * words_ + w] |= groups[leaf[i] * words_ + w];
-      add_values(values + leaf[i] * width, width, tree.output, sums_.data() + i * outputs_);
+      for (size_t w = 0; w < words_; ++w) needs[i * words_ + w] |= groups[leaf[i] * words_ + w];
+      add_values(values + leaf[i] * width, width, tree.output, sums + i * outputs_);
     }
   }
 
@@ -132,20 +180,58 @@ class MeteredSpan {
     return groups;
   }
 
-  // Takes a row through the stage; false when it cannot pay.
-  bool go_on(int64_t row, size_t place, int32_t stage, bool scanned) {
-    const int64_t* sums = sums_.data() + place * outputs_;
-    if (!scanned ||
-        !meter_.ledger->try_pay(row, needs_.data() + place * words_,
-                                meter_.evaluation[static_cast<size_t>(stage)], meter_.budget[row])) {
-      const double* x = rows_.row(forest_, row);
-      if (walk_stage(forest_, meter_, x, row, stage, one_, pacer_) != Outcome::kDone) return false;
-      sums = one_.data();
+  // Takes a row through the stages [stage, end), or, where they were not looked up, through `stage`; false
+  // when it cannot pay.
+  bool go_on(int64_t row, size_t place, int32_t stage, int32_t end) {
+    if (rows_.done[row] >= std::max(end, stage + 1)) return true;
+    if (rows_.done[row] == stage && rows_.until[row] >= end && end > stage &&
+        meter_.ledger->try_pay(row, needs_.data() + place * words_, evaluation_, meter_.budget[row])) {
+      add(row, sums_.data() + place * outputs_);
+      rows_.done[row] = end;
+      return true;
     }
+    const int32_t goal = std::min(rows_.until[row], std::max(end, stage + 1));
+    while (rows_.done[row] < goal) {
+      for (int32_t some = kTogether / 2; some > 0; some /= 2) {
+        if (rows_.done[row] + some <= std::min(goal, end)) pay_some(row, place, some);
+      }
+      if (rows_.done[row] == goal) break;
+      const double* x = rows_.row(forest_, row);
+      if (walk_stage(forest_, meter_, x, row, rows_.done[row], one_, pacer_) != Outcome::kDone) return false;
+      add(row, one_.data());
+      ++rows_.done[row];
+    }
+    return true;
+  }
+
+  // Takes a row through some stages that were looked up, if it can pay for them.
+  void pay_some(int64_t row, size_t place, int32_t stages) {
+    const int32_t stage = rows_.done[row], last = stage + stages;
+    int64_t money = meter_.budget[row] - meter_.ledger->paid()[static_cast<size_t>(row)], evaluation = 0;
+    for (int32_t s = stage; s < last; ++s) evaluation += meter_.evaluation[static_cast<size_t>(s)];
+    if (evaluation > money) return;
+    const auto begin = static_cast<size_t>(forest_.first_tree(stage)),
+               end = static_cast<size_t>(forest_.first_tree(last));
+    std::fill(path_.begin(), path_.end(), 0);
+    for (size_t t = begin; t < end; ++t) {
+      const uint64_t* groups = paths_[t].data() + leaves_of(t)[place] * words_;
+      for (size_t w = 0; w < words_; ++w) path_[w] |= groups[w];
+    }
+    if (!meter_.ledger->try_pay(row, path_.data(), evaluation, meter_.budget[row])) return;
+    const auto width = static_cast<size_t>(forest_.value_width());
+    int64_t* acc = rows_.acc + static_cast<size_t>(row) * outputs_;
+    with_slots_of_scans([&](const auto& slots) {
+      for (size_t t = begin; t < end; ++t) {
+        const Tree& tree = layout_.trees[t];
+        add_values(slots.values.data() + (tree.value + leaves_of(t)[place]) * width, width, tree.output, acc);
+      }
+    });
+    rows_.done[row] = last;
+  }
+
+  void add(int64_t row, const int64_t* sums) {
     int64_t* acc = rows_.acc + static_cast<size_t>(row) * outputs_;
     for (size_t k = 0; k < outputs_; ++k) add_units(acc[k], sums[k]);
-    rows_.done[row] = stage + 1;
-    return true;
   }
 
   const Forest& forest_;
@@ -160,12 +246,16 @@ class MeteredSpan {
   std::vector<size_t> column_group_;          // of the columns of ranks
   std::vector<uint64_t> closures_;            // (groups, words)
   std::vector<std::vector<uint64_t>> paths_;  // per tree, once it is needed
-  std::vector<uint64_t> needs_;               // (kScanRows, words) what the stage reads of each row
-  std::vector<int64_t> sums_;                 // (kScanRows, n_outputs) what it adds
+  std::vector<Rank> leaves_;                  // (trees, kScanRows) from first_tree_ on
+  std::vector<uint64_t> needs_;               // (kScanRows, words) what the stages read of each row
+  std::vector<uint64_t> path_;                // (words) what one of them reads of one
+  std::vector<int64_t> sums_;                 // (kScanRows, n_outputs) what they add
   std::vector<int64_t> one_;
   PackRows<Rank> packs_[kSpan];
   size_t n_packs_ = 0;
   int32_t searched_ = 0;
+  size_t first_tree_ = 0;   // of the stages that were looked up
+  int64_t evaluation_ = 0;  // what they cost together, groups aside
 };
 
 template <class Rank>
