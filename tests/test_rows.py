@@ -1,5 +1,6 @@
 """Rows in every form, and rows that are not complete: one rule for tables, single rows, sessions and the engine."""
 
+import time
 import warnings
 from dataclasses import replace
 
@@ -8,17 +9,19 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import anytime as at
 from anytime.blocks import LinearBlock
-from anytime.costs import BoundCosts
+from anytime.costs import UNLIMITED
 from anytime.engine import Run
-from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.rules import ScoreRule
+from anytime.runtime import replay
 from anytime.testing.strategies import plans
-from tests.runtime.bench import ROWS, model_of
+from tests.reference.engine import run_row
+from tests.runtime.bench import ROWS, features_of, model_of
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -51,54 +54,55 @@ def wordy():
 # ---------------------------------------------------------------------- the rule
 
 
-def without(plan, x, held):
-    """The obvious way: one stage at a time, leaving out those that would read what is not there."""
-    absent = ~held
-
-    def lost(columns):
-        return bool(absent[plan.costs.groups_of(columns)].any())
-
-    costs = plan.costs.costs
-    table = BoundCosts(at.FeatureCosts(costs.prices, groups=costs.groups), plan.costs.column_group).table
-    asked = {s: rule for s, rule in plan.stops.items() if not lost(rule.columns())}
-    run = Run(replace(plan, stops=asked), x[None].copy())
-    s = 0
-    while s < plan.n_stages and not run.finished[0]:
-        b, within = plan.locate(s)
-        block = plan.blocks[b]
-        if s in plan.passes and lost(plan.passes[s].columns()):
-            out = True
-        elif s in plan.passes and not plan.passes[s].holds(run.X, run.scores(), LINKS[plan.link])[0]:
-            out = False
-        elif block.forest is not None:
-            out = block.forest.need(x, within, held, table) >= 0
-        else:
-            out = lost(block.columns(within))
-        if not out:
-            run.advance(s + 1)
-            s += 1
-            continue
-        to = plan.stage_after_leaving_out(s)
-        if to == s:
-            break
-        run.done[0] = s = to
-    return run.scores()[0]
+@st.composite
+def incomplete(draw):
+    """A plan, some of whose rules read columns, the groups that rows have, and a budget in ticks."""
+    plan = draw(plans())
+    n_groups, n_stages = plan.costs.n_groups, plan.n_stages
+    held = np.array(draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
+    rule = ScoreRule(LinearBlock([draw(st.integers(0, 3))], np.ones((1, 1))))
+    reading = draw(st.sets(st.integers(0, n_stages - 1), max_size=2))
+    passes = {} if plan.weights is not None else dict.fromkeys(reading, rule)
+    plan = replace(
+        plan, passes={**plan.passes, **passes}, stops={**plan.stops, **dict.fromkeys(reading, rule)}
+    )
+    held[np.setdiff1d(np.arange(n_groups), plan.costs.groups_of(np.flatnonzero(plan.read_columns)))] = True
+    everything = int(plan.costs.prices.sum() + plan.evaluation_ticks.sum())
+    return plan, held, draw(st.none() | st.integers(0, everything))
 
 
-@settings(max_examples=100)
-@given(plans(), st.data())
-def test_a_stage_is_left_out_exactly_where_it_would_read_what_is_not_there(plan, data):
-    n_groups = plan.costs.n_groups
-    held = np.array(data.draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
-    run = Run(plan, ROWS, metered=True, held=held)
-    run.advance()
-    expected = [without(plan, x, held) for x in ROWS]
-    assert_array_equal(run.scores(), expected)
-    assert not run.ledger.bought[:, ~held].any()
-    stepwise = Run(plan, ROWS, held=held)
+@settings(max_examples=150)
+@given(incomplete())
+def test_a_stage_that_would_read_what_is_not_there_is_left_out_and_nothing_of_it_is_paid(case):
+    plan, held, budget = case
+    runs = [Run(plan, X, metered=True, held=held) for X in (ROWS, np.tile(ROWS, (8, 1)))]
+    stepwise, waited = (Run(plan, ROWS, metered=True, held=held) for _ in range(2))
+    cap = UNLIMITED if budget is None else budget
+    for run in runs:
+        run.advance(budget=cap)
     for stage in range(1, plan.n_stages + 1):
-        stepwise.advance(stage)
-    assert_array_equal(stepwise.scores(), expected)
+        stepwise.advance(stage, budget=cap)
+    waited.advance(budget=cap, deadline=time.monotonic() + 60)
+    model = model_of(
+        plan, meter="realised", budget=None if budget is None else plan.costs.costs.amount(budget)
+    )
+    groups = plan.costs.costs.groups
+    batch = at.BatchSession(model, tile_rows=5)
+    batch._tiles = tuple((k, batch._tile(ROWS[k : k + 5].copy(), held)) for k in range(0, len(ROWS), 5))
+    batched = batch.advance()
+    for i, x in enumerate(ROWS[:6]):
+        scores, paid, stage = run_row(plan, x, budget=budget, held=held)
+        for run in (*runs, stepwise, waited):
+            assert_allclose(run.scores()[i], scores, atol=1e-9)
+            assert_array_equal(run.scores()[i], runs[0].scores()[i])
+            assert (run.paid[i], run.answered[i]) == (paid, stage)
+            assert not run.ledger.bought[i, ~held].any()
+        assert_array_equal(batched.scores[i], runs[0].scores()[i])
+        assert (batched.cost[i], batched.stage[i]) == (plan.costs.costs.amount(paid), stage)
+        there = {name: x[list(groups[name])] for name, given in zip(groups, held, strict=True) if given}
+        answer = at.Session(model).predict({name: values for name, values in there.items() if len(values)})
+        assert_array_equal(answer.scores, runs[0].scores()[i])
+        assert (answer.cost, answer.stage) == (plan.costs.costs.amount(paid), stage)
 
 
 def test_a_group_beyond_the_budget_is_no_more_missed_in_a_session_than_in_predict():
@@ -115,6 +119,54 @@ def test_a_group_beyond_the_budget_is_no_more_missed_in_a_session_than_in_predic
         assert len(told) == (stages == 3)
     whole = {"age": [1.0], "scan": [1.0]}
     assert at.Session(model).predict(row, budget=2.0).prediction == model.predict_one(whole, budget=2.0)
+
+
+@settings(max_examples=100)
+@given(incomplete(), st.data())
+def test_stages_that_were_left_out_come_back_when_their_groups_are_given(case, data):
+    plan, held, budget = case
+    x, names = data.draw(st.sampled_from(list(ROWS))), plan.costs.costs.groups
+    values = {name: x[list(columns)] for name, columns in names.items() if columns}
+    late = [name for name, there in zip(names, held, strict=True) if not there]
+    model = model_of(plan, meter="realised")
+    expected = at.Session(model).predict(x)
+
+    def broken(row):
+        raise OSError("no connection")
+
+    for features in (None, features_of(plan, **dict.fromkeys(late, broken))):
+        session = at.Session(model, features)
+        first = {name: vector for name, vector in values.items() if name not in late}
+        session.start(first if features is None else x)
+        before = session.resume(budget=None if budget is None else plan.costs.costs.amount(budget))
+        session.give({name: values[name] for name in late})
+        assert not session.read().failures
+        answer = session.resume()
+        assert_array_equal(answer.scores, expected.scores)
+        assert (answer.stage, answer.complete, answer.failures) == (expected.stage, expected.complete, {})
+        paid_for = {name for name in before.groups if plan.costs.costs.prices[name]}
+        bought = {*plan.costs.costs.closure(paid_for), *expected.groups}
+        more = plan.costs.costs.price(bought) - plan.costs.costs.price(expected.groups)
+        assert answer.cost == pytest.approx(expected.cost + more)
+        assert {*answer.groups} == bought
+        assert_array_equal(replay(model, session.trace, values).scores, answer.scores)
+
+
+def test_costs_and_failures_follow_what_was_given(boosted):
+    row = TABLE.iloc[0]
+    session = at.Session(boosted).start({"age": row["age"]})
+    assert session.resume().failures == {"blood": "is not there", "scan": "is not there"}
+    session.give({"blood": [row["iron"], row["sugar"]]})
+    assert session.read().failures == {"scan": "is not there"}
+    answer = session.give({"scan": [row["scan"]]}).resume()
+    whole = at.Session(boosted).predict(row)
+    assert (answer.prediction, answer.cost, answer.groups) == (whole.prediction, whole.cost, whole.groups)
+    with pytest.raises(
+        ValueError, match="'iron' is a column of the group 'blood', which takes 'iron', 'sugar' together"
+    ):
+        session.give({"iron": 1.0})
+    with pytest.raises(ValueError, match="no group 'bloud'; did you mean 'blood'"):
+        session.give({"bloud": 1.0})
 
 
 def test_columns_are_found_by_name_in_any_order_and_others_ignored(boosted):
@@ -142,6 +194,15 @@ def test_a_column_that_is_not_there_is_warned_of_and_done_without(family, reques
     assert not answer.complete
     assert answer.cost.max() <= 4
     assert "scan" not in answer.groups
+
+
+def test_batches_take_tables_that_are_not_complete(boosted):
+    with pytest.warns(UserWarning, match="'scan'"):
+        expected = boosted.answer(TABLE.drop(columns="scan"))
+    answer = at.BatchSession(boosted, TABLE.drop(columns="scan")).advance()
+    assert_array_equal(answer.scores, expected.scores)
+    assert_array_equal(answer.cost, expected.cost)
+    assert (answer.complete, answer.failures) == (False, {"scan": "200 rows: is not there"})
 
 
 def test_columns_that_the_budget_does_not_reach_are_not_missed(boosted, replacing):
@@ -204,18 +265,6 @@ def test_a_series_without_names_is_values_in_the_order_of_the_columns(boosted):
     assert at.Session(boosted).predict(unnamed).prediction == boosted.predict(TABLE)[0]
     with pytest.raises(ValueError, match="has no column '0'"):
         boosted.predict_one(dict(enumerate(TABLE.iloc[0])))
-
-
-def test_any_number_of_groups_can_be_absent():
-    """Prices so fine that many absent groups, each with a price beyond all others together, could not be counted."""
-    n = 1200
-    bound = at.FeatureCosts([*np.full(n - 1, 4.0), 4.000000000001]).bind(n)
-    everything = int(bound.prices.sum())
-    assert n * everything > 2**62
-    ledger = bound.ledger_without(np.arange(n) > 0, everything + 1, 1)
-    price = [int(ledger.quote(np.array([group], dtype=np.int32))[0]) for group in (0, 1, 7, n - 1)]
-    assert price[0] == bound.prices[0]
-    assert min(price[1:]) > everything
 
 
 def test_categories_that_are_numbers_are_read_alike(tmp_path):

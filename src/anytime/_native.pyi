@@ -195,16 +195,21 @@ class Forest:
         rest: NDArray[np.float64],
         worked: NDArray[np.int32],
         updates: NDArray[np.int64],
+        left_out: NDArray[np.int32],
+        last: NDArray[np.int32],
         ledger: Ledger | None,
         evaluation: NDArray[np.int64],
         budget: NDArray[np.int64],
+        absent: NDArray[np.bool_] | None = None,
         deadline: float = ...,
         stop: _Stop | None = None,
     ) -> bool:
         """Like ``run``, and with a ledger like ``run_metered``, but a stage works only on rows whose margin passes.
 
         A threshold of NaN is open to all. Scores are ``start + (rest + acc * unit)``. Counts up the stages that have worked
-        on each row, and the rows that each stage has worked on.
+        on each row, and the rows that each stage has worked on. A stage that would read one of the groups ``absent`` of a row
+        is left out, counted in ``left_out``, and nothing of it is paid; a row that could not pay for the group ends there.
+        ``last`` is the last stage that was not left out.
         """
 
     def need(self, x: NDArray[np.float64], stage: int, available: NDArray[np.bool_], table: CostTable) -> int:

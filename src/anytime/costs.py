@@ -423,12 +423,12 @@ class BoundCosts:
         self.prices = np.array([costs.ticks(costs.prices[name]) for name in costs.names], dtype=np.int64)
         number = {name: g for g, name in enumerate(costs.names)}
         self._required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
-        self.table = self._table(self.prices, self._required)
+        self.table = self._table(self._required)
 
-    def _table(self, prices: NDArray[np.int64], required: list[list[int]]) -> CostTable:
+    def _table(self, required: list[list[int]]) -> CostTable:
         start = np.concatenate([[0], np.cumsum([len(r) for r in required])]).astype(np.int64)
         flat = np.array([r for row in required for r in row], dtype=np.int32)
-        return CostTable(prices, start, flat, self.column_group)
+        return CostTable(self.prices, start, flat, self.column_group)
 
     @property
     def n_groups(self) -> int:
@@ -446,22 +446,13 @@ class BoundCosts:
             mask[self.table.closure(int(g))] = True
         return mask
 
-    def ledger(self, n_rows: int) -> Ledger:
-        """An empty ledger for ``n_rows`` examples."""
-        return Ledger(self.table, n_rows)
-
-    def ledger_without(self, absent: NDArray[np.bool_], price: int, n_rows: int) -> Ledger:
-        """A ledger for examples that lack the groups ``absent``, (G,): one costs ``price`` ticks, which nobody may spend.
-
-        A group that is there needs no other that is not.
-        """
-        # all of them require the first, which alone has that price: together they could cost more than can be counted
-        first = int(np.argmax(absent))
-        required = [[r for r in row if not absent[r]] for row in self._required]
-        required = [[first] if absent[g] and g != first else row for g, row in enumerate(required)]
-        prices = np.where(absent, 0, self.prices)
-        prices[first] = price
-        return Ledger(self._table(prices, required), n_rows)
+    def ledger(self, n_rows: int, absent: NDArray[np.bool_] | None = None) -> Ledger:
+        """An empty ledger for ``n_rows`` examples. Where they lack groups, (G,), one that is there needs no other that is not."""
+        if absent is None:
+            return Ledger(self.table, n_rows)
+        required = enumerate(self._required)
+        kept = [[r for r in row if absent[g] or not absent[r]] for g, row in required]
+        return Ledger(self._table(kept), n_rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundCosts, (self.costs, self.column_group)

@@ -65,15 +65,19 @@ class Run:
         Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
     threads : int, default=1
     held : (G,) bool, default=None
-        Groups that the rows have; None: all. A stage that would read another of a row is left out for it (see
-        ``anytime.rows``). Keeps a ledger.
+        Groups that the rows have; None: all. A stage that would read another of a row is left out for it, and nothing of it
+        is paid (see ``anytime.rows``). Keeps a ledger.
 
     Attributes
     ----------
     done : (n,) int32
         Stages behind each row: completed, or left out.
+    absent : (G,) bool or None
+        Groups that the rows lack.
     incomplete : (n,) bool
         Rows for which a stage was left out, or which had to end before one, for want of a group.
+    stuck : (n,) bool
+        Those of them that cannot go on without it.
     finished : (n,) bool
         Rows that a stopping rule has released: they need no further stage.
     ledger : Ledger or None
@@ -94,16 +98,10 @@ class Run:
         self.plan, self.X, self.threads = plan, X, threads
         self.done = np.zeros(n, dtype=np.int32)
         self.finished = np.zeros(n, dtype=bool)
-        self.ledger: Ledger | None = plan.costs.ledger(n) if metered else None
-        self.incomplete = np.zeros(n, dtype=bool)
-        self._absent: NDArray[np.bool_] | None = None
-        self._all_money = int(UNLIMITED)
-        if held is not None and not held.all():
-            self._absent, self._all_money = (
-                ~held,
-                int(plan.costs.prices[held].sum() + plan.evaluation_ticks.sum()),
-            )
-            self.ledger = plan.costs.ledger_without(self._absent, self._all_money + 1, n)
+        self.absent = None if held is None or held.all() else ~held
+        lacking = self.absent is not None
+        self.ledger: Ledger | None = plan.costs.ledger(n, self.absent) if metered or lacking else None
+        self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         # the last stages left out: from where, to where
         self._went_around = np.full((2, n), -1, dtype=np.int32)
         # stages in the answer: done, less skipped and replaced ones
@@ -149,20 +147,10 @@ class Run:
         goals = np.full(n, self.plan.n_stages if until is None else until, dtype=np.int64)
         limit = np.minimum(goals, self.plan.n_stages).astype(np.int32)
         limit = np.where(self.finished, self.done, limit)
-        means = np.minimum(np.full(n, budget, dtype=np.int64), self.plan.limit_ticks)
-        cap = np.minimum(means, self._all_money)
+        cap = np.minimum(np.full(n, budget, dtype=np.int64), self.plan.limit_ticks)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
-        goal = limit.copy()
-        while self._go_on(limit, cap, deadline, stop):
-            if self._absent is None or not self._leave_out(goal, limit, means):
-                return True
-        return False
-
-    def _go_on(
-        self, limit: NDArray[np.int32], cap: NDArray[np.int64], deadline: float, stop: Stop | None
-    ) -> bool:
-        """Take every row to its ``limit``, which falls where money ends; return whether nothing interrupted."""
+        self.stuck[:] = False
         if (limit > self.done).any() and _interrupted(deadline, stop):
             return False
         self._ask_again(limit, cap)
@@ -174,64 +162,19 @@ class Run:
                 return False
         return True
 
-    def _leave_out(self, goal: NDArray[np.int32], limit: NDArray[np.int32], means: NDArray[np.int64]) -> bool:
-        """Take rows past the stage, or the stopping rule, that they lack a group for; return whether there are any."""
-        assert self._absent is not None
-        assert self.ledger is not None
-        behind = np.flatnonzero((self.done < goal) & ~self.finished)
-        went_on = False
-        for s in np.unique(self.done[behind]).tolist():
-            rows = behind[self.done[behind] == s]
-            unasked = rows[self._unasked[rows]]
-            if (
-                unasked.size
-                and self._absent[self.plan.costs.groups_of(self.plan.stops[s - 1].columns())].any()
-            ):
-                self._unasked[unasked], self.incomplete[unasked] = False, True
-                limit[unasked] = goal[unasked]
-                went_on = True
-            rows = np.setdiff1d(rows, unasked)
-            rows = rows[self.could_miss(s, rows, means[rows])]
-            rows = rows[self._lacks(s, rows)]
-            self.incomplete[rows] = True
-            to = self.plan.stage_after_leaving_out(s)
-            if rows.size and to > s:
-                fresh = rows[self._went_around[1, rows] != s]
-                self._went_around[0, fresh] = s
-                self._went_around[1, rows] = self.done[rows] = to
-                limit[rows] = np.maximum(goal[rows], to)
-                went_on = True
-        return went_on
+    def leave_out(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32]) -> None:
+        """Rows lack a group that stage ``s`` would read: they go on behind it, or end there where nothing after it can be had."""
+        to = self.plan.stage_after_leaving_out(s)
+        self.incomplete[rows], self.stuck[rows] = True, to == s
+        self.pass_by(rows, s, to)
+        limit[rows] = to if to == s else np.maximum(limit[rows], to)
 
-    def could_miss(self, s: int, rows: NDArray[np.intp], means: NDArray[np.int64] | int) -> NDArray[np.bool_]:
-        """(n,) Whether ``means``, in ticks, would buy a group that stage ``s`` uses and rows lack; any other is not missed."""
-        assert self._absent is not None
-        assert self.ledger is not None
-        wanted = self.plan.stage_groups[s][self._absent[self.plan.stage_groups[s]]]
-        least = int(self.plan.costs.prices[wanted].min(initial=UNLIMITED))
-        return np.asarray((means == UNLIMITED) | (least <= means - self.ledger.paid[rows]))
-
-    def _lacks(self, s: int, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """(n,) Whether stage ``s`` would read of rows that stand before it a group that they do not have."""
-        plan, absent = self.plan, self._absent
-        assert absent is not None
-        if s in plan.passes and absent[plan.costs.groups_of(plan.passes[s].columns())].any():
-            return np.ones(rows.size, dtype=bool)
-        b, within = plan.locate(s)
-        block = plan.blocks[b]
-        if block.forest is None:
-            wanted = self.wanted(s, rows)
-            if wanted is None:
-                return np.full(rows.size, absent[plan.costs.groups_of(block.columns(within))].any())
-            return np.asarray((wanted & absent).any(axis=1))
-        reached = np.full(rows.size, within, dtype=np.int32)
-        ledger = plan.costs.ledger_without(absent, self._all_money + 1, rows.size)
-        sums = np.zeros((rows.size, block.width), dtype=np.int64)
-        money = np.full(rows.size, self._all_money, dtype=np.int64)
-        price = np.zeros(block.n_stages, dtype=np.int64)
-        X = np.ascontiguousarray(self.X[rows])
-        block.forest.run_metered(X, sums, reached, reached + 1, ledger, price, money, np.inf, None)
-        return np.asarray(reached == within)
+    def pass_by(self, rows: NDArray[np.intp], start: NDArray[np.int32] | int, to: Any) -> None:
+        """Take rows past stages from ``start`` to ``to``, which do not become part of their answers."""
+        self.done[rows] = to
+        fresh = self._went_around[1, rows] != start
+        self._went_around[0, rows] = np.where(fresh, start, self._went_around[0, rows])
+        self._went_around[1, rows] = to
 
     def _jump(self, to: NDArray[np.int32]) -> None:
         """Nobody reads or pays on the way, so what a later stage would replace need not be computed."""
@@ -259,17 +202,21 @@ class Run:
         may = np.where(
             self.done >= first, np.minimum(np.maximum(limit - first, reached), last - first), reached
         )
-        before = reached.copy()
-        if self.plan.has_rules(b):
-            over = self._run_filtered(b, reached, may, cap, deadline, stop)
+        before, answered, sums = reached.copy(), reached, self._tree_sums(b)
+        if self.plan.has_rules(b) or self.absent is not None:
+            answered = reached.copy()
+            over = self._run_filtered(b, sums, self._applied, answered, reached, may, cap, deadline, stop)
         else:
-            over = self._run_forest(b, self._tree_sums(b), reached, may, cap, deadline, stop)
+            over = self._run_forest(b, sums, reached, may, cap, deadline, stop)
             self._applied += reached - before
             # a stage has worked on all rows that were not beyond it and now are
             size = last - first + 1
             entered = np.bincount(before, minlength=size) - np.bincount(reached, minlength=size)
             self.updates[first:last] += np.cumsum(entered)[:-1]
         self.done += reached - before
+        if self.absent is not None:
+            rows = np.flatnonzero(reached > answered)
+            self.pass_by(rows, answered[rows] + first, reached[rows] + first)
         if over and self.ledger is not None:  # not interrupted, so whoever is behind ran out of money
             self._halt(np.flatnonzero(reached < may), limit, cap)
         return over
@@ -295,34 +242,35 @@ class Run:
     def _run_filtered(
         self,
         b: int,
+        sums: NDArray[np.int64],
+        worked: NDArray[np.int32],
+        answered: NDArray[np.int32],
         reached: NDArray[np.int32],
         may: NDArray[np.int32],
         cap: NDArray[np.int64],
         deadline: float,
         stop: Stop | None,
     ) -> bool:
-        plan = self.plan
-        forest, filters = plan.blocks[b].forest, plan.margin_filters[b]
-        assert forest is not None
-        assert filters is not None
+        """Stages of a forest whose filters look at margins, or of rows that lack groups: what those would read is left out."""
+        plan, block = self.plan, self.plan.blocks[b]
+        assert block.forest is not None
         first, last = plan.block_start[b : b + 2]
-        start, rest = self._base(slice(None)), self._total(slice(None), before=b)
-        return forest.run_filtered(
-            self.X,
-            self._tree_sums(b),
-            reached,
-            may,
-            *filters,
-            start,
-            rest,
-            self._applied,
-            self.updates[first:last],
-            self.ledger,
-            plan.evaluation_ticks[first:last],
-            cap,
-            deadline,
-            stop,
+        unfiltered = np.full(last - first, np.nan), np.ones(last - first, dtype=bool)
+        thresholds, below = (plan.margin_filters[b] if self.is_native(b) else None) or unfiltered
+        left_out = np.zeros(len(self.X), dtype=np.int32)
+        over = block.forest.run_filtered(
+            *(self.X, sums, reached, may),
+            *(thresholds, below, self._base(slice(None)), self._total(slice(None), before=b)),
+            *(worked, self.updates[first:last], left_out, answered),
+            ledger=self.ledger,
+            evaluation=plan.evaluation_ticks[first:last],
+            budget=cap,
+            absent=self.absent,
+            deadline=deadline,
+            stop=stop,
         )
+        self.incomplete |= left_out > 0
+        return over
 
     def _tree_sums(self, b: int) -> NDArray[np.int64]:
         if b not in self._trees:
@@ -359,7 +307,8 @@ class Run:
         if s in plan.passes:
             asked = plan.costs.groups_of(plan.passes[s].columns())
             if asked.size:  # what reads nothing is free, also for who has spent more than is allowed now
-                rows = self._buy(asked, 0, rows, limit, cap)
+                rows, lacking = self._buy(asked, 0, rows, limit, cap)
+                self.leave_out(s, lacking, limit)
             held = plan.passes[s].holds(self._matrix_of(rows), self.scores(rows), LINKS[plan.link])
             self.done[rows[~held]] = s + 1
             rows = rows[held]
@@ -421,13 +370,18 @@ class Run:
     ) -> NDArray[np.intp]:
         """A stage of trees by itself: each row pays for its own path. Returns the rows that could."""
         reached = np.full(len(self.X), within, dtype=np.int32)
-        may = reached.copy()
+        may, worked = reached.copy(), np.zeros_like(reached)
         may[rows] += 1
         sums = np.zeros((len(self.X), self.plan.blocks[b].width), dtype=np.int64)
-        self._run_forest(b, sums, reached, may, cap, np.inf, None)
-        able = reached[rows] > within
-        self._halt(rows[~able], limit, cap)
-        rows = rows[able]
+        if self.absent is None:
+            self._run_forest(b, sums, reached, may, cap, np.inf, None)
+            worked = reached - within
+        else:
+            self._run_filtered(b, sums, worked, reached.copy(), reached, may, cap, np.inf, None)
+            self.updates[s] -= worked.sum()  # the commit counts them
+            self.leave_out(s, rows[(worked[rows] == 0) & (reached[rows] > within)], limit)
+        self._halt(rows[reached[rows] == within], limit, cap)
+        rows = rows[worked[rows] > 0]
         self._commit(s, rows, sums[rows], b)
         return rows
 
@@ -497,9 +451,12 @@ class Run:
         if wanted is None:
             b, within = self.plan.locate(s)
             groups = self.plan.costs.groups_of(self.plan.blocks[b].columns(within))
-            return self._buy(groups, evaluation, rows, limit, cap)
-        able = [self._buy(groups, evaluation, rows[m], limit, cap) for groups, m in _alike(wanted)]
-        return np.sort(np.concatenate(able))
+            able, lacking = self._buy(groups, evaluation, rows, limit, cap)
+        else:
+            parts = [self._buy(groups, evaluation, rows[m], limit, cap) for groups, m in _alike(wanted)]
+            able, lacking = (np.sort(np.concatenate(part)) for part in zip(*parts, strict=True))
+        self.leave_out(s, lacking, limit)
+        return able
 
     def _buy(
         self,
@@ -508,17 +465,19 @@ class Run:
         rows: NDArray[np.intp],
         limit: NDArray[np.int32],
         cap: NDArray[np.int64],
-    ) -> NDArray[np.intp]:
-        """Pay for ``groups``; return the rows that could. The others go no further in this call."""
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Pay for ``groups``; return the rows that could, and those that could but lack one. The others end in this call."""
         if self.ledger is None:
-            return rows
+            return rows, rows[:0]
         price = self.ledger.quote(groups, rows) + evaluation
         able = self.ledger.paid[rows] + price <= cap[rows]
         self._halt(rows[~able], limit, cap)
         rows = rows[able]
+        if self.absent is not None and self.absent[groups].any():
+            return rows[:0], rows
         self.ledger.buy(groups, rows)
         self.ledger.charge(evaluation, rows)
-        return rows
+        return rows, rows[:0]
 
     def _halt(self, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
         """Rows that cannot pay for what comes next stay where they are; for good where the plan's own limit says so."""
@@ -532,8 +491,9 @@ class Run:
         """Release the rows for which the stopping rule of stage ``s`` holds; who cannot pay for it is asked later."""
         rule = self.plan.stops[s]
         self._unasked[rows] = True
-        rows = self._buy(self.plan.costs.groups_of(rule.columns()), 0, rows, limit, cap)
-        self._unasked[rows] = False
+        rows, lacking = self._buy(self.plan.costs.groups_of(rule.columns()), 0, rows, limit, cap)
+        self._unasked[rows] = self._unasked[lacking] = False
+        self.incomplete[lacking] = True  # they go on without having been asked
         satisfied = rows[rule.holds(self._matrix_of(rows), self.scores(rows), LINKS[self.plan.link])]
         self.finished[satisfied] = True
         limit[satisfied] = s + 1

@@ -4,13 +4,14 @@ A row is a line of a table (pandas, polars, Arrow), a mapping by name (a dict, a
 the columns. Words become the codes of their categories; None is a value known to be missing.
 
 **Rows that are not complete.** Columns are found by name, in any order; others are ignored. A group of which a column is not
-there cannot be had, and a stage that would read it is left out: the answer is the best of what can be run. Stages that add up are
-left out one by one, for each row by its own path; of stages that replace each other the last that can be run is the answer; a
-refitted table ends at its longest complete prefix; where nothing can be run, the answer is the plan's base. A warning names the
-columns that were wanted. One that the budget does not reach is not missed: by realised cost, a row that could not pay for the
-group at that stage ends there, as a complete row would. This holds for tables, mappings, sessions,
-extractors that fail, the server and the command line. Values without names have to be complete. A missing *value* (NaN or None in
-a column that is there) is no missing column: the model reads it as in training.
+there cannot be had, and a stage that would read it is left out: the answer is the best of what can be run, and nothing of a stage
+that is left out is paid. Stages that add up are left out one by one, for each row by its own path; of stages that replace each
+other the last that can be run is the answer; a refitted table ends at its longest complete prefix; a stopping rule is not asked;
+where nothing can be run, the answer is the plan's base. A warning names the columns that were wanted. One that the budget
+does not reach is not missed: by realised cost, a row that could not pay for the group ends there, as a complete row would.
+This holds for tables, mappings, sessions, batches, the server and the command line. An extractor that fails is the same, but
+what was started is paid. Values without names have to be complete. A missing *value* (NaN or None in a column that is
+there) is no missing column: the model reads it as in training.
 """
 
 from __future__ import annotations
@@ -292,6 +293,18 @@ class RowReader:
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
             return np.asarray(self._finite(np.asarray(values, dtype=np.float64)[None], order)[0])
         return np.asarray(self._matrix([list(values)], order)[0])
+
+    def group_hint(self, name: str) -> str:
+        """For a sentence about a name that is no group: what to give instead."""
+        if name in self.position:
+            group = self.groups[self.column_group[self.position[name]]]
+            return f"; {name!r} is a column of the group {group!r}, which takes {self._listed(self._members_of[group])} together"
+        near = get_close_matches(name[:100], self.groups[:_COMPARED], n=1)
+        return (
+            f"; did you mean {near[0]!r}?"
+            if near
+            else f"; it has {', '.join(map(repr, self.groups[:_LISTED]))}"
+        )
 
     def _listed(self, columns: Sequence[int]) -> str:
         return ", ".join(map(self.label, columns[:_LISTED])) + ", ..." * (len(columns) > _LISTED)

@@ -147,6 +147,7 @@ Ledger::Ledger(std::shared_ptr<const CostTable> table, int64_t n_rows)
   if (words_ > 0 && n_rows > (int64_t{1} << 48) / words_) fail("n_rows is too large");
   bits_.assign(static_cast<size_t>(n_rows * words_), 0);
   paid_.assign(static_cast<size_t>(n_rows), 0);
+  kept_bits_.assign(static_cast<size_t>(words_), 0);
 }
 
 Ledger::Ledger(std::shared_ptr<const CostTable> table, std::span<const uint64_t> bits,
@@ -237,6 +238,21 @@ bool Ledger::try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t
   }
   for (int64_t w = 0; w < words_; ++w) bits[w] |= groups[w];
   return true;
+}
+
+bool Ledger::can_buy(int64_t row, int32_t group, int64_t budget) const noexcept {
+  const int64_t paid = paid_[static_cast<size_t>(row)];
+  return paid <= budget && missing_price(row, table_->closure(group)) <= budget - paid;
+}
+
+void Ledger::keep(int64_t row) noexcept {
+  std::copy_n(bits_.begin() + row * words_, words_, kept_bits_.begin());
+  kept_paid_ = paid_[static_cast<size_t>(row)];
+}
+
+void Ledger::restore(int64_t row) noexcept {
+  std::copy_n(kept_bits_.begin(), words_, bits_.begin() + row * words_);
+  paid_[static_cast<size_t>(row)] = kept_paid_;
 }
 
 bool Ledger::try_buy(int64_t row, int32_t group, int64_t budget) noexcept {

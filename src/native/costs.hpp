@@ -75,12 +75,16 @@ class Ledger {
   }
   // Pays if the row can afford it without exceeding `budget`; says whether it did.
   bool try_buy(int64_t row, int32_t group, int64_t budget) noexcept;
+  bool can_buy(int64_t row, int32_t group, int64_t budget) const noexcept;
   bool try_charge(int64_t row, int64_t ticks, int64_t budget) noexcept;
   // Pays `ticks` and for the groups of a bit set that is closed (words_per_row words), if the row can afford
   // all of it.
   bool try_pay(int64_t row, const uint64_t* groups, int64_t ticks, int64_t budget) noexcept;
   // Takes back a charge that was just made.
   void refund(int64_t row, int64_t ticks) noexcept { paid_[static_cast<size_t>(row)] -= ticks; }
+  // The state of a row, and back to the one that was kept last.
+  void keep(int64_t row) noexcept;
+  void restore(int64_t row) noexcept;
 
  private:
   uint64_t word(int64_t row, int32_t group) const noexcept {
@@ -97,6 +101,8 @@ class Ledger {
   int64_t words_;
   std::vector<uint64_t> bits_;
   std::vector<int64_t> paid_;
+  std::vector<uint64_t> kept_bits_;  // words_ of them
+  int64_t kept_paid_ = 0;
 };
 
 }  // namespace anytime

@@ -53,9 +53,13 @@ class Filtered {
       if (stage >= until_[at]) continue;
       double margin = margin_of(i);
       for (; stage < until_[at]; ++stage) {
-        if (!is_open(stage, margin)) continue;
-        if (work(i, stage) != Outcome::kDone) break;
-        margin = margin_of(i);
+        if (is_open(stage, margin)) {
+          const Outcome outcome = work(i, stage);
+          if (outcome == Outcome::kLacking) continue;
+          if (outcome != Outcome::kDone) break;
+          margin = margin_of(i);
+        }
+        filter_.last[i] = stage + 1;
       }
       rows_.done[i] = stage;
     }
@@ -79,16 +83,17 @@ class Filtered {
   }
 
   Outcome step(int64_t row, int32_t stage) noexcept {
-    if (is_open(stage, margin_of(row))) {
-      const Outcome outcome = work(row, stage);
-      if (outcome != Outcome::kDone) return outcome;
-    }
+    Outcome outcome = Outcome::kDone;
+    if (is_open(stage, margin_of(row))) outcome = work(row, stage);
+    if (outcome == Outcome::kBroke || outcome == Outcome::kCut) return outcome;
     rows_.done[row] = ++done_[static_cast<size_t>(row)];
+    if (outcome == Outcome::kDone) filter_.last[row] = stage + 1;
     return Outcome::kDone;
   }
 
   Outcome work(int64_t row, int32_t stage) noexcept {
     const Outcome outcome = walk_stage(forest_, meter_, rows_.row(forest_, row), row, stage, sums_, pacer_);
+    if (outcome == Outcome::kLacking) ++filter_.left_out[row];
     if (outcome != Outcome::kDone) return outcome;
     int64_t* acc = rows_.acc + static_cast<size_t>(row) * outputs_;
     for (size_t k = 0; k < outputs_; ++k) add_units(acc[k], sums_[k]);

@@ -21,10 +21,12 @@ struct Filter {
   const double* rest = nullptr;       // (n, n_outputs)
   int32_t* worked = nullptr;          // (n): stages that have worked on a row, counted up
   int64_t* updates = nullptr;         // (n_stages): rows that a stage has worked on, counted up
+  int32_t* left_out = nullptr;        // (n): stages left out of a row for want of a group, counted up
+  int32_t* last = nullptr;            // (n): stages up to the last one that was not left out
 };
 
 // Like run, and with a ledger like run_metered; a stage that leaves a row out counts as done for it, and is
-// free.
+// free. A stage for which a row lacks one of the meter's groups is left out: the row goes on with the next.
 bool run_filtered(const Forest& forest, const Rows& rows, const Filter& filter, const Meter& meter,
                   const Watch& watch);
 

@@ -35,6 +35,9 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
   const CostTable* const table = ledger ? ledger->table().get() : nullptr;
   const int64_t budget = ledger ? meter.budget[row] : 0;
   const int64_t evaluation = ledger ? meter.evaluation[static_cast<size_t>(stage)] : 0;
+  const bool may_lack = ledger && !meter.absent.empty();
+  bool lacking = false;
+  if (may_lack) ledger->keep(row);
   if (ledger && !ledger->try_charge(row, evaluation, budget)) return Outcome::kBroke;
   std::fill(sums.begin(), sums.end(), 0);
   for (int32_t t = forest.first_tree(stage); t < forest.first_tree(stage + 1); ++t) {
@@ -44,15 +47,27 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
           visits += 8;  // a plain step that looks up a ledger costs about as much as eight of the kernels'
           if (!ledger) return true;
           const int32_t group = table->group_of(feature);
+          if (may_lack && meter.absent[static_cast<size_t>(group)]) {
+            lacking = ledger->can_buy(row, group, budget);
+            return false;
+          }
           return ledger->has(row, group) || ledger->try_buy(row, group, budget);
         });
+    if (lacking) {
+      ledger->restore(row);
+      return Outcome::kLacking;
+    }
     if (leaf < 0) {
       ledger->refund(row, evaluation);
       return Outcome::kBroke;
     }
     add_leaf(forest, t, leaf, sums.data());
     if (pacer.expired_after(visits) && t + 1 < forest.first_tree(stage + 1)) {
-      if (ledger) ledger->refund(row, evaluation);
+      if (may_lack) {
+        ledger->restore(row);  // the next try may find that the row lacks a group
+      } else if (ledger) {
+        ledger->refund(row, evaluation);
+      }
       return Outcome::kCut;
     }
   }

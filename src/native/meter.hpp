@@ -16,16 +16,17 @@ struct Meter {
   Ledger* ledger = nullptr;             // null: nothing is paid, and the others are not read
   std::span<const int64_t> evaluation;  // (n_stages): ticks charged when a row starts the stage
   const int64_t* budget = nullptr;      // (n): ticks a row may have paid in all
+  std::span<const uint8_t> absent;      // (n_groups): groups that no row has; empty: rows have all
 };
 
 // Throws std::invalid_argument unless ledger, prices and rows fit the forest.
 void check_meter(const Forest& forest, const Rows& rows, const Meter& meter);
 
-enum class Outcome { kDone, kBroke, kCut };
+enum class Outcome { kDone, kBroke, kLacking, kCut };
 
 // One stage of one row; what it adds is left in `sums` only, so that an abandoned stage leaves no trace but
 // the groups it bought: those stay there for its next try, while its evaluation was never completed and is
-// not paid.
+// not paid. A stage for which a row lacks a group that it could pay for leaves no trace at all.
 Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, int64_t row, int32_t stage,
                    std::vector<int64_t>& sums, Pacer& pacer) noexcept;
 

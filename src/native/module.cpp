@@ -336,15 +336,18 @@ bool forest_run_metered(const Forest& forest, Matrix<const double> x, Matrix<int
 bool forest_run_filtered(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc,
                          Vector<int32_t> done, Vector<const int32_t> until, Vector<const double> threshold,
                          Vector<const bool> below, Matrix<const double> start, Matrix<const double> rest,
-                         Vector<int32_t> worked, Vector<int64_t> updates, Ledger* ledger,
-                         Vector<const int64_t> evaluation, Vector<const int64_t> budget, double deadline,
-                         nb::object stop) {
+                         Vector<int32_t> worked, Vector<int64_t> updates, Vector<int32_t> left_out,
+                         Vector<int32_t> last, Ledger* ledger, Vector<const int64_t> evaluation,
+                         Vector<const int64_t> budget, std::optional<Vector<const bool>> absent,
+                         double deadline, nb::object stop) {
   const Rows rows = rows_of(forest, x, acc, done, until);
   for (const auto& scores : {start, rest}) {
     check_length(scores.shape(0), x.shape(0), "scores");
     check_length(scores.shape(1), static_cast<size_t>(forest.n_outputs()), "a row of scores");
   }
   check_length(worked.size(), x.shape(0), "worked");
+  check_length(left_out.size(), x.shape(0), "left_out");
+  check_length(last.size(), x.shape(0), "last");
   check_length(updates.size(), static_cast<size_t>(forest.n_stages()), "updates");
   check_length(budget.size(), x.shape(0), "budget");
   const Filter filter{.threshold = span_of(threshold),
@@ -352,8 +355,15 @@ bool forest_run_filtered(const Forest& forest, Matrix<const double> x, Matrix<in
                       .start = start.data(),
                       .rest = rest.data(),
                       .worked = worked.data(),
-                      .updates = updates.data()};
-  const Meter meter{.ledger = ledger, .evaluation = span_of(evaluation), .budget = budget.data()};
+                      .updates = updates.data(),
+                      .left_out = left_out.data(),
+                      .last = last.data()};
+  Meter meter{.ledger = ledger, .evaluation = span_of(evaluation), .budget = budget.data()};
+  if (absent) {
+    if (!ledger) throw std::invalid_argument("rows that lack groups need a ledger");
+    check_length(absent->size(), static_cast<size_t>(ledger->table()->n_groups()), "absent");
+    meter.absent = {reinterpret_cast<const uint8_t*>(absent->data()), absent->size()};
+  }
   return watched(deadline, stop,
                  [&](const Watch& watch) { return run_filtered(forest, rows, filter, meter, watch); });
 }
@@ -418,11 +428,14 @@ void bind_forest(nb::module_& m) {
       .def(
           "run_filtered", &forest_run_filtered, "X"_a.noconvert(), "acc"_a.noconvert(), "done"_a.noconvert(),
           "until"_a.noconvert(), "threshold"_a.noconvert(), "below"_a.noconvert(), "start"_a.noconvert(),
-          "rest"_a.noconvert(), "worked"_a.noconvert(), "updates"_a.noconvert(), "ledger"_a.none(),
-          "evaluation"_a.noconvert(), "budget"_a.noconvert(), "deadline"_a = kInfinity, "stop"_a = nb::none(),
+          "rest"_a.noconvert(), "worked"_a.noconvert(), "updates"_a.noconvert(), "left_out"_a.noconvert(),
+          "last"_a.noconvert(), "ledger"_a.none(), "evaluation"_a.noconvert(), "budget"_a.noconvert(),
+          "absent"_a.noconvert().none() = nb::none(), "deadline"_a = kInfinity, "stop"_a = nb::none(),
           "Like run, and with a ledger like run_metered, but a stage works only on rows whose margin passes.\n\n"
           "A threshold of NaN is open to all. Scores are start + (rest + acc * unit). Counts up the stages\n"
-          "that have worked on each row, and the rows that each stage has worked on.")
+          "that have worked on each row, and the rows that each stage has worked on. A stage that would read\n"
+          "one of the groups `absent` of a row is left out, counted in `left_out`, and nothing of it is paid;\n"
+          "a row that could not pay for the group ends there. `last` is the last stage that was not left out.")
       .def(
           "need",
           [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,

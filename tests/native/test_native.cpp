@@ -514,14 +514,16 @@ void test_filtered_run() {
     for (double& v : rest) v = normal(random);
     for (const bool watched : {false, true}) {
       State state(forest, n, 12);
-      std::vector<int32_t> worked(static_cast<size_t>(n));
+      std::vector<int32_t> worked(static_cast<size_t>(n)), left_out(worked), last(worked);
       std::vector<int64_t> updates(12);
       const Filter filter{.threshold = threshold,
                           .below = is_below,
                           .start = start.data(),
                           .rest = rest.data(),
                           .worked = worked.data(),
-                          .updates = updates.data()};
+                          .updates = updates.data(),
+                          .left_out = left_out.data(),
+                          .last = last.data()};
       CHECK(!run_filtered(forest, state.rows(x), filter, {}, Watch(0.0, nullptr)));
       CHECK(run_filtered(forest, state.rows(x), filter, {}, watched ? kFar : Watch()));
       for (size_t i = 0; i < state.done.size(); ++i) {

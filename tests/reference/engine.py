@@ -7,9 +7,19 @@ from anytime.plan import Plan
 
 
 def run_row(
-    plan: Plan, x: np.ndarray, *, until: int | None = None, budget: int | None = None
+    plan: Plan,
+    x: np.ndarray,
+    *,
+    until: int | None = None,
+    budget: int | None = None,
+    held: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int, int]:
-    """Scores, ticks paid and stages done for one row. ``budget`` is a limit on realised ticks."""
+    """Scores, ticks paid and the last stage done for one row. ``budget`` limits realised ticks, ``held`` are its groups.
+
+    A stage that would read a group that is not there is left out, with all that was bought for it; a row that could not pay
+    for that group ends before the stage, as a complete row would.
+    """
+    held = np.ones(plan.costs.n_groups, dtype=bool) if held is None else held
     link = LINKS[plan.link]
     row = x[None, :]
     bought: set[int] = set()
@@ -32,54 +42,72 @@ def run_row(
             return np.mean(outputs, axis=0) if outputs else base
         return base + sum(outputs, np.zeros(plan.n_outputs))
 
-    def pay(groups, evaluation: int = 0) -> bool:
+    names = plan.costs.costs.names
+
+    def closure(group: int) -> set[int]:
+        needed = [names.index(name) for name in plan.costs.costs.requires.get(names[group], ())]
+        return {group}.union(*(closure(g) for g in needed if held[g] or not held[group]))
+
+    def pay(groups, evaluation: int = 0) -> str:
         nonlocal paid
-        wanted = {c for g in groups for c in plan.costs.table.closure(int(g))} - bought
+        wanted = {c for g in groups for c in closure(int(g))} - bought
         price = sum(int(plan.costs.prices[g]) for g in wanted) + evaluation
         if budget is not None and paid + price > budget:
-            return False
+            return "broke"
+        if not held[list(groups)].all():
+            return "lacking"
         bought.update(wanted)
         paid += price
-        return True
+        return ""
 
-    def pay_path(block, within: int, evaluation: int) -> bool:
+    def pay_path(block, within: int, evaluation: int) -> str:
         nonlocal paid
-        if not pay([], evaluation):
-            return False
-        while True:
+        before, had = paid, set(bought)
+        trouble = pay([], evaluation)
+        while not trouble:
             available = np.zeros(plan.costs.n_groups, dtype=bool)
             available[list(bought)] = True
             group = block.forest.need(x, within, available, plan.costs.table)
             if group < 0:
-                return True
-            if not pay([group]):
+                return ""
+            trouble = pay([group])
+            if trouble == "broke":
                 paid -= evaluation  # an evaluation that was not completed is not paid; what was bought is
-                return False
+        if trouble == "lacking":
+            paid = before
+            bought.intersection_update(had)
+        return trouble
 
-    for s in range(plan.n_stages if until is None else until):
+    s, end = 0, plan.n_stages if until is None else until
+    while s < end:
         b, within = plan.locate(s)
         block = plan.blocks[b]
+        trouble = ""
         if s in plan.passes:
-            if not pay(plan.costs.groups_of(plan.passes[s].columns())):
-                break
-            if not plan.passes[s].holds(row, scores()[None, :], link)[0]:
-                done = s + 1
+            trouble = pay(plan.costs.groups_of(plan.passes[s].columns()))
+            if not trouble and not plan.passes[s].holds(row, scores()[None, :], link)[0]:
+                done = s = s + 1
                 continue
         evaluation = int(plan.evaluation_ticks[s])
-        if block.forest is not None:
-            if not pay_path(block, within, evaluation):
-                break
-        elif not pay(plan.costs.groups_of(block.columns(within)), evaluation):
+        if not trouble and block.forest is not None:
+            trouble = pay_path(block, within, evaluation)
+        elif not trouble:
+            trouble = pay(plan.costs.groups_of(block.columns(within)), evaluation)
+        if trouble == "lacking" and plan.stage_after_leaving_out(s) > s:
+            s = plan.stage_after_leaving_out(s)
+            continue
+        if trouble:
             break
         output = block.outputs(within, row)[0]
         everything.append(output)
         if plan.replaces is not None and plan.replaces[s]:
             outputs, base = [], np.zeros(plan.n_outputs)
         outputs.append(output)
-        done = s + 1
-        if s in plan.stops:
-            if not pay(plan.costs.groups_of(plan.stops[s].columns())):
+        done = s = s + 1
+        if s - 1 in plan.stops:
+            trouble = pay(plan.costs.groups_of(plan.stops[s - 1].columns()))
+            if trouble == "broke":
                 break
-            if plan.stops[s].holds(row, scores()[None, :], link)[0]:
+            if not trouble and plan.stops[s - 1].holds(row, scores()[None, :], link)[0]:
                 break
     return scores(), paid, done

@@ -233,6 +233,9 @@ def test_native_filters_do_what_filters_in_python_do(case, metered, data):
         ("scores", {"rest": np.zeros((1, 1))}),
         ("worked", {"worked": np.zeros(1, dtype=np.int32)}),
         ("updates", {"updates": np.zeros(1, dtype=np.int64)}),
+        ("left_out", {"left_out": np.zeros(1, dtype=np.int32)}),
+        ("last", {"last": np.zeros(1, dtype=np.int32)}),
+        ("need a ledger", {"absent": np.zeros(4, dtype=bool)}),
         ("row 0: done 0 and until 99", {"until": np.full(40, 99, dtype=np.int32)}),
     ],
 )
@@ -249,6 +252,8 @@ def test_native_filters_check_what_they_are_given(name, wrong):
         "rest": np.zeros((40, 1)),
         "worked": np.zeros(40, dtype=np.int32),
         "updates": np.zeros(8, dtype=np.int64),
+        "left_out": np.zeros(40, dtype=np.int32),
+        "last": np.zeros(40, dtype=np.int32),
         "ledger": None,
         "evaluation": np.zeros(8, dtype=np.int64),
         "budget": np.zeros(40, dtype=np.int64),

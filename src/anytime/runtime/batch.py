@@ -18,6 +18,7 @@ from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.plan import Answer
+from anytime.rows import warn_of_absent
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.layout import Layout
 from anytime.runtime.tile import Tile, TileSnapshot, Work
@@ -37,7 +38,8 @@ class BatchSession:
     Parameters
     ----------
     model : fitted AnytimeModel
-    examples : (n, d) matrix, or sequence of raw examples when there are ``features``, default=None
+    examples : (n, d) table or matrix, or sequence of raw examples when there are ``features``, default=None
+        A table need not have all columns: see ``anytime.rows``.
     features : Features, default=None
     budget : float, default=None
         What each row may cost, by the model's meter. None: the model's ``budget``.
@@ -103,8 +105,15 @@ class BatchSession:
 
     def add(self, examples: Any) -> NDArray[np.intp]:
         """Let examples join; they start at the first stage. Returns their numbers, which ``pop`` takes."""
-        rows = self.model._checked(examples) if self.features is None else list(examples)
-        tiles = [self._tile(rows[at : at + self.tile_rows]) for at in range(0, len(rows), self.tile_rows)]
+        held, size = None, self.tile_rows
+        if self.features is None:
+            rows = self.model._read_in(examples)
+            if rows.mistaken:
+                warn_of_absent(rows)
+            examples, held = rows.X, rows.held
+        else:
+            examples = list(examples)
+        tiles = [self._tile(examples[at : at + size], held) for at in range(0, len(examples), size)]
         with self._members:
             first = self._joined
             for tile in tiles:
@@ -112,11 +121,11 @@ class BatchSession:
                 self._joined += len(tile.gone)
             return np.arange(first, self._joined)
 
-    def _tile(self, examples: Any) -> Tile:
+    def _tile(self, examples: Any, held: NDArray[np.bool_] | None) -> Tile:
         X, raws = examples, None
         if self.features is not None:
             X, raws = np.full((len(examples), self._layout.column_group.size), np.nan), examples
-        return Tile(self._layout, X, raws, self._bounds, self._timings, self.clock)
+        return Tile(self._layout, X, raws, self._bounds, self._timings, self.clock, held)
 
     def pop(self, numbers: ArrayLike) -> Answer:
         """Read some examples and let them leave: no more work is done on them."""
@@ -217,7 +226,7 @@ class BatchSession:
         scores = np.concatenate(
             [np.empty((0, plan.n_outputs)), *(shot.scores[kept] for _, shot, kept in parts)]
         )
-        done = np.concatenate([np.empty(0, dtype=np.int32), *(shot.done[kept] for _, shot, kept in parts)])
+        stage = np.concatenate([np.empty(0, dtype=np.int32), *(shot.stage[kept] for _, shot, kept in parts)])
         paid = np.concatenate([np.empty(0, dtype=np.int64), *(shot.paid[kept] for _, shot, kept in parts)])
         bought = np.zeros(len(layout.names), dtype=bool)
         failures: dict[str, str] = {}
@@ -229,9 +238,9 @@ class BatchSession:
             prediction=self.model._decide(scores),
             scores=scores,
             probabilities=layout.link.transform(scores) if layout.link.classifies else None,
-            stage=done,
+            stage=stage,
             cost=plan.costs.costs.amounts(paid),
-            model_cost=np.array(layout.stage_costs)[done],
+            model_cost=np.array(layout.stage_costs)[stage],
             elapsed=self._seconds,
             groups=layout.listed(bought),
             complete=all(bool(shot.finished[kept].all()) for _, shot, kept in parts),

@@ -160,9 +160,16 @@ class Example:
         except ValueError as error:
             return self._fail(group, str(error))
         self.available[group] = True
+        self.is_whole = layout.features is None and bool(self.available.all())
         if group in layout.dependents:
             self.results[name] = outcome
         return Arrival.HERE
+
+    def lost(self) -> NDArray[np.bool_]:
+        """(G,) groups that cannot be had: an extractor failed, or that of a group which they require."""
+        failed = {self.layout.number[name] for name in self.failures}
+        lost = [not failed.isdisjoint(closure) for closure in self.layout.closures]
+        return np.asarray(np.array(lost, dtype=bool) & ~self.available)
 
     def _fail(self, group: int, reason: str) -> Arrival:
         self.failures[self.layout.names[group]] = reason

@@ -122,11 +122,12 @@ class Layout:
         if isinstance(bought, tuple):
             return [self.names[g] for g in bought]
         mask = bought.tolist()
-        return [name for name, g in self._order if mask[g]]
+        return [self.names[g] for g in self.order if mask[g]]
 
     @cached_property
-    def _order(self) -> list[tuple[str, int]]:
-        return [(name, self.number[name]) for name in self.plan.order]
+    def order(self) -> list[int]:
+        """Groups in the order in which the plan first buys them."""
+        return [self.number[name] for name in self.plan.order]
 
     @cached_property
     def dependents(self) -> dict[int, list[int]]:

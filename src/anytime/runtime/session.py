@@ -19,7 +19,7 @@ from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
-from anytime.runtime.example import Arrival, Example
+from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout
 from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.steps import Steps
@@ -61,7 +61,7 @@ class Session:
     first the tail in the price list (where its unit is a time), after some runs the 99th percentile of what was measured.
 
     A group that is started is paid for, whether it arrives or not. A stage whose features failed is left out, and all later ones
-    that need them; a refitted plan ends at its last complete stage.
+    that need them; a refitted plan ends at its last complete stage. ``give`` brings them back.
 
     Examples
     --------
@@ -113,18 +113,21 @@ class Session:
     def give(self, values: Mapping[str, Any]) -> Session:
         """Hand over features of the current example that are there already, by group. No extractor is asked for them.
 
+        Nothing is computed. They are paid for when a stage reads them; stages that were left out for want of them are done when
+        the example goes on.
+
         Parameters
         ----------
         values : mapping from str to vector or mapping
             What the extractor of each group would return.
         """
         with self._writer:
-            example = self._started().walk.example
+            steps, layout = self._started(), self._layout
+            for name in values:
+                if name not in layout.number:
+                    raise ValueError(f"the model has no group {name!r}{layout.reader.group_hint(name)}")
             for name, value in values.items():
-                if name not in self._layout.number:
-                    raise ValueError(f"the model has no group {name!r}")
-                if example.accept(self._layout.number[name], value) is Arrival.FAILED:
-                    raise ValueError(f"group {name!r}: {example.failures.pop(name)}")
+                steps.give(layout.number[name], value)
         return self
 
     def step(self) -> bool:

@@ -79,6 +79,14 @@ class Steps:
         self.trace, self.seconds, self.blocked = trace, seconds, blocked
         self._publish()
 
+    def give(self, group: int, outcome: Any) -> None:
+        """Take features of a group that are there already; readers keep the answer so far until there is a new one."""
+        self.walk.give(group, outcome)
+        self.blocked = False
+        self._late.pop(self.layout.names[group], None)
+        self.snapshot = self.snapshot._replace(failures={**self.walk.example.failures, **self._late})
+        self._record("given", group=self.layout.names[group])
+
     def _publish(self) -> None:
         """Let readers see the present state."""
         failures = {**self.walk.example.failures, **self._late}
@@ -90,7 +98,7 @@ class Steps:
     def _unit(self, bounds: Bounds) -> str:
         """The next piece of work: a run of forest stages, one other stage, or the features for one. A reason ends the run."""
         walk = self.walk
-        if walk.complete:
+        if walk.ended:
             return "complete"
         if self.blocked:
             return "failed"
@@ -101,9 +109,28 @@ class Steps:
             return reason
         if bounds.confidence is not None and walk.confidence() >= bounds.confidence:
             return "confidence"
+        if self.layout.features is None and not walk.example.is_whole:
+            return self._incomplete_unit(s, bounds)
         if self.layout.native[self.layout.block_of[s]]:
             return self._forest_unit(s, bounds)
         return self._stage_unit(s, bounds)
+
+    def _incomplete_unit(self, s: int, bounds: Bounds) -> str:
+        """Stages of a row that lacks groups, one by one where somebody looks after each of them."""
+        walk, last = self.walk, self.layout.plan.block_start[self.layout.block_of[s] + 1]
+        to = s + 1 if self.skip or bounds.confidence is not None else min(last, bounds.until)
+        began = self.clock()
+        due = bounds.due if self.clock is time.monotonic else np.inf
+        self._published = False  # a row may buy groups for a stage that it then cannot pay
+        able = walk.advance(to, bounds.cap, due, bounds.stop)
+        if walk.done > s:
+            self._advanced(self.clock() - began)
+        if walk.done >= to or walk.ended:
+            return ""
+        if not able:
+            self.blocked = True
+            return "failed"
+        return bounds.interrupted(self.clock()) or self._decline(walk.done, "budget")
 
     def _forest_unit(self, s: int, bounds: Bounds) -> str:
         """As many stages of a plain forest as the features at hand allow, or the next group it needs."""
@@ -116,6 +143,7 @@ class Steps:
             to = walk.confident_by(to, bounds.confidence)
         began = self.clock()
         due = bounds.due if self.clock is time.monotonic else np.inf  # the native clock is that one
+        self._published = False
         walk.forward(to, bounds.cap, due, bounds.stop)
         done = walk.done
         if done > s:
@@ -134,6 +162,12 @@ class Steps:
         if entry is not None:
             if lacking := walk.lacks_for(entry):
                 return self._acquire(s, lacking, bounds, 0)
+            if unpaid := walk.unpaid(entry):
+                if walk.paid + walk.price(unpaid) > bounds.cap:
+                    return self._decline(s, "budget")
+                for group in unpaid:
+                    walk.buy(group)
+                    self._record("paid", group=self.layout.names[group])
             if not walk.passes(entry):
                 return self._pass_over(s, bounds.until)
         if lacking := walk.lacks(s):
@@ -141,8 +175,8 @@ class Steps:
         gated = True
         if gate is not None and (lacking := walk.lacks_for(gate)):
             gated = walk.paid + evaluation + walk.price(lacking) <= bounds.cap
-            if gated:
-                return self._acquire(s, lacking, bounds, evaluation)
+            if gated and not walk.example.lost()[lacking].any():
+                return self._acquire(s, lacking, bounds, evaluation, for_gate=True)
         # A gate that cannot be paid ends the run, but not before its stage, which can.
         return self._do_stage(s, bounds) or ("" if gated else "budget")
 
@@ -150,6 +184,7 @@ class Steps:
         pace, began = self.timings.stage(s, s + 1), self.clock()
         if began + pace.expect() > bounds.due:
             return self._decline(s, "deadline")
+        self._published = False
         self.walk.do_stage(s, bounds.cap)
         if self.walk.done == s:
             return self._decline(s, "budget")
@@ -177,10 +212,14 @@ class Steps:
 
     # ------------------------------------------------------------------ features
 
-    def _acquire(self, s: int, groups: Sequence[int], bounds: Bounds, evaluation: int) -> str:
-        """Buy and compute what stage ``s`` lacks, if all of it fits; a failure leaves the stage out."""
+    def _acquire(
+        self, s: int, groups: Sequence[int], bounds: Bounds, evaluation: int, for_gate: bool = False
+    ) -> str:
+        """Buy and compute what stage ``s`` lacks, if all of it fits; a failure leaves the stage, or its gate, out."""
         layout, walk = self.layout, self.walk
         lacking = layout.missing(groups, walk.example.available)
+        if walk.paid + walk.price(groups) + evaluation > bounds.cap:
+            return self._decline(s, "budget")
         if walk.example.failures:
             # A whole model that uses what cannot be had is left out before more is bought for it: its many trees would ask.
             replaces = layout.plan.replaces is not None and layout.plan.replaces[s]
@@ -188,17 +227,13 @@ class Steps:
             missing = layout.missing(needed, walk.example.available)
             failed = [g for g in missing if layout.names[g] in walk.example.failures]
             if failed:
-                if not walk.could_miss(s, bounds.cap):
-                    return self._decline(s, "budget")
                 return self._give_up(s, failed[0], needed)
-        if walk.paid + walk.price(groups) + evaluation > bounds.cap:
-            return self._decline(s, "budget")
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
             return self._decline(s, "deadline")  # features without the stage they are for would be money lost
         for g in lacking:
             arrival = self._fetch(g, bounds)
             if arrival is Arrival.FAILED:
-                return self._give_up(s, g, groups)
+                return "" if for_gate else self._give_up(s, g, groups)
             if reason := bounds.interrupted(self.clock()):
                 return reason
         return ""
@@ -239,7 +274,7 @@ class Steps:
             self.blocked = True
             return "failed"
         for left_out in range(s, to):
-            self.walk.skip(left_out)
+            self.walk.skip(left_out, failed=True)
         self._record("skip", group=asked, note=failures[asked])
         self._publish()
         return ""

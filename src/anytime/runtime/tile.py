@@ -31,7 +31,7 @@ class TileSnapshot(NamedTuple):
     """The state of all rows of a tile between two units of work; never written again."""
 
     scores: Array  # (n, K)
-    done: NDArray[np.int32]
+    stage: NDArray[np.int32]  # the last that is part of the answer
     paid: NDArray[np.int64]
     bought: NDArray[np.bool_]  # (G,) by any row
     finished: NDArray[np.bool_]  # rows with nothing left to do
@@ -58,6 +58,8 @@ class Tile:
         How far, and for how much, each row may go.
     timings : Timings
     clock : callable
+    held : (G,) bool, default=None
+        Groups that rows have, where there are no raw examples. None: all.
 
     Attributes
     ----------
@@ -80,10 +82,11 @@ class Tile:
         bounds: Bounds,
         timings: Timings,
         clock: Callable[[], float],
+        held: NDArray[np.bool_] | None = None,
     ) -> None:
         self.layout, self.plan, self.timings, self.clock = layout, layout.plan, timings, clock
         n = len(X)
-        self.run = Run(layout.plan, X, metered=True)
+        self.run = Run(layout.plan, X, metered=True, held=held)
         self.available = np.full((n, len(layout.names)), raws is None)
         self.examples = None
         if raws is not None:
@@ -92,7 +95,8 @@ class Tile:
         self.until = bounds.until
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self.gone = np.zeros(n, dtype=bool)
-        self.failures: dict[str, list[str]] = {}
+        absent = () if held is None else np.flatnonzero(~held).tolist()
+        self.failures: dict[str, list[str]] = {layout.names[g]: n * ["is not there"] for g in absent}
         self.bought = np.zeros(len(layout.names), dtype=bool)
         self._waiting = np.zeros(n, dtype=bool)
         self._wait(np.arange(n))
@@ -111,7 +115,7 @@ class Tile:
         if not self.bought[self.layout.used].all():
             self.bought = np.asarray(run.ledger.bought.any(axis=0))
         self.snapshot = TileSnapshot(
-            run.scores(), run.done.copy(), run.ledger.paid, self.bought, run.complete
+            run.scores(), run.answered.copy(), run.ledger.paid, self.bought, run.complete
         )
         self.spent = int(self.snapshot.paid.sum())
 
@@ -211,6 +215,8 @@ class Tile:
 
     def _prepared(self, s: int, rows: Rows, work: Work) -> tuple[Rows, str]:
         """Rows that have all that stage ``s`` needs and that its filter lets in; the others are sent on or wait again."""
+        if self.examples is None:
+            return rows, ""  # the engine asks the rules
         plan, reason = self.plan, ""
         entry, gate = plan.passes.get(s), plan.stops.get(s)
         if entry is not None:
@@ -243,8 +249,7 @@ class Tile:
         self, s: int, rows: Rows, groups: Groups | None, evaluation: int, work: Work
     ) -> tuple[Rows, str]:
         """Compute ``groups`` (None: what the stage itself needs) for rows; those that have them, and why it was cut short."""
-        if self.examples is None:
-            return rows, ""
+        assert self.examples is not None
         path = self.plan.blocks[self.layout.block_of[s]].forest if groups is None else None
         wanted = np.zeros_like(self.available)
         own = self.run.wanted(s, rows) if groups is None and path is None else None
@@ -316,6 +321,7 @@ class Tile:
 
     def _fail(self, s: int, i: int) -> None:
         """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
-        to = self.plan.stage_after_leaving_out(s)
-        if not self.layout.refits and to > s:
-            self._send_on(to - 1, np.array([i]))
+        row = np.array([i])
+        self.run.leave_out(s, row, self.run.done)
+        if not self.layout.refits and not self.run.stuck[i]:
+            self._wait(row)

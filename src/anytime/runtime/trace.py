@@ -33,9 +33,10 @@ class Event:
 
     Attributes
     ----------
-    kind : {"group", "failure", "late", "stages", "skip", "end"}
-        A group arrived, failed, or was not there in time; stages were done up to ``stage``; stage ``stage`` was left out; the
-        run ended (``note`` says why; resuming goes on after it).
+    kind : {"group", "failure", "late", "given", "paid", "stages", "skip", "end"}
+        A group arrived, failed, was not there in time, or was given (stages are then done again from the first); one that was
+        there was paid for, to ask a filter; stages were done up to ``stage``; stage ``stage`` was left out; the run ended
+        (``note`` says why; resuming goes on after it).
     at : float
         Seconds of work since the example was started.
     stage : int
@@ -105,10 +106,10 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     ReplayError
         At the first event that goes another way.
     """
-    walk = _recorded_walk(model, trace, values)
+    walk, recorded = _recorded_walk(model, trace, values)
     for number, event in enumerate(trace.events):
         try:
-            _redo(walk, event)
+            _redo(walk, event, recorded)
         except (ValueError, IndexError, AssertionError) as error:
             raise ReplayError(f"event {number} ({event.kind}): {error}") from error
         _compare(walk, number, event)
@@ -116,18 +117,27 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     return answer_of(walk.layout, Snapshot.of(walk, last, walk.example.failures))
 
 
-def _recorded_walk(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]) -> Walk:
+def _recorded_walk(
+    model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]
+) -> tuple[Walk, dict[str, ArrayLike]]:
+    """The example before the first event, and the numbers of its groups."""
     layout = Layout(model, None)
     if not isinstance(values, Mapping):
         row = layout.reader.one(values).X
-        if not any(event.group for event in trace.events):  # everything was there from the start
-            return Walk(layout, Example(layout, row))
         values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}
     recorded = dict(values)
-    layout = Layout(
-        model, Features({name: Extractor(partial(_look_up, name, recorded)) for name in layout.names})
-    )
-    return Walk(layout, Example(layout, None))
+    if any(event.kind in ("group", "failure", "late") for event in trace.events):
+        extractors = {name: Extractor(partial(_look_up, name, recorded)) for name in layout.names}
+        layout = Layout(model, Features(extractors))
+        return Walk(layout, Example(layout, None)), recorded
+    there = set(recorded) - {event.group for event in trace.events if event.kind == "given"}
+    X, available = np.full((1, layout.column_group.size), np.nan), np.zeros(len(layout.names), dtype=bool)
+    available[[columns.size == 0 for columns in layout.columns]] = True
+    for name in there:
+        X[0, layout.columns[layout.number[name]]], available[layout.number[name]] = recorded[name], True
+    failures = {name: "is not there" for name in layout.names if name not in there}
+    state = {"raw": None, "X": X, "available": available, "failures": failures, "results": {}}
+    return Walk(layout, Example.from_state(layout, state)), recorded
 
 
 def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
@@ -136,8 +146,10 @@ def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
     return recorded[name]
 
 
-def _redo(walk: Walk, event: Event) -> None:
-    if event.kind in ("group", "failure", "late"):
+def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
+    if event.kind == "given":
+        walk.give(walk.layout.number[event.group], _look_up(event.group, recorded, None))
+    elif event.kind in ("group", "failure", "late", "paid"):
         group = walk.layout.number[event.group]
         walk.buy(group)  # what failed has been paid for
         if event.kind == "group":
@@ -147,14 +159,20 @@ def _redo(walk: Walk, event: Event) -> None:
     elif event.kind == "skip":
         if event.group:
             walk.example.failures.setdefault(event.group, event.note)
-        walk.skip(event.stage - 1)
+        for left_out in range(walk.done, event.stage):
+            walk.skip(left_out, failed=bool(event.group))
     elif event.kind == "stages":
         _redo_stages(walk, event.stage)
+    elif walk.layout.features is None and walk.costs.amount(walk.paid) < event.cost:
+        # groups that were bought for a stage which then could not be done
+        walk.advance(event.stage + 1, walk.costs.budget_ticks(event.cost))
 
 
 def _redo_stages(walk: Walk, to: int) -> None:
     plan, layout = walk.plan, walk.layout
-    while walk.done < to and not walk.complete:
+    if layout.features is None:
+        walk.advance(to, int(UNLIMITED))
+    while walk.done < to and not walk.ended:
         s = walk.done
         if layout.native[layout.block_of[s]]:
             end = min(to, plan.block_start[layout.block_of[s] + 1])
@@ -169,10 +187,9 @@ def _redo_stages(walk: Walk, to: int) -> None:
 
 
 def _compare(walk: Walk, number: int, event: Event) -> None:
-    costs = walk.plan.costs.costs
     seen: list[tuple[str, Any, Any]] = [
         ("stage", walk.done, event.stage),
-        ("cost", costs.amount(walk.paid), event.cost),
+        ("cost", walk.costs.amount(walk.paid), event.cost),
     ]
     if event.scores is not None:
         seen.append(("scores", tuple(walk.scores()[0].tolist()), event.scores))

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.costs import Ledger
 from anytime.engine import Run, Stop
 from anytime.plan import Array
 from anytime.rules import Rule
-from anytime.runtime.example import Example
+from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 
 __all__ = ["Walk"]
@@ -38,16 +39,25 @@ class Walk:
     bought : tuple of int
         Groups in the order of purchase.
     skipped : tuple of int
-        Stages that were left out because their features could not be had.
+        Stages that were left out because they did not fit, or because an extractor failed.
     """
 
     def __init__(self, layout: Layout, example: Example) -> None:
         self.layout, self.example, self.plan = layout, example, layout.plan
-        held = example.available if layout.features is None else None
-        self.run = Run(layout.plan, example.X, metered=True, held=held)
+        self.costs = layout.plan.costs.costs
+        self.run = self._fresh_run(example.X, metered=True)
         self._table = layout.plan.costs.table
         self.bought: tuple[int, ...] = ()
         self.skipped: tuple[int, ...] = ()
+
+    def _fresh_run(self, X: Array, metered: bool) -> Run:
+        held = self.example.available if self.layout.features is None else None
+        return Run(self.plan, X, metered=metered, held=held)
+
+    @property
+    def _ledger(self) -> Ledger:
+        assert self.run.ledger is not None
+        return self.run.ledger
 
     # ------------------------------------------------------------------ where it is
 
@@ -59,21 +69,22 @@ class Walk:
     @property
     def stage(self) -> int:
         """The last stage that is part of the answer: stages left out at the end are not."""
-        stage = self.done
-        while stage and stage - 1 in self.skipped:
-            stage -= 1
-        return stage
+        return int(self.run.answered[0])
 
     @property
-    def complete(self) -> bool:
+    def ended(self) -> bool:
         """Whether nothing is left to do."""
         return self.done == self.layout.n_stages or bool(self.run.finished[0])
 
     @property
+    def complete(self) -> bool:
+        """Whether it has ended and no stage was left out for want of a group."""
+        return self.ended and not self.run.incomplete[0]
+
+    @property
     def paid(self) -> int:
         """Realised cost so far, in ticks."""
-        assert self.run.ledger is not None
-        return int(self.run.ledger.paid[0])
+        return int(self._ledger.paid[0])
 
     def scores(self) -> Array:
         """(1, K) the answer so far."""
@@ -84,11 +95,12 @@ class Walk:
         return float(self.layout.link.transform(self.scores()).max())
 
     def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
-        """Groups in the order of purchase; or which ones, when the engine bought them from a row that had everything."""
-        if self.layout.features is not None:
-            return self.bought
-        assert self.run.ledger is not None
-        return np.asarray(self.run.ledger.bought[0])
+        """Groups in the order of purchase, those that were given last; or which ones, when there are no extractors."""
+        bought = np.asarray(self._ledger.bought[0])
+        if self.layout.features is None:
+            return bought
+        given = [g for g in self.layout.order if bought[g] and g not in self.bought]
+        return (*self.bought, *given) if given else self.bought
 
     # ------------------------------------------------------------------ what comes next
 
@@ -124,14 +136,15 @@ class Walk:
         group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
         return () if group < 0 else (group,)
 
-    def could_miss(self, s: int, cap: int) -> bool:
-        """Whether a group that stage ``s`` uses and that could not be had is one that could be paid for."""
-        return self.layout.features is not None or bool(self.run.could_miss(s, _ROW, cap)[0])
-
     def lacks_for(self, rule: Rule) -> Sequence[int]:
         """Groups that a rule still needs."""
         groups = self.layout.rule_groups(rule)
         return () if self.example.available[groups].all() else groups.tolist()
+
+    def unpaid(self, rule: Rule) -> list[int]:
+        """Groups that a rule reads and that are there, with what they require, but are not paid for."""
+        groups = self.layout.rule_groups(rule)
+        return self.layout.missing(groups.tolist(), self._ledger.bought[0]) if groups.size else []
 
     def passes(self, rule: Rule) -> bool:
         """Whether a filter, whose features are there, lets the example in."""
@@ -139,8 +152,7 @@ class Walk:
 
     def price(self, groups: Sequence[int] | Groups) -> int:
         """What buying ``groups`` would cost now, in ticks."""
-        assert self.run.ledger is not None
-        return int(self.run.ledger.quote(np.asarray(groups, dtype=np.int32))[0])
+        return int(self._ledger.quote(np.asarray(groups, dtype=np.int32))[0])
 
     def confident_by(self, end: int, confidence: float) -> int:
         """The first stage of a plain forest, up to ``end``, after which the leading class is likely enough.
@@ -157,8 +169,7 @@ class Walk:
 
     def buy(self, group: int) -> None:
         """Pay for a group whose requirements are paid."""
-        assert self.run.ledger is not None
-        self.run.ledger.buy(np.array([group], dtype=np.int32))
+        self._ledger.buy(np.array([group], dtype=np.int32))
         if group not in self.bought:
             self.bought = (*self.bought, group)
 
@@ -168,28 +179,62 @@ class Walk:
         limit = np.array([to], dtype=np.int32)
         self.run.run_natively(b, limit, np.array([cap], dtype=np.int64), due, stop)
 
+    def advance(self, to: int, cap: int, due: float = np.inf, stop: Stop | None = None) -> bool:
+        """A row that lacks groups up to stage ``to``: the engine leaves out what would read them. Whether it can go on."""
+        self.run.advance(to, budget=cap, deadline=due, stop=stop)
+        return not self.run.stuck[0]
+
     def do_stage(self, s: int, cap: int) -> None:
         """Stage ``s`` with its rules, if it can be paid."""
+        if self.example.failures and self.layout.features is not None:
+            self.run.absent = self.example.lost()  # a stopping rule that reads one of these is not asked
         self.run.do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
 
     def pass_over(self, to: int) -> None:
         """Go past stages whose filter keeps the example out."""
         self.run.done[0] = to
 
-    def skip(self, s: int) -> None:
-        """Leave stage ``s`` out: the answer stays what it is."""
+    def skip(self, s: int, *, failed: bool = False) -> None:
+        """Leave stage ``s`` out, for which a group has ``failed`` or which does not fit: the answer stays what it is."""
         self.skipped = (*self.skipped, s)
-        self.run.done[0] = s + 1
+        self.run.pass_by(_ROW, s, s + 1)
+        self.run.incomplete |= failed
+
+    def give(self, group: int, outcome: Any) -> None:
+        """Take features of a group. The walk begins again, so that stages left out for want of them come back.
+
+        What was bought stays bought.
+
+        Raises
+        ------
+        ValueError
+            They do not fit the group; nothing changes.
+        """
+        example, name = self.example, self.layout.names[group]
+        failures, whole = dict(example.failures), example.is_whole
+        if example.accept(group, outcome) is Arrival.FAILED:
+            reason = example.failures[name]
+            example.failures = failures
+            raise ValueError(f"group {name!r}: {reason}")
+        example.failures = {
+            other: why
+            for other, why in failures.items()
+            if group not in self.layout.closures[self.layout.number[other]]
+        }
+        if not whole:
+            paid_for = self._ledger.bought[0] & (self.plan.costs.prices > 0)
+            self.run, self.skipped = self._fresh_run(example.X, metered=True), ()
+            self._ledger.buy(np.flatnonzero(paid_for).astype(np.int32))
 
     # ------------------------------------------------------------------ prefixes and state
 
     def prefix_scores(self, stage: int, skipped: Sequence[int]) -> Array:
         """(1, K) the answer after an earlier stage, worked out again from the features that are there."""
-        run = Run(self.plan, self.example.X.copy())
+        run = self._fresh_run(self.example.X.copy(), metered=False)
         for s in skipped:
             if s < stage:
                 run.advance(s)
-                run.done[0] = s + 1
+                run.pass_by(_ROW, s, s + 1)
         run.advance(stage)
         return run.scores()
 
