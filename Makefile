@@ -18,8 +18,9 @@ NATIVE_TESTS := $(wildcard tests/native/*.cpp tests/native/*.h tests/native/*.hp
 # A development environment can run the demonstration too.
 READY := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
-# Whatever environment the caller has active must not leak into ours.
-unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+# Whatever environment the caller has active must not leak into ours; nor a wish to keep no byte code, without which every
+# process that a test starts compiles the package anew.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help

@@ -113,13 +113,13 @@ def test_early_a_cheap_group_is_bought_before_a_dear_one_that_says_the_same():
 
 def test_columns_of_noise_are_left_out_where_they_do_clear_harm():
     random = np.random.default_rng(0)
-    X = random.standard_normal((120, 40))
-    y = X[:, 0] + 0.05 * random.standard_normal(120)
-    model = at.SpeedBoostRegressor(random_state=0, min_samples_leaf=1, n_estimators=60).fit(X, y)
+    X = random.standard_normal((60, 12))
+    y = X[:, 0] + 0.05 * random.standard_normal(60)
+    model = at.SpeedBoostRegressor(random_state=0, min_samples_leaf=1, n_estimators=30).fit(X, y)
     assert model.order_[0] == "x0"
     quality = model.plan_.quality[:-1]  # of the last, to be worse by so much in every fold is asked
     assert (quality >= 1.1 * np.maximum.accumulate(quality)).all()  # both are negative
-    assert model.stage_costs_[-2] < 20
+    assert model.stage_costs_[-2] < 6  # 11 where none is left out
 
 
 # ---------------------------------------------------------------------- what is the same for any way of training
