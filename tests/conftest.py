@@ -21,4 +21,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # no test opens a window
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: more threads get in the way
-os.environ.setdefault("OMP_THREAD_LIMIT", "1")  # LightGBM and XGBoost ask for all cores whatever the line above says
+os.environ.setdefault(
+    "OMP_THREAD_LIMIT", "1"
+)  # LightGBM and XGBoost ask for all cores whatever the line above says

@@ -100,7 +100,9 @@ def test_no_public_estimator_is_forgotten():
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_to_fail)
 def test_scikit_learn(estimator, check):
     if (why := expected_to_fail(estimator).get(check.func.__name__)) is not None:
-        pytest.xfail(why)  # before the check runs: its outcome would change nothing, and it is the longest of all
+        pytest.xfail(
+            why
+        )  # before the check runs: its outcome would change nothing, and it is the longest of all
     check(estimator)
 
 
