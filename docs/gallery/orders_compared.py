@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import anytime as at
+from anytime_research.datasets.optimum import frontier_of  # in the repository (research/), not in the wheel
 
 data = at.datasets.make_priced_regression(2000, 16, group_size=4, noise=0.3, correlation=0.8, random_state=1)
 X, y, costs = data
@@ -45,7 +46,7 @@ for name, curve in curves.items():
 left.set(xlabel=f"budget ({costs.unit})", ylabel="R² on new rows", title="The same groups in five orders")
 left.legend(fontsize=8)
 budgets = np.linspace(0, costs.total, 300)
-frontier_costs, frontier_values = data.frontier()
+frontier_costs, frontier_values = frontier_of(data)
 right.step(budgets, certificate.reached(budgets), where="post", label="reached")
 right.step(frontier_costs, frontier_values, where="post", label="best possible (all sets tried)")
 right.plot(budgets, certificate.ceiling(budgets), label="certified ceiling", linestyle="--")

@@ -524,7 +524,25 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
+class _ScoreFace:
+    """``score`` of classifiers and regressors."""
+
+    def score(
+        self: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        budget: Budget = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> float:
+        """Accuracy of a classifier, R² of a regressor, within the bounds. See ``answer`` for these."""
+        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        return float(self._agreement(y, prediction, sample_weight))
+
+
+class ClassifierFace(_ScoreFace, ClassifierMixin):  # type: ignore[misc]
     """``predict``, ``predict_proba``, ``decision_function`` and ``score`` of anytime classifiers."""
 
     classes_: NDArray[Any]
@@ -560,18 +578,7 @@ class ClassifierFace(ClassifierMixin):  # type: ignore[misc]
             scores = scores[:, 1] - scores[:, 0]
         return self._wrapped(scores, X, self.classes_)
 
-    def score(
-        self: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
-    ) -> float:
-        """Accuracy within the bounds."""
-        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
+    def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
         return float(accuracy_score(y, prediction, sample_weight=sample_weight))
 
     def _decide(self: Any, scores: Array) -> NDArray[Any]:
@@ -594,21 +601,10 @@ class ValueFace:
         return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
 
 
-class RegressorFace(ValueFace, RegressorMixin):  # type: ignore[misc]
+class RegressorFace(_ScoreFace, ValueFace, RegressorMixin):  # type: ignore[misc]
     """``predict`` and ``score`` of anytime regressors."""
 
-    def score(
-        self: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        budget: Budget = None,
-        deadline: float | None = None,
-        *,
-        mean_budget: float | None = None,
-    ) -> float:
-        """Coefficient of determination within the bounds."""
-        prediction = self.predict(X, budget, deadline, mean_budget=mean_budget)
+    def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
         return float(r2_score(y, prediction, sample_weight=sample_weight))
 
 

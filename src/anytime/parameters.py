@@ -167,8 +167,8 @@ def without(*names: str) -> Callable[[type[Model]], type[Model]]:
         inherited: Any = model.__init__
 
         @wraps(inherited)
-        def construct(self: Model, **parameters: Any) -> None:
-            inherited(self, **parameters)
+        def construct(self: Model, *wrapped: Any, **parameters: Any) -> None:
+            inherited(self, *wrapped, **parameters)
             for name in names:
                 delattr(self, name)
 

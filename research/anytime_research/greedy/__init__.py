@@ -14,6 +14,7 @@ from anytime_research.greedy.bounds import (
     rate_floor,
     regularised_gamma,
 )
+from anytime_research.greedy.curvature import curvature_constants, curved_gamma
 from anytime_research.greedy.measured import Measured, greediness, greediness_slack, measure, measured_of
 from anytime_research.greedy.ratios import (
     elementwise_ratio,
@@ -31,6 +32,8 @@ __all__ = [
     "combined_constants",
     "constrained_delta",
     "cost_factors_needed",
+    "curvature_constants",
+    "curved_gamma",
     "doubling_bound",
     "doubling_bound_elementwise",
     "elementwise_ratio",

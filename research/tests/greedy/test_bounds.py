@@ -14,6 +14,7 @@ from anytime_research.greedy import (
     GUARANTEES,
     combined_constants,
     constrained_delta,
+    curved_gamma,
     doubling_bound,
     doubling_bound_elementwise,
     greediness,
@@ -311,7 +312,7 @@ def test_theorem_5_4_3_logistic_loss_is_approximately_submodular():
         gamma = regularised_gamma(np.linalg.eigvalsh(X.T @ X / 50)[0], ridge, m=0.0, M=0.25)
         assert gamma == pytest.approx(ridge / (0.25 + ridge))
         assert gamma <= submodularity_ratio(table) + 1e-7
-        spectral = spectral_gamma(X.T @ X / 50, ridge, curvature=(0.0, 0.25))
+        spectral = curved_gamma(X.T @ X / 50, ridge, (0.0, 0.25))
         costs = random_costs(random, 4)
         assert theorem_3_3_2(table, costs, greedy(TableOracle(table), costs).order, spectral)
 

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, eigh, sqrtm
 
-from anytime.greedy import FlatPrices, SetFunction, curvature_constants, doubling, greedy, spectral_gamma
+from anytime.greedy import FlatPrices, SetFunction, doubling, greedy, spectral_gamma
 from anytime_research.greedy import (
+    curvature_constants,
+    curved_gamma,
     elementwise_ratio,
     greediness,
     greediness_slack,
@@ -314,11 +316,9 @@ def test_curvature_constants_are_those_of_section_3_5():
     S, _ = random_moments(np.random.default_rng(0), 4)
     spectrum = np.linalg.eigvalsh(S)
     m, M = curvature_constants(spectrum[0], spectrum[-1], 0.1, 0.0, 0.25)
-    gamma = spectral_gamma(S, 0.1, curvature=(0.0, 0.25))
+    gamma = curved_gamma(S, 0.1, (0.0, 0.25))
     assert gamma == pytest.approx(m / M * spectral_gamma(S, 0.1))
-    assert (
-        spectral_gamma(S, 0.0, curvature=(0.0, 0.25)) == 0.0
-    )  # without ridge a loss that is only convex has none
+    assert curved_gamma(S, 0.0, (0.0, 0.25)) == 0.0  # without ridge a loss that is only convex has none
 
 
 def test_a_matrix_without_varying_columns_has_gamma_1():
@@ -349,7 +349,7 @@ def test_a_matrix_without_varying_columns_has_gamma_1():
         (lambda: spectral_gamma(np.eye(2), start=[0, 1]), "rise from 0"),
         (lambda: spectral_gamma(np.eye(2), penalty="l1"), "penalty is 'l1'"),
         (lambda: spectral_gamma(np.eye(2), criterion="best"), "criterion is 'best'"),
-        (lambda: spectral_gamma(np.eye(2), curvature=(1.0, 0.5)), "curvature lies between"),
+        (lambda: curved_gamma(np.eye(2), 0.0, (1.0, 0.5)), "curvature lies between"),
     ],
 )
 def test_an_error_says_what_was_wrong(call, message):

@@ -9,7 +9,6 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 
 from anytime.datasets.dataset import About, Dataset
 from anytime.datasets.generators import (
-    Optimum,
     PricedDataset,
     make_priced_classification,
     make_priced_regression,
@@ -21,7 +20,6 @@ __all__ = [
     "About",
     "Dataset",
     "DigitImages",
-    "Optimum",
     "PricedDataset",
     "describe",
     "extract",

@@ -1,14 +1,12 @@
-"""Seeded data whose best purchase at every budget is known, to hold a learner's choices against.
+"""Seeded data with groups and prices, of which it is known how much each group is worth.
 
-In both generators what a set of groups is worth has a closed form. The few groups there are can therefore be tried in
-all combinations, and ``optimum(budget)`` is exact: no learner that buys the same groups for every row does better.
+What a set of groups is worth has a closed form in both generators: the ``strengths`` of its groups add up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import erf, sqrt
-from typing import Any, NamedTuple
+from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +14,11 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 
-__all__ = ["Optimum", "PricedDataset", "make_priced_classification", "make_priced_regression"]
-
-_MOST_GROUPS = 20  # all combinations are tried: 2**20 of them fit in memory and take a moment
-
-
-class Optimum(NamedTuple):
-    """The best that a budget buys."""
-
-    groups: tuple[str, ...]
-    value: float
-    cost: float
+__all__ = ["PricedDataset", "make_priced_classification", "make_priced_regression"]
 
 
 class PricedDataset(Dataset):
-    """A generated ``Dataset`` that knows what every set of groups is worth.
+    """A generated ``Dataset`` that knows what its groups are worth.
 
     Attributes
     ----------
@@ -44,51 +32,6 @@ class PricedDataset(Dataset):
     strengths: NDArray[np.float64] = np.empty(0)
     coef: NDArray[np.float64] = np.empty(0)
     classes: bool = False
-
-    def value(self, groups: Iterable[str]) -> float:
-        """What ``groups`` (and all they require) are worth: R² for regression, Bayes accuracy for classification."""
-        owned = set(self.costs.closure(groups))
-        mask = np.array([name in owned for name in self.costs.names])
-        return float(self._worth(np.array([self.strengths[mask].sum()]))[0])
-
-    def optimum(self, budget: float) -> Optimum:
-        """The most valuable set of groups that ``budget`` pays; of equally valuable ones the cheapest.
-
-        Examples
-        --------
-        >>> data = make_priced_regression(random_state=0)
-        >>> data.optimum(0).groups, data.optimum(data.costs.total).cost == data.costs.total
-        ((), True)
-        """
-        ticks = self.costs.budget_ticks(budget)
-        if ticks < 0:
-            raise ValueError(f"budget is {budget}; nothing costs less than 0")
-        costs, strengths, sets = self._frontier()
-        best = int(np.searchsorted(costs, ticks, side="right")) - 1
-        chosen = tuple(name for g, name in enumerate(self.costs.names) if sets[best] >> g & 1)
-        return Optimum(
-            chosen, float(self._worth(strengths[best : best + 1])[0]), self.costs.amount(int(costs[best]))
-        )
-
-    def frontier(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Costs at which the optimum changes, and its value from there on: the curve that cannot be beaten."""
-        costs, strengths, _ = self._frontier()
-        return self.costs.amounts(costs), self._worth(strengths)
-
-    def _worth(self, strength: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not self.classes:
-            return strength
-        return np.array([0.5 * (1 + erf(sqrt(d2) / sqrt(8))) for d2 in strength])  # Φ(Δ/2)
-
-    def _frontier(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        """Costs in ticks, strengths and bit sets of the best closed sets, from cheap to dear."""
-        prices = np.array([self.costs.ticks(self.costs.prices[name]) for name in self.costs.names])
-        costs, strengths = _subset_sums(prices), _subset_sums(self.strengths)
-        sets = np.flatnonzero(_closed_sets(self.costs))
-        order = sets[np.lexsort((sets, -strengths[sets], costs[sets]))]
-        reached = np.maximum.accumulate(strengths[order])
-        better = np.concatenate([[True], reached[1:] > reached[:-1]])
-        return costs[order][better], strengths[order][better], order[better]
 
 
 def make_priced_regression(
@@ -105,7 +48,7 @@ def make_priced_regression(
 
     With ``X = Q A``, the columns of ``Q`` centred and orthonormal over the sample and ``A`` invertible within
     each group, least squares on the groups ``S`` explains ``R²(S) = Σ_{g in S} s_g`` of the variance of ``y``,
-    exactly and on these very rows. The best set for a budget is then a knapsack problem, solved by trying all sets.
+    exactly and on these very rows. The best set for a budget is then a knapsack problem.
 
     Parameters
     ----------
@@ -128,10 +71,9 @@ def make_priced_regression(
 
     Examples
     --------
-    >>> data = make_priced_regression(n_groups=5, random_state=3)
-    >>> best = data.optimum(10)
-    >>> best.cost <= 10, round(data.value(best.groups) - best.value, 12)
-    (True, 0.0)
+    >>> data = make_priced_regression(n_groups=5, noise=0.3, random_state=3)
+    >>> data.X.shape, len(data.costs.names), round(float(data.strengths.sum()), 12)
+    ((500, 15), 5, 0.7)
     """
     rng = np.random.default_rng(random_state)
     d = n_groups * group_size
@@ -193,9 +135,9 @@ def make_priced_classification(
 
     Examples
     --------
-    >>> data = make_priced_classification(random_state=0)
-    >>> round(data.value(data.costs.names), 3), data.value([])
-    (0.933, 0.5)
+    >>> data = make_priced_classification(separation=3, random_state=0)
+    >>> data.X.shape, round(float(data.strengths.sum()), 12)
+    ((1000, 24), 9.0)
     """
     rng = np.random.default_rng(random_state)
     _check(n_groups, n_steps, group_size)
@@ -218,11 +160,6 @@ def make_priced_classification(
 def _check(n_groups: int, n_steps: int, group_size: int) -> None:
     if n_groups < 1 or group_size < 1 or n_steps < 0:
         raise ValueError("n_groups and group_size must be at least 1, and n_steps not negative")
-    if n_groups + n_steps > _MOST_GROUPS:
-        raise ValueError(
-            f"n_groups + n_steps must be at most {_MOST_GROUPS}, not {n_groups + n_steps}: "
-            "the optimum is found by trying all combinations"
-        )
 
 
 def _random_costs(n_groups: int, group_size: int, n_steps: int, rng: np.random.Generator) -> FeatureCosts:
@@ -261,22 +198,3 @@ def _dataset(
         feature_names=tuple(f"x{j}" for j in range(X.shape[1])),
         **attributes,
     )
-
-
-def _subset_sums(values: NDArray[Any]) -> NDArray[Any]:
-    """(2**G,) the sum of each subset; bit ``g`` of the index says whether value ``g`` is in it."""
-    sums = np.zeros(1, dtype=values.dtype)
-    for value in values:
-        sums = np.concatenate([sums, sums + value])
-    return sums
-
-
-def _closed_sets(costs: FeatureCosts) -> NDArray[np.bool_]:
-    """(2**G,) whether each subset holds everything that its members require."""
-    number = {name: g for g, name in enumerate(costs.names)}
-    sets = np.arange(2 ** len(number))
-    closed = np.ones(sets.size, dtype=bool)
-    for name, needed in costs.requires.items():
-        for other in needed:
-            closed &= (sets >> number[name] & 1 == 0) | (sets >> number[other] & 1 == 1)
-    return closed

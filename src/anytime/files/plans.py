@@ -45,74 +45,44 @@ _FREE_WORK = 1 << 22  # steps of setting up that any file may ask for, and so ma
 _WORK_RATIO = 4
 _MARGIN_WORK = 1 << 26  # a purchase may be of any group, so each stage looks through all columns
 
+
+def _arrays(**names: str) -> dict[str, tuple[str, int]]:
+    """Type and dimensions of arrays: ``f8x2="weights routes"`` are two tables of floats."""
+    kinds = {"f8": "<f8", "i8": "<i8", "i4": "<i4", "u1": "|u1", "b1": "|b1"}
+    return {
+        name: (kinds[kind], int(dimensions))
+        for form, listed in names.items()
+        for kind, dimensions in [form.split("x")]
+        for name in listed.split()
+    }
+
+
 _ARRAYS = {  # of each kind of block
-    "small nets": {"hidden": ("<f8", 3), "readout": ("<f8", 3), "places": ("<i4", 2)},
-    "stream": {
-        "steps": ("<f8", 1),
-        "start": ("<f8", 1),
-        "offset": ("<f8", 1),
-        "centres": ("<f8", 1),
-        "scales": ("<f8", 1),
-        "box": ("<f8", 2),
-    },
-    "linear": {
-        "columns": ("<i4", 1),
-        "coefficients": ("<f8", 2),
-        "ends": ("<i8", 1),
-        "intercepts": ("<f8", 2),
-        "centres": ("<f8", 1),
-    },
-    "linear tree": {
-        "weights": ("<f8", 3),
-        "intercepts": ("<f8", 2),
-        "routes": ("<f8", 2),
-        "thresholds": ("<f8", 1),
-        "centres": ("<f8", 1),
-    },
-    "kernel": {
-        "columns": ("<i4", 1),
-        "mean": ("<f8", 1),
-        "deviation": ("<f8", 1),
-        "centres": ("<f8", 2),
-        "weights": ("<f8", 2),
-    },
-    "margins": {
-        "reference": ("<f8", 2),
-        "positive": ("|b1", 1),
-        "slopes": ("<f8", 1),
-        "centres": ("<f8", 1),
-        "start": ("<i8", 1),
-        "thresholds": ("<f8", 1),
-        "values": ("<f8", 1),
-    },
-    "sensor": {
-        "columns": ("<i4", 1),
-        "message": ("<f8", 2),
-        "opening": ("<f8", 1),
-        "centres": ("<f8", 1),
-    },
-    "costly": {
-        "columns": ("<i4", 1),
-        "calibration": ("<f8", 2),
-        "probe": ("<f8", 2),
-        "said": ("<f8", 2),
-    },
-    "trees": {
-        "tree_start": ("<i8", 1),
-        "stage_start": ("<i8", 1),
-        "feature": ("<i4", 1),
-        "threshold": ("<f8", 1),
-        "left": ("<i4", 1),
-        "right": ("<i4", 1),
-        "default_left": ("|u1", 1),
-        "missing": ("|u1", 1),
-        "category_set": ("<i4", 1),
-        "members_left": ("|u1", 1),
-        "category_start": ("<i8", 1),
-        "categories": ("<i4", 1),
-        "value": ("<f8", 2),
-        "tree_output": ("<i4", 1),
-    },
+    "small nets": _arrays(f8x3="hidden readout", i4x2="places"),
+    "stream": _arrays(f8x1="steps start offset centres scales", f8x2="box"),
+    "linear": _arrays(i4x1="columns", f8x2="coefficients intercepts", i8x1="ends", f8x1="centres"),
+    "linear tree": _arrays(f8x3="weights", f8x2="intercepts routes", f8x1="thresholds centres"),
+    "kernel": _arrays(i4x1="columns", f8x1="mean deviation", f8x2="centres weights"),
+    "margins": _arrays(
+        f8x2="reference", b1x1="positive", f8x1="slopes centres thresholds values", i8x1="start"
+    ),
+    "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
+    "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
+    "trees": _arrays(
+        i8x1="tree_start stage_start category_start",
+        i4x1="feature left right category_set categories tree_output",
+        f8x1="threshold",
+        u1x1="default_left missing members_left",
+        f8x2="value",
+    ),
+}
+# the array whose length says how many stages there are
+_COUNTED_BY = {
+    "stream": "steps",
+    "small nets": "readout",
+    "linear": "ends",
+    "linear tree": "thresholds",
+    "trees": "stage_start",
 }
 # kinds whose rooms are imported by those who have such a model only
 _MET_LATER = ("costly", "linear tree", "sensor", "small nets", "stream")
@@ -120,12 +90,8 @@ _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
-    "linear tree": (),
-    "kernel": (),
-    "sensor": (),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
-    "trees": (),
 }
 
 
@@ -245,25 +211,18 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
     out = []
     for b, block in enumerate(fields.each("blocks", MOST_BLOCKS)):
         kind = block.text("kind", _ARRAYS)
-        if kind in ("kernel", "costly", "sensor"):
-            out.append((kind, 1))
-        elif kind == "stream":
-            steps = arrays.get(f"plan.blocks.{b}.steps")
-            out.append((kind, 0 if steps is None else steps.size))
-        elif kind == "small nets":
-            readout = arrays.get(f"plan.blocks.{b}.readout")
-            out.append((kind, 0 if readout is None else len(readout)))
-        elif kind == "linear":
-            ends = arrays.get(f"plan.blocks.{b}.ends")
-            out.append((kind, 1 if ends is None else ends.size))
+        own = arrays.get(f"plan.blocks.{b}.{_COUNTED_BY[kind]}") if kind in _COUNTED_BY else None
+        if kind == "margins":
+            stages = block.integer("n_stages", 0, MOST_STAGES)
+        elif kind in ("kernel", "costly", "sensor"):
+            stages = 1
+        elif own is None:
+            stages = int(kind in ("linear", "trees"))
         elif kind == "linear tree":
-            nodes = arrays.get(f"plan.blocks.{b}.thresholds")
-            out.append((kind, 0 if nodes is None else nodes.size.bit_length()))
-        elif kind == "margins":
-            out.append((kind, block.integer("n_stages", 0, MOST_STAGES)))
+            stages = own.size.bit_length()
         else:
-            start = arrays.get(f"plan.blocks.{b}.stage_start")
-            out.append((kind, 1 if start is None else max(start.size - 1, 0)))
+            stages = max(len(own) - 1, 0) if kind == "trees" else len(own)
+        out.append((kind, stages))
     return out
 
 
@@ -311,7 +270,7 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
     own = {
         name: arrays.take(f"{prefix}.{name}", *expected)
         for name, expected in _ARRAYS[kind].items()
-        if name not in _OPTIONAL[kind] or f"{prefix}.{name}" in arrays
+        if name not in _OPTIONAL.get(kind, ()) or f"{prefix}.{name}" in arrays
     }
     if "columns" in own and own["columns"].size and own["columns"].max() >= n_features:
         bad(f"array '{prefix}.columns'", f"names a column that is not among the {n_features}")

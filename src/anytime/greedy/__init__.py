@@ -11,7 +11,7 @@ from anytime.greedy.selection import (
     greedy,
     rival_ceiling,
 )
-from anytime.greedy.spectrum import curvature_constants, spectral_gamma
+from anytime.greedy.spectrum import spectral_gamma
 
 __all__ = [
     "Certificate",
@@ -22,7 +22,6 @@ __all__ = [
     "Selection",
     "SetFunction",
     "best_of_greedy_or_single",
-    "curvature_constants",
     "doubling",
     "greedy",
     "rates_of",

@@ -11,7 +11,7 @@ from scipy.linalg import block_diag, eigh, eigvalsh
 
 Array = NDArray[np.float64]
 
-__all__ = ["curvature_constants", "spectral_gamma"]
+__all__ = ["spectral_gamma"]
 
 _RANK_TOLERANCE = (
     1e-10  # directions of a group with less than this share of its largest variance are not there
@@ -25,7 +25,6 @@ def spectral_gamma(
     *,
     penalty: Literal["identity", "groups"] = "identity",
     criterion: Literal["forward", "omp", "literal", "unwhitened", "single"] = "forward",
-    curvature: tuple[float, float] = (1.0, 1.0),
 ) -> float:
     """The ``gamma`` of Lemma 3.3.1 and Theorem 3.3.2: how near greedy selection of groups of columns is to the best.
 
@@ -51,8 +50,6 @@ def spectral_gamma(
         - "unwhitened", ``b_g' b_g``: least eigenvalue of ``C`` over the largest of any ``C_g``, which is also the constant *rho*
           by which grouped least squares is approximately submodular (Grubb, section 5.6);
         - "single", the largest ``b_i**2`` of the group.
-    curvature : (float, float), default=(1.0, 1.0)
-        Least and greatest curvature of the loss (``curvature_constants``); 0 and 1/4 for the logistic.
 
     Returns
     -------
@@ -103,44 +100,7 @@ def spectral_gamma(
         raise ValueError(
             f"criterion is {criterion!r}; it is 'forward', 'omp', 'literal', 'unwhitened' or 'single'"
         )
-    if curvature != (1.0, 1.0):
-        root = np.sqrt(penalised)
-        spectrum = eigvalsh(inner / np.outer(root, root))
-        m, M = curvature_constants(max(spectrum[0], 0.0), spectrum[-1], ridge, *curvature)
-        gamma *= m / M if M > 0 else 0.0
     return float(min(gamma, 1.0))
-
-
-def curvature_constants(
-    least: float, most: float, ridge: float, lower: float, upper: float
-) -> tuple[float, float]:
-    """Strong convexity ``m`` and smoothness ``M`` of a penalised loss in the norm ``w'Cw``, ``C = S + ridge I`` (section 3.5).
-
-    Parameters
-    ----------
-    least, most : float
-        Extreme eigenvalues of ``S``.
-    ridge : float
-    lower, upper : float
-        Bounds on the second derivative of the loss: 1 and 1 for squared loss, 0 and 1/4 for the logistic, 0 and 1/2 for the
-        multinomial.
-
-    Returns
-    -------
-    (m, M)
-        Theorem 3.3.2 holds with ``gamma`` times ``m / M``.
-    """
-    if not 0 <= lower <= upper:
-        raise ValueError(
-            f"curvature lies between {lower} and {upper}; these must be in order and not negative"
-        )
-    if ridge == 0:
-        return lower, upper
-    ends = np.array([least, most])
-    return (
-        float(((lower * ends + ridge) / (ends + ridge)).min()),
-        float(((upper * ends + ridge) / (ends + ridge)).max()),
-    )
 
 
 def _axes(block: Array) -> Array:

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
-from anytime.parameters import positive, shared, store
+from anytime.parameters import positive, shared, store, without
 from anytime.plan import Plan
 from anytime.rules import ScoreRule
 from anytime.sensing.block import SensorBlock
@@ -78,6 +78,7 @@ class _SensorNetwork(AnytimeModel):
         gate: Literal["sigmoid", "relu"] = "sigmoid",
         slope: float = 1.0,
         open_gates: Literal["scaled", "whole"] = "scaled",
+        class_weight: Any = None,
         meter: str = "realised",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -265,23 +266,6 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         **shared("class_weight"),
     }
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        solver: GateSolver | None = None,
-        gate: Literal["sigmoid", "relu"] = "sigmoid",
-        slope: float = 1.0,
-        open_gates: Literal["scaled", "whole"] = "scaled",
-        class_weight: Any = None,
-        meter: str = "realised",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        store(self, locals())
-
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train what sensors say and when they speak together.
 
@@ -309,6 +293,7 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         return self
 
 
+@without("class_weight")
 class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
     """Sensors that each see some of the columns and speak only when it helps; the answer is ``mean + Σ_k v_k'x_k g_k``.
 

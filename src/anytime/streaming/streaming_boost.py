@@ -211,24 +211,9 @@ class StreamingBoostRegressor(RegressorFace, StreamingBoost):
     learning_rate : float, default=None
         Factor by which each learner's step is shrunk. None: 0.2 of the inverse smoothness of the loss, 0.5 of it for several
         classes; for losses with kinks, ``1 / (lambda i)`` for learner ``i``.
-    categorical_features : "from_dtype", list of columns or None, default="from_dtype"
-        Columns that hold categories. "from_dtype": those of a table that are no numbers. Those of an array hold whole numbers
-        from 0 on. Categories are read as the mean target of earlier rows that had them.
-    evaluation_cost : float, default=0.0
-        Price of evaluating one stage, features apart, in the unit of ``costs``.
-    time_budget : float, default=None
-        Seconds that ``fit`` may take. None: no limit. The model has learned from the rows that were passed by then.
-    budget : float, default=None
-        The most that any row may pay in a prediction that names no bound. None: no limit.
-    meter : {"model", "realised"}, default="model"
-        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    random_state : int, RandomState or None, default=None
-        Seed; the same seed gives the same model.
-    n_jobs : int, default=None
-        Threads. None: 1; -1: all cores. The result does not depend on it.
-    verbose : int, default=0
-        Whether progress is printed. 1: at every tenth of the rows of ``fit``, which Ctrl-C ends with what was learned so far.
-    learner, algorithm, batch_size, n_passes, rehearse, drift, standardise, prefix
+    learner, algorithm, batch_size, n_passes, rehearse, drift, standardise, prefix, categorical_features
+        As in :class:`StreamingBoostClassifier`.
+    evaluation_cost, time_budget, budget, meter, random_state, n_jobs, verbose
         As in :class:`StreamingBoostClassifier`.
 
     Attributes

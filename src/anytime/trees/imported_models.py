@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS
-from anytime.parameters import shared, store
+from anytime.parameters import shared, store, without
 from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.clock import inner_fit
@@ -75,6 +75,7 @@ class ImportedModel(ColumnModel):
         costs: Any = None,
         budget: float | None = None,
         meter: str = "realised",
+        class_weight: Any = None,
         evaluation_cost: float = 0.0,
         validation_fraction: float | None = 0.2,
         random_state: Any = None,
@@ -337,21 +338,6 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        costs: Any = None,
-        budget: float | None = None,
-        meter: str = "realised",
-        class_weight: Any = None,
-        evaluation_cost: float = 0.0,
-        validation_fraction: float | None = 0.2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        store(self, locals())
-
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -370,6 +356,7 @@ class AnytimeClassifier(ClassifierFace, ImportedModel):
             raise ValueError(f"y holds the label {error.args[0]!r}, which the model does not know") from None
 
 
+@without("class_weight")
 class AnytimeRegressor(RegressorFace, ImportedModel):
     """A tree-based regressor of another library, made interruptible.
 
