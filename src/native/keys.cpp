@@ -6,6 +6,7 @@
 #include <limits>
 
 #if defined(__x86_64__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // of which GCC 12's own header has many
 #include <immintrin.h>
 #endif
 

@@ -226,8 +226,42 @@ def test_ridges_are_compared_in_as_many_coordinates_as_rows():
     assert held @ turn @ narrow.weights == pytest.approx(held @ wide.weights, abs=1e-6)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "multinomial", "one_vs_all"])
+def test_a_refit_from_a_rough_fit_is_the_refit_from_the_one_before(loss: str):
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(300, 6))
+    y = (Z[:, :3] + rng.normal(size=(300, 3))).argmax(axis=1)
+    y = np.minimum(y, 1) if loss == "logistic" else y
+    objective, rough = (SmoothObjective(Z, y, loss, ridge=1e-3, tol=tol) for tol in (1e-10, 1e-2))
+    first, new = objective.extended(objective.empty(), np.arange(4)), np.array([4, 5])
+    near = rough.extended(rough.extended(rough.empty(), np.arange(4)), new)
+    far, close = objective.extended(first, new), objective.extended(first, new, near)
+    assert np.abs(near.weights - far.weights).max() > 1e-6
+    np.testing.assert_allclose(close.weights, far.weights, atol=1e-9)
+    np.testing.assert_allclose(close.intercept, far.intercept, atol=1e-9)
+    np.testing.assert_allclose(objective.residual(close)[close.columns], 0.0, atol=1e-9)
+
+
+def test_the_second_derivative_of_all_classes_is_that_of_the_gradient():
+    rng = np.random.default_rng(6)
+    Z, y, step = rng.normal(size=(80, 3)), rng.integers(0, 4, 80), 1e-6
+    objective = SmoothObjective(Z, y, "multinomial", sample_weight=rng.uniform(0.5, 2.0, 80))
+    columns, weights = np.arange(3), rng.normal(size=(4, 4))
+    table = objective._design(columns)
+
+    def gradient(point):
+        scores = objective._scores(table, point.reshape(4, 4))
+        return (table @ (objective.gradient(scores, y) * objective.weight[:, None])).ravel()
+
+    shifts = step * np.eye(16)
+    want = [(gradient(weights.ravel() + s) - gradient(weights.ravel() - s)) / (2 * step) for s in shifts]
+    np.testing.assert_allclose(objective._second_derivative(table, weights), want, atol=1e-6)
+
+
 @pytest.mark.realtime
-@pytest.mark.parametrize(("n", "d", "n_classes"), [(200, 50, 2), (200, 1000, 2), (200, 50, 3)])
+@pytest.mark.parametrize(
+    ("n", "d", "n_classes"), [(200, 50, 2), (200, 1000, 2), (200, 50, 3), (5000, 100, 2), (5000, 100, 3)]
+)
 def test_log_losses_take_no_more_than_five_times_as_long_as_squared(n: int, d: int, n_classes: int):
     X, y = make_classification(n, d, n_informative=8, n_classes=n_classes, random_state=0)
 

@@ -172,11 +172,15 @@ def learn_from_rows(
         problem = objective(design.Z, slice(None), ridge, tol)
     else:
         rough = max(tol, _ROUGH)  # the order is refitted to all rows below
-        Z, judge = design.Z[~held], _Judge(design.Z[held], y[held], weight[held], loss)
+        # along the columns, as they lie in memory
+        Z, judged = (np.compress(rows, design.Z.T, axis=1).T for rows in (~held, held))
+        judge = _Judge(judged, y[held], weight[held], loss)
+        if loss is not training_loss("squared"):  # whose moments are exact
+            Z = Z.astype(np.float32)  # has the digits of these tolerances
         if ridge == "auto":
-            turn = _turned(Z)
-            problem = objective(Z @ turn, ~held, RIDGES[-1], max(tol, _FINE))
-            ridge = _best_ridge(problem, judge.seen_through(turn))
+            turn = _turned(Z) if Z.shape[1] > len(Z) else None
+            problem = objective(Z if turn is None else Z @ turn, ~held, RIDGES[-1], max(tol, _FINE))
+            ridge = _best_ridge(problem, judge if turn is None else judge.seen_through(turn))
         problem = objective(Z, ~held, ridge, rough)
     selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose, judge)
     certificate = None
@@ -189,7 +193,7 @@ def learn_from_rows(
         last = max(int(quality.argmax()), 1)  # what comes after the best prefix only makes it worse
         order, quality = order[:last], quality[: last + 1]
         problem = objective(design.Z, slice(None), ridge, tol)
-        fits = _refitted(problem, order, design.start)
+        fits = _refitted(problem, order, design.start, fits)
     return LearnedSequence(
         design.block(order, fits, arrangement),
         problem.empty().intercept,
@@ -250,10 +254,13 @@ def _sequence(
     return selection, order, fits
 
 
-def _refitted(problem: SmoothObjective, order: NDArray[np.intp], start: NDArray[np.intp]) -> list[Fit]:
+def _refitted(
+    problem: SmoothObjective, order: NDArray[np.intp], start: NDArray[np.intp], rough: list[Fit]
+) -> list[Fit]:
+    """The best models on prefixes of an order, each near a rough one on the same columns."""
     fits, fit = [], problem.empty()
-    for g in order:
-        fit = problem.extended(fit, np.arange(start[g], start[g + 1]))
+    for g, near in zip(order, rough, strict=False):
+        fit = problem.extended(fit, np.arange(start[g], start[g + 1]), near)
         fits.append(replace(fit, gram=None, scores=None))
     return fits
 
@@ -289,9 +296,6 @@ class _Judge:
 
 def _turned(Z: NDArray[np.floating]) -> NDArray[np.floating]:
     """Orthonormal columns ``Q`` such that ``Z @ Q`` is no wider than it is long and ridge regression on it is that on ``Z``."""
-    n, width = Z.shape
-    if width <= n:
-        return np.eye(width, dtype=Z.dtype)
     return np.asarray(qr(Z.T, mode="economic", check_finite=False)[0])
 
 

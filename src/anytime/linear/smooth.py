@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from anytime.linear.pursuit import by_group
 from anytime.linear.solver import bounded_solution, definite_root, inverse_root, inverse_triangle, minimised
 from anytime.losses import Loss, Target, training_loss
+from anytime.losses.rows import softmax
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -35,6 +36,12 @@ _NEAR = 1e-2  # of the gradient at the start
 _ROUND = 30  # iterations after which the curvature is looked at again
 _FAR = 1e3  # times the goal: more than rounding
 _FLAT = 1e-8  # share of the most that a loss can curve
+_COUPLED = (
+    1e-5  # finer tolerances are worth the second derivative in the weights of all classes, if these are few
+)
+_FEW = 200
+_PLAIN = (training_loss("logistic"), training_loss("multinomial"))  # gradients have the digits of the scores
+_SHIFT = 1e-6  # share of the largest curvature that stands for none
 _NEGLIGIBLE = 1e-3  # rows that curve less than this share of the mean are left out of a Gram matrix
 
 
@@ -178,19 +185,22 @@ class SmoothObjective:
         """The best model on the columns of ``fit``, which was the best for another ridge."""
         return self._refitted(fit, fit.columns[:0], self.tol)
 
-    def extended(self, fit: Fit, columns: Columns) -> Fit:
-        """The best model on the columns of ``fit`` and some new ones."""
+    def extended(self, fit: Fit, columns: Columns, near: Fit | None = None) -> Fit:
+        """The best model on the columns of ``fit`` and some new ones, searched from ``near``, which has them all, where given."""
         if not columns.size:
             return fit
-        if columns.size > fit.columns.size:  # a long way to go: look again at the curvature when near
+        # a long way to go: look again at the curvature when near
+        if near is None and columns.size > fit.columns.size:
             fit, columns = self._refitted(fit, columns, max(self.tol, _NEAR)), columns[:0]
-        return self._refitted(fit, columns, self.tol)
+        return self._refitted(fit, columns, self.tol, near)
 
-    def _refitted(self, fit: Fit, columns: Columns, tol: float) -> Fit:
+    def _refitted(self, fit: Fit, columns: Columns, tol: float, near: Fit | None = None) -> Fit:
         together = np.concatenate([fit.columns, columns])
         design = self._design(together)
         gram = self._extended_gram(fit, design)
         point = np.vstack([fit.intercept, fit.weights, np.zeros((columns.size, self.n_outputs))])
+        if near is not None:
+            point = np.vstack([near.intercept, near.weights])
         point = point if self.fit_intercept else point[1:]
         own = point[int(self.fit_intercept) :]
         goal = tol * self._yardstick
@@ -247,10 +257,10 @@ class SmoothObjective:
         rows = np.concatenate([[-1], columns]) if self.fit_intercept else columns
         return np.asarray(self._table[rows])
 
-    def _scores(self, design: NDArray[Any], weights: Array) -> Array:
+    def _scores(self, design: NDArray[Any], weights: Array, dtype: Any = np.float64) -> NDArray[Any]:
         # One output after the other in memory: what a loss does to each row then runs along it.
         scores = (weights.T.astype(design.dtype, copy=False) @ design).T
-        return np.asarray(scores.astype(np.float64, copy=False))
+        return np.asarray(scores.astype(dtype, copy=False))
 
     def _bend(self, scores: Array) -> Array:
         """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight.
@@ -299,22 +309,40 @@ class SmoothObjective:
         pull_back = np.full((len(design), 1), ridge)
         if self.fit_intercept:
             pull_back[0] = 0.0
-        root = definite_root(gram.matrix, pull_back[:, 0])
+        matrix, shape = gram.matrix, weights.shape
+        if self.tol < _COUPLED and self.loss is _PLAIN[1] and weights.size <= _FEW:
+            matrix, shape = self._second_derivative(design, weights), (weights.size, 1)
+        root = definite_root(matrix, np.repeat(pull_back[:, 0], len(matrix) // len(design)))
         back, dtype = inverse_triangle(root), root.dtype
+        precision = dtype if self.loss in _PLAIN else np.dtype(np.float64)
+        weight = self.weight[:, None].astype(precision)
 
         def weights_at(u: Array) -> Array:
-            turned = u.reshape(weights.shape).astype(dtype, copy=False)
-            return np.asarray(back.T @ turned, dtype=np.float64)
+            turned = u.reshape(shape).astype(dtype, copy=False)
+            return np.asarray(back.T @ turned, dtype=np.float64).reshape(weights.shape)
 
         def gradient(u: Array) -> Array:
             w = weights_at(u)
-            pull = self.gradient(self._scores(design, w), self.y) * self.weight[:, None]
-            g = back @ (design @ pull.astype(dtype, copy=False) + (pull_back * w).astype(dtype, copy=False))
-            return np.asarray(g.ravel(), dtype=np.float64)
+            pull = self.gradient(self._scores(design, w, precision), self.y) * weight
+            g = design @ pull.astype(dtype, copy=False) + (pull_back * w).astype(dtype, copy=False)
+            return np.asarray((back @ g.reshape(shape)).ravel(), dtype=np.float64)
 
-        start = np.asarray((root.T @ weights.astype(dtype)).ravel(), dtype=np.float64)
+        start = np.asarray((root.T @ weights.reshape(shape).astype(dtype)).ravel(), dtype=np.float64)
         u, steepest = minimised(gradient, start, goal, max_iter)
         return weights_at(u), steepest
+
+    def _second_derivative(self, design: NDArray[Any], weights: Array) -> NDArray[Any]:
+        """(kK, kK) of the multinomial risk: ``sum_i w_i zz' (diag(p) - pp')``, and a little where all classes shift alike."""
+        chances = softmax(self._scores(design, weights)).T.astype(design.dtype, copy=False)
+        (k, n), K = design.shape, len(chances)
+        weight = self.weight.astype(design.dtype)
+        rooted = (design[:, None] * (chances * np.sqrt(weight))).reshape(k * K, n)
+        matrix = -(rooted @ rooted.T)
+        by_class = matrix.reshape(k, K, k, K)
+        for c in range(K):
+            by_class[:, c, :, c] += (design * (weight * chances[c])) @ design.T
+        matrix[range(k * K), range(k * K)] += _SHIFT * matrix.diagonal().max()
+        return np.asarray(matrix)
 
 
 class QuadraticObjective:
