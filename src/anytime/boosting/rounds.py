@@ -95,6 +95,7 @@ class GradientRounds:
         self.cut_short = False
         self.rounds: list[list[TreeArrays]] = []
         self.losses = [] if judge is None else [self._judged(self.scores, judge)]
+        self._least = 0  # where the losses are least, found once and not in every round
 
     @property
     def n_outputs(self) -> int:
@@ -106,7 +107,7 @@ class GradientRounds:
         gradient, hessian = derivatives(self.objective, self.scores, self.grower.n_threads)
         outputs = [None] if self.shared or self.n_outputs == 1 else range(self.n_outputs)
         grown = [self._grow(gradient, hessian, k) for k in outputs]
-        if not any(tree.columns.size for tree in grown):
+        if not any(tree.n_leaves > 1 for tree in grown):
             return False
         stage = []
         for k, tree in zip(outputs, grown, strict=True):
@@ -117,6 +118,8 @@ class GradientRounds:
         self.rounds.append(stage)
         if self.judge is not None:
             self.losses.append(self._judged(self.scores, self.judge))
+            if self.losses[-1] < self.losses[self._least]:
+                self._least = len(self.losses) - 1
         return True
 
     def _grow(self, gradient: NDArray[Any], hessian: NDArray[Any], output: int | None) -> GrownTree:
@@ -157,7 +160,7 @@ class GradientRounds:
     @property
     def best(self) -> int:
         """The number of rounds with the least loss on ``judge``; all of them where none is followed."""
-        return int(np.argmin(self.losses)) if self.losses else len(self.rounds)
+        return self._least if self.losses else len(self.rounds)
 
     def trees(self, n_rounds: int | None = None, *, one_stage: bool = False) -> TreeArrays:
         """The first rounds, one stage each, or all of them one stage."""
