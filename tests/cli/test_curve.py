@@ -97,9 +97,19 @@ def test_plot_is_a_picture(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_label_that_the_model_does_not_know(folder: Path) -> None:
-    said = fails("curve", folder / "sick.anytime", folder / "patients.csv", "-t", "city")
-    assert "holds 'bern', which the model does not know; its classes are no, yes" in said
+def test_labels_none_of_which_the_model_knows_count_as_wrong(folder: Path, tmp_path: Path) -> None:
+    to = tmp_path / "c.json"
+    done = run("curve", folder / "sick.anytime", folder / "patients.csv", "-t", "city", "--json", to)
+    assert "bern" in done.stderr
+    assert "which count as wrong; its classes are no, yes" in done.stderr
+    assert set(json.loads(to.read_text())["points"]["accuracy"]) == {0.0}
+
+
+def test_a_metric_of_probabilities_says_which_label_the_model_does_not_know(folder: Path) -> None:
+    asked = ("-t", "city", "--metric", "neg_log_loss")
+    said = run("curve", folder / "sick.anytime", folder / "patients.csv", *asked, code=1).stderr
+    assert "'neg_log_loss' has no value for rows of class 'bern', which the model does not know" in said
+    assert "such as accuracy" in said
 
 
 def test_comparison_has_a_line_per_model_and_a_report(folder: Path, other: Path, tmp_path: Path) -> None:

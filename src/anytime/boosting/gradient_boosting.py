@@ -91,10 +91,10 @@ class _GradientBoosting(BoostedModel):
         ends = clock.ends(clock.seconds)
 
         def time_is_up() -> bool:
-            n_rounds = n_before + len(boosting.rounds)
-            if n_rounds % 10 == 0:
+            n_done = n_before + len(boosting.rounds)
+            if n_done % 10 == 0:
                 followed = f", held-out loss {boosting.losses[-1]:.5g}" if boosting.losses else ""
-                clock.tell(f"round {n_rounds} of {self.n_estimators}{followed}")
+                clock.tell(f"round {n_done} of {self.n_estimators}{followed}")
             return ends()
 
         n_left = self.n_estimators - n_before

@@ -144,7 +144,7 @@ class HeldOutJudge:
         ends = [len(run.losses) for run in runs if run.cut_short]
         return np.mean(padded, axis=0)[: min(ends, default=length)], runs
 
-    def by_fold(self, runs: Sequence[GradientRounds], n_rounds: int, start: Array | None) -> Array:
+    def by_fold(self, runs: Sequence[GradientRounds], n_estimators: int, start: Array | None) -> Array:
         """(F,) held-out loss of each boosting's first rounds; of a single one on each fifth of its held-out rows.
 
         Empty where there was no time for all splits: other models may have been judged on more of them.
@@ -152,12 +152,12 @@ class HeldOutJudge:
         if len(runs) < len(self.splits):
             return np.empty(0)
         if len(runs) > 1:
-            return np.array([run.losses[min(n_rounds, len(run.losses) - 1)] for run in runs])
+            return np.array([run.losses[min(n_estimators, len(run.losses) - 1)] for run in runs])
         judge = self.splits[0][1]
         scores = np.empty_like(runs[0].scores)
         scores[:] = self.base if start is None else start
-        if n_rounds:
-            trees = TreeBlock(runs[0].trees(n_rounds, one_stage=True))
+        if n_estimators:
+            trees = TreeBlock(runs[0].trees(n_estimators, one_stage=True))
             scores[judge] += trees.outputs(0, np.ascontiguousarray(self.table.X[judge]))
         units = np.unique(self.objective.units[judge], return_inverse=True)[1] % _PARTS
         return np.array([self.objective.judged(scores, judge[units == k]) for k in np.unique(units)])
@@ -188,7 +188,7 @@ class Renewed:
     cut_short: bool = False
 
     @property
-    def n_rounds(self) -> int:
+    def n_estimators(self) -> int:
         """Rounds, of one tree per output."""
         return self.trees.n_trees // self.trees.n_outputs
 
@@ -476,7 +476,7 @@ class Renewal:
         columns, clock, booster = self.columns(groups), self.training.clock, self.booster
         start = None
         if earlier is not None:
-            booster = replace(booster, n_estimators=booster.n_estimators - earlier.n_rounds)
+            booster = replace(booster, n_estimators=booster.n_estimators - earlier.n_estimators)
             if booster.n_estimators <= 0:
                 return earlier
             start = TreeBlock(earlier.trees).outputs(0, np.ascontiguousarray(self.training.table.X))
@@ -494,8 +494,8 @@ class Renewal:
         self.cut_short |= cut_short
         if not final.rounds:
             return earlier
-        n_rounds, trees = len(final.rounds), final.trees(one_stage=True)
-        by_fold, loss = self.full.by_fold(runs, n_rounds, start), float(losses[n_rounds])
+        n_estimators, trees = len(final.rounds), final.trees(one_stage=True)
+        by_fold, loss = self.full.by_fold(runs, n_estimators, start), float(losses[n_estimators])
         if earlier is None and len(runs) < len(self.full.splits):
             # Folds are not equally hard: what is known of all of them is the loss of the constant answer.
             loss += self.before() - float(losses[0])
@@ -508,7 +508,9 @@ class Renewal:
             loss = earlier.loss - float(losses[0]) + loss
             by_fold = np.empty(0)
         model = Renewed(groups, trees, loss, by_fold, cut_short)
-        clock.tell(f"model of {model.n_rounds} rounds at cost {self.price(groups):g}, held-out {loss:.5g}")
+        clock.tell(
+            f"model of {model.n_estimators} rounds at cost {self.price(groups):g}, held-out {loss:.5g}"
+        )
         return model
 
 

@@ -143,17 +143,17 @@ class GradientRounds:
 
     def run(
         self,
-        n_rounds: int,
+        n_estimators: int,
         n_iter_no_change: int | None = None,
         time_is_up: Callable[[], bool] | None = None,
     ) -> None:
         """Up to so many further rounds, until so many have brought no gain, or, after the first, until time is up."""
-        for _ in range(n_rounds):
+        for _ in range(n_estimators):
             if not self.round():
                 return
             if n_iter_no_change is not None and len(self.rounds) - self.best >= n_iter_no_change:
                 return
-            if time_is_up is not None and len(self.rounds) < n_rounds and time_is_up():
+            if time_is_up is not None and len(self.rounds) < n_estimators and time_is_up():
                 self.cut_short = True
                 return
 
@@ -162,9 +162,9 @@ class GradientRounds:
         """The number of rounds with the least loss on ``judge``; all of them where none is followed."""
         return self._least if self.losses else len(self.rounds)
 
-    def trees(self, n_rounds: int | None = None, *, one_stage: bool = False) -> TreeArrays:
+    def trees(self, n_estimators: int | None = None, *, one_stage: bool = False) -> TreeArrays:
         """The first rounds, one stage each, or all of them one stage."""
-        rounds = self.rounds[:n_rounds]
+        rounds = self.rounds[:n_estimators]
         sizes = [len(trees) for trees in rounds]
         return join([tree for trees in rounds for tree in trees], [sum(sizes)] if one_stage else sizes)
 

@@ -193,9 +193,9 @@ def _telling_image(model: Any, data: Digits) -> int:
     import numpy as np
 
     first = model.predict(data.test.X, budget=float(model.stage_costs_[0])) == data.test.y
-    chances = model.predict_proba(data.test.X)
-    final = model.classes_[chances.argmax(axis=1)] == data.test.y
-    return int(np.argmax(np.where(~first & final, chances.max(axis=1), 0.0)))
+    probabilities = model.predict_proba(data.test.X)
+    final = model.classes_[probabilities.argmax(axis=1)] == data.test.y
+    return int(np.argmax(np.where(~first & final, probabilities.max(axis=1), 0.0)))
 
 
 def _budgets(model: Any) -> list[float]:

@@ -279,8 +279,8 @@ def target_for(
 ) -> NDArray[Any]:
     """The target as the model knows it: its labels, or numbers.
 
-    Labels that the model does not know stay: an answer for their rows is wrong whatever it is, which a note says. Where no
-    row has a known one, or if ``all_known`` some row has not, ``UnknownLabel`` is raised.
+    Labels that the model does not know stay: an answer for their rows is wrong whatever it is, which a note says. With
+    ``all_known``, ``UnknownLabel`` is raised instead.
     """
     import numpy as np
 
@@ -293,14 +293,14 @@ def target_for(
     if known.all():
         return labels
     other = y.to_numpy()[~known]
-    if all_known or not known.any():
+    if all_known:
         raise UnknownLabel(
             f"{path}: the target {target!r} holds {str(other[0])!r}, which the model does not know; "
             f"its classes are {listing(classes.tolist())}"
         )
     _note(
         f"{path}: the target {target!r} holds labels that the model does not know, {listing(dict.fromkeys(other))}: "
-        f"{len(other)} of {len(y)} rows, which count as wrong"
+        f"{len(other)} of {len(y)} rows, which count as wrong; its classes are {listing(classes.tolist())}"
     )
     return labels
 

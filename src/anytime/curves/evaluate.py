@@ -160,6 +160,19 @@ class _Judge:
             budget=model_cost if budget is None else budget,
         )
 
+    def _value(self, answer: FrozenAnswer) -> float:
+        try:
+            return self.metric(answer, self.data)
+        except ValueError as error:
+            known = getattr(answer, "classes_", None)
+            unknown = [] if known is None else np.setdiff1d(self.data.y, known).tolist()
+            if not unknown:
+                raise
+            raise ValueError(
+                f"metric {self.metric.name!r} has no value for rows of class {unknown[0]!r}, which the model does not know: "
+                "leave them out, or take a metric that counts them as wrong, such as accuracy"
+            ) from error
+
     def judged(self, answer: FrozenAnswer, stage: int) -> tuple[float, tuple[float, float] | None]:
         """The value of an answer and its band."""
         if self._last is not None:
@@ -168,7 +181,7 @@ class _Judge:
                 return value, band
         if len(answer) != self.data.y.size:
             raise ValueError(f"stage {stage} answers for {len(answer)} rows, but y has {self.data.y.size}")
-        value = self.metric(answer, self.data)
+        value = self._value(answer)
         if not np.isfinite(value):
             raise ValueError(
                 f"metric {self.metric.name!r} is {value} at stage {stage}; a curve needs finite values (does y hold every class?)"

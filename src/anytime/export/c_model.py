@@ -75,7 +75,7 @@ def _header(model: Any, what: Exported, name: str) -> str:
         "COLUMN_NAMES": _strings(what.names),
         "GROUP_NAMES": _strings(plan.costs.costs.names),
         "CLASS_NAMES": _strings([] if what.classes is None else what.classes),
-        "VALUES": "chances of the classes" if link.classifies else "predicted values",
+        "VALUES": "probabilities of the classes" if link.classifies else "predicted values",
         "LINK": link.name,
         "EACH": _EACH.get(base_link, ""),
         "FACTOR": "2.0" if half else "1.0",

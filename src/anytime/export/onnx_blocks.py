@@ -132,8 +132,8 @@ def rule_holds(graph: Graph, rule: Rule, scores: str, link: Link, n_outputs: int
     return below if rule.below else graph.add("Not", below)
 
 
-def _entropy(graph: Graph, chances: str, n_classes: int) -> str:
-    shares = _summing_to_one(graph, graph.add("Relu", chances), n_classes)
+def _entropy(graph: Graph, probabilities: str, n_classes: int) -> str:
+    shares = _summing_to_one(graph, graph.add("Relu", probabilities), n_classes)
     some = graph.add("Greater", shares, graph.constant(0.0))
     logs = graph.add("Log", graph.add("Where", some, shares, graph.constant(1.0)))
     return graph.add(
@@ -145,7 +145,7 @@ def _entropy(graph: Graph, chances: str, n_classes: int) -> str:
 
 
 def transformed(graph: Graph, scores: str, link: Link, n_outputs: int) -> str:
-    """(n, C) what the link makes of scores: chances of classes, or values."""
+    """(n, C) what the link makes of scores: probabilities of classes, or values."""
     name = link.name
     if name.startswith("half_"):
         scores, name = graph.add("Mul", scores, graph.constant(2.0)), name.removeprefix("half_")
@@ -178,13 +178,13 @@ def transformed(graph: Graph, scores: str, link: Link, n_outputs: int) -> str:
 
 
 def _logistic(graph: Graph, scores: str) -> str:
-    """Not the operator Sigmoid, which in ONNX Runtime is 0 where chances are very small."""
+    """Not the operator Sigmoid, which in ONNX Runtime is 0 where probabilities are very small."""
     one = graph.constant(1.0)
     return graph.add("Div", one, graph.add("Add", one, graph.add("Exp", graph.add("Neg", scores))))
 
 
-def _summing_to_one(graph: Graph, chances: str, n_classes: int) -> str:
-    total = graph.add("ReduceSum", chances, graph.whole(1), keepdims=1)
+def _summing_to_one(graph: Graph, probabilities: str, n_classes: int) -> str:
+    total = graph.add("ReduceSum", probabilities, graph.whole(1), keepdims=1)
     some = graph.add("Greater", total, graph.constant(0.0))
-    share = graph.add("Div", chances, graph.add("Where", some, total, graph.constant(1.0)))
+    share = graph.add("Div", probabilities, graph.add("Where", some, total, graph.constant(1.0)))
     return graph.add("Where", some, share, graph.constant(1.0 / n_classes))

@@ -37,7 +37,7 @@ class Reader:
         self.model, self.plan = model, model.plan_
         self.metered = model.meter == "realised"  # it is counted what each row pays
         link = LINKS[self.plan.link]
-        self._chances = link.transform if link.classifies else None
+        self._probabilities = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()
         self._first: Served | None = None
 
@@ -50,8 +50,8 @@ class Reader:
     ) -> Served:
         """The answers that ``scores`` are."""
         cost = paid if paid is not None and self.metered else self._stage_costs[stage]
-        chances = None if self._chances is None else self._chances(scores)
-        return Served(self.model._decide(scores), chances, cost, stage, partial)
+        probabilities = None if self._probabilities is None else self._probabilities(scores)
+        return Served(self.model._decide(scores), probabilities, cost, stage, partial)
 
     def before_the_first_stage(self, n: int, until: int) -> Served:
         """What is known of any row."""
@@ -181,9 +181,9 @@ class Cohort:
             if confidence is None or piece.part is not None:
                 continue
             rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
-            chances = self.read(piece).probabilities
-            assert chances is not None
-            sure = (chances.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
+            probabilities = self.read(piece).probabilities
+            assert probabilities is not None
+            sure = (probabilities.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
             if sure.any():
                 piece.ticket.reason = "confidence"
                 self.until[rows][sure] = done[rows][sure]

@@ -187,7 +187,7 @@ export class Example {
     element("cost").textContent = withUnit(cost[0], model.unit);
     element("stage").textContent = `${number(stage[0])} of ${number(model.n_stages)}${partial[0] ? ", stopped for time" : ""}`;
     element("elapsed").textContent = milliseconds(elapsed);
-    this.chances(probabilities?.[0], predictions[0]);
+    this.probabilities(probabilities?.[0], predictions[0]);
     clearTimeout(this.speech);
     this.speech = setTimeout(() => {
       const chance = probabilities ? `, ${percent(Math.max(...probabilities[0]))}` : "";
@@ -196,8 +196,8 @@ export class Example {
     }, 500);
   }
 
-  chances(probabilities, prediction) {
-    const list = element("chances");
+  probabilities(probabilities, prediction) {
+    const list = element("probabilities");
     list.hidden = !probabilities;
     if (!probabilities) return;
     const ranked = probabilities.map((share, i) => ({ share, name: String(this.model.classes[i]) }));
@@ -252,7 +252,7 @@ export class Example {
 
   /** One more point of the path, from whichever answer it was learned. */
   note({ stage, cost, predictions, probabilities }) {
-    const step = { stage: stage[0], cost: cost[0], answer: predictions[0], chances: probabilities?.[0] };
+    const step = { stage: stage[0], cost: cost[0], answer: predictions[0], probabilities: probabilities?.[0] };
     const after = this.steps.findIndex((known) => known.stage >= step.stage);
     if (after < 0) this.steps.push(step);
     else this.steps.splice(after, this.steps[after].stage === step.stage ? 1 : 0, step);
@@ -272,14 +272,14 @@ export class Example {
     const { steps } = this;
     const last = steps.at(-1);
     if (!last) return this.path.show(null);
-    const classes = last.chances ? top(last.chances, LINES) : null;
+    const classes = last.probabilities ? top(last.probabilities, LINES) : null;
     const marks = [];
     const every = Math.max(1, Math.floor(budgets.length / 5));
     for (let i = 0; i < budgets.length; i += every) marks.push({ position: i, text: number(budgets[i]) });
     this.path.show({
-      steps: steps.map(({ cost, chances, answer: value }) => ({
+      steps: steps.map(({ cost, probabilities, answer: value }) => ({
         position: this.position(cost),
-        values: classes ? classes.map((i) => chances[i]) : [Number(value)],
+        values: classes ? classes.map((i) => probabilities[i]) : [Number(value)],
       })),
       lines: classes ? classes.map((i) => `Probability of ${model.classes[i]}`) : ["Answer"],
       bounds: classes ? [0, 1] : null,
@@ -293,9 +293,9 @@ export class Example {
     const table = element("path-table");
     if (!table.closest("details").open) return;
     table.tBodies[0].replaceChildren(
-      ...this.steps.map(({ stage, cost, answer: value, chances }) => {
+      ...this.steps.map(({ stage, cost, answer: value, probabilities }) => {
         const row = document.createElement("tr");
-        const said = answer(value) + (chances ? `, ${percent(Math.max(...chances))}` : "");
+        const said = answer(value) + (probabilities ? `, ${percent(Math.max(...probabilities))}` : "");
         for (const text of [number(stage), withUnit(cost, this.model.unit), said]) row.insertCell().textContent = text;
         return row;
       }),
