@@ -120,7 +120,7 @@ def test_dragging_the_budget_refreshes_answer_probabilities_cost_and_stage(tab, 
         tab.mouse.move(box["x"] + 11 + share * (box["width"] - 22), middle, steps=4)
         expected = tab.locator("#budget-value").inner_text().removesuffix(" of 40")
         expect(tab.locator("#cost")).to_have_text(expected)
-        seen.append((tab.locator("#chances .chosen .value").inner_text(), tab.locator("#stage").inner_text()))
+        seen.append((tab.locator("#probabilities .chosen .value").inner_text(), tab.locator("#stage").inner_text()))
     tab.mouse.up()
     expect(tab.locator("#answer")).to_have_text("unclear")
     assert len(set(seen)) == 5  # while it was dragged, not when it was let go
@@ -231,7 +231,7 @@ def test_another_model_is_selected(browser, server):
         expect(tab.locator("#answer")).to_have_text("1,233.33")
         expect(drawn).to_have_attribute("d", LONG)  # its past was kept while the other one was looked at
         expect(tab.locator("#quality-chart")).to_contain_text("not validated")
-        expect(tab.locator("#chances")).to_be_hidden()
+        expect(tab.locator("#probabilities")).to_be_hidden()
         tab.wait_for_timeout(200)
         assert {body["model"] for _, body in pretend.requests} == {"patients", "houses"}
         assert "probabilities" not in pretend.requests[-1][1]

@@ -78,7 +78,7 @@ def test_answer_is_that_of_the_model_at_every_budget(browser, served, example):
             assert shown(tab, "answer") == str(model.predict([example], budget=budget)[0])
             chance = 100 * model.predict_proba([example], budget=budget)[0].max()
             assert float(
-                tab.locator("#chances .chosen .value").inner_text().removesuffix(" %")
+                tab.locator("#probabilities .chosen .value").inner_text().removesuffix(" %")
             ) == pytest.approx(chance, rel=0.005)
             slider.press("ArrowRight")
         expect(tab.locator("#stage")).to_have_text("30 of 30")
