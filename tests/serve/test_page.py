@@ -120,7 +120,9 @@ def test_dragging_the_budget_refreshes_answer_probabilities_cost_and_stage(tab, 
         tab.mouse.move(box["x"] + 11 + share * (box["width"] - 22), middle, steps=4)
         expected = tab.locator("#budget-value").inner_text().removesuffix(" of 40")
         expect(tab.locator("#cost")).to_have_text(expected)
-        seen.append((tab.locator("#probabilities .chosen .value").inner_text(), tab.locator("#stage").inner_text()))
+        seen.append(
+            (tab.locator("#probabilities .chosen .value").inner_text(), tab.locator("#stage").inner_text())
+        )
     tab.mouse.up()
     expect(tab.locator("#answer")).to_have_text("unclear")
     assert len(set(seen)) == 5  # while it was dragged, not when it was let go
