@@ -2,8 +2,10 @@
 
     python benchmarks/network_training.py --data DIR --out DIR --jobs jobs.json --side-by-side 3
 
-A job is a dict: n, c, scheme ("const", "linear", "adaloss", "half_end", "opt:0.25" .. "opt:1", ...), epochs, seed, and any field of a
-recipe. A job whose file is there is not run again, so that a list of jobs can be spread over several runs. It needs torch, NumPy and
+A job is a dict: n, c, scheme ("const", "linear", "adaloss", "half_end", "opt:0.25" .. "opt:1", ...), epochs, seed, and any
+field of a
+recipe. A job whose file is there is not run again, so that a list of jobs can be spread over several runs. It needs torch,
+NumPy and
 Pillow alone: the package's compiled parts are not touched.
 """
 
@@ -55,8 +57,16 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
 
     from anytime.networks.backbones import build
     from anytime.networks.counting import mult_adds
-    from anytime.networks.training import Recipe, Steps, Trainer
-    from anytime.networks.weights import AdaLoss, Constant, FirstOrder, HalfEnd, Linear, Once, OneExit
+    from anytime.networks.training import Recipe, StepSchedule, Trainer
+    from anytime.networks.weights import (
+        AdaLoss,
+        ConstantWeights,
+        FirstOrder,
+        HalfEnd,
+        LinearWeights,
+        Once,
+        OneExit,
+    )
 
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
@@ -69,7 +79,9 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     if job.get("rows"):
         X, y, X_eval, y_eval = X[: job["rows"]], y[: job["rows"]], X_eval[:500], y_eval[:500]
     backbone = job.get("backbone", "resann")
-    arguments = {k: job[k] for k in ("n", "c", "period", "layers", "growth", "base", "side", "hidden") if k in job}
+    arguments = {
+        k: job[k] for k in ("n", "c", "period", "layers", "growth", "base", "side", "hidden") if k in job
+    }
     network = build(backbone, input_shape=(3, 32, 32), n_outputs=10, **arguments)
     counts = mult_adds(network, (3, 32, 32))
     costs = np.array(counts.exits())
@@ -80,8 +92,8 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
         scheme = OneExit(-1)
     else:
         scheme = {
-            "const": Constant,
-            "linear": Linear,
+            "const": ConstantWeights,
+            "linear": LinearWeights,
             "half_end": HalfEnd,
             "adaloss": AdaLoss,
             "once": Once,
@@ -90,7 +102,7 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
         }[name](**job.get("scheme_arguments", {}))
     fields = {f: job[f] for f in Recipe.__dataclass_fields__ if f in job and f != "schedule"}
     if job.get("schedule") == "steps":
-        fields["schedule"] = Steps()
+        fields["schedule"] = StepSchedule()
     recipe = Recipe(**{"augment": "crop_flip", "compile": torch.cuda.is_available(), **fields})
     mean = torch.tensor(X.mean(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
     std = torch.tensor(X.std(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
@@ -109,7 +121,9 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     result = {
         "job": job,
         "errors": [round(100 * e, 3) for e in wrong.tolist()],
-        "mult_adds": costs.tolist() if not isinstance(scheme, OneExit) else [float(costs[network.n_exits - 1])],
+        "mult_adds": costs.tolist()
+        if not isinstance(scheme, OneExit)
+        else [float(costs[network.n_exits - 1])],
         "train_losses": trainer.history[-1]["losses"],
         "weights": trainer.history[-1]["weights"],
         "epochs": trainer.epoch,
@@ -152,7 +166,9 @@ def label(job: dict[str, Any]) -> str:
             value = "-".join(f"{k}{v}" for k, v in sorted(value.items()))
         if key not in ("keep_said", "time_budget", "compile"):
             parts.append(f"{key}{value}")
-    return "_".join(parts).replace(" ", "").replace(":", "").replace("[", "").replace("]", "").replace(",", ".")
+    return (
+        "_".join(parts).replace(" ", "").replace(":", "").replace("[", "").replace("]", "").replace(",", ".")
+    )
 
 
 def main() -> None:
@@ -168,7 +184,9 @@ def main() -> None:
         job = json.loads(given.one)
         result = train(job, given.data, given.out)
         (given.out / f"{label(job)}.json").write_text(json.dumps(result))
-        shown = [result["errors"][round(f * (len(result["errors"]) - 1))] for f in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        shown = [
+            result["errors"][round(f * (len(result["errors"]) - 1))] for f in (0.0, 0.25, 0.5, 0.75, 1.0)
+        ]
         print(label(job), shown, result["seconds"], result["seconds_per_epoch"], flush=True)
         return
     running: list[tuple[dict[str, Any], subprocess.Popen[bytes]]] = []
@@ -180,9 +198,25 @@ def main() -> None:
         if jobs and len(running) < given.side_by_side:
             job = jobs[0]
             started.add(label(job))
-            arguments = ["--data", given.data, "--out", given.out, "--jobs", given.jobs, "--one", json.dumps(job)]
+            arguments = [
+                "--data",
+                given.data,
+                "--out",
+                given.out,
+                "--jobs",
+                given.jobs,
+                "--one",
+                json.dumps(job),
+            ]
             log = open(given.out / f"{label(job)}.log", "wb")  # noqa: SIM115
-            running.append((job, subprocess.Popen([sys.executable, __file__, *map(str, arguments)], stdout=log, stderr=log)))
+            running.append(
+                (
+                    job,
+                    subprocess.Popen(
+                        [sys.executable, __file__, *map(str, arguments)], stdout=log, stderr=log
+                    ),
+                )
+            )
         elif not jobs and not running:
             break
         else:

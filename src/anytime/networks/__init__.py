@@ -1,0 +1,88 @@
+"""Networks that answer at every depth: exits behind their blocks, loss weights, and training that can be stopped at any time.
+
+What needs torch is loaded when it is first used, so that the rest works without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anytime.networks.weights import (
+    AdaLoss,
+    ConstantWeights,
+    FirstOrder,
+    HalfEnd,
+    LinearWeights,
+    LossWeights,
+    Minimax,
+    Once,
+    OneExit,
+    loss_weights,
+)
+
+if TYPE_CHECKING:
+    from anytime.networks.backbones import build, denseann, mlp, msdnet, resann
+    from anytime.networks.counting import MultAdds, mult_adds
+    from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions, with_exits
+    from anytime.networks.training import (
+        CosineSchedule,
+        Recipe,
+        StepSchedule,
+        Trainer,
+        TrainingError,
+        exit_losses,
+    )
+
+__all__ = [
+    "AdaLoss",
+    "ConstantWeights",
+    "CosineSchedule",
+    "ExitHead",
+    "ExitNetwork",
+    "FirstOrder",
+    "GridHead",
+    "HalfEnd",
+    "LinearWeights",
+    "LossWeights",
+    "Minimax",
+    "MultAdds",
+    "Once",
+    "OneExit",
+    "Recipe",
+    "StepSchedule",
+    "Trainer",
+    "TrainingError",
+    "build",
+    "denseann",
+    "exit_losses",
+    "exit_positions",
+    "loss_weights",
+    "mlp",
+    "msdnet",
+    "mult_adds",
+    "resann",
+    "with_exits",
+]
+
+_HOMES = {
+    "backbones": ["build", "denseann", "mlp", "msdnet", "resann"],
+    "counting": ["MultAdds", "mult_adds"],
+    "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions", "with_exits"],
+    "training": ["CosineSchedule", "Recipe", "StepSchedule", "Trainer", "TrainingError", "exit_losses"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'anytime.networks' has no attribute {name!r}")
+    import importlib
+
+    try:
+        value = getattr(importlib.import_module(f"anytime.networks.{_HOME_OF[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "torch":
+            raise
+        raise ImportError(f"anytime.networks.{name} needs PyTorch: pip install 'anytime[torch]'") from None
+    globals()[name] = value
+    return value

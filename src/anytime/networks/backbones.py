@@ -1,7 +1,7 @@
 """Networks with exits that are built by name: residual, densely connected, multi-scale, and fully connected ones.
 
-The residual and dense ones are those of Hu, chapter 4 (ResANN and DenseANN), the multi-scale one is MSDNet (Huang et al. 2018). The
-fully connected one takes groups of columns block by block, so that it buys features as any other learner does.
+The residual and dense ones are those of Hu, chapter 4 (ResANN and DenseANN), the multi-scale one is MSDNet (Huang et al.
+2018). The fully connected one takes groups of columns block by block, so that it buys features as any other learner does.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
-from anytime.networks.exits import ExitNetwork, GridHead, Head, exit_positions
+from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions
 
 __all__ = ["BACKBONES", "build", "denseann", "mlp", "msdnet", "resann"]
 
@@ -48,7 +48,7 @@ def resann(
     stem = nn.Conv2d(input_shape[0], c, 3, padding=1, bias=False)
     exits = exit_positions(len(units), period or (1 if n < 25 else 3))
     blocks = _grouped([stem], units, exits)
-    heads: list[nn.Module] = [Head(widths[(unit - 1) // n], n_outputs) for unit in exits]
+    heads: list[nn.Module] = [ExitHead(widths[(unit - 1) // n], n_outputs) for unit in exits]
     if side > 1:
         heads[:-1] = [GridHead(widths[(unit - 1) // n], n_outputs, side, hidden) for unit in exits[:-1]]
     return _initialised(ExitNetwork(blocks, heads))
@@ -68,7 +68,9 @@ class _ResidualUnit(nn.Module):
         y = self.conv1(torch.relu(self.norm1(x)))
         y = self.conv2(torch.relu(self.norm2(y)))
         if self.grows:
-            x = F.pad(F.avg_pool2d(x, 2), (0, 0, 0, 0, self.grows // 2, self.grows - self.grows // 2))
+            x = functional.pad(
+                functional.avg_pool2d(x, 2), (0, 0, 0, 0, self.grows // 2, self.grows - self.grows // 2)
+            )
         return x + y
 
 
@@ -108,7 +110,7 @@ def denseann(
             units.append(unit)
             widths.append(width)
     exits = exit_positions(len(units), period)
-    heads = [Head(widths[unit - 1], n_outputs) for unit in exits]
+    heads = [ExitHead(widths[unit - 1], n_outputs) for unit in exits]
     return _initialised(ExitNetwork(_grouped([stem], units, exits), heads))
 
 
@@ -134,7 +136,7 @@ class _Transition(nn.Module):
         self.conv, self.norm = nn.Conv2d(came, width, 1, bias=False), nn.BatchNorm2d(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(torch.relu(self.norm(self.conv(x))), 2)
+        return functional.avg_pool2d(torch.relu(self.norm(self.conv(x))), 2)
 
 
 def msdnet(
@@ -148,8 +150,8 @@ def msdnet(
 ) -> ExitNetwork:
     """A multi-scale dense network: coarse features from the first layer on, which early exits need.
 
-    Every scale s has half the resolution of the one before and ``2^s`` times its channels. The finest scale is dropped after each group of
-    layers. Exits read the coarsest.
+    Every scale s has half the resolution of the one before and ``2^s`` times its channels. The finest scale is dropped after
+    each group of layers. Exits read the coarsest.
 
     Parameters
     ----------
@@ -177,7 +179,11 @@ def msdnet(
                 finest += 1
                 parts.append(_DropFinest(widths[finest:]))
                 widths[finest:] = [width // 2 for width in widths[finest:]]
-            parts.append(_MultiScaleLayer(widths[finest:], [growth * 2**s for s in range(finest, n_scales)], finest > 0))
+            parts.append(
+                _MultiScaleLayer(
+                    widths[finest:], [growth * 2**s for s in range(finest, n_scales)], finest > 0
+                )
+            )
             widths[finest:] = [w + growth * 2**s for s, w in enumerate(widths) if s >= finest]
             units.append(nn.Sequential(*parts) if len(parts) > 1 else parts[0])
             coarsest.append(widths[-1])
@@ -197,7 +203,8 @@ class _MultiScaleStem(nn.Module):
         super().__init__()
         came = [channels, *widths[:-1]]
         self.scales = nn.ModuleList(
-            _conv_bn_relu(c, w, 3, stride=2 if s else 1) for s, (c, w) in enumerate(zip(came, widths, strict=True))
+            _conv_bn_relu(c, w, 3, stride=2 if s else 1)
+            for s, (c, w) in enumerate(zip(came, widths, strict=True))
         )
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -263,7 +270,7 @@ class _MultiScaleHead(nn.Module):
         self.linear = nn.Linear(width, n_outputs)
 
     def forward(self, state: tuple[Tensor, ...]) -> Tensor:
-        return self.linear(self.convs(state[0]).mean(dim=(2, 3)))  # type: ignore[no-any-return]
+        return self.linear(self.convs(state[0]).mean(dim=(2, 3)))
 
 
 def mlp(
@@ -273,7 +280,7 @@ def mlp(
     input_shape: Sequence[int] = (1,),
     n_outputs: int = 1,
 ) -> ExitNetwork:
-    """Fully connected residual blocks; block i also reads the columns of ``groups[i]``, and all that came before through its state.
+    """Fully connected residual blocks that read columns as they are bought: block i those of ``groups[i]``, and its state.
 
     Parameters
     ----------
@@ -323,7 +330,7 @@ class _VectorHead(nn.Module):
         self.norm, self.linear = nn.LayerNorm(width), nn.Linear(width, n_outputs)
 
     def forward(self, state: tuple[Tensor, ...]) -> Tensor:
-        return self.linear(torch.relu(self.norm(state[0])))  # type: ignore[no-any-return]
+        return self.linear(torch.relu(self.norm(state[0])))
 
 
 BACKBONES: dict[str, Callable[..., ExitNetwork]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-__all__ = ["ExitNetwork", "GridHead", "Head", "exit_positions", "with_exits"]
+__all__ = ["ExitHead", "ExitNetwork", "GridHead", "exit_positions", "with_exits"]
 
 State = Any  # what a block leaves for the next: a tensor, or a tuple of tensors, the first of which the exit reads
 
@@ -25,11 +25,13 @@ def exit_positions(n_units: int, period: int = 1) -> list[int]:
     [12, 26, 40, 54, 68, 82]
     """
     if period < 1:
-        raise ValueError(f"exits stand behind every unit or every few: the period is at least 1, not {period}")
+        raise ValueError(
+            f"exits stand behind every unit or every few: the period is at least 1, not {period}"
+        )
     return [unit for unit in range(1, n_units + 1) if (n_units - unit) % period == 0]
 
 
-class Head(nn.Module):
+class ExitHead(nn.Module):
     """What an exit says: batch normalisation, ReLU, mean over all positions, a linear layer.
 
     Parameters
@@ -44,7 +46,7 @@ class Head(nn.Module):
 
     def forward(self, state: State) -> Tensor:
         x = state[0] if isinstance(state, tuple) else state
-        return self.linear(torch.relu(self.norm(x)).mean(dim=(2, 3)))  # type: ignore[no-any-return]
+        return self.linear(torch.relu(self.norm(x)).mean(dim=(2, 3)))
 
 
 class GridHead(nn.Module):
@@ -68,7 +70,7 @@ class GridHead(nn.Module):
     def forward(self, state: State) -> Tensor:
         x = state[0] if isinstance(state, tuple) else state
         cells = self.pool(torch.relu(self.norm(x))).flatten(1)
-        return self.linear(torch.relu(self.norm2(self.enter(cells))))  # type: ignore[no-any-return]
+        return self.linear(torch.relu(self.norm2(self.enter(cells))))
 
 
 class _ScaledGradient(torch.autograd.Function):
@@ -93,7 +95,7 @@ class ExitNetwork(nn.Module):
     blocks : sequence of modules
         The first takes the input, each other the state that the one before has left.
     heads : sequence of modules
-        Head i takes the state after block i and gives (n, K) outputs.
+        ExitHead i takes the state after block i and gives (n, K) outputs.
     architecture : dict, default=None
         A name of the registry and the arguments to build the same network again. None: a module of one's own.
 
@@ -168,7 +170,8 @@ def with_exits(
 ) -> ExitNetwork:
     """Put exits behind named layers of a module, without rewriting it.
 
-    The forward pass is cut behind each of these layers into blocks that can be run one after the other. The module's own output is the
+    The forward pass is cut behind each of these layers into blocks that can be run one after the other. The module's own
+    output is the
     last exit. Layers, weights and buffers are the module's own, not copies.
 
     Parameters
@@ -197,7 +200,10 @@ def with_exits(
         if name not in named or not name:
             import difflib
 
-            near = difflib.get_close_matches(name, list(named), n=3) or [n for n in named if n and "." not in n][:6]
+            near = (
+                difflib.get_close_matches(name, list(named), n=3)
+                or [n for n in named if n and "." not in n][:6]
+            )
             raise ValueError(f"the module has no layer {name!r}; did you mean {', '.join(map(repr, near))}?")
     if not at or len(set(at)) != len(at):
         raise ValueError("name at least one layer to put an exit behind, each once")
@@ -242,7 +248,10 @@ def _cut(model: nn.Module, graph: fx.Graph, at: Sequence[str]) -> list[nn.Module
     nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     output = next(node for node in graph.nodes if node.op == "output").args[0]
-    ends = [max((i for i, n in enumerate(nodes) if n.op == "call_module" and n.target == name), default=-1) for name in at]
+    ends = [
+        max((i for i, n in enumerate(nodes) if n.op == "call_module" and n.target == name), default=-1)
+        for name in at
+    ]
     for name, end in zip(at, ends, strict=True):
         if end < 0:
             raise ValueError(f"the forward pass never calls the layer {name!r}")
@@ -292,7 +301,7 @@ class _First(nn.Module):
     """The last block of a module has said it already."""
 
     def forward(self, state: State) -> Tensor:
-        return state[0]  # type: ignore[no-any-return]
+        return state[0]
 
 
 class _TokenHead(nn.Module):
@@ -304,12 +313,12 @@ class _TokenHead(nn.Module):
 
     def forward(self, state: State) -> Tensor:
         x = self.norm(state[0])
-        return self.linear(x.mean(dim=1) if x.ndim == 3 else x)  # type: ignore[no-any-return]
+        return self.linear(x.mean(dim=1) if x.ndim == 3 else x)
 
 
 def _default_head(x: Tensor, n_outputs: int) -> nn.Module:
     if x.ndim == 4:
-        return Head(x.shape[1], n_outputs)
+        return ExitHead(x.shape[1], n_outputs)
     if x.ndim in (2, 3):
         return _TokenHead(x.shape[-1], n_outputs)
     raise ValueError(f"a layer gives shape {tuple(x.shape)}; give a head of your own for it: head=...")

@@ -1,6 +1,7 @@
 """Training of a network with exits: data and augmentation on the device, and a model worth having at every moment.
 
-The trainer needs torch and NumPy alone. It can be stopped at any batch (a clock, Ctrl-C, a loss that is not a number), keeps a state
+The trainer needs torch and NumPy alone. It can be stopped at any batch (a clock, Ctrl-C, a loss that is not a number), keeps a
+state
 that is good to use, and goes on from a checkpoint as if nothing had happened: on a CPU to the same bits.
 """
 
@@ -17,12 +18,20 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.weights import Constant, FirstOrder, LossWeights
+from anytime.networks.weights import ConstantWeights, FirstOrder, LossWeights
 
-__all__ = ["Cosine", "Recipe", "Steps", "Trainer", "TrainingError", "default_device", "exit_losses"]
+__all__ = [
+    "CosineSchedule",
+    "Recipe",
+    "StepSchedule",
+    "Trainer",
+    "TrainingError",
+    "default_device",
+    "exit_losses",
+]
 
 _CHECK_EVERY = 50  # batches between two looks for a loss that is not a number
 
@@ -35,7 +44,7 @@ class TrainingError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineSchedule:
     """The learning rate falls to zero along half a cosine, after a linear rise over the share ``warmup``."""
 
     warmup: float = 0.05
@@ -48,7 +57,7 @@ class Cosine:
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepSchedule:
     """The learning rate is divided by ``factor`` at each of the shares ``at`` of training."""
 
     at: tuple[float, ...] = (0.5, 0.75)
@@ -70,7 +79,7 @@ class Recipe:
     optimizer : {"sgd", "adamw"}
         "sgd" has Nesterov momentum.
     learning_rate, momentum, weight_decay : float
-    schedule : Cosine, Steps or callable
+    schedule : CosineSchedule, StepSchedule or callable
         From the share of training that is over to the share of the learning rate.
     clip : float or None
         Largest norm of the gradient.
@@ -95,7 +104,7 @@ class Recipe:
     learning_rate: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    schedule: Callable[[float], float] = field(default_factory=Cosine)
+    schedule: Callable[[float], float] = field(default_factory=CosineSchedule)
     clip: float | None = None
     average: float | None = None
     augment: str | None = None
@@ -132,7 +141,7 @@ def exit_losses(
         losses = 0.5 * (said - y).square().mean(dim=2)
     else:
         repeated = y.expand(n_exits, n).reshape(-1)
-        flat = F.cross_entropy(
+        flat = functional.cross_entropy(
             said.reshape(-1, width), repeated, reduction="none", label_smoothing=label_smoothing
         )
         losses = flat.reshape(n_exits, n)
@@ -198,7 +207,7 @@ class Trainer:
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise ValueError("device='cuda' was asked for, but torch sees no GPU here; use device='cpu'")
         self.recipe = recipe
-        self.scheme = Constant() if scheme is None else scheme
+        self.scheme = ConstantWeights() if scheme is None else scheme
         layout = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
         self.network = network.to(self.device, memory_format=layout)
         self.prepare = (lambda x: x.float()) if prepare is None else prepare
@@ -211,6 +220,7 @@ class Trainer:
         parameters = [p for p in self.network.parameters() if p.requires_grad]
         self._optimizer = _optimizer(recipe, parameters, self.device)
         self._average = None if recipe.average is None else _RunningMean(self.network, recipe.average)
+        self._before_average: dict[str, Tensor] | None = None
         self._stepper: _Stepper | None = None
 
     # ------------------------------------------------------------------ going on
@@ -243,6 +253,9 @@ class Trainer:
         X_val, y_val = self._stored(X_val), self._stored(y_val)
         if self.checkpoint is not None and self.checkpoint.exists() and not self.step:
             self.load_state_dict(torch.load(self.checkpoint, map_location=self.device, weights_only=True))
+        if self._before_average is not None:  # training goes on from the parameters, not from their mean
+            self.network.load_state_dict(self._before_average)
+            self._before_average = None
         self.interrupted = False
         due = np.inf if time_budget is None else began + time_budget
         try:
@@ -252,7 +265,8 @@ class Trainer:
             self.interrupted = True
         self._spent += time.monotonic() - began
         if self._average is not None and self.step:
-            self._average.put_into(self.network)
+            self._before_average = _copy_of(self.network)
+            self.network.load_state_dict(self._average.values)
         self.network.eval()
         return self
 
@@ -265,8 +279,15 @@ class Trainer:
         per_epoch = max(1, len(X) // self.recipe.batch_size)
         batch = min(self.recipe.batch_size, len(X)) // size
         if not batch:
-            raise ValueError(f"batch_size {self.recipe.batch_size} is less than one row for each of {size} processes")
-        order = order[: per_epoch * batch * size].reshape(per_epoch, size, batch)[:, rank].reshape(-1).to(self.device)
+            raise ValueError(
+                f"batch_size {self.recipe.batch_size} is less than one row for each of {size} processes"
+            )
+        order = (
+            order[: per_epoch * batch * size]
+            .reshape(per_epoch, size, batch)[:, rank]
+            .reshape(-1)
+            .to(self.device)
+        )
         rows = self._augmented(X, order, generator, rank)
         self.network.train()
         stepper = self._stepper or _Stepper(self)
@@ -291,7 +312,7 @@ class Trainer:
             if self._average is not None:
                 self._average.update(self.network)
             if self.step % _CHECK_EVERY == 0 or i == per_epoch - 1 or self.step == 1:
-                stepper.check(losses)
+                stepper.check()
         if not self.interrupted:
             self.epoch += 1
         self._tell(total / max(done, 1), X_val, y_val, time.monotonic() - started)
@@ -326,10 +347,13 @@ class Trainer:
         if X.ndim != 4:
             raise ValueError(f"augment is for images, (n, channels, height, width), not {tuple(X.shape)}")
         n = len(order)
-        shift = torch.randint(0, 9, (2, n), generator=generator.manual_seed(generator.initial_seed() + 7 * rank + 1))
+        shift = torch.randint(
+            0, 9, (2, n), generator=generator.manual_seed(generator.initial_seed() + 7 * rank + 1)
+        )
         mirror = torch.rand(n, generator=generator) < 0.5
         shift, mirror = shift.to(self.device), mirror.to(self.device)
-        size, chunk = 8192, {}
+        size = 8192
+        chunk: dict[int, Tensor] = {}
 
         def rows(here: slice) -> Tensor:
             # cropping thousands of images in one go costs no more than one batch
@@ -340,19 +364,23 @@ class Trainer:
                 chunk.clear()
                 some = slice(start, start + size)
                 chunk[start] = crop_and_flip(X[order[some]], shift[:, some], mirror[some])
-            return chunk[start][here.start - start : here.stop - start]  # type: ignore[no-any-return]
+            return chunk[start][here.start - start : here.stop - start]
 
         return rows
 
     # ------------------------------------------------------------------ looking
 
     @torch.no_grad()
-    def said(self, X: Any, batch_size: int = 1024, *, averaged: bool = True) -> Tensor:
+    def said(self, X: Any, batch_size: int = 1024) -> Tensor:
         """(L, n, K) what every exit says of rows, in evaluation mode and full precision of its last layer."""
         X = X if isinstance(X, Tensor) else torch.from_numpy(np.ascontiguousarray(X))
         was_training = self.network.training
         self.network.eval()
-        swap = self._average.swapped(self.network) if self._average is not None and averaged and self.step else nullcontext()
+        swap = (
+            self._average.swapped(self.network)
+            if self._average is not None and self._before_average is None and self.step
+            else nullcontext()
+        )
         with swap, self.autocast():
             parts = [
                 self.network(self.prepare(X[i : i + batch_size].to(self.device))).float()
@@ -383,7 +411,7 @@ class Trainer:
             "network": self.network.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "scheme": self.scheme.state_dict(),
-            "average": None if self._average is None else self._average.values,
+            "average": None if self._average is None else self._average.state_dict(),
             "epoch": self.epoch,
             "step": self.step,
             "history": self.history,
@@ -395,7 +423,7 @@ class Trainer:
         self._optimizer.load_state_dict(state["optimizer"])
         self.scheme.load_state_dict(state["scheme"])
         if self._average is not None:
-            self._average.values = dict(state["average"])
+            self._average.load_state_dict(state["average"])
         self.epoch, self.step, self.history = state["epoch"], state["step"], list(state["history"])
 
 
@@ -409,7 +437,8 @@ class _Stepper:
             self.network = torch.compile(trainer.network)
         self.parameters = [p for p in trainer.network.parameters() if p.requires_grad]
         self.graph: Any = None
-        self.seen = 0
+        # the first step at which each exit's loss was no number: told by the device, and asked for now and then
+        self._spoiled_at = torch.full((trainer.network.n_exits,), np.inf, device=trainer.device)
         self._good: dict[str, Tensor] = {}
         self._good_step = 0
 
@@ -430,14 +459,19 @@ class _Stepper:
             nn.utils.clip_grad_norm_(self.parameters, trainer.recipe.clip)
         trainer._optimizer.step()
         trainer.scheme(signal)
-        self.seen += 1
+        step = torch.where(losses.isfinite(), np.inf, float(trainer.step + 1))
+        torch.minimum(self._spoiled_at, step, out=self._spoiled_at)
         return losses
 
     def _gradients(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None, weights: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What the scheme learns from, and the losses; gradients are in the parameters."""
-        if x.device.type != "cuda" or sample_weight is not None or isinstance(self.trainer.scheme, FirstOrder):
+        if (
+            x.device.type != "cuda"
+            or sample_weight is not None
+            or isinstance(self.trainer.scheme, FirstOrder)
+        ):
             return self._eager(x, y, sample_weight, weights)
         if self.graph is None:
             self._record(x, y, weights)
@@ -498,19 +532,20 @@ class _Stepper:
             g.copy_(flat[at : at + g.numel()].view_as(g))
             at += g.numel()
 
-    def check(self, losses: Tensor) -> None:
-        """Keep the state where all losses are numbers; else go back to the last such state and say so."""
+    def check(self) -> None:
+        """Keep the state where all losses were numbers; else go back to the last such state and say so."""
         trainer = self.trainer
-        bad = torch.nonzero(~torch.isfinite(losses)).reshape(-1).tolist()
-        if not bad:
-            self._good = {k: v.detach().clone() for k, v in trainer.network.state_dict().items()}
-            self._good_step = trainer.step
+        step, exit = (float(value) for value in self._spoiled_at.min(dim=0))
+        if np.isinf(step):
+            self._good, self._good_step = _copy_of(trainer.network), trainer.step
             return
         if self._good:
             trainer.network.load_state_dict(self._good)
-        kept = f"the network is as it was after step {self._good_step}" if self._good else "nothing was learned"
+        kept = (
+            f"the network is as it was after step {self._good_step}" if self._good else "nothing was learned"
+        )
         raise TrainingError(
-            f"the loss of exit {bad[0] + 1} is not a finite number at step {trainer.step}; {kept}. "
+            f"the loss of exit {int(exit) + 1} is not a finite number at step {int(step)}; {kept}. "
             f"A learning rate below {trainer.recipe.learning_rate:g}, or clip=1, usually helps"
         )
 
@@ -524,7 +559,9 @@ class _Stepper:
                     said = self.trainer.network(self.trainer.prepare(x[:size])).float()
                 exit_losses(said, y[:size]).sum().backward()
                 del said
-                return TrainingError(f"batch_size {len(x)} does not fit into the memory of the GPU; {size} does")
+                return TrainingError(
+                    f"batch_size {len(x)} does not fit into the memory of the GPU; {size} does"
+                )
             except torch.cuda.OutOfMemoryError:
                 continue
         return TrainingError("the network does not fit into the memory of the GPU, not even with one row")
@@ -535,7 +572,7 @@ class _RunningMean:
 
     def __init__(self, network: nn.Module, momentum: float) -> None:
         self.momentum = momentum
-        self.values = {k: v.detach().clone() for k, v in network.state_dict().items()}
+        self.values = _copy_of(network)
         self.updates = 0
 
     def update(self, network: nn.Module) -> None:
@@ -545,13 +582,16 @@ class _RunningMean:
         names = [name for name, value in state.items() if value.dtype.is_floating_point]
         torch._foreach_lerp_([self.values[n] for n in names], [state[n].detach() for n in names], share)
 
-    def put_into(self, network: nn.Module) -> None:
-        network.load_state_dict(self.values)
+    def state_dict(self) -> dict[str, Any]:
+        return {"values": self.values, "updates": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.values, self.updates = dict(state["values"]), state["updates"]
 
     @contextmanager
     def swapped(self, network: nn.Module) -> Any:
         """The network with the mean in place of its parameters."""
-        own = {k: v.detach().clone() for k, v in network.state_dict().items()}
+        own = _copy_of(network)
         network.load_state_dict(self.values)
         try:
             yield
@@ -560,15 +600,19 @@ class _RunningMean:
 
 
 def crop_and_flip(images: Tensor, shift: Tensor, mirror: Tensor, pad: int = 4) -> Tensor:
-    """Images (n, channels, h, w) padded with zeros, cut out again at ``shift`` (2, n), and mirrored where ``mirror`` (n,) says so."""
+    """Images (n, channels, h, w), padded with zeros, cut out again at ``shift`` (2, n), mirrored where ``mirror`` (n,) is set."""
     n, channels, height, width = images.shape
-    padded = F.pad(images, (pad, pad, pad, pad))
+    padded = functional.pad(images, (pad, pad, pad, pad))
     down = shift[0][:, None] + torch.arange(height, device=images.device)
     across = torch.arange(width, device=images.device).expand(n, width)
     across = torch.where(mirror[:, None], width - 1 - across, across) + shift[1][:, None]
     row = torch.arange(n, device=images.device)[:, None, None, None]
     channel = torch.arange(channels, device=images.device)[None, :, None, None]
     return padded[row, channel, down[:, None, :, None], across[:, None, None, :]]
+
+
+def _copy_of(network: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
 def default_device() -> torch.device:
@@ -579,11 +623,16 @@ def default_device() -> torch.device:
 def _optimizer(recipe: Recipe, parameters: Sequence[Tensor], device: torch.device) -> torch.optim.Optimizer:
     decayed = [p for p in parameters if p.ndim > 1]
     others = [p for p in parameters if p.ndim <= 1]  # biases and scales of normalisation
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
     groups = [group for group in groups if group["params"]]
     fused = device.type == "cuda"
     if recipe.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=recipe.learning_rate, momentum=recipe.momentum, nesterov=True, fused=fused)
+        return torch.optim.SGD(
+            groups, lr=recipe.learning_rate, momentum=recipe.momentum, nesterov=True, fused=fused
+        )
     if recipe.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=fused)
     raise ValueError(f"optimizer must be 'sgd' or 'adamw', not {recipe.optimizer!r}")

@@ -1,8 +1,8 @@
 """How much each exit counts in the training loss: one small object per scheme, for any training loop.
 
-A network with exits is trained on ``sum_i B_i l_i``, with ``l_i`` the loss of exit i. A scheme gives the weights ``B``. Fixed schemes
-keep them. AdaLoss (Hu, *Anytime Neural Networks*, chapter 4) makes every weight inversely proportional to a running mean of its loss,
-which minimises the geometric mean of the expected losses instead of their sum.
+A network with exits is trained on ``sum_i B_i l_i``, with ``l_i`` the loss of exit i. A scheme gives the weights ``B``.
+Fixed schemes keep them. AdaLoss (Hu, *Anytime Neural Networks*, chapter 4) makes every weight inversely proportional to a
+running mean of its loss, which minimises the geometric mean of the expected losses instead of their sum.
 
 >>> scheme = AdaLoss(gamma=0.05)
 >>> scheme([2.0, 1.0, 0.5])                   # the weights for this batch; the losses count from the next one on
@@ -10,8 +10,8 @@ array([1., 1., 1.])
 >>> scheme.weights.round(4)
 array([0.2875, 0.525 , 1.    ])
 
-Losses may be numbers, a NumPy array or a torch tensor, also on a GPU: the arithmetic is the same, stays on the device and waits for
-nothing. No gradient flows through the weights.
+Losses may be numbers, a NumPy array or a torch tensor, also on a GPU: the arithmetic is the same, stays on the device and
+waits for nothing. No gradient flows through the weights.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import numpy as np
 __all__ = [
     "SCHEMES",
     "AdaLoss",
-    "Constant",
+    "ConstantWeights",
     "FirstOrder",
     "HalfEnd",
-    "Linear",
+    "LinearWeights",
     "LossWeights",
     "Minimax",
-    "OneExit",
     "Once",
+    "OneExit",
     "loss_weights",
 ]
 
@@ -88,7 +88,7 @@ class LossWeights(ABC):
         return f"{type(self).__name__}()"
 
 
-class Constant(LossWeights):
+class ConstantWeights(LossWeights):
     """Every exit counts the same (CONST: deep supervision, MSDNet)."""
 
     name = "constant"
@@ -97,7 +97,7 @@ class Constant(LossWeights):
         return [1.0] * n_exits
 
 
-class Linear(LossWeights):
+class LinearWeights(LossWeights):
     """Weights grow evenly from 0.25 at the first exit to 1 at the last (LINEAR)."""
 
     name = "linear"
@@ -232,8 +232,8 @@ class Once(AdaLoss):
 class FirstOrder(AdaLoss):
     """AdaLoss over gradients: weights inversely proportional to how hard each exit pulls at the network.
 
-    Call it with the norms of the gradients, ``weights = scheme(norms)``, where norm i is that of the gradient of loss i with respect to
-    what exit i reads. The trainer of this package measures them.
+    Call it with the norms of the gradients, ``weights = scheme(norms)``, where norm i is that of the gradient of loss i with
+    respect to what exit i says. The trainer of this package measures them.
     """
 
     name = "first_order"
@@ -242,8 +242,8 @@ class FirstOrder(AdaLoss):
 class Minimax(LossWeights):
     """Weights of a game in which an opponent picks the exit that is furthest behind a network of its own (experimental).
 
-    ``w_i <- w_i exp(rate * (l_i - r_i) / r_i)``, scaled to a mean of 1, with ``r_i`` the loss that a network trained for exit i alone
-    reaches.
+    ``w_i <- w_i exp(rate * (l_i - r_i) / r_i)``, scaled to a mean of 1, with ``r_i`` the loss that a network reaches
+    which is trained for exit i alone.
 
     Parameters
     ----------
@@ -276,7 +276,8 @@ class Minimax(LossWeights):
 
 
 SCHEMES: dict[str, type[LossWeights]] = {
-    scheme.name: scheme for scheme in (Constant, Linear, HalfEnd, OneExit, AdaLoss, Once, FirstOrder)
+    scheme.name: scheme
+    for scheme in (ConstantWeights, LinearWeights, HalfEnd, OneExit, AdaLoss, Once, FirstOrder)
 }
 
 
