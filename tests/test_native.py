@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime._native import Forest, StopFlag, use_vectors, vectors, vectors_in_use
+from anytime._native import Forest, Ledger, StopFlag, use_vectors, vectors, vectors_in_use
 from anytime.trees.arrays import TreeArrays
-from tests.native.cases import SHAPES, expected, forest_of, run, seeds, shapes
+from tests.native.cases import SHAPES, expected, forest_of, run, seeds, shapes, table_of
 from tests.reference import trees as reference
 from tests.reference.random_trees import Shape, random_forest, random_rows
 
@@ -127,6 +127,29 @@ def test_many_rows_are_scanned_quicker_than_they_walk():
     assert scan <= 0.6 * walk
 
 
+@pytest.mark.realtime
+def test_a_tenth_of_the_money_takes_less_than_half_of_the_time():
+    """Rows that pay for their own paths, until the money for a tenth of the stages is spent, against all stages unpaid."""
+    random = np.random.default_rng(2)
+    trees = random_forest(
+        random, Shape(n_stages=1000, most_trees=1, most_leaves=120, n_features=30, grid=200)
+    )
+    forest = forest_of(replace(trees, missing=np.zeros_like(trees.missing)))
+    X, n = random.normal(size=(1000, 30)), 1000
+    table = table_of(np.ones(30), [[]] * 30, np.arange(30))
+    evaluation, budget = np.ones(forest.n_stages, np.int64), np.full(n, forest.n_stages // 10)
+    last = np.full(n, forest.n_stages, np.int32)
+
+    def metered():
+        acc, done = np.zeros((n, 1), np.int64), np.zeros(n, np.int32)
+        forest.run_metered(X, acc, done, last, Ledger(table, n), evaluation, budget)
+        return done
+
+    assert 0.07 * forest.n_stages < metered().mean() < 0.1 * forest.n_stages
+    every, paid = best_of([lambda: run(forest, X), metered], repeats=5)
+    assert paid <= 0.5 * every
+
+
 @pytest.fixture(params=vectors())
 def instructions(request):
     """Each instruction set of this machine for which scans are compiled, in use."""
@@ -195,7 +218,9 @@ def test_values_beside_a_threshold_have_its_rank_or_the_next(instructions, most_
     forest = forest_of(trees)
     exact = trees.threshold[trees.feature >= 0]
     beside = [np.nextafter(exact, -INF), exact, np.nextafter(exact, INF), exact + 1e-7, [np.nan, 0.0, 1e300]]
-    X = random.permutation(np.concatenate(beside))[:600, None]
+    # one in five: where most values were thresholds, doubles would be compared at once
+    others = random.normal(size=480)
+    X = random.permutation(np.append(random.permutation(np.concatenate(beside))[:120], others))[:, None]
     acc = np.zeros(forest.n_outputs, np.int64)
     got = run(forest, X)
     for x, row in zip(X, got, strict=True):  # one row by itself is ranked by doubles alone

@@ -119,8 +119,14 @@ void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRow
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
     if (by_keys && search.key_step != 0) continue;
-    for (const PackRows<Rank>& pack : packs) bin_pack(layout, float32_input, search, pack);
+    bin_by_doubles(layout, float32_input, search, packs);
   }
+}
+
+template <class Rank>
+void bin_by_doubles(const Layout& layout, bool float32_input, const Search& search,
+                    std::span<const PackRows<Rank>> packs) noexcept {
+  for (const PackRows<Rank>& pack : packs) bin_pack(layout, float32_input, search, pack);
 }
 
 template <class Rank>
@@ -158,6 +164,9 @@ void bin_row(const Layout& layout, bool float32_input, const double* row, int32_
 
 template void bin_packs(const Layout&, bool, std::span<const PackRows<uint8_t>>, int32_t, int32_t) noexcept;
 template void bin_packs(const Layout&, bool, std::span<const PackRows<uint16_t>>, int32_t, int32_t) noexcept;
+template void bin_by_doubles(const Layout&, bool, const Search&, std::span<const PackRows<uint8_t>>) noexcept;
+template void bin_by_doubles(const Layout&, bool, const Search&,
+                             std::span<const PackRows<uint16_t>>) noexcept;
 template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint8_t*) noexcept;
 template void bin_row(const Layout&, bool, const double*, int32_t, int32_t, uint16_t*) noexcept;
 

@@ -32,6 +32,11 @@ template <class Rank>
 void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs, int32_t from,
                int32_t to) noexcept;
 
+// One search, by comparisons of doubles (or categories) alone.
+template <class Rank>
+void bin_by_doubles(const Layout& layout, bool float32_input, const Search& search,
+                    std::span<const PackRows<Rank>> packs) noexcept;
+
 // The same for one row, whose ranks stand in the first lane.
 template <class Rank>
 void bin_row(const Layout& layout, bool float32_input, const double* row, int32_t from, int32_t to,

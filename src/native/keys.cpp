@@ -178,6 +178,13 @@ void settle(const Layout& layout, bool float32_input, std::span<const PackRows<R
   }
 }
 
+// Whether so many ranks of a search are open that keys were of no use, as where values often are thresholds.
+ANYTIME_AVX512 inline bool is_mostly_open(std::span<const Open> open, size_t packs) noexcept {
+  int rows = 0;
+  for (const Open& some : open) rows += std::popcount(some.rows);
+  return rows > static_cast<int>(packs * kLanes / 4);
+}
+
 template <class Rank>
 ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
                                    std::span<const PackRows<Rank>> packs, int32_t from, int32_t to) noexcept {
@@ -185,12 +192,17 @@ ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
   size_t n_open = 0;
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
+    const size_t before = n_open;
     if (search.key_step == 1)
       n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
     if (search.key_step == 2)
       n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
     if (search.key_step == 4)
       n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
+    if (is_mostly_open(std::span(open + before, n_open - before), packs.size())) {
+      n_open = before;
+      bin_by_doubles(layout, float32_input, search, packs);
+    }
     if (n_open + packs.size() + 4 < kMostOpen && s + 1 < to) continue;
     for (size_t i = 0; i < n_open; ++i) settle(layout, float32_input, packs, open[i]);
     n_open = 0;
