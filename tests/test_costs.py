@@ -11,8 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from anytime.blocks import LinearBlock
 from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.plan import Plan
+from anytime.runtime import Session
 from anytime.testing.strategies import feature_costs
+from tests.runtime.bench import model_of
 
 BLOOD = {
     "groups": {"draw": [], "chol": ["chol"], "fbs": ["fbs"], "ecg": ["st", "slope"]},
@@ -39,7 +43,35 @@ def test_decimal_prices_add_up_exactly_in_any_order():
     costs = FeatureCosts([0.1, 0.2, 0.3])
     assert costs.price(["x0", "x1"]) == 0.3
     assert costs.budget_ticks(0.3) >= costs.ticks(0.1) + costs.ticks(0.2)
-    assert costs.budget_ticks(math.nextafter(0.3, 0)) < costs.ticks(0.1) + costs.ticks(0.2)
+    assert costs.budget_ticks(0.3 * (1 - 1e-12)) < costs.ticks(0.1) + costs.ticks(0.2)
+
+
+@given(st.lists(st.floats(1e-3, 1e4).map(lambda price: round(price, 4)), min_size=1, max_size=60))
+def test_the_sum_of_all_prices_buys_everything(prices):
+    """Sums of floats come out a little too small, as 0.1 + ... + 0.1 (ten times) does."""
+    costs = FeatureCosts(prices)
+    for budget in (sum(prices), sum(reversed(prices)), float(np.cumsum(prices)[-1])):
+        everything = costs.ticks(costs.total)
+        assert costs.budget_ticks(budget) >= everything
+        assert costs.budgets_ticks(np.array([budget]))[0] >= everything
+        assert costs.budget_ticks(budget * (1 - 1e-12)) < everything
+
+
+def test_a_sum_that_comes_out_too_small_buys_all_stages():
+    prices = [0.1] * 10
+    assert sum(prices) < 1.0
+    blocks = [LinearBlock([j], [[1.0]]) for j in range(10)]
+    plan = Plan(blocks=blocks, costs=FeatureCosts(prices).bind(10), base=[0.0], link="identity")
+    x = np.ones(10)
+    for meter in ("model", "realised"):
+        model = model_of(plan, meter=meter)
+        assert model.predict(x[None], budget=sum(prices)) == model.predict_one(x, budget=sum(prices)) == 10.0
+        assert (
+            model.predict(x[None], budget=[sum(prices)])
+            == model.predict(x[None], mean_budget=sum(prices))
+            == 10.0
+        )
+        assert Session(model).predict(x, budget=sum(prices)).complete
 
 
 @pytest.mark.parametrize("scale", [1e-15, 1e-9, 1e-3, 1, 1e3, 1e9, 1e14, 1e18])
@@ -122,7 +154,7 @@ def test_prices_of_every_size_are_told_apart():
 def test_budget_in_ticks_never_exceeds_the_budget(budget, price):
     costs = FeatureCosts([price])
     ticks = costs.budget_ticks(budget)
-    assert costs.amount(ticks) <= budget or (ticks == UNLIMITED and budget > 1000 * costs.total)
+    assert costs.amount(ticks) <= budget * (1 + 2e-14) or (ticks == UNLIMITED and budget > 1000 * costs.total)
 
 
 def test_one_price_per_column_and_prices_by_name():

@@ -86,6 +86,7 @@ def test_a_stage_that_would_read_what_is_not_there_is_left_out_and_nothing_of_it
     model = model_of(
         plan, meter="realised", budget=None if budget is None else plan.costs.costs.amount(budget)
     )
+    assert budget is None or plan.costs.costs.budget_ticks(model.budget) == budget
     groups = plan.costs.costs.groups
     batch = at.BatchSession(model, tile_rows=5)
     batch._tiles = tuple((k, batch._tile(ROWS[k : k + 5].copy(), held)) for k in range(0, len(ROWS), 5))
@@ -248,7 +249,29 @@ def test_a_session_takes_groups_as_well_as_columns(boosted):
         at.Session(boosted).start({"blood": [1.0]})
 
 
+def test_lists_of_a_group_are_in_the_order_of_the_price_list():
+    """Whether a row starts with them, gets them later, or an extractor returns them."""
+    costs = at.FeatureCosts({"age": 1, "rest": 3}, groups={"age": ["age"], "rest": ["scan", "sugar", "iron"]})
+    model = at.GroupPursuitRegressor(costs=costs).fit(TABLE, TABLE @ [1, 10, 100, 1000])
+    row = TABLE.iloc[0]
+    rest, expected = [row["scan"], row["sugar"], row["iron"]], model.predict(TABLE[:1])[0]
+    assert model.predict_one({"age": row["age"], "rest": rest}) == expected
+    assert at.Session(model).start({"age": row["age"]}).give({"rest": rest}).resume().prediction == expected
+
+
 # ---------------------------------------------------------------------- forms of one row
+
+
+def test_a_list_of_dicts_is_a_table(wordy):
+    records = WORDS[:20].to_dict("records")
+    assert_array_equal(wordy.predict_proba(records), wordy.predict_proba(WORDS[:20]))
+    assert_array_equal(wordy.cost(records), wordy.cost(WORDS[:20]))
+    with pytest.warns(UserWarning, match="the column 'scan' is not there"):
+        wordy.predict([{name: value for name, value in row.items() if name != "scan"} for row in records])
+    with pytest.raises(
+        ValueError, match=r"row 1 has other columns than row 0.*None where a value is missing"
+    ):
+        wordy.predict([records[0], {"age": 1.0}])
 
 
 def test_all_forms_of_a_row_are_the_same_row(wordy):

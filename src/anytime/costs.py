@@ -8,7 +8,8 @@ of Grubb's *Anytime Prediction* (2014, section 6.5.3) with requirements added.
 Money is counted in **ticks**, whole multiples of a power of ten chosen for each price list. Sums are exact
 and do not depend on the order of purchase: prices 0.1 and 0.2 are affordable with a budget of 0.3, whoever is
 first. A price of up to 12 digits is counted exactly, or the list is refused. A longer one (2/3, a measured
-time) keeps at least 9 digits and is rounded down, as budgets are: a budget equal to a price buys it.
+time) keeps at least 9 digits and is rounded down: a budget equal to a price buys it. A budget that is short of a
+cost by a few roundings of a float (64 units in the last place) is enough for it: ``sum(prices)`` buys everything.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ _ROOMY_TICKS = 10**13  # a total that leaves ample room below 2**62 for the cost
 _MOST_TICKS = 2**53  # whole numbers up to this, and powers of ten up to 10**22, are exact as floats
 _MOST_ZEROS = 22
 _POSITION = re.compile("0|[1-9][0-9]{0,17}")  # what a table reads as the position of a column, not as a name
+
+
+def with_rounding(budget: Any) -> Any:
+    """What a budget is compared as: a sum of floats may be a few roundings short of the cost that it is meant to pay."""
+    return budget * (1.0 + 2.0**-46)
 
 
 class FeatureCosts:
@@ -155,22 +161,19 @@ class FeatureCosts:
         return np.asarray(ticks / self._per_unit * self._units, dtype=np.float64)
 
     def budget_ticks(self, budget: float) -> int:
-        """The most ticks that do not exceed ``budget``."""
+        """The most ticks that do not exceed ``budget``, roundings of a float apart."""
         budget = float(budget)
         if math.isnan(budget):
             raise ValueError("budget is NaN; give a number of units, or None for everything")
         if budget * self._per_unit / self._units >= 2.0**62:
             return int(UNLIMITED)
-        return -1 if budget < 0 else self._most_ticks(budget)
+        return -1 if budget < 0 else int(with_rounding(budget) * self._per_unit / self._units)
 
     def budgets_ticks(self, budgets: NDArray[np.float64]) -> NDArray[np.int64]:
         """``budget_ticks`` of every entry, none of them negative or NaN."""
-        scaled = budgets * self._per_unit / self._units
-        within = scaled < 2.0**62
-        ticks = np.rint(np.where(within, scaled, 0.0)).astype(np.int64)
-        while (above := self.amounts(ticks) > budgets).any():
-            ticks[above] -= np.maximum(1, ticks[above] >> 52)
-        return np.where(within, ticks, UNLIMITED)
+        within = budgets * self._per_unit / self._units < 2.0**62
+        scaled = with_rounding(np.where(within, budgets, 0.0)) * self._per_unit / self._units
+        return np.where(within, scaled.astype(np.int64), UNLIMITED)
 
     def _most_ticks(self, amount: float) -> int:
         ticks = round(amount * self._per_unit / self._units)

@@ -37,12 +37,12 @@ class OneRow:
         self.forest = plan.plain_forest
         self.unit = 1.0 if self.forest is None else self.forest.unit
         self.refits = plan.always_replaces
-        amounts = plan.costs.costs.amounts
-        self.costs: list[float] = [0.0, *amounts(plan.stage_ticks).tolist()]
-        self.mean_costs: list[float] = amounts(plan.mean_ticks).tolist()
+        self.ticks = plan.costs.costs.budget_ticks
+        self.costs: list[int] = [0, *plan.stage_ticks.tolist()]
+        self.mean_costs: list[int] = plan.mean_ticks.tolist()
         self.realised = model.meter == "realised"
         self.affordable = plan.n_stages if self.realised else int(plan.affordable(plan.limit_ticks))
-        self.limit, self.n_outputs = plan.limit, plan.n_outputs
+        self.limit, self.n_outputs = plan.limit_ticks, plan.n_outputs
         self.alone = plan.n_outputs == 1
         self.base = float(plan.base[0]) if self.alone else plan.base
         self.mean = plan.combine == "mean"
@@ -59,9 +59,9 @@ class OneRow:
             budget, mean_budget = self.model.budget, self.model.mean_budget
         until, cap = self.affordable, self.limit
         if mean_budget is not None:
-            until = min(until, bisect_right(self.mean_costs, _amount("mean_budget", mean_budget)))
+            until = min(until, bisect_right(self.mean_costs, self.ticks(_amount("mean_budget", mean_budget))))
         if budget is not None:
-            cap = min(cap, _amount("budget", budget))
+            cap = min(cap, self.ticks(_amount("budget", budget)))
         binding = cap < self.costs[until]
         if binding and not self.realised:
             until, binding = bisect_right(self.costs, cap) - 1, False
@@ -79,17 +79,16 @@ class OneRow:
         return self.model._decide(run.scores())[0]
 
     def _pay_along(
-        self, x: NDArray[np.float64], until: int, cap: float, due: float, sums: NDArray[np.int64]
+        self, x: NDArray[np.float64], until: int, cap: int, due: float, sums: NDArray[np.int64]
     ) -> int:
         """Stages that the row can pay for on its own path; fills in their sums."""
         assert self.forest is not None
         plan = self.plan
         sums.fill(0)
         done = np.zeros(1, dtype=np.int32)
-        ticks = np.array([plan.costs.costs.budget_ticks(cap)], dtype=np.int64)
         self.forest.run_metered(
             *(x[None, :], sums[None, :], done, np.array([until], dtype=np.int32)),
-            *(plan.costs.ledger(1), plan.evaluation_ticks, ticks, due),
+            *(plan.costs.ledger(1), plan.evaluation_ticks, np.array([cap], dtype=np.int64), due),
         )
         return int(done[0])
 

@@ -313,9 +313,7 @@ class Plan:
         """(S,) what rows pay on average by the end of each stage, in ticks: as measured, else the most that they could pay."""
         if self.expected_costs is None:
             return self.stage_ticks
-        # a mean of whole ticks may come out a rounding error too large
-        means = (np.asarray(self.expected_costs, dtype=np.float64) * (1 - 1e-12)).tolist()
-        return np.array([self.costs.costs.budget_ticks(mean) for mean in means], dtype=np.int64)
+        return self.costs.costs.budgets_ticks(np.asarray(self.expected_costs, dtype=np.float64))
 
     def affordable(self, ticks: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""

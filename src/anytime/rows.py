@@ -66,7 +66,9 @@ class Rows:
 
 
 def read_table(model: Any, X: Any) -> Rows:
-    """A table or an array as the plan of a fitted model reads it; see the module for tables that are not complete."""
+    """A table, an array or a list of mappings as the plan of a fitted model reads it; see the module for those not complete."""
+    if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
+        return reader_of(model).mappings(X)
     X = as_table(X)
     check_rows(model, X, predicting=True)
     names = getattr(model, "feature_names_in_", None)
@@ -157,9 +159,14 @@ class RowReader:
         self.position = {} if self.names is None else {name: j for j, name in enumerate(self.names)}
         self.groups = list(plan.costs.costs.names)
         self.column_group = plan.costs.column_group
-        self._members_of: dict[str, list[int]] = {name: [] for name in self.groups}
-        for j, group in enumerate(self.column_group.tolist()):
-            self._members_of[self.groups[group]].append(j)
+        self.unplaced: list[str] = []  # groups of several columns, by names that the model does not know
+        self._members_of: dict[str, list[int]] = {}
+        for g, (group, labels) in enumerate(plan.costs.costs.groups.items()):
+            places = [label if isinstance(label, int) else self.position.get(label, -1) for label in labels]
+            if -1 in places:
+                places = np.flatnonzero(self.column_group == g).tolist()
+                self.unplaced += [group] if len(labels) > 1 else []
+            self._members_of[group] = places
         categories = getattr(model, "categories_", None) or {}
         self.words: dict[int, dict[Any, float]] = {
             j: {value: float(code) for code, value in enumerate(known)}
@@ -216,7 +223,10 @@ class RowReader:
         first = rows[0]
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or row.keys() != first.keys():
-                raise ValueError(f"row {i} has other columns than row 0; rows of one request have the same")
+                raise ValueError(
+                    f"row {i} has other columns than row 0; rows that come together have the same: give None where a value is "
+                    "missing"
+                )
         here = {name: self.position[name] for name in first if name in self.position}
         if len(here) == len(first) == self.n_columns:
             X = np.empty((len(rows), self.n_columns))
@@ -265,6 +275,10 @@ class RowReader:
         few = unknown if len(absent) <= _COMPARED else ()
         near = {name: get_close_matches(name[:100], absent, n=1) for name in few[:_LISTED]}
         return Rows(X, held, absent, {name: found[0] for name, found in near.items() if found})
+
+    def places(self, group: str) -> list[int]:
+        """Positions of the columns of a group, in the order in which the price list names them."""
+        return self._members_of[group]
 
     def members(self, group: str, given: Sequence[Any]) -> dict[int, list[Any]]:
         """Values of one group, of each row a mapping, a list in the order of the group's columns or a single value, by column."""

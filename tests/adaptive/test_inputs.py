@@ -19,6 +19,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import anytime as at
+from anytime.engine import Run
+from anytime.rows import Rows
 from tests.adaptive.test_adaptive_classifier import SMALL, problem
 
 BOTH = pytest.mark.parametrize("kind", [at.LadderClassifier, at.AdaptiveClassifier])
@@ -312,3 +314,29 @@ def test_a_class_of_too_few_rows_is_named(kind):
         kind(n_estimators=5).fit(X[:10], y)
     with pytest.warns(UserWarning, match="10 rows are too few"):
         kind(n_estimators=5, proba_source="insample").fit(X[:10], y)
+
+
+def test_gates_take_tables_that_are_not_complete():
+    """A gate that lacks a column is not asked, and its rows stay with the cheap answer, as in ``predict``."""
+    X, y, _ = problem()
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
+    for model in (
+        at.AdaptiveClassifier(SVC(), **SETTINGS).fit(frame, y),
+        at.LadderClassifier(SVC(), mean_budget=2.5, random_state=0).fit(frame, y),
+    ):
+        plan, X = model.plan_, np.ascontiguousarray(frame.to_numpy())
+        assert_array_equal(model._goes_on(Rows(X), plan.n_stages - 1), model.sent(frame))
+        for name in frame:
+            held, rows = frame.columns != name, frame.drop(columns=name)
+            run = Run(plan, X, metered=True, held=held)
+            run.advance()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                score, sent = model.gate_score(rows), model.sent(rows)
+                without_last = model.predict(rows)
+            gate = plan.passes[plan.n_stages - 1].columns()
+            assert not sent.any() or held[gate].all()
+            assert np.isnan(score).all() or held[plan.blocks[0].columns(0)].all() or held[gate].all()
+            assert_array_equal(without_last, model._decide(run.scores()))
+            if plan.n_stages == 2 and held[gate].all():
+                assert_array_equal(sent, model.sent(frame))

@@ -99,7 +99,7 @@ def test_no_set_exceeds_the_ceiling_and_the_certified_share_is_below_the_true_on
     sharp = 0
     for model, paid, shares in certified_models(name):
         costs = np.unique(paid)
-        budgets = np.unique(np.concatenate([costs, np.nextafter(costs, 0), 0.7 * costs, 2 * costs[-1:]]))
+        budgets = np.unique(np.concatenate([costs, costs * (1 - 1e-12), 0.7 * costs, 2 * costs[-1:]]))
         best = best_within(paid, shares, budgets)
         exact, on_line = model.certificate_, replace(model.certificate_, frontier=None)
         for certificate in (exact, on_line):

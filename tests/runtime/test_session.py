@@ -418,6 +418,7 @@ def test_columns_named_in_the_price_list_are_found_by_the_models_names():
     features = Features({"a": lambda raw: {"x": 0.0, "z": 20.0}, "b": lambda raw: 10.0})
     with pytest.raises(ValueError, match="no feature_names_in_"):
         Session(model, features)
+    model = model_of(plan)
     model.feature_names_in_ = np.array(["x", "y", "z"], dtype=object)
     assert_array_equal(Session(model, features).predict(None).scores, [0.0, 10.0, 20.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -302,6 +303,29 @@ def test_a_weight_of_one_row_is_that_of_many():
         one.learn_one(x, target, w)
     many.partial_fit(X, y, sample_weight=weight)
     assert_array_equal(one.predict(X), many.predict(X))
+
+
+@pytest.mark.parametrize("made", [False, True])  # the plan, from which predictions then come
+def test_a_name_that_is_not_there_is_a_column_that_is_not_there(made):
+    X, y = numbers(150)
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = StreamingBoostRegressor(learner="ridge", **SMALL).fit(frame, y)
+    if made:
+        model.plan_  # noqa: B018
+    for budget in (None, 2.0, 100.0):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            expected = model.predict(frame.drop(columns="b"), budget=budget)
+            for i, row in enumerate(frame[:10].to_dict("records")):
+                missing = row.pop("b")
+                assert model.predict_one(row, budget=budget) == expected[i]
+                assert model.predict_one({**row, "b": None}, budget=budget) == model.predict(
+                    frame[i : i + 1].assign(b=np.nan), budget=budget
+                )
+                assert model.predict_one({**row, "b": missing}) == pytest.approx(
+                    model.predict(frame[i : i + 1])[0]
+                )
+        assert bool(told) == (budget != 2.0)  # all stages read all columns
 
 
 def test_a_row_of_a_table_is_read_as_the_dictionary_that_it_stands_for():

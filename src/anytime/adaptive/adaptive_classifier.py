@@ -16,10 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from anytime.adaptive.adaptive_training import AdaptiveModel
 from anytime.adaptive.blocks import CostlyBlock
 from anytime.adaptive.costly import SOURCES, attached
-from anytime.adaptive.stages import Chain
+from anytime.adaptive.stages import Chain, Exit
+from anytime.engine import Run
 from anytime.estimator import Budget, ClassifierFace
+from anytime.losses import LINKS
 from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
+from anytime.rows import Rows, warn_of_absent
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -268,15 +271,45 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     # ------------------------------------------------------------------ what the gate does
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Above 0: the row goes on to the costly model. Of several gates the one that is asked first."""
-        rows, chain = self._checked(X), self._chain()
+        """(n,) Above 0: the row goes on to the costly model. Of several gates the one that is asked first.
+
+        NaN where the table lacks a column that the gate reads, so that it is not asked.
+        """
+        rows, chain = self._read_in(X), self._chain()
         if chain is None or not chain.exits:
-            return np.full(len(rows), np.inf if self.threshold_ == -np.inf else -np.inf)
-        return chain.exits[0].score(rows, self.plan_.link)
+            return np.full(len(rows.X), np.inf if self.threshold_ == -np.inf else -np.inf)
+        return self._gate_says(chain.exits[0], rows)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
         """(n,) Whether each row goes on to the costly model."""
+        rows, chain = self._read_in(X), self._chain()
+        if rows.held is not None and chain is not None and chain.exits:
+            return self._goes_on(rows, 1)
         return self.gate_score(X) > 0
+
+    def _gate_says(self, exit: Exit, rows: Rows) -> Array:
+        """(n,) what the gate of an exit says; NaN where it would read a column that is not there."""
+        read = [exit.gate.columns(0), exit.cheap.columns(0)] if exit.doubt else [exit.gate.columns(0)]
+        if rows.held is None or rows.held[self.plan_.costs.groups_of(np.concatenate(read))].all():
+            return exit.score(rows.X, self.plan_.link)
+        warn_of_absent(rows)
+        return np.full(len(rows.X), np.nan)
+
+    def _goes_on(self, rows: Rows, exits: int) -> NDArray[np.bool_]:
+        """(n,) whether rows that are not complete pass the first ``exits`` exits, in the course of the plan."""
+        plan, link = self.plan_, LINKS[self.plan_.link]
+        run = Run(plan, rows.X, metered=True, held=rows.held)
+        run.advance(exits)
+        if run.incomplete.any():
+            warn_of_absent(rows)
+        on, gate = ~run.finished, plan.passes.get(exits)
+        if (
+            gate is None or exits < plan.n_stages - 1
+        ):  # gates before the last end a row's way after their stage
+            return on
+        if rows.held is not None and not rows.held[plan.costs.groups_of(gate.columns())].all():
+            return np.zeros_like(on)
+        return np.asarray(on & gate.holds(rows.X, run.scores(), link))
 
     def cost(
         self,

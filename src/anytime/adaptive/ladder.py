@@ -423,18 +423,20 @@ class LadderClassifier(AdaptiveClassifier):
         return np.array([-exit.threshold for exit in self._exits()])
 
     def gate_score(self, X: Any) -> Array:
-        """(n,) Above 0: the row goes on from the first exit that is in use."""
-        rows, exits = self._checked(X), self._exits()
+        """(n,) Above 0: the row goes on from the first exit that is in use; NaN where the table lacks a column of its gate."""
+        rows, exits = self._read_in(X), self._exits()
         if not exits:
-            return np.full(len(rows), np.inf if self._asks else -np.inf)
-        return exits[0].score(rows, self.plan_.link)
+            return np.full(len(rows.X), np.inf if self._asks else -np.inf)
+        return self._gate_says(exits[0], rows)
 
     def sent(self, X: Any) -> NDArray[np.bool_]:
         """(n,) Whether each row passes all exits and goes on to the costly model; nobody where the last exit keeps all."""
-        rows, exits = self._checked(X), self._exits()
-        on = np.full(len(rows), self._asks)
+        rows, exits = self._read_in(X), self._exits()
+        on = np.full(len(rows.X), self._asks)
+        if rows.held is not None and exits:
+            return on & self._goes_on(rows, len(exits))
         for exit in exits:
-            on &= exit.score(rows, self.plan_.link) > 0
+            on &= exit.score(rows.X, self.plan_.link) > 0
         return on
 
     # ------------------------------------------------------------------ files

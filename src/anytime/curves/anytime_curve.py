@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.costs import with_rounding
 from anytime.curves.areas import Array, Rule, area_between
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class AnytimeCurve:
         asked = np.asarray(budget, dtype=np.float64)
         if np.isnan(asked).any():
             raise ValueError("budget is NaN; give a number of cost units, or inf for everything")
-        return np.asarray(np.searchsorted(self.costs, asked, side="right") - 1)
+        return np.asarray(np.searchsorted(self.costs, with_rounding(asked), side="right") - 1)
 
     @overload
     def at(self, budget: float) -> float: ...

@@ -53,9 +53,14 @@ class Layout:
         self.column_group = plan.costs.column_group
         self.number = {name: g for g, name in enumerate(self.names)}
         self.closures = [tuple(self.number[n] for n in costs.closure([name])) for name in self.names]
-        self.columns = _positions(model)
-        self.labels = [self._labels(name) for name in self.names]
         self.reader = reader_of(model)
+        self.columns = [np.array(self.reader.places(name), dtype=np.intp) for name in self.names]
+        self.labels = [self._labels(name) for name in self.names]
+        for group in self.reader.unplaced:
+            raise ValueError(
+                f"group {group!r} names columns {', '.join(map(str, costs.groups[group][:3]))}..., but the model has no "
+                "feature_names_in_ to say where they stand: name columns by position, or fit on a table"
+            )
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
         self.stage_costs = [0.0, *plan.stage_costs.tolist()]
@@ -169,24 +174,3 @@ class Layout:
                     raise ValueError(
                         f"group {name!r} requires {source!r}, for which features has no extractor"
                     )
-
-
-def _positions(model: AnytimeModel) -> list[NDArray[np.intp]]:
-    """Where each group's columns stand, in the order in which the price list names them."""
-    bound = model._plan.costs
-    names = getattr(model, "feature_names_in_", None)
-    position = {} if names is None else {str(name): j for j, name in enumerate(names)}
-    out = []
-    for g, (group, labels) in enumerate(bound.costs.groups.items()):
-        owned = np.flatnonzero(bound.column_group == g)
-        if all(isinstance(label, int) or label in position for label in labels):
-            listed = [label if isinstance(label, int) else position[label] for label in labels]
-            out.append(np.array(listed, dtype=np.intp))
-        elif len(labels) == 1:
-            out.append(owned)
-        else:
-            raise ValueError(
-                f"group {group!r} names columns {', '.join(map(str, labels[:3]))}..., but the model has no "
-                "feature_names_in_ to say where they stand: name columns by position, or fit on a table"
-            )
-    return out

@@ -15,7 +15,6 @@ from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
-from anytime.rows import Rows
 from anytime.streaming.algorithm import StreamAlgorithm
 from anytime.streaming.open_rows import OpenRows, ordered
 from anytime.streaming.reading import StreamReader
@@ -196,7 +195,7 @@ class OneByOne(StreamReader):
         Parameters
         ----------
         x : (d,) array, dict or row of a table
-            A name that is not there is a missing value, as in ``learn_one``.
+            A column that is not there is done without, as in ``predict``; None is a missing value.
         budget, mean_budget : float, default=None
         deadline : float, default=None
             Seconds from the call.
@@ -205,13 +204,13 @@ class OneByOne(StreamReader):
         if self._learning is None and self._open is not None:
             return next(iter(self._number))  # the only label so far
         unbounded = budget is None and deadline is None and mean_budget is None
-        if unbounded and self._answers_live:
-            assert self._learning is not None
-            return self._one_answer(self._learning.scores(self._one_row_of(x))[0])
-        if self._reads_rows_as_they_are and not hasattr(x, "keys"):
+        if not (unbounded and self._answers_live) and self._reads_rows_as_they_are and not hasattr(x, "keys"):
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
-        run = self._run_plan(Rows(self._one_row_of(x)), budget, mean_budget, self._due_in(deadline))
-        return self._decide(run.scores())[0]
+        rows = self._one_row_of(x)
+        if unbounded and self._answers_live and rows.held is None:
+            assert self._learning is not None
+            return self._one_answer(self._learning.scores(rows.X)[0])
+        return self._decide(self._run_plan(rows, budget, mean_budget, self._due_in(deadline)).scores())[0]
 
     def predict_proba_one(
         self,
@@ -234,12 +233,12 @@ class OneByOne(StreamReader):
         if self._learning is None and self._open is not None:
             return dict.fromkeys(self._number, 1.0)
         unbounded = budget is None and deadline is None and mean_budget is None
-        if unbounded and self._answers_live:
+        rows = self._one_row_of(x)
+        if unbounded and self._answers_live and rows.held is None:
             assert self._learning is not None
-            scores = self._learning.scores(self._one_row_of(x))
-            link = self._learning.boosting.loss.link
+            scores, link = self._learning.scores(rows.X), self._learning.boosting.loss.link
         else:
-            run = self._run_plan(Rows(self._one_row_of(x)), budget, mean_budget, self._due_in(deadline))
+            run = self._run_plan(rows, budget, mean_budget, self._due_in(deadline))
             scores, link = run.scores(), self.plan_.link
         return dict(zip(self.classes_.tolist(), LINKS[link].transform(scores)[0].tolist(), strict=True))
 

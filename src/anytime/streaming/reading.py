@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.plan import Array
-from anytime.rows import spellings
+from anytime.rows import Rows, reader_of, spellings
 from anytime.streaming.categories import MOST_CATEGORIES, CategoryNumbers, grow_categories
 from anytime.trees.importers.columns import Columns
 from anytime.trees.reading import ColumnModel
@@ -188,17 +188,21 @@ class StreamReader(ColumnModel):
     def _as_numbers(self, X: Any) -> Array:
         return self._numbers.apply(self._codes(X, grow=False))
 
-    def _one_row_of(self, x: Any) -> Array:
-        """(1, d) numbers of one row, in whatever form it comes."""
+    def _one_row_of(self, x: Any) -> Rows:
+        """One row, in whatever form it comes, as the plan reads it."""
         if type(x) is np.ndarray and x.ndim == 1 and self._is_ready(x[None]):
-            return self._numbers.apply(x[None])
+            return Rows(self._numbers.apply(x[None]))
         x = as_table(x)
         if hasattr(x, "to_dict") and np.ndim(x) == 1:  # a row of a table
             x = x.to_dict()
         elif np.ndim(x) == 1 and self._places and len(x) == self.n_features_in_:
             x = dict(zip(self._places, x, strict=True))
         if isinstance(x, Mapping) and self._places:
-            return self._numbers.apply(self._named_codes(x, grow=False))
+            X = self._numbers.apply(self._named_codes(x, grow=False))
+            if self._places.keys() <= x.keys():
+                return Rows(X)
+            there = np.array([name in x for name in self._places])
+            return reader_of(self).incomplete(X, there, [str(name) for name in x if name not in self._places])
         if isinstance(x, Mapping):
             raise ValueError(
                 "the row has names, but the model knows none: give values in the order of columns"
@@ -208,7 +212,7 @@ class StreamReader(ColumnModel):
         x = np.atleast_2d(x) if not hasattr(x, "columns") else x
         if len(x) != 1:
             raise ValueError(f"predict_one takes one row, not {len(x)}: use predict")
-        return self._as_numbers(x)
+        return Rows(self._as_numbers(x))
 
 
 def _holds_infinity(X: NDArray[np.float64]) -> bool:

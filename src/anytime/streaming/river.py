@@ -66,7 +66,7 @@ class RiverRegressor(base.Regressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction for a row; 0 before any was learned."""
-        return float(self.model.predict_one(x)) if self.model._has_begun else 0.0
+        return float(self.model.predict_one(_filled(self.model, x))) if self.model._has_begun else 0.0
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -108,13 +108,18 @@ class RiverClassifier(base.Classifier):
         """The label for a row, within a ``budget`` or ``deadline`` where given; None before any was learned."""
         if not self.model._has_begun:
             return None
-        label = self.model.predict_one(x, **bounds)
+        label = self.model.predict_one(_filled(self.model, x), **bounds)
         return label.item() if isinstance(label, np.generic) else label
 
     def predict_proba_one(self, x: dict[Any, Any], **bounds: Any) -> dict[Any, float]:
         """The probability of each label seen so far, within a ``budget`` or ``deadline`` where given; empty before any."""
-        return self.model.predict_proba_one(x, **bounds) if self.model._has_begun else {}
+        return self.model.predict_proba_one(_filled(self.model, x), **bounds) if self.model._has_begun else {}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"n_estimators": 5}
+
+
+def _filled(model: Any, x: dict[Any, Any]) -> dict[Any, Any]:
+    """A row in which a feature that is not there is a missing value, as river has it."""
+    return {**dict.fromkeys(model._places), **x}

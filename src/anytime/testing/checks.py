@@ -390,7 +390,7 @@ def _budgets(model: Any) -> list[float]:
     costs = np.unique(model.stage_costs_)
     chosen = costs[np.unique(np.linspace(0, costs.size - 1, 5).astype(int))] if costs.size else costs
     total: FeatureCosts = model.costs_
-    near = [np.nextafter(chosen, 0), chosen, chosen * 0.7]
+    near = [chosen * (1 - 1e-12), chosen, chosen * 0.7]  # a budget a few roundings below a cost pays it
     return [0.0, *np.unique(np.concatenate(near)).tolist(), total.total * 1.5 + 1.0]
 
 
