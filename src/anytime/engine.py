@@ -153,7 +153,7 @@ class Run:
         self.stuck[:] = False
         if (limit > self.done).any() and _interrupted(deadline, stop):
             return False
-        self._ask_again(limit, cap)
+        self.ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
             if not (limit > first).any():
                 break
@@ -498,7 +498,12 @@ class Run:
         self.finished[satisfied] = True
         limit[satisfied] = s + 1
 
-    def _ask_again(self, limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+    def is_unasked(self, row: int) -> bool:
+        """Whether a row could not pay for the stopping rule of its last stage."""
+        return bool(self._unasked[row])
+
+    def ask_again(self, limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
+        """Ask the stopping rules that rows could not pay for before."""
         if not self.plan.stops:
             return
         waiting = np.flatnonzero(self._unasked & (limit > self.done))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from anytime.costs import UNLIMITED
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival
 from anytime.runtime.layout import Layout
@@ -53,13 +54,13 @@ class Steps:
         self.seconds = 0.0
         self.blocked = False
         self._late: dict[str, str] = {}
-        self._began = clock()
+        self._began, self._cap = clock(), int(UNLIMITED)
         self.snapshot = Snapshot.before_the_first_stage(layout)
         self._published = True  # whether the snapshot shows the present state
 
     def run(self, bounds: Bounds) -> str:
         """Work until a bound is met; return which."""
-        self._began = self.clock()
+        self._began, self._cap = self.clock(), bounds.cap
         self._published = self._published and not self._late
         self._late = {}
         reason = ""
@@ -111,9 +112,23 @@ class Steps:
             return "confidence"
         if self.layout.features is None and not walk.example.is_whole:
             return self._incomplete_unit(s, bounds)
+        if walk.unasked:
+            return self._ask_again(s - 1, bounds)
         if self.layout.native[self.layout.block_of[s]]:
             return self._forest_unit(s, bounds)
         return self._stage_unit(s, bounds)
+
+    def _ask_again(self, s: int, bounds: Bounds) -> str:
+        """The gate of stage ``s``, which could not be paid when the stage was done."""
+        walk = self.walk
+        lacking = walk.lacks_for(self.layout.plan.stops[s])
+        if lacking and not walk.example.lost()[lacking].any():
+            if walk.paid + walk.price(lacking) > bounds.cap:
+                return "budget"
+            return self._acquire(s, lacking, bounds, 0, for_gate=True)
+        self._published = False
+        walk.ask_again(bounds.cap)
+        return "budget" if walk.unasked else ""
 
     def _incomplete_unit(self, s: int, bounds: Bounds) -> str:
         """Stages of a row that lacks groups, one by one where somebody looks after each of them."""
@@ -172,13 +187,12 @@ class Steps:
                 return self._pass_over(s, bounds.until)
         if lacking := walk.lacks(s):
             return self._acquire(s, lacking, bounds, evaluation)
-        gated = True
         if gate is not None and (lacking := walk.lacks_for(gate)):
-            gated = walk.paid + evaluation + walk.price(lacking) <= bounds.cap
-            if gated and not walk.example.lost()[lacking].any():
+            affordable = walk.paid + evaluation + walk.price(lacking) <= bounds.cap
+            if affordable and not walk.example.lost()[lacking].any():
                 return self._acquire(s, lacking, bounds, evaluation, for_gate=True)
         # A gate that cannot be paid ends the run, but not before its stage, which can.
-        return self._do_stage(s, bounds) or ("" if gated else "budget")
+        return self._do_stage(s, bounds) or ("budget" if walk.unasked else "")
 
     def _do_stage(self, s: int, bounds: Bounds) -> str:
         pace, began = self.timings.stage(s, s + 1), self.clock()
@@ -291,8 +305,10 @@ class Steps:
 
     def _record(self, kind: str, **details: Any) -> None:
         self._published = self._published and kind in ("stages", "end")
-        cost = self.layout.plan.costs.costs.amount(self.walk.paid)
-        self.trace.events.append(Event(kind, self._elapsed(), self.walk.done, cost, **details))
+        costs = self.walk.costs
+        cap = None if self._cap == UNLIMITED else costs.amount(self._cap)
+        event = Event(kind, self._elapsed(), self.walk.done, costs.amount(self.walk.paid), cap=cap, **details)
+        self.trace.events.append(event)
 
 
 def _observer(timings: Timings, pace: Pace, clock: Callable[[], float], began: float) -> Callable[[], None]:

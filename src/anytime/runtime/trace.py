@@ -49,6 +49,8 @@ class Event:
     scores : tuple of float or None
         The answer after the event, where it may have changed.
     note : str, default=""
+    cap : float or None
+        What the example could have paid in all; None: anything.
     """
 
     kind: str
@@ -59,6 +61,7 @@ class Event:
     seconds: float = 0.0
     scores: tuple[float, ...] | None = None
     note: str = ""
+    cap: float | None = None
 
 
 @dataclass
@@ -147,6 +150,7 @@ def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
 
 
 def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
+    cap = int(UNLIMITED) if event.cap is None else walk.costs.budget_ticks(event.cap)
     if event.kind == "given":
         walk.give(walk.layout.number[event.group], _look_up(event.group, recorded, None))
     elif event.kind in ("group", "failure", "late", "paid"):
@@ -162,16 +166,15 @@ def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
         for left_out in range(walk.done, event.stage):
             walk.skip(left_out, failed=bool(event.group))
     elif event.kind == "stages":
-        _redo_stages(walk, event.stage)
+        _redo_stages(walk, event.stage, cap)
     elif walk.layout.features is None and walk.costs.amount(walk.paid) < event.cost:
-        # groups that were bought for a stage which then could not be done
-        walk.advance(event.stage + 1, walk.costs.budget_ticks(event.cost))
+        walk.advance(event.stage + 1, cap)  # groups that were bought for a stage which then could not be done
 
 
-def _redo_stages(walk: Walk, to: int) -> None:
+def _redo_stages(walk: Walk, to: int, cap: int) -> None:
     plan, layout = walk.plan, walk.layout
     if layout.features is None:
-        walk.advance(to, int(UNLIMITED))
+        walk.advance(to, cap)
     while walk.done < to and not walk.ended:
         s = walk.done
         if layout.native[layout.block_of[s]]:
@@ -181,9 +184,9 @@ def _redo_stages(walk: Walk, to: int) -> None:
                 raise ValueError(
                     f"stage {clear + 1} needs group {layout.names[group]!r}, which was not recorded before it"
                 )
-            walk.forward(end, int(UNLIMITED))
+            walk.forward(end, cap)
         else:
-            walk.do_stage(s, int(UNLIMITED))
+            walk.do_stage(s, cap)
 
 
 def _compare(walk: Walk, number: int, event: Event) -> None:

@@ -86,6 +86,11 @@ class Walk:
         """Realised cost so far, in ticks."""
         return int(self._ledger.paid[0])
 
+    @property
+    def unasked(self) -> bool:
+        """Whether the gate of the last stage could not be paid."""
+        return self.run.is_unasked(0)
+
     def scores(self) -> Array:
         """(1, K) the answer so far."""
         return self.run.scores()
@@ -137,7 +142,9 @@ class Walk:
         return () if group < 0 else (group,)
 
     def lacks_for(self, rule: Rule) -> Sequence[int]:
-        """Groups that a rule still needs."""
+        """Groups that a rule still needs. A stopping rule that needs one of those that cannot be had is not asked."""
+        if self.example.failures and self.layout.features is not None:
+            self.run.absent = self.example.lost()
         groups = self.layout.rule_groups(rule)
         return () if self.example.available[groups].all() else groups.tolist()
 
@@ -186,9 +193,11 @@ class Walk:
 
     def do_stage(self, s: int, cap: int) -> None:
         """Stage ``s`` with its rules, if it can be paid."""
-        if self.example.failures and self.layout.features is not None:
-            self.run.absent = self.example.lost()  # a stopping rule that reads one of these is not asked
         self.run.do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
+
+    def ask_again(self, cap: int) -> None:
+        """The gate of the last stage, if it can be paid now."""
+        self.run.ask_again(np.array([self.done + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
 
     def pass_over(self, to: int) -> None:
         """Go past stages whose filter keeps the example out."""
