@@ -109,9 +109,9 @@ class FeatureCosts:
         _reject_overlaps(self.groups)
         _reject_cycles(self.requires)
         self._names = tuple(self.groups)
-        decimals = _decimals(self.prices)
-        self._per_unit = 10.0 ** max(decimals, 0)  # ticks in a unit
-        self._units = 10.0 ** max(-decimals, 0)  # units in a tick; one of the two is 1
+        self._decimals = _decimals(self.prices)
+        self._per_unit = 10.0 ** max(self._decimals, 0)  # ticks in a unit
+        self._units = 10.0 ** max(-self._decimals, 0)  # units in a tick; one of the two is 1
 
     # ------------------------------------------------------------------ reading prices
 
@@ -149,7 +149,7 @@ class FeatureCosts:
 
     def ticks(self, amount: float) -> int:
         """The most ticks that do not exceed ``amount``; a positive amount, such as an evaluation cost, is at least one tick."""
-        ticks = self._most_ticks(float(amount))
+        ticks = int(Decimal(repr(float(amount))).scaleb(self._decimals))
         return max(ticks, 1) if amount > 0 else ticks
 
     def amount(self, ticks: int) -> float:
@@ -174,12 +174,6 @@ class FeatureCosts:
         within = budgets * self._per_unit / self._units < 2.0**62
         scaled = with_rounding(np.where(within, budgets, 0.0)) * self._per_unit / self._units
         return np.where(within, scaled.astype(np.int64), UNLIMITED)
-
-    def _most_ticks(self, amount: float) -> int:
-        ticks = round(amount * self._per_unit / self._units)
-        while self.amount(ticks) > amount:
-            ticks -= max(1, ticks >> 52)  # beyond 2**53 ticks a float skips some
-        return ticks
 
     # ------------------------------------------------------------------ columns of a matrix
 
