@@ -14,8 +14,11 @@ from sklearn.neighbors import KNeighborsClassifier
 import anytime as at
 from anytime.adaptive import LadderClassifier
 from anytime.adaptive.exits import Answers, best_margins, crossed_path, judged_loss, price_path
-from anytime.adaptive.rungs import column_sets, sets_as_dear
+from anytime.adaptive.rungs import RungLearner, column_sets, sets_as_dear
 from anytime.adaptive.stages import Chain
+from anytime.boosting.learners import TrainingRows
+from anytime.boosting.objective import MeanLoss
+from anytime.losses import training_loss
 
 
 def answers(seed, n=40, n_exits=2):
@@ -424,3 +427,19 @@ def test_a_single_model_has_a_first_answer_before_it_where_money_allows():
     assert model.stage_costs_[0] < 0.5 * model.stage_costs_[1]
     assert model.score(X, y, budget=model.stage_costs_[0]) > 0.55  # ... but who may pay little has an answer
     assert model.sent(X).all() == (model.sent_ == 1.0)
+
+
+def test_scores_of_a_rare_class_do_not_run_away():
+    """Trees that answer for all classes have leaves without a row of the rare one: its curvature there is next to nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=600) > 0).astype(np.intp)
+    y[X[:, 1] > 2.0] = 2
+    loss, half, others = training_loss("multinomial"), np.arange(0, 600, 2), np.arange(1, 600, 2)
+    learner = RungLearner(
+        TrainingRows(X), MeanLoss(loss, y, None), loss.base(y, 3), 3, n_estimators=100, learning_rate=0.2, max_leaf_nodes=31,
+        min_samples_leaf=20, folds=[half, others], seed=0,
+    )  # fmt: skip
+    scores = learner._boosted(np.ones(3, bool), half).scores
+    assert np.abs(scores).max() < 10
+    assert loss(scores[others], y[others]) < 0.5

@@ -159,3 +159,30 @@ def test_the_clock_is_kept_to_on_wide_tables_and_long_rankings(kind):
         )
     assert time.monotonic() - began <= 1.1 * 5.0 + 1
     assert fitted.n_stages_ >= 1
+
+
+def test_no_two_stages_cost_the_same_where_time_is_short(fake):
+    """A stage that costs as much as the next one answers no budget."""
+    X = np.random.default_rng(0).normal(size=(600, 12))
+    y = X[:, :6].sum(axis=1)
+    for seconds in (2, 4, 8, 16):
+        model = at.SpeedBoostRegressor(costs=np.arange(1.0, 13.0), time_budget=seconds, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        assert (np.diff(model.stage_costs_) > 0).all()
+
+
+def test_boosting_beside_a_ladder_ends_when_time_is_up(fake):
+    """A round takes a second: the models that answer alone look at the clock in each."""
+    X, y = rows(400)
+    model = at.LadderClassifier(
+        RandomForestClassifier(20, oob_score=True, random_state=0), costs=np.arange(1.0, 7.0), time_budget=330,
+        n_estimators=20, max_stages=3, tolerance=0.0, random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y > 0)
+    assert fake.now <= 1.1 * 330 + 1
+    assert model.n_stages_ >= 2
+    assert model.stage_costs_[0] < model.stage_costs_[-1]

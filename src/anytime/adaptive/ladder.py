@@ -207,8 +207,8 @@ class LadderClassifier(AdaptiveClassifier):
         alone = [self._chain_of_exits(np.empty(0), [k], models, task) for k in range(len(models) + 1)]
         judge = train = ScoredRows.of(own, [*(model.scores for model in models), costly.scores], alone)
         if (held := task.bench) is not None:
-            scores = [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
-            judge = ScoredRows.of(held, scores, alone)
+            said = [*(model.block.outputs(0, held.X) for model in models), held.costly_scores]
+            judge = ScoredRows.of(held, said, alone)
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
         best = self._choice(path)
@@ -261,19 +261,12 @@ class LadderClassifier(AdaptiveClassifier):
             )
             for n, k in enumerate(np.unique(fold), start=1)
         ]
-        options: dict[str, Any] = {
-            "n_estimators": self.n_estimators,
-            "learning_rate": self.learning_rate,
-            "max_leaf_nodes": self.max_leaf_nodes,
-            "min_samples_leaf": self.min_samples_leaf,
-            "folds": folds,
-            "seed": int(task.random.randint(2**31)),
-            "n_threads": threads,
-            "over": lambda: task.clock.over,
-        }
-        n_classes = len(self.classes_)
-        learner = RungLearner(task.table, objective, task.base, n_classes, **options)
-        singles = SingleLearner(task.table, objective, task.base, n_classes, task.costs, **options)
+        learner = RungLearner(
+            task.table, objective, task.base, len(self.classes_), n_estimators=self.n_estimators,
+            learning_rate=self.learning_rate, max_leaf_nodes=self.max_leaf_nodes, min_samples_leaf=self.min_samples_leaf,
+            folds=folds, seed=int(task.random.randint(2**31)), n_threads=threads, over=lambda: task.clock.over,
+        )  # fmt: skip
+        singles = SingleLearner(learner, task.costs)
         rungs: list[Rung] = []
         alone: list[Rung] = []
         try:
@@ -325,10 +318,15 @@ class LadderClassifier(AdaptiveClassifier):
             if number > 1 and task.clock.over:  # the exits that there are have been tried
                 break
             answers = known = judge.answers(which)
+            own = judge.answers(which, judge.own_scores)
             if judge is not train:
                 known = train.answers(which) + answers
             for margins, crossed in zip(*crossed_path(known, part), strict=True):
-                choices.append(LadderChoice.of(which, margins, answers, known, crossed, len(task.y), costly))
+                # honest scores are of models of fewer rows, own ones of rows that were learned from: new rows come between
+                cost = max(answers.mean_cost(margins), own.mean_cost(margins))
+                choices.append(
+                    LadderChoice.of(which, margins, cost, answers, known, crossed, len(task.y), costly)
+                )
         return sorted(choices, key=lambda choice: -choice.point.cost)
 
     def _choice(self, path: Sequence[LadderChoice]) -> LadderChoice | None:

@@ -34,18 +34,22 @@ class ScoredRows:
     bills : sequence of sequence of (bits, evaluation)
         Of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,) ticks paid
         for evaluation. All models but the costly one have one stage.
+    own_scores : sequence of (n, K)
+        What the models themselves say, which may have learned from the rows.
     """
 
     bench: HeldOutRows
     scores: Sequence[Array]
     bills: Sequence[Sequence[_Bill]]
+    own_scores: Sequence[Array]
     _after: dict[tuple[int, ...], list[_Bill]] = field(default_factory=dict)
     _paid: dict[tuple[int, ...], list[Array]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, bench: HeldOutRows, scores: Sequence[Array], models: Sequence[Chain]) -> ScoredRows:
         """``models``: each as a chain of its own, without gates before it."""
-        return cls(bench, scores, [_bills(bench, model) for model in models])
+        ran = [_run(bench, model) for model in models]
+        return cls(bench, scores, [bills for bills, _ in ran], [own for _, own in ran])
 
     def paid(self, which: Sequence[int]) -> Array:
         """(S, n) What rows have paid after each stage of some of the models, if nobody leaves before the last."""
@@ -73,10 +77,10 @@ class ScoredRows:
             self._after[models] = [(bits | more, evaluation + ticks) for more, ticks in self.bills[last]]
         return self._after[models]
 
-    def answers(self, which: Sequence[int]) -> Answers:
-        """What some of the models come to."""
+    def answers(self, which: Sequence[int], scores: Sequence[Array] | None = None) -> Answers:
+        """What some of the models come to, by honest scores or others."""
         link, last, paid = LINKS[self.bench.link], len(which) - 1, self.paid(which)
-        scores = [self.scores[k] for k in which]
+        scores = [(self.scores if scores is None else scores)[k] for k in which]
         right = np.column_stack([self.bench.right(s) for s in scores])
         margin = np.array([link.margin(s) for s in scores[:last]]).reshape(last, len(right)).T
         weight = np.ones(len(right)) if self.bench.weight is None else self.bench.weight
@@ -120,6 +124,7 @@ class LadderChoice:
         cls,
         which: tuple[int, ...],
         margins: Array,
+        cost: float,
         judging: Answers,
         known: Answers,
         crossed: NDArray[np.integer],
@@ -131,7 +136,7 @@ class LadderChoice:
         accuracy = float(np.average(judging.reference, weights=judging.weight)) - loss
         models = np.array(which)
         sent = float(np.average(models[judging.leaves(margins)] == costly, weights=judging.weight))
-        point = Point(None, accuracy, judging.mean_cost(margins), sent, doubt=1.0)
+        point = Point(None, accuracy, cost, sent, doubt=1.0)
         choice = cls(which, margins, point, loss, error, judging.loss(margins)[0], models[crossed[:n_train]])
         return replace(choice, point=replace(point, threshold=choice.threshold(costly)))
 
@@ -150,7 +155,8 @@ class LadderChoice:
         return -np.inf if models[-1] == costly else None
 
 
-def _bills(bench: HeldOutRows, model: Chain) -> list[_Bill]:
+def _run(bench: HeldOutRows, model: Chain) -> tuple[list[_Bill], Array]:
+    """What rows pay after each stage of a model, and their scores."""
     run = Run(model.without_asking.plan(bench.costs, bench.base, bench.link), bench.X, metered=True)
     bills = []
     for stage in range(run.plan.n_stages):
@@ -158,7 +164,7 @@ def _bills(bench: HeldOutRows, model: Chain) -> list[_Bill]:
         assert run.ledger is not None
         bought = run.ledger.bought
         bills.append((np.packbits(bought, axis=1), run.ledger.paid - ticks_of(bought, bench.costs)))
-    return bills
+    return bills, run.scores()
 
 
 def _unpacked(bits: NDArray[np.uint8], n_groups: int) -> NDArray[np.bool_]:

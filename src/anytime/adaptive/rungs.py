@@ -32,6 +32,7 @@ __all__ = ["LEAST_ROWS", "Rung", "RungLearner", "column_sets", "purchases", "set
 
 _PRICES = np.geomspace(3.0, 1e-3, 14)  # in units of the entropy of the classes per price of everything
 _ROUNDS, _RATE = 30, 0.2  # at each price
+_RIDGE = 1.0  # without it scores run away in leaves that have no row of some class
 _FEW_TREES = 20  # grown between two looks at the clock
 LEAST_ROWS = 20  # in a leaf of the trees that buy: with fewer than twice as many rows nothing is bought
 
@@ -139,6 +140,7 @@ def penalised_boosting(
         max_leaf_nodes=max_leaf_nodes,
         max_depth=max_depth,
         min_samples_leaf=min_samples_leaf,
+        l2_regularization=_RIDGE,
         cost_penalty=price * unit * objective.total * share,
         n_threads=n_threads,
     )
@@ -262,6 +264,7 @@ class RungLearner:
             max_leaf_nodes=max_leaf_nodes,
             max_depth=None,
             min_samples_leaf=min_samples_leaf,
+            l2_regularization=_RIDGE,
             n_threads=n_threads,
         )
 

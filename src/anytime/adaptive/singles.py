@@ -7,16 +7,14 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anytime.adaptive.embedding import best_slope, tree_arrays
-from anytime.adaptive.rungs import Rung, penalised_boosting
-from anytime.boosting.learners import TrainingRows
-from anytime.boosting.objective import MeanLoss
+from anytime.adaptive.rungs import Rung, RungLearner, penalised_boosting
 from anytime.boosting.rounds import GradientRounds
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.forests.growing import ClassTreeGrower
@@ -32,7 +30,7 @@ __all__ = ["SingleLearner"]
 _TREES = 40  # of a forest that is pruned
 _PRUNING_ROWS = 1000  # rows whose cost pruning lowers: more take longer and find nearly the same
 # of boosting, in units of the entropy of the classes per price of everything
-_PRICES = np.geomspace(1.0, 0.01, 5)
+_PRICES = np.geomspace(1.0, 0.01, 4)
 
 
 class SingleLearner:
@@ -40,57 +38,21 @@ class SingleLearner:
 
     Parameters
     ----------
-    table : TrainingRows
-    objective : MeanLoss
-    base : (K,)
-    n_classes : int
+    rungs : RungLearner
+        Its rows, objective, folds, trees and clock are used.
     costs : BoundCosts
-    n_estimators : int
-        Rounds of boosting.
-    learning_rate, max_leaf_nodes, min_samples_leaf
-        Of boosting.
-    folds : sequence of (m,) int
-        Rows that are left out in turn.
-    seed : int
-    n_threads : int
-    over : callable
-        Whether time is up: no further model is begun then.
     """
 
-    def __init__(
-        self,
-        table: TrainingRows,
-        objective: MeanLoss,
-        base: Array,
-        n_classes: int,
-        costs: BoundCosts,
-        *,
-        n_estimators: int,
-        learning_rate: float,
-        max_leaf_nodes: int,
-        min_samples_leaf: int,
-        folds: Sequence[NDArray[np.intp]],
-        seed: int,
-        n_threads: int = 1,
-        over: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.table, self.objective, self.base, self.n_classes, self.costs = (
-            table,
-            objective,
-            base,
-            n_classes,
-            costs,
-        )
-        self.n_estimators, self.learning_rate = n_estimators, learning_rate
-        self.max_leaf_nodes, self.min_samples_leaf = max_leaf_nodes, min_samples_leaf
-        self.folds, self.seed, self.n_threads, self.over = folds, seed, n_threads, over
-        self._others = [np.setdiff1d(np.arange(len(objective)), fold) for fold in folds]
+    def __init__(self, rungs: RungLearner, costs: BoundCosts) -> None:
+        self.rungs, self.costs = rungs, costs
+        self.table, self.objective, self.base = rungs.table, rungs.objective, rungs.base
+        self._others = [np.setdiff1d(np.arange(len(rungs.objective)), fold) for fold in rungs.folds]
 
     def boosted(self, most: float = np.inf) -> Iterator[Rung]:
-        """Trees boosted at falling prices of first use, up to the first whose groups cost more than ``most`` together."""
-        spent = 0.0
+        """Trees boosted at falling prices of first use, until they buy everything or groups that cost more than ``most``."""
+        spent, total = 0.0, self.costs.costs.total
         for price in _PRICES:
-            if self.over() or spent > most:
+            if self.rungs.over() or spent > most or (spent and spent >= total):
                 return
             whole = self._boosting(price, None)
             if not whole.rounds:
@@ -98,7 +60,7 @@ class SingleLearner:
             assert whole.bought is not None
             spent = self.costs.costs.amount(int(self.costs.prices[whole.bought].sum()))
             scores = np.empty((len(self.objective), self.base.size))
-            for fold, others in zip(self.folds, self._others, strict=True):
+            for fold, others in zip(self.rungs.folds, self._others, strict=True):
                 scores[fold] = self._boosting(price, others).scores[fold]
             trees = whole.trees(one_stage=True)
             add_base(trees, trees.value, self.base)
@@ -107,10 +69,10 @@ class SingleLearner:
     def _boosting(self, price: float, rows: NDArray[np.intp] | None) -> GradientRounds:
         boosting = penalised_boosting(
             self.table, self.objective, self.base, self.costs, price, rows,
-            max_leaf_nodes=self.max_leaf_nodes, min_samples_leaf=self.min_samples_leaf,
-            learning_rate=self.learning_rate, shared=True, n_threads=self.n_threads,
+            max_leaf_nodes=self.rungs.grower.max_leaf_nodes, min_samples_leaf=self.rungs.grower.min_samples_leaf,
+            learning_rate=self.rungs.learning_rate, shared=True, n_threads=self.rungs.grower.n_threads,
         )  # fmt: skip
-        boosting.run(self.n_estimators, time_is_up=self.over)
+        boosting.run(self.rungs.n_estimators, time_is_up=self.rungs.over)
         return boosting
 
     def pruned(self) -> list[Rung]:
@@ -121,7 +83,7 @@ class SingleLearner:
         assert plan.expected_costs is not None
         for cost, block in zip(plan.expected_costs, plan.blocks, strict=True):
             votes = np.empty((len(self.objective), self.base.size))
-            for fold, other in zip(self.folds, by_fold, strict=True):
+            for fold, other in zip(self.rungs.folds, by_fold, strict=True):
                 near = _as_dear(other, float(cost))
                 votes[fold] = self._votes(other.blocks[near].outputs(0, self.table.X[fold]))
             slope = best_slope(votes, self.objective.y, self.objective.weight)
@@ -137,15 +99,15 @@ class SingleLearner:
         table = self.table if rows is None else self.table.rows(rows)
         part = slice(None) if rows is None else rows
         y, weight = self.objective.y[part], self.objective.weight[part]
-        grown = ClassTreeGrower(Entropy(), split="expected", n_threads=self.n_threads).grow_forest(
-            table.binned, y, weight / weight.mean(), n_classes=self.n_classes, n_trees=_TREES,
-            random_state=self.seed,
+        grown = ClassTreeGrower(Entropy(), split="expected", n_threads=self.rungs.grower.n_threads).grow_forest(
+            table.binned, y, weight / weight.mean(), n_classes=self.rungs.n_classes, n_trees=_TREES,
+            random_state=self.rungs.seed,
         )  # fmt: skip
-        nodes = NodeStatistics.of_trees(grown, classes=np.arange(self.n_classes))
-        some = np.random.default_rng(self.seed).permutation(len(y))[:_PRUNING_ROWS]
+        nodes = NodeStatistics.of_trees(grown, classes=np.arange(self.rungs.n_classes))
+        some = np.random.default_rng(self.rungs.seed).permutation(len(y))[:_PRUNING_ROWS]
         model = prune_forest(
             nodes, table.X[some], y[some], X_train=table.X, y_train=y, costs=_by_position(self.costs),
-            sample_weight=weight[some] / weight[some].mean(), n_jobs=self.n_threads,
+            sample_weight=weight[some] / weight[some].mean(), n_jobs=self.rungs.grower.n_threads,
             refit=False,  # no rows are held out that could say whether it helps
         )  # fmt: skip
         return model.plan_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,26 +82,18 @@ class _SpeedBoost(BoostedModel):
         models = _without_harm(
             sorted(found.values(), key=lambda m: len(m.groups)), before, renewal.everything
         )
-        losses = [before, *(model.loss for model in models)]
+        models = _one_for_each_cost(models, training, self.evaluation_cost)
         if interrupted:
             warnings.warn(f"interrupted: the model has {len(models)} stages", stacklevel=4)
         elif renewal.cut_short:
             warnings.warn(
                 f"time_budget={self.time_budget:g} was too short: {len(found)} of {renewal.n_planned} stages were made, in "
                 f"the order known by then, some perhaps with fewer trees; the model keeps {len(models)}, without those that "
-                "are worse than a cheaper one; warm_start=True and more time go on from here",
+                "are worse than a cheaper one or as dear as the next; warm_start=True and more time go on from here",
                 stacklevel=4,
             )
-        n_trees = np.array([model.trees.n_trees for model in models])
-        self.plan_ = Plan(
-            blocks=[TreeBlock(model.trees) for model in models],
-            costs=training.costs,
-            base=training.base,
-            link=training.loss.link,
-            replaces=np.ones(len(models), dtype=bool),
-            evaluation_costs=self.evaluation_cost * n_trees if self.evaluation_cost else None,
-            quality=-np.array(losses),
-        )
+        losses = np.array([before, *(model.loss for model in models)])
+        self.plan_ = replace(_plan(models, training, self.evaluation_cost), quality=-losses)
 
     def _known_models(self, training: Training) -> list[Renewed]:
         """The stages of the fitted plan, to go on from; the last was made with everything at hand."""
@@ -133,6 +126,29 @@ def _without_harm(models: list[Renewed], before: float, everything: frozenset[in
         if not harmful:
             kept.append(model)
     return kept
+
+
+def _one_for_each_cost(models: list[Renewed], training: Training, evaluation_cost: float) -> list[Renewed]:
+    """The models without those that cost as much as the next: whoever can pay for them is answered by that one."""
+    while True:
+        costs = _plan(models, training, evaluation_cost).stage_costs
+        tied = np.flatnonzero(np.diff(costs) <= 0)
+        if not tied.size:
+            return models
+        models = [model for k, model in enumerate(models) if k not in tied]
+
+
+def _plan(models: list[Renewed], training: Training, evaluation_cost: float) -> Plan:
+    """Each model replaces the answer before it."""
+    n_trees = np.array([model.trees.n_trees for model in models])
+    return Plan(
+        blocks=[TreeBlock(model.trees) for model in models],
+        costs=training.costs,
+        base=training.base,
+        link=training.loss.link,
+        replaces=np.ones(len(models), dtype=bool),
+        evaluation_costs=evaluation_cost * n_trees if evaluation_cost else None,
+    )
 
 
 class SpeedBoostClassifier(ClassifierFace, _SpeedBoost):

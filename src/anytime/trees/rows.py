@@ -12,6 +12,8 @@ from anytime.plan import Array
 
 __all__ = ["checked_weights", "fold_rows", "has_categories", "split_rows", "take_rows"]
 
+_CHUNK = 2**16  # numbers that are mixed at a time, so that they stay in the cache
+
 
 def checked_weights(sample_weight: ArrayLike, X: Any) -> Array:
     """(n,) weights: one per row of ``X``, finite, none negative, not all zero."""
@@ -112,8 +114,13 @@ def _lots(X: Any, random: np.random.RandomState) -> NDArray[np.uint64]:
 
         columns = np.asarray(pd.util.hash_pandas_object(X, index=False), dtype=np.uint64)[:, None]
     else:
-        numbers = np.ascontiguousarray(X, dtype=np.float64) + 0.0  # minus zero is zero
-        columns = numbers.view(np.uint64)
+        columns = np.ascontiguousarray(X, dtype=np.float64)
     odd = random.randint(0, 2**63, size=columns.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    mixed = ((columns ^ (columns >> np.uint64(29))) * odd).sum(axis=1, dtype=np.uint64)
+    mixed = np.empty(len(columns), dtype=np.uint64)
+    step = max(_CHUNK // max(columns.shape[1], 1), 1)
+    for first in range(0, len(columns), step):
+        some = columns[first : first + step]
+        if some.dtype != np.uint64:
+            some = (some + 0.0).view(np.uint64)  # minus zero is zero
+        mixed[first : first + step] = np.einsum("nd,d->n", some ^ (some >> np.uint64(29)), odd)
     return np.asarray((mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15))
