@@ -54,6 +54,12 @@ class MeanLoss:
     def __len__(self) -> int:
         return len(self.y)
 
+    @cached_property
+    def given_weight(self) -> Array | None:
+        """(n,) the weights as they were given; None where each is 1."""
+        even = np.ptp(self.weight) == 0 and self.total == len(self.y)
+        return None if even else self.weight * self.total
+
     def shares(self, rows: Rows) -> Array:
         """Weights of some rows, which sum to 1."""
         weight = self.weight[rows]
@@ -159,8 +165,7 @@ def derivatives(
     as 1 in the ridge and the least weight of a leaf.
     """
     loss, y = objective.loss, objective.y
-    even = np.ptp(objective.weight) == 0
-    weight = None if even and objective.total == len(y) else objective.weight * objective.total
+    weight = objective.given_weight
     if loss.name in _NATIVE and loss is training_loss(loss.name):
         return loss_derivatives(_NATIVE[loss.name], scores, y, weight, n_threads=n_threads)
     gradient = loss.required_gradient()(scores, y)

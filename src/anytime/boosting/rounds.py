@@ -113,8 +113,8 @@ class GradientRounds:
         for k, tree in zip(outputs, grown, strict=True):
             rate, threads = self.learning_rate, self.grower.n_threads
             update_scores(self.scores, tree.leaf, tree.values, rate, k, n_threads=threads)
-            arrays = replace(tree.arrays, value=rate * tree.arrays.value)
-            stage.append(arrays if k is None else replace(arrays, **_answering(k, self.n_outputs)))
+            answering = {} if k is None else _answering(k, self.n_outputs)
+            stage.append(replace(tree.arrays, value=rate * tree.arrays.value, **answering))
         self.rounds.append(stage)
         if self.judge is not None:
             self.losses.append(self._judged(self.scores, self.judge))

@@ -325,7 +325,7 @@ def _numbers(values: ArrayLike) -> NDArray[Any]:
 def row_numbers(rows: ArrayLike) -> NDArray[np.int64]:
     """(m,) numbers of rows, as the native growers take them."""
     given = np.asarray(rows)
-    if given.dtype == np.bool_ or not (given.size == 0 or np.issubdtype(given.dtype, np.integer)):
+    if given.dtype.kind not in "iu" and (given.size or given.dtype.kind == "b"):
         raise ValueError("rows must be numbers of rows; for a mask use np.flatnonzero")
     return np.ascontiguousarray(given, dtype=np.int64)
 
