@@ -498,15 +498,15 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
     def _read(self, run: Run, began: float, stage: int | None = None) -> Answer:
         assert run.ledger is not None
         scores = run.scores()
-        link = LINKS[self.plan_.link]
+        prediction, probabilities = self._told(scores)
         bought: NDArray[np.bool_] = np.asarray(run.ledger.bought.any(axis=0))
         number = {name: g for g, name in enumerate(self.costs_.names)}
         reached = run.answered if stage is None else np.asarray(stage)
         model_cost = self._model_costs()[reached]
         return Answer(
-            prediction=self._decide(scores),
+            prediction=prediction,
             scores=scores,
-            probabilities=link.transform(scores) if link.classifies else None,
+            probabilities=probabilities,
             stage=reached.copy() if stage is None else stage,
             cost=self._spent(run),
             model_cost=model_cost if stage is None else float(model_cost),
@@ -514,6 +514,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             groups=[name for name in self.plan_.order if bought[number[name]]],
             complete=bool(run.complete.all()),
         )
+
+    def _told(self, scores: Array) -> tuple[Any, Array | None]:
+        """What scores, (n, K), say: the prediction and, of a classifier, probabilities. The one way to every kind of answer."""
+        link = LINKS[self.plan_.link]
+        return self._decide(scores), link.transform(scores) if link.classifies else None
 
     def _decide(self, scores: Array) -> Any:
         raise NotImplementedError("use ClassifierFace or RegressorFace")

@@ -234,10 +234,11 @@ class BatchSession:
             bought |= shot.bought
             for name, reasons in tile.failures.copy().items():
                 failures[name] = f"{len(reasons)} rows: {reasons[0]}" if len(reasons) > 1 else reasons[0]
+        prediction, probabilities = self.model._told(scores)
         return Answer(
-            prediction=self.model._decide(scores),
+            prediction=prediction,
             scores=scores,
-            probabilities=layout.link.transform(scores) if layout.link.classifies else None,
+            probabilities=probabilities,
             stage=stage,
             cost=plan.costs.costs.amounts(paid),
             model_cost=np.array(layout.stage_costs)[stage],

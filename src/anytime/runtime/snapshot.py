@@ -49,11 +49,11 @@ class Snapshot(NamedTuple):
 
 def answer_of(layout: Layout, snapshot: Snapshot) -> Answer:
     """The answer that a snapshot is."""
-    scores = snapshot.scores
+    prediction, probabilities = layout.model._told(snapshot.scores)
     return Answer(
-        prediction=layout.model._decide(scores)[0],
-        scores=scores[0],
-        probabilities=layout.link.transform(scores)[0] if layout.link.classifies else None,
+        prediction=prediction[0],
+        scores=snapshot.scores[0],
+        probabilities=None if probabilities is None else probabilities[0],
         stage=snapshot.stage,
         cost=layout.plan.costs.costs.amount(snapshot.ticks),
         model_cost=layout.stage_costs[snapshot.stage],

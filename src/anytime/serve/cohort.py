@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from anytime.costs import UNLIMITED
 from anytime.engine import Run, start
 from anytime.estimator import AnytimeModel
-from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.serve.questions import Served
 
@@ -36,8 +35,6 @@ class Reader:
     def __init__(self, model: AnytimeModel) -> None:
         self.model, self.plan = model, model.plan_
         self.metered = model.meter == "realised"  # it is counted what each row pays
-        link = LINKS[self.plan.link]
-        self._probabilities = link.transform if link.classifies else None
         self._stage_costs = model._model_costs()
         self._first: Served | None = None
 
@@ -50,8 +47,7 @@ class Reader:
     ) -> Served:
         """The answers that ``scores`` are."""
         cost = paid if paid is not None and self.metered else self._stage_costs[stage]
-        probabilities = None if self._probabilities is None else self._probabilities(scores)
-        return Served(self.model._decide(scores), probabilities, cost, stage, partial)
+        return Served(*self.model._told(scores), cost, stage, partial)
 
     def before_the_first_stage(self, n: int, until: int) -> Served:
         """What is known of any row."""

@@ -170,12 +170,12 @@ class Extraction:
         said = ["" if session is None else session.reason for session in sessions]
         rows = [unknown if session is None else session._started().snapshot for session in sessions]
         reasons = [_reason(reason, row) for reason, row in zip(said, rows, strict=True)]
-        scores = np.concatenate([row.scores for row in rows])
+        prediction, probabilities = self.model._told(np.concatenate([row.scores for row in rows]))
         return Served(
-            prediction=self.model._decide(scores),
-            probabilities=layout.link.transform(scores) if layout.link.classifies else None,
+            prediction=prediction,
+            probabilities=probabilities,
             cost=layout.plan.costs.costs.amounts(np.array([row.ticks for row in rows])),
-            stage=np.array([_last_done(row) for row in rows], dtype=np.int32),
+            stage=np.array([row.stage for row in rows], dtype=np.int32),
             elapsed=self.clock() - question.arrived,
             partial=np.array([reason in ("deadline", "failed") for reason in reasons]),
             reason=next((reason for reason in _REASONS if reason in reasons), "complete"),
@@ -189,14 +189,6 @@ def _reason(said: str, row: Snapshot) -> str:
     if said == "complete" and row.failures:
         return "failed"
     return "deadline" if said in ("", "stop") else said
-
-
-def _last_done(row: Snapshot) -> int:
-    """The last stage that was not left out for want of its features."""
-    stage, skipped = row.stage, set(row.skipped)
-    while stage - 1 in skipped:
-        stage -= 1
-    return stage
 
 
 def _heard(work: asyncio.Future[Any]) -> None:
