@@ -186,3 +186,16 @@ def test_boosting_beside_a_ladder_ends_when_time_is_up(fake):
     assert fake.now <= 1.1 * 330 + 1
     assert model.n_stages_ >= 2
     assert model.stage_costs_[0] < model.stage_costs_[-1]
+
+
+def test_a_ladder_short_of_time_goes_on_from_its_first_exit(fake):
+    """Held-out rows may like the first exit best of what there was time for; who can pay more still has another answer."""
+    X, _ = rows(400)
+    costly = RandomForestClassifier(1, max_depth=1, bootstrap=False, max_features=1, random_state=1)
+    model = at.LadderClassifier(
+        costly, costs=np.arange(1.0, 7.0), time_budget=1, mean_budget=5.0, n_estimators=10, random_state=0
+    )
+    with pytest.warns(UserWarning, match="time is up"):
+        model.fit(X, X[:, 0] > 0)
+    assert model.n_stages_ >= 2
+    assert model.stage_costs_[0] < model.stage_costs_[-1]

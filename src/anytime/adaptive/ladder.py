@@ -211,7 +211,7 @@ class LadderClassifier(AdaptiveClassifier):
             judge = ScoredRows.of(held, said, alone)
         path = self._path(models, n_rungs, task, train, judge)
         self.points_ = [choice.point for choice in path]
-        best = self._choice(path)
+        best = self._choice(path, task.clock.over)
         self.costly_, self.doubt_ = costly.model, 1.0
         self.cost_penalty_ = self.costly_fraction_ = None  # there is no learned gate
         self.sent_ = 0.0 if best is None else best.point.sent
@@ -329,14 +329,24 @@ class LadderClassifier(AdaptiveClassifier):
                 )
         return sorted(choices, key=lambda choice: -choice.point.cost)
 
-    def _choice(self, path: Sequence[LadderChoice]) -> LadderChoice | None:
-        """The best; None where all are too dear."""
+    def _choice(self, path: Sequence[LadderChoice], short_of_time: bool) -> LadderChoice | None:
+        """The best; None where all are too dear. Short of time, the best that goes on from the first exit, if any does."""
         if self.mean_budget is not None:
-            best = best_point(self.points_, self.mean_budget)
-            return None if best is None else path[self.points_.index(best)]
-        most = self.tolerance + 1e-12
-        enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
-        return min(enough, key=lambda c: c.point.cost)  # the costly model loses nothing against itself
+            enough = [c for c in path if best_point([c.point], self.mean_budget) is not None]
+        else:
+            most = self.tolerance + 1e-12
+            enough = [c for c in path if max(c.loss + self.caution * c.error, c.own_loss) <= most]
+        exact = (
+            self.mean_budget is not None
+        )  # without it the costly model is among them: it loses nothing against itself
+
+        def rank(choice: LadderChoice) -> tuple[float, float]:
+            return -choice.point.accuracy if exact else 0.0, choice.point.cost
+
+        best = min(enough, key=rank, default=None)
+        if best is None or not short_of_time or best.used[0] != [0]:
+            return best
+        return min((c for c in enough if c.used[0] != [0]), key=rank, default=best)
 
     def _with_first_answer(
         self, which: list[int], margins: Array, n_rungs: int, judge: ScoredRows
