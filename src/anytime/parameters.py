@@ -148,8 +148,8 @@ def store(estimator: object, arguments: dict[str, Any]) -> None:
             setattr(estimator, name, value)
 
 
-def without(*names: str) -> Callable[[type[Model]], type[Model]]:
-    """Class decorator: the inherited constructor, without some of its parameters.
+def without(*names: str, **defaults: Any) -> Callable[[type[Model]], type[Model]]:
+    """Class decorator: the inherited constructor, without some of its parameters and with other ``defaults``.
 
     Examples
     --------
@@ -168,12 +168,16 @@ def without(*names: str) -> Callable[[type[Model]], type[Model]]:
 
         @wraps(inherited)
         def construct(self: Model, *wrapped: Any, **parameters: Any) -> None:
-            inherited(self, *wrapped, **parameters)
+            inherited(self, *wrapped, **{**defaults, **parameters})
             for name in names:
                 delattr(self, name)
 
         whole = signature(inherited)
-        kept = [parameter for name, parameter in whole.parameters.items() if name not in names]
+        kept = [
+            parameter.replace(default=defaults.get(name, parameter.default))
+            for name, parameter in whole.parameters.items()
+            if name not in names
+        ]
         construct.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
         model.__init__ = construct  # type: ignore[method-assign,assignment]
         return model

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
-from anytime.forests.impurity import Impurity
 from anytime.forests.kinds import Classes, Numbers, SingleTree
-from anytime.parameters import shared, store
+from anytime.parameters import shared, without
 
 __all__ = [
     "BudgetForestClassifier",
@@ -18,8 +16,7 @@ __all__ = [
     "BudgetTreeRegressor",
 ]
 
-_ALPHAS = (0, 2, 4, 8, 15, 30, 60, 120)
-_LEAF_SIZES = (1, 5, 15, 50)
+_OF_FORESTS = ("n_estimators", "bootstrap", "warm_start")
 
 
 class BudgetForestClassifier(Classes):
@@ -141,41 +138,8 @@ class BudgetForestClassifier(Classes):
         "vote": [StrOptions({"probability", "majority", "counts"})],
     }
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        n_estimators: int = 100,
-        impurity: str | Impurity = "pairs",
-        alpha: float | Literal["auto"] = "auto",
-        alphas: Sequence[float] = _ALPHAS,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "random",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 1,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        bootstrap: bool = True,
-        cost_weighted: bool | float | Literal["auto"] = "auto",
-        vote: Literal["probability", "majority", "counts"] = "probability",
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
-
+@without(*_OF_FORESTS, "vote", alpha=0.0, search="exhaustive", cost_weighted=True)
 class BudgetTreeClassifier(SingleTree, Classes):
     """A tree whose dearest path is near the cheapest possible (GreedyTree), readable at every cost.
 
@@ -226,36 +190,6 @@ class BudgetTreeClassifier(SingleTree, Classes):
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        impurity: str | Impurity = "pairs",
-        alpha: float | Literal["auto"] = 0.0,
-        alphas: Sequence[float] = _ALPHAS,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "exhaustive",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 1,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        cost_weighted: bool | float | Literal["auto"] = True,
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
-
 
 class BudgetForestRegressor(Numbers):
     """A forest grown until the average row would pay more than the budget.
@@ -302,38 +236,8 @@ class BudgetForestRegressor(Numbers):
         "bootstrap": ["boolean"],
     }
 
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        n_estimators: int = 100,
-        impurity: str | Impurity = "pairs",
-        min_samples_leaf: int | Literal["auto"] = "auto",
-        leaf_sizes: Sequence[int] = _LEAF_SIZES,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "random",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        bootstrap: bool = True,
-        cost_weighted: bool | float | Literal["auto"] = "auto",
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
-
+@without(*_OF_FORESTS, search="exhaustive", cost_weighted=True)
 class BudgetTreeRegressor(SingleTree, Numbers):
     """A tree whose dearest path is near the cheapest possible, readable at every cost.
 
@@ -367,31 +271,3 @@ class BudgetTreeRegressor(SingleTree, Numbers):
     >>> tree.expected_cost_ <= 10, bool(tree.score(X, y) > 0.2)
     (True, True)
     """
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        impurity: str | Impurity = "pairs",
-        min_samples_leaf: int | Literal["auto"] = "auto",
-        leaf_sizes: Sequence[int] = _LEAF_SIZES,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "exhaustive",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        cost_weighted: bool | float | Literal["auto"] = True,
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
