@@ -97,7 +97,7 @@ def test_description_names_options():
 
 
 class TestDataset:
-    data = Dataset(np.eye(2), np.array([0, 1]), FeatureCosts([1.0, 2.0]), name="tiny", folds=np.array([1, 2]))
+    data = Dataset(np.eye(2), np.array([0, 1]), FeatureCosts([1.0, 2.0]), name="tiny", train=np.array([1, 2]))
 
     def test_unpacks_to_exactly_three(self):
         X, y, costs = self.data
@@ -110,7 +110,7 @@ class TestDataset:
     def test_copies_keep_the_attributes(self, again):
         other = again(self.data)
         assert other.name == "tiny"
-        assert (other.folds == [1, 2]).all()
+        assert (other.train == [1, 2]).all()
         assert other.costs == self.data.costs
 
     def test_attributes_that_do_not_exist_are_refused(self):

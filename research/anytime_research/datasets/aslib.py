@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
-from anytime.datasets.dataset import Dataset
+from anytime_research.datasets.dataset import PublicDataset as Dataset
 from anytime_research.datasets.formats import arff, text
 from anytime_research.datasets.sources import Source, reading
 

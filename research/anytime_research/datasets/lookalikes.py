@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from anytime.costs import FeatureCosts
-from anytime.datasets.dataset import Dataset
+from anytime_research.datasets.dataset import PublicDataset as Dataset
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from anytime.costs import FeatureCosts
-from anytime.datasets.dataset import Dataset
+from anytime_research.datasets.dataset import PublicDataset as Dataset
 
 __all__ = ["make_ambiguous_centre", "make_misleading_feature"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.datasets.bundled import runs
-from anytime.datasets.dataset import Dataset
 from anytime_research.datasets.aslib import in_fold
 from anytime_research.datasets.columns import ABALONE, MQ2008, MQ2008_STREAMS
+from anytime_research.datasets.dataset import PublicDataset as Dataset
 from anytime_research.datasets.formats import text
 from anytime_research.datasets.sources import Source, reading
 from anytime_research.datasets.tables import DelimitedTable, SparseTable, uniform_costs

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.bundled import patches
-from anytime.datasets.dataset import Dataset
+from anytime_research.datasets.dataset import PublicDataset as Dataset
 from anytime_research.datasets.formats import arff, idx, sparse
 from anytime_research.datasets.sources import Classes, Source, class_numbers, reading
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -38,18 +38,6 @@ class Dataset(_Triple):
         None for regression and ranking.
     train, valid, test : (k,) int arrays or None
         Row numbers of the official or customary split, where there is one.
-    folds : (n,) int array or None
-        The official fold of each row, counted from 1.
-    qid : (n,) int array or None
-        The query of each row, for ranking.
-    blocks : (n,) array or None
-        Rows with the same entry describe one thing and belong on the same side of a split.
-    row_costs : (n, G) array or None
-        What each group cost for each row, where it was measured row by row; NaN where it was not bought there.
-    runtimes, solved : (n, A) arrays or None
-        Algorithm selection: seconds of each solver on each row, and whether it finished.
-    categories : mapping from str to tuple of str, or None
-        The values behind the codes 0, 1, 2, … of the columns that were words.
     delayed : tuple of str or None
         Groups whose results arrive only the next day.
 
@@ -68,13 +56,6 @@ class Dataset(_Triple):
     train: NDArray[np.intp] | None = None
     valid: NDArray[np.intp] | None = None
     test: NDArray[np.intp] | None = None
-    folds: NDArray[np.intp] | None = None
-    qid: NDArray[np.int64] | None = None
-    blocks: NDArray[Any] | None = None
-    row_costs: NDArray[np.float64] | None = None
-    runtimes: NDArray[np.float64] | None = None
-    solved: NDArray[np.bool_] | None = None
-    categories: Mapping[str, Sequence[str]] | None = None
     delayed: tuple[str, ...] | None = None
 
     def __new__(cls, X: Any, y: NDArray[Any], costs: FeatureCosts, **attributes: Any) -> Self:
