@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         greedy,
         linear,
         losses,
+        networks,
         online,
         runtime,
         sensing,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         GroupPursuitRegressor,
         SubmodularTreeClassifier,
     )
+    from anytime.networks import AnytimeNetworkClassifier, AnytimeNetworkRegressor
     from anytime.online import OnlineSelector
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
@@ -90,6 +92,8 @@ __all__ = [
     "AnytimeClassifier",
     "AnytimeCurve",
     "AnytimeCurveDisplay",
+    "AnytimeNetworkClassifier",
+    "AnytimeNetworkRegressor",
     "AnytimeRegressor",
     "BadFileError",
     "BatchSession",
@@ -142,6 +146,7 @@ __all__ = [
     "load",
     "losses",
     "make_anytime",
+    "networks",
     "online",
     "pareto_frontier",
     "prune_forest",
@@ -156,7 +161,7 @@ __all__ = [
 
 _ROOMS = [
     *("acquisition", "adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "online", "runtime", "sensing", "streaming", "testing", "trees"),
+    *("losses", "networks", "online", "runtime", "sensing", "streaming", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
@@ -195,6 +200,7 @@ _HOMES = {
         "GroupPursuitRegressor",
         "SubmodularTreeClassifier",
     ],
+    "networks": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"],
     "online": ["OnlineSelector"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],

@@ -13,9 +13,8 @@ from anytime._native import Forest, linear_outputs
 
 Array = NDArray[np.float64]
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description, arrays
-Memory = dict[
-    str, NDArray[Any]
-]  # what stages leave for later ones; the first axis of every array counts rows
+# what stages leave for later ones: arrays, or what is indexed by rows as arrays are
+Memory = dict[str, Any]
 
 __all__ = ["Block", "FunctionBlock", "LinearBlock", "Memory", "State"]
 
@@ -32,6 +31,9 @@ class Block(ABC):
     n_stages: int
     width: int  # how many numbers a stage gives per row
     forest: Forest | None = None  # given by a block of trees: the engine then runs its stages natively
+    batch_rows: int | None = (
+        None  # rows that are best taken together, also by who is in a hurry; None: a slice of time decides
+    )
 
     @abstractmethod
     def columns(self, stage: int) -> NDArray[np.int32]:
@@ -59,6 +61,10 @@ class Block(ABC):
         ``first`` is ``stage``, except where nobody pays or reads on the way and all stages replace the answer.
         """
         return self.outputs(stage, X)
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        """Seconds that ``stage`` takes for so many rows, where they are known: a run that has less left does not begin it."""
+        return 0.0
 
     @abstractmethod
     def head(self, n_stages: int) -> Block:

@@ -282,16 +282,21 @@ class Run:
     ) -> bool:
         hurried = np.isfinite(deadline) or stop is not None
         first, last = self.plan.block_start[b : b + 2]
+        block = self.plan.blocks[b]
         for s in range(max(first, int(self.done.min())), min(last, int(limit.max()))):
             rows = np.flatnonzero((self.done == s) & (limit > s))
-            if hurried and self._history is None:  # the least certain rows first: they gain most
+            together = block.batch_rows
+            if hurried and self._history is None and rows.size > (together or 1):
+                # the least certain rows first: they gain most
                 margin = LINKS[self.plan.link].margin(self.scores(rows))
                 rows = rows[np.argsort(margin, kind="stable")]
             at = 0
             while at < rows.size:
-                if hurried and _interrupted(deadline, stop):
-                    return False
-                size = min(self._chunk.get(b, 1), rows.size - at) if hurried else rows.size
+                size = rows.size
+                if hurried:
+                    size = min(together or self._chunk.get(b, 1), rows.size - at)
+                    if _interrupted(deadline - block.seconds(s - first, size), stop):
+                        return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)
                 pace = max((time.perf_counter() - began) / size, 1e-9)

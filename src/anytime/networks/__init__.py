@@ -22,7 +22,9 @@ from anytime.networks.weights import (
 
 if TYPE_CHECKING:
     from anytime.networks.backbones import build, denseann, mlp, msdnet, resann
+    from anytime.networks.block import NetworkBlock
     from anytime.networks.counting import MultAdds, mult_adds
+    from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
     from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions, with_exits
     from anytime.networks.training import (
         CosineSchedule,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaLoss",
+    "AnytimeNetworkClassifier",
+    "AnytimeNetworkRegressor",
     "ConstantWeights",
     "CosineSchedule",
     "ExitHead",
@@ -46,6 +50,7 @@ __all__ = [
     "LossWeights",
     "Minimax",
     "MultAdds",
+    "NetworkBlock",
     "Once",
     "OneExit",
     "Recipe",
@@ -65,6 +70,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "block": ["NetworkBlock"],
+    "estimators": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"],
     "backbones": ["build", "denseann", "mlp", "msdnet", "resann"],
     "counting": ["MultAdds", "mult_adds"],
     "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions", "with_exits"],

@@ -1,0 +1,278 @@
+"""The exits of a network as the stages of a plan: a run keeps the activations of its rows and goes on where it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from anytime.blocks import Array, Block, Memory
+from anytime.networks.exits import ExitNetwork
+
+__all__ = ["Activations", "NetworkBlock"]
+
+_MOST_KEPT = 1 << 28  # bytes of activations that a run keeps; beyond that rows begin again at the first block
+_FORGETS = 0.8  # momentum of measured times
+
+
+class NetworkBlock(Block):
+    """Stages that each run one block of a network and its exit.
+
+    Parameters
+    ----------
+    network : ExitNetwork
+    reads : sequence of (m,) int
+        Columns that have to be there for each exit, increasing from exit to exit.
+    input_shape : sequence of int
+        A row of ``X`` becomes an input of this shape.
+    centre, spread : float or array
+        Subtracted from inputs, and what they are then divided by: one number, one per channel of an image, or one per column.
+    temperatures : (L,), default=None
+        What each exit says is divided by its temperature. None: 1.
+    offset, unit : (K,), default=None
+        Scores are ``offset + unit * said``, for targets that were scaled in training.
+    device : str or torch.device, default="cpu"
+    batch_rows : int, default=256
+        Rows that go through the network together.
+    dtype : torch.dtype, default=torch.float32
+    """
+
+    kind = "network"
+    batch_rows: int
+
+    def __init__(
+        self,
+        network: ExitNetwork,
+        reads: Sequence[ArrayLike],
+        input_shape: Sequence[int],
+        *,
+        centre: ArrayLike = 0.0,
+        spread: ArrayLike = 1.0,
+        temperatures: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+        unit: ArrayLike | None = None,
+        device: str | torch.device = "cpu",
+        batch_rows: int = 256,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.n_stages = network.n_exits
+        if len(reads) != self.n_stages:
+            raise ValueError(f"{self.n_stages} exits but columns for {len(reads)}")
+        self._reads = [np.unique(np.asarray(columns, dtype=np.int32)) for columns in reads]
+        self.input_shape = tuple(int(size) for size in input_shape)
+        self.centre, self.spread = (np.asarray(a, dtype=np.float64) for a in (centre, spread))
+        given = np.ones(self.n_stages) if temperatures is None else temperatures
+        self.temperatures = np.asarray(given, dtype=np.float64)
+        self.offset, self.unit = (
+            None if a is None else np.asarray(a, dtype=np.float64) for a in (offset, unit)
+        )
+        self.batch_rows, self.dtype = batch_rows, dtype
+        self._pace: dict[tuple[int, int], float] = {}
+        self._move(network, torch.device(device))
+        self.width = self._count_outputs()
+
+    def _move(self, network: ExitNetwork, device: torch.device) -> None:
+        self.device = device
+        layout = (
+            torch.channels_last
+            if device.type == "cuda" and len(self.input_shape) == 3
+            else torch.contiguous_format
+        )
+        self.network = network.to(device=device, dtype=self.dtype, memory_format=layout).eval()
+        self._centre, self._spread = (self._broadcast(a) for a in (self.centre, self.spread))
+
+    def _broadcast(self, values: NDArray[np.float64]) -> Tensor:
+        tensor = torch.as_tensor(values, dtype=self.dtype, device=self.device)
+        return tensor[:, None, None] if tensor.ndim == 1 and len(self.input_shape) == 3 else tensor
+
+    def to(self, device: str | torch.device) -> NetworkBlock:
+        """The same stages on another device."""
+        return self._with(self.network, device)
+
+    def _with(self, network: ExitNetwork, device: str | torch.device | None = None) -> NetworkBlock:
+        n = network.n_exits
+        return NetworkBlock(
+            network,
+            self._reads[:n],
+            self.input_shape,
+            centre=self.centre,
+            spread=self.spread,
+            temperatures=self.temperatures[:n],
+            offset=self.offset,
+            unit=self.unit,
+            device=self.device if device is None else device,
+            batch_rows=self.batch_rows,
+            dtype=self.dtype,
+        )
+
+    @torch.inference_mode()
+    def _count_outputs(self) -> int:
+        row = torch.zeros(1, *self.input_shape, dtype=self.dtype, device=self.device)
+        state = self.network.advance(row, 0, 0)
+        return int(self.network.heads[0](state).shape[1])
+
+    # ------------------------------------------------------------------ stages
+
+    def columns(self, stage: int) -> NDArray[np.int32]:
+        return self._reads[stage]
+
+    def outputs(self, stage: int, X: Array) -> Array:
+        return self.proceed(0, stage, X, {})
+
+    def remember(self, n_rows: int) -> Memory:
+        return {"activations": Activations(n_rows)}
+
+    @torch.inference_mode()
+    def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
+        kept: Activations | None = memory.get("activations")
+        out = np.empty((len(X), self.width))
+        for start in range(0, len(X), self.batch_rows):
+            rows = np.arange(start, min(start + self.batch_rows, len(X)))
+            began = time.perf_counter()
+            state = None if kept is None else kept.take(rows)
+            if state is None:
+                state, begin = self.inputs(X[rows[0] : rows[-1] + 1]), 0
+            else:
+                begin = first
+            state = self.network.advance(state, begin, stage)
+            said = self.network.heads[stage](state)
+            out[rows] = said.double().cpu().numpy()  # waits for the device
+            if kept is not None:
+                kept.put(rows, state)
+            if begin == stage:
+                self._note(stage, rows.size, time.perf_counter() - began)
+        out /= self.temperatures[stage]
+        if self.unit is not None and self.offset is not None:
+            out = self.offset + self.unit * out
+        return out
+
+    def inputs(self, X: Array) -> Tensor:
+        """Rows as the first block reads them, on the device."""
+        rows = torch.from_numpy(np.ascontiguousarray(X)).to(self.device, non_blocking=True).to(self.dtype)
+        x = (rows.reshape(len(X), *self.input_shape) - self._centre) / self._spread
+        if x.ndim == 4 and self.device.type == "cuda":
+            x = x.to(memory_format=torch.channels_last)
+        return x
+
+    def head(self, n_stages: int) -> NetworkBlock:
+        return self if n_stages == self.n_stages else self._with(self.network.head(n_stages))
+
+    # ------------------------------------------------------------------ time
+
+    def seconds(self, stage: int, n_rows: int) -> float:
+        """Seconds that ``stage`` takes for rows that stand before it, as measured so far; 0 where nothing is known."""
+        known = self._pace.get((stage, _bucket(n_rows)))
+        return 0.0 if known is None else known
+
+    def _note(self, stage: int, n_rows: int, taken: float) -> None:
+        key = (stage, _bucket(n_rows))
+        known = self._pace.get(key)
+        self._pace[key] = taken if known is None else _FORGETS * known + (1 - _FORGETS) * taken
+
+    def measure(self, n_rows: int = 1, repeats: int = 3) -> NDArray[np.float64]:
+        """(L,) seconds of each stage for ``n_rows`` rows: the median of ``repeats`` runs, after one that warms up."""
+        X = np.zeros((n_rows, int(np.prod(self.input_shape))))
+        times = np.empty((repeats + 1, self.n_stages))
+        for repeat in range(repeats + 1):
+            memory = self.remember(n_rows)
+            for stage in range(self.n_stages):
+                began = time.perf_counter()
+                self.proceed(stage, stage, X, memory)
+                times[repeat, stage] = time.perf_counter() - began
+        median = np.asarray(np.median(times[1:], axis=0))
+        for stage, taken in enumerate(median.tolist()):
+            self._pace[stage, _bucket(n_rows)] = taken
+        return median
+
+
+class Activations:
+    """What blocks have left of each row: whole batches where rows stay together, gathered anew where they part.
+
+    It is indexed by rows, as the arrays are that other blocks remember.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._batch = np.full(n_rows, -1)  # of each row; -1: nothing is kept
+        self._place = np.zeros(n_rows, dtype=np.intp)  # in its batch
+        self._states: dict[int, Any] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def take(self, rows: NDArray[np.intp]) -> Any:
+        """The state of rows that are equally far; None where that of one of them is not kept."""
+        batches = self._batch[rows]
+        if not len(rows) or batches.min() < 0:
+            return None
+        numbers = np.unique(batches)
+        if len(numbers) == 1:
+            return _picked(self._states[int(numbers[0])], self._place[rows])
+        order: list[NDArray[np.intp]] = []
+        parts = []
+        for number in numbers:
+            here = np.flatnonzero(batches == number)
+            order.append(here)
+            parts.append(_picked(self._states[int(number)], self._place[rows[here]]))
+        back = np.argsort(np.concatenate(order))
+        return _picked(_joined(parts), back)
+
+    def put(self, rows: NDArray[np.intp], state: Any) -> None:
+        """Keep the state of rows, in place of what was kept of them."""
+        if _bytes(state) * (len(self) / max(len(rows), 1)) > _MOST_KEPT:
+            self._batch[rows] = -1
+        else:
+            self._states[self._next] = state
+            self._batch[rows], self._place[rows] = self._next, np.arange(len(rows))
+            self._next += 1
+        used = set(np.unique(self._batch).tolist())
+        self._states = {number: kept for number, kept in self._states.items() if number in used}
+
+    def __getitem__(self, rows: Any) -> Activations:
+        chosen = np.arange(len(self))[rows]
+        part = Activations(len(chosen))
+        state = self.take(chosen)
+        if state is not None:
+            part.put(np.arange(len(chosen)), state)
+        return part
+
+    def __setitem__(self, rows: Any, part: Activations) -> None:
+        chosen = np.arange(len(self))[rows]
+        state = part.take(np.arange(len(part)))
+        if state is None:
+            self._batch[chosen] = -1
+        else:
+            self.put(chosen, state)
+
+
+def _picked(state: Any, places: NDArray[np.intp]) -> Any:
+    """Some rows of a state; the state itself where these are all."""
+    if isinstance(state, tuple):
+        return tuple(_picked(part, places) for part in state)
+    if not isinstance(state, Tensor) or not state.ndim:
+        return state
+    if len(places) == len(state) and (places == np.arange(len(places))).all():
+        return state
+    return state[torch.from_numpy(np.ascontiguousarray(places)).to(state.device)]
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], tuple):
+        return tuple(_joined(list(column)) for column in zip(*parts, strict=True))
+    return torch.cat(list(parts)) if isinstance(parts[0], Tensor) else parts[0]
+
+
+def _bytes(state: Any) -> int:
+    if isinstance(state, tuple):
+        return sum(_bytes(part) for part in state)
+    return state.numel() * state.element_size() if isinstance(state, Tensor) else 0
+
+
+def _bucket(n_rows: int) -> int:
+    """Rows up to the next power of two: batches of about the same size take about the same time."""
+    return max(int(n_rows) - 1, 0).bit_length()

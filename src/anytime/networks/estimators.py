@@ -1,0 +1,782 @@
+"""Networks with exits as scikit-learn estimators: every exit is a stage of the one plan."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from anytime.costs import FeatureCosts
+from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
+from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
+from anytime.networks.backbones import BACKBONES, build
+from anytime.networks.block import NetworkBlock
+from anytime.networks.counting import mult_adds
+from anytime.networks.exits import ExitNetwork
+from anytime.networks.training import Recipe, Trainer, default_device
+from anytime.networks.weights import SCHEMES, HalfEnd, LossWeights, loss_weights
+from anytime.parameters import not_negative, shared, store
+from anytime.plan import Array, Plan
+from anytime.rows import Rows
+from anytime.trees.rows import checked_weights, split_rows
+from anytime.validation import target_numbers, validated
+
+__all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
+
+_CHANNELS = (1, 3, 4)  # of an image: grey, colours, colours with transparency
+_AUTO_SHARE = 0.7  # of the last exit in what enters the blocks; chosen on held-out rows of CIFAR-10
+_FOR_TABLES = Recipe(epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2)
+_FOR_IMAGES = Recipe(epochs=60, batch_size=128, augment="crop_flip")
+_LEAST_BLOCKS = 2
+
+
+class _NetworkModel(AnytimeModel):
+    """What both estimators share."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **shared("costs", "budget", "meter", "max_stages", "validation_fraction", "time_budget"),
+        **shared("warm_start", "random_state", "n_jobs", "verbose"),
+        "backbone": [StrOptions(set(BACKBONES)), ExitNetwork],
+        "backbone_arguments": [Mapping, None],
+        "loss_weights": [StrOptions({"auto", *SCHEMES}), LossWeights],
+        "order": [StrOptions({"pursuit"}), "array-like", AnytimeModel],
+        "evaluation_cost": [StrOptions({"mult_adds", "ms"}), not_negative, None],
+        "recipe": [Recipe, None],
+        "device": [str, None],
+        "checkpoint": [str, Path, None],
+    }
+
+    _link: ClassVar[str]
+    input_shape_: tuple[int, ...]
+
+    def __init__(
+        self,
+        *,
+        backbone: str | ExitNetwork = "mlp",
+        backbone_arguments: Mapping[str, Any] | None = None,
+        costs: Any = None,
+        order: Any = "pursuit",
+        max_stages: int = 16,
+        budget: float | None = None,
+        meter: str = "model",
+        evaluation_cost: float | Literal["mult_adds", "ms"] | None = None,
+        loss_weights: str | LossWeights = "auto",
+        recipe: Recipe | None = None,
+        validation_fraction: float | None = 0.1,
+        time_budget: float | None = None,
+        checkpoint: str | Path | None = None,
+        warm_start: bool = False,
+        device: str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : (n, d) table, (n, channels, height, width) or (n, height, width, channels) images, or torch Dataset
+            A data set gives pairs of an input and its label.
+        y : (n,)
+            None for a data set.
+        sample_weight : (n,), default=None
+        X_val, y_val : default=None
+            Rows on which exits are judged and their confidence is calibrated. None: ``validation_fraction`` of the rows.
+        """
+        began = time.monotonic()
+        self._validate_params()
+        if y is None:
+            X, y = _from_dataset(X)
+        if y_val is None and X_val is not None and not hasattr(X_val, "shape"):
+            X_val, y_val = _from_dataset(X_val)
+        previous = self._previous() if self.warm_start else None
+        rows, y = self._read_training(X, y)
+        weight = None if sample_weight is None else checked_weights(sample_weight, rows)
+        targets, weight = self._encode(y, weight)
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(2**31 - 1))
+        held = self._held_out(rows, targets, weight, X_val, y_val, random)
+        rows, targets, weight, rows_val, targets_val = held
+        self._train(rows, targets, weight, rows_val, targets_val, seed, began, previous)
+        return self
+
+    def _train(
+        self,
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+        weight: Array | None,
+        rows_val: NDArray[Any] | None,
+        targets_val: NDArray[Any] | None,
+        seed: int,
+        began: float,
+        previous: NetworkBlock | None,
+    ) -> None:
+        recipe, scheme = self._settings()
+        bound = self._prices()
+        device = torch.device(self.device) if self.device is not None else default_device()
+        if previous is not None:
+            network = copy.deepcopy(previous.network).to(dtype=torch.float32)
+            reads: list[NDArray[Any]] = [previous.columns(s) for s in range(previous.n_stages)]
+            centre, spread = previous.centre, previous.spread
+        else:
+            groups = self._groups(rows, targets, bound) if self._is_table else []
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                network = self._build(groups)
+            reads = list(self._columns_of_exits(network, groups))
+            centre, spread = _moments(rows, self.input_shape_)
+        dtype = torch.float64 if self._is_table else torch.float32
+        offset, unit = self._units(targets)
+        batch_rows = min(recipe.batch_size * 4, 1024)
+        block = NetworkBlock(
+            network,
+            reads,
+            self.input_shape_,
+            centre=centre,
+            spread=spread,
+            offset=offset,
+            unit=unit,
+            device=device,
+            batch_rows=batch_rows,
+        )
+        trainer = Trainer(
+            network,
+            recipe,
+            scheme,
+            device=device,
+            seed=seed,
+            prepare=lambda x: (x.reshape(len(x), *self.input_shape_).float() - block._centre) / block._spread,
+            checkpoint=self.checkpoint,
+            report=self._progress(recipe) if self.verbose else None,
+        )
+        left = None if self.time_budget is None else max(self.time_budget - (time.monotonic() - began), 1e-3)
+        scaled = self._scaled_targets(targets, offset, unit)
+        told = None if targets_val is None else self._scaled_targets(targets_val, offset, unit)
+        shape = (len(rows), *self.input_shape_)
+        shape_val = None if rows_val is None else (len(rows_val), *self.input_shape_)
+        trainer.fit(
+            rows.reshape(shape),
+            scaled,
+            sample_weight=None if weight is None else weight.astype(np.float32),
+            X_val=None if rows_val is None or not self.verbose else rows_val.reshape(shape_val),
+            y_val=told if self.verbose else None,
+            time_budget=left,
+        )
+        if not trainer.step:
+            raise KeyboardInterrupt
+        temperatures = np.ones(network.n_exits)
+        if rows_val is not None and len(rows_val) and self._link == "softmax":
+            assert targets_val is not None
+            said = trainer.said(rows_val.reshape(shape_val)).double().cpu().numpy()
+            temperatures = np.array([_temperature(exit, targets_val) for exit in said])
+        block = NetworkBlock(
+            trainer.network,
+            reads,
+            self.input_shape_,
+            centre=centre,
+            spread=spread,
+            temperatures=temperatures,
+            offset=offset,
+            unit=unit,
+            device=device,
+            batch_rows=batch_rows,
+            dtype=dtype,
+        )
+        self.history_ = trainer.history
+        self.n_epochs_ = trainer.epoch
+        self.plan_ = Plan(
+            blocks=[block],
+            costs=bound,
+            base=self._base(targets, weight, offset),
+            link=self._link,
+            replaces=np.ones(block.n_stages, dtype=bool),
+            evaluation_costs=self._evaluation_costs(block),
+        )
+
+    def _settings(self) -> tuple[Recipe, LossWeights]:
+        recipe = self.recipe or (_FOR_TABLES if self._is_table else _FOR_IMAGES)
+        if isinstance(self.loss_weights, str) and self.loss_weights == "auto":
+            return replace(recipe, decoupled=True, distillation=0.5), HalfEnd(_AUTO_SHARE)
+        return recipe, copy.deepcopy(loss_weights(self.loss_weights))
+
+    def _previous(self) -> NetworkBlock | None:
+        plan = getattr(self, "plan_", None)
+        if plan is None:
+            return None
+        block = plan.blocks[0]
+        return block if isinstance(block, NetworkBlock) else None
+
+    def _build(self, groups: Sequence[NDArray[np.intp]]) -> ExitNetwork:
+        arguments = dict(self.backbone_arguments or {})
+        if isinstance(self.backbone, ExitNetwork):
+            if arguments:
+                raise ValueError("backbone_arguments are for a backbone that is given by its name")
+            return copy.deepcopy(self.backbone)
+        arguments = {"input_shape": list(self.input_shape_), "n_outputs": self._n_outputs, **arguments}
+        if self.backbone == "mlp":
+            arguments["groups"] = [list(map(int, columns)) for columns in groups]
+        elif self.backbone == "resann" and self.loss_weights == "auto":
+            arguments.setdefault("side", 4)
+        return build(self.backbone, **arguments)
+
+    def _progress(self, recipe: Recipe) -> Any:
+        def tell(entry: Mapping[str, Any]) -> None:
+            errors = entry.get("errors", entry["losses"])
+            chosen = [errors[round(share * (len(errors) - 1))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+            what = "validation error" if "errors" in entry else "training loss"
+            print(
+                f"epoch {entry['epoch']:>3}/{recipe.epochs}  {what} of exits at 0, 1/4, 1/2, 3/4, 1: "
+                f"{'  '.join(f'{value:.4f}' for value in chosen)}  {entry['seconds']:.1f} s",
+                flush=True,
+            )
+
+        return tell
+
+    # ------------------------------------------------------------------ rows
+
+    @property
+    def _is_table(self) -> bool:
+        return len(self.input_shape_) == 1
+
+    def _read_training(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:
+        """(n, d) rows as the plan reads them."""
+        needs_images = isinstance(self.backbone, str) and self.backbone != "mlp"
+        if np.ndim(X) > 2 or isinstance(X, torch.Tensor):
+            images = _as_array(X)
+            if images.ndim > 2:
+                if self.backbone == "mlp":
+                    raise ValueError(
+                        f"the backbone 'mlp' reads tables, (n, columns), and X has shape {images.shape}; "
+                        "for images use backbone='resann', 'denseann' or 'msdnet'"
+                    )
+                self.input_shape_ = _image_shape(images)
+                self.n_features_in_ = int(np.prod(self.input_shape_))
+                rows = self._image_rows(images)
+                if len(rows) != len(y):
+                    raise ValueError(f"{len(rows)} images but {len(y)} labels")
+                self._largest_seen = float(np.abs(rows).max(initial=0))
+                return rows, np.asarray(y)
+            X = images
+        if needs_images:
+            raise ValueError(
+                f"the backbone {self.backbone!r} reads images, (n, channels, height, width) or (n, height, width, "
+                f"channels), and X has shape {np.shape(X)}; for tables use backbone='mlp'"
+            )
+        rows, y = validated(
+            self, X, y, dtype=np.float64, order="C", ensure_all_finite="allow-nan", multi_output=True
+        )
+        self.input_shape_ = (rows.shape[1],)
+        return rows, y
+
+    def _image_rows(self, images: NDArray[Any]) -> NDArray[Any]:
+        """(n, d) images, one after the other, channels first."""
+        channels, height, width = self.input_shape_
+        shapes: dict[tuple[int, ...], tuple[int, ...] | None] = {
+            (channels, height, width): None,
+            (height, width, channels): (0, 3, 1, 2),
+        }
+        if channels == 1:
+            shapes[height, width] = None
+        if images.ndim == 2 and images.shape[1] == channels * height * width:
+            rows = images
+        elif images.shape[1:] in shapes:
+            order = shapes[images.shape[1:]]
+            rows = (images if order is None else images.transpose(order)).reshape(len(images), -1)
+        else:
+            raise ValueError(
+                f"the network reads images of {channels} channels, {height} x {width}; X has shape {images.shape}"
+            )
+        if rows.dtype.kind == "f" and not np.isfinite(rows).all():
+            raise ValueError("X holds NaN or infinity; images have to be complete")
+        if rows.dtype.kind not in "fiub":
+            raise ValueError(f"images are numbers, not {rows.dtype}")
+        return np.ascontiguousarray(rows)
+
+    def _read_in(self, X: Any) -> Rows:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "plan_")
+        if self._is_table:
+            return super()._read_in(_as_array(X) if isinstance(X, torch.Tensor) else X)
+        if hasattr(X, "__getitem__") and not hasattr(X, "shape") and not isinstance(X, (list, tuple)):
+            X = _from_dataset(X)[0]
+        images = _as_array(X)
+        if images.ndim == 3 and images.shape == self.input_shape_ and self.input_shape_[0] != 1:
+            raise ValueError(
+                f"expected several images, not one of shape {images.shape}: use predict_one, or X[None]"
+            )
+        rows = self._image_rows(images)
+        if rows.dtype.kind in "iu" and self._largest_seen <= 1.5 and rows.size and rows.max() > 1:
+            raise ValueError(
+                f"the network was trained on numbers up to {self._largest_seen:g}, and X holds whole numbers up to "
+                f"{rows.max()}: scale them as in training, for instance X / 255"
+            )
+        return Rows(rows)
+
+    def predict_one(
+        self,
+        x: Any,
+        budget: float | None = None,
+        deadline: float | None = None,
+        *,
+        mean_budget: float | None = None,
+    ) -> Any:
+        """The prediction for one row or one image. See ``answer`` for the bounds."""
+        if getattr(self, "plan_", None) is None or self._is_table:
+            return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
+        due = self._due(time.monotonic(), deadline)
+        rows = self._read_in(_as_array(x)[None])
+        return self._decide(self._run_plan(rows, budget, mean_budget, due).scores())[0]
+
+    def _held_out(
+        self,
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+        weight: Array | None,
+        X_val: Any,
+        y_val: Any,
+        random: np.random.RandomState,
+    ) -> tuple[NDArray[Any], NDArray[Any], Array | None, NDArray[Any] | None, NDArray[Any] | None]:
+        if X_val is not None:
+            images = np.ndim(X_val) > 2 or not self._is_table
+            rows_val = self._image_rows(_as_array(X_val)) if images else self._as_numbers(X_val)
+            return rows, targets, weight, rows_val, self._encode_more(y_val)
+        if self.validation_fraction is None or len(rows) < 20:
+            return rows, targets, weight, None, None
+        strata = targets if self._link == "softmax" else np.zeros(len(rows), dtype=np.intp)
+        if self._is_table:
+            fit, held = split_rows(rows, strata.astype(np.intp), self.validation_fraction, random)
+        else:
+            order = random.permutation(len(rows))
+            cut = int(self.validation_fraction * len(rows))
+            held, fit = np.sort(order[:cut]), np.sort(order[cut:])
+        kept = None if weight is None else weight[fit]
+        return rows[fit], targets[fit], kept, rows[held], targets[held]
+
+    # ------------------------------------------------------------------ prices
+
+    def _prices(self) -> Any:
+        names = getattr(self, "feature_names_in_", None)
+        listed = None if names is None else list(map(str, names))
+        if self.costs is None and not self._is_table:
+            d = self.n_features_in_
+            unit = "ms" if self.evaluation_cost == "ms" else "mult-adds"
+            return FeatureCosts(groups={"image": list(range(d))}, prices={"image": 0.0}, unit=unit).bind(d)
+        return FeatureCosts.coerce(self.costs, self.n_features_in_, listed).bind(self.n_features_in_, listed)
+
+    def _evaluation_costs(self, block: NetworkBlock) -> Array | None:
+        how = self.evaluation_cost
+        if how is None:
+            if self._is_table or self.costs is not None:
+                return None
+            how = "mult_adds"
+        if how == "mult_adds":
+            return np.array(mult_adds(block.network, self.input_shape_).stages(), dtype=np.float64)
+        if how == "ms":
+            return np.round(1e3 * block.measure(), 6)
+        return np.full(block.n_stages, float(how))
+
+    def profile(self, batch_size: int = 1, repeats: int = 9) -> Self:
+        """The same model with prices in milliseconds per row, as measured on this machine for batches of this size.
+
+        Parameters
+        ----------
+        batch_size : int, default=1
+        repeats : int, default=9
+            Runs of which the median counts.
+        """
+        block = self.plan_.blocks[0]
+        assert isinstance(block, NetworkBlock)
+        taken = np.round(1e3 * block.measure(batch_size, repeats) / batch_size, 6)
+        d = self.n_features_in_
+        costs = FeatureCosts(groups={"input": list(range(d))}, prices={"input": 0.0}, unit="ms")
+        measured = copy.copy(self)
+        measured.plan_ = replace(self.plan_, costs=costs.bind(d), evaluation_costs=taken, expected_costs=None)
+        return measured
+
+    def _groups(self, rows: Array, targets: NDArray[Any], bound: Any) -> list[NDArray[np.intp]]:
+        """Columns that enter with each block, in the order of purchase."""
+        names = list(bound.costs.names)
+        columns = {name: np.flatnonzero(bound.column_group == g) for g, name in enumerate(names)}
+        ordered = [name for name in self._ordered(rows, targets, bound) if columns[name].size]
+        rest = [name for name in names if name not in ordered and columns[name].size]
+        ordered += sorted(rest, key=lambda name: bound.costs.price([name]))
+        parts = np.array_split(np.arange(len(ordered)), min(self.max_stages, max(len(ordered), 1)))
+        groups = [np.concatenate([columns[ordered[i]] for i in part]) for part in parts if part.size]
+        while len(groups) < min(_LEAST_BLOCKS, self.max_stages):
+            groups.append(np.zeros(0, dtype=np.intp))
+        return groups
+
+    def _ordered(self, rows: Array, targets: NDArray[Any], bound: Any) -> list[str]:
+        order = self.order
+        if isinstance(order, AnytimeModel):
+            order = order.order_
+        if not isinstance(order, str):
+            wrong = [name for name in order if name not in bound.costs.names]
+            if wrong:
+                raise ValueError(f"order names the group {wrong[0]!r}, which costs does not have")
+            return list(order)
+        filled = np.where(np.isnan(rows), np.nan_to_num(np.nanmean(rows, axis=0)), rows)
+        some = slice(None, None, max(len(rows) // 20_000, 1))
+        pursuit = self._pursuit()(costs=bound.costs, ridge=1e-3)
+        if bound.n_groups < 2:
+            return list(bound.costs.names)
+        names = getattr(self, "feature_names_in_", None)
+        table: Any = filled[some]
+        if names is not None:
+            import pandas as pd
+
+            table = pd.DataFrame(table, columns=names)
+        return list(pursuit.fit(table, targets[some]).order_)
+
+    def _columns_of_exits(
+        self, network: ExitNetwork, groups: Sequence[NDArray[np.intp]]
+    ) -> list[NDArray[np.intp]]:
+        if not groups or not (isinstance(self.backbone, str) and self.backbone == "mlp"):
+            return [np.arange(self.n_features_in_)] * network.n_exits
+        return [np.concatenate(groups[: i + 1]) for i in range(network.n_exits)]
+
+    # ------------------------------------------------------------------ what a classifier and a regressor do differently
+
+    @property
+    def _n_outputs(self) -> int:
+        raise NotImplementedError
+
+    def _pursuit(self) -> type[AnytimeModel]:
+        raise NotImplementedError
+
+    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        raise NotImplementedError
+
+    def _encode_more(self, y: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _units(self, targets: NDArray[Any]) -> tuple[Array | None, Array | None]:
+        return None, None
+
+    def _scaled_targets(
+        self, targets: NDArray[Any], offset: Array | None, unit: Array | None
+    ) -> NDArray[Any]:
+        return targets
+
+    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
+        raise NotImplementedError
+
+
+class AnytimeNetworkClassifier(ClassifierFace, _NetworkModel):
+    """A neural network that answers at every depth: exits behind its blocks, each a stage that replaces the answer before.
+
+    Anytime neural networks of Hu (2019, chapter 4): residual, dense and multi-scale networks for images, and fully connected
+    ones for tables, whose blocks take groups of columns one after the other, so that a network buys features as any other
+    learner does.
+
+    Parameters
+    ----------
+    backbone : {"mlp", "resann", "denseann", "msdnet"} or ExitNetwork, default="mlp"
+        "mlp" is for tables, the others for images. Any module with exits can be given, see ``anytime.networks.with_exits``.
+    backbone_arguments : dict, default=None
+        For the backbone, for instance ``{"n": 9, "c": 16}``; see ``anytime.networks.resann`` and its neighbours.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column. For images None is 0, and evaluating the stages is what costs.
+    order : "pursuit", sequence of group names, or fitted model, default="pursuit"
+        In which order groups enter the network: as group pursuit buys them, as listed, or as a model does that is fitted.
+    max_stages : int, default=16
+        The most stages that the plan may have. Tables: groups enter in so many blocks at most.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    evaluation_cost : float, "mult_adds", "ms" or None, default=None
+        Price of evaluating one stage, features apart, in the unit of ``costs``. "mult_adds": counted multiplications with
+        additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
+    loss_weights : {"auto", "constant", "linear", "half_end", "one_exit", "adaloss", "once", "first_order"} or \
+LossWeights, default="auto"
+        How much each exit counts in training. "auto": heads learn at full speed, the last exit has most of the say in the
+        blocks, early exits learn from it, and heads of residual networks read more than one mean per channel.
+    recipe : Recipe, default=None
+        Epochs, batches, optimizer and all else; see ``anytime.networks.Recipe``. None: one for tables, one for images.
+    validation_fraction : float or None, default=0.1
+        Share of the training rows held out to decide on. None: none are. Confidence is calibrated on them, by a temperature
+        per exit.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. The learning rate falls by the clock, so that training ends well.
+    checkpoint : path, default=None
+        Where training is saved after each epoch, and goes on from where the file is there.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model.
+    device : str, default=None
+        "cpu", "cuda" and so on. None: a GPU where there is one.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it. torch has its own setting.
+    verbose : int, default=0
+        Whether progress is printed. 1: a line per epoch, with the validation error of five exits.
+
+    Attributes
+    ----------
+    plan_, stage_costs_, order_, classes_, n_features_in_, feature_names_in_
+        As in :class:`AnytimeClassifier`.
+    input_shape_ : tuple
+        Of one row or image, channels first.
+    history_ : list of dict
+        What every epoch told: losses, weights and seconds.
+    n_epochs_ : int
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from anytime.networks import Recipe
+    >>> X, y, costs = at.datasets.load("breast_cancer")
+    >>> recipe = Recipe(epochs=10, batch_size=64, optimizer="adamw", learning_rate=5e-3)
+    >>> model = at.AnytimeNetworkClassifier(costs=costs, max_stages=4, recipe=recipe, random_state=0).fit(X, y)
+    >>> model.n_stages_, bool(model.score(X, y) > 0.9)
+    (4, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **_NetworkModel._parameter_constraints,
+        **shared("class_weight"),
+    }
+    _link = "softmax"
+
+    def __init__(
+        self,
+        *,
+        backbone: str | ExitNetwork = "mlp",
+        backbone_arguments: Mapping[str, Any] | None = None,
+        costs: Any = None,
+        order: Any = "pursuit",
+        max_stages: int = 16,
+        budget: float | None = None,
+        meter: str = "model",
+        evaluation_cost: float | Literal["mult_adds", "ms"] | None = None,
+        loss_weights: str | LossWeights = "auto",
+        recipe: Recipe | None = None,
+        validation_fraction: float | None = 0.1,
+        time_budget: float | None = None,
+        checkpoint: str | Path | None = None,
+        warm_start: bool = False,
+        device: str | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _pursuit(self) -> type[AnytimeModel]:
+        return GroupPursuitClassifier
+
+    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(np.asarray(y).ravel(), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
+        self._check_heads()
+        if self.class_weight is not None:
+            balance = compute_sample_weight(self.class_weight, np.asarray(y).ravel())
+            weight = balance if weight is None else weight * balance
+        return codes.astype(np.int64), weight
+
+    def _check_heads(self) -> None:
+        if isinstance(self.backbone, ExitNetwork):
+            last = [m for m in self.backbone.modules() if isinstance(m, torch.nn.Linear)]
+            if last and last[-1].out_features < len(self.classes_):
+                raise ValueError(
+                    f"y has {len(self.classes_)} classes, but the network's last layer has {last[-1].out_features} outputs"
+                )
+
+    def _encode_more(self, y: Any) -> NDArray[Any]:
+        y = np.asarray(y).ravel()
+        codes = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        wrong = self.classes_[codes] != y
+        if wrong.any():
+            raise ValueError(f"y_val holds the label {y[wrong].tolist()[0]!r}, which y does not have")
+        return codes.astype(np.int64)
+
+    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
+        counts = np.bincount(targets, weights=weight, minlength=len(self.classes_))
+        return np.log(np.maximum(counts, 1e-12) / counts.sum())
+
+
+class AnytimeNetworkRegressor(RegressorFace, _NetworkModel):
+    """A neural network that predicts numbers at every depth; see :class:`AnytimeNetworkClassifier`.
+
+    Parameters
+    ----------
+    backbone : {"mlp", "resann", "denseann", "msdnet"} or ExitNetwork, default="mlp"
+        "mlp" is for tables, the others for images. Any module with exits can be given, see ``anytime.networks.with_exits``.
+    backbone_arguments : dict, default=None
+        For the backbone; see ``anytime.networks.resann`` and its neighbours.
+    costs : FeatureCosts, mapping, table, path or sequence, default=None
+        What columns cost. None: 1 per column. For images None is 0, and evaluating the stages is what costs.
+    order : "pursuit", sequence of group names, or fitted model, default="pursuit"
+        In which order groups enter the network: as group pursuit buys them, as listed, or as a model does that is fitted.
+    max_stages : int, default=16
+        The most stages that the plan may have. Tables: groups enter in so many blocks at most.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    evaluation_cost : float, "mult_adds", "ms" or None, default=None
+        Price of evaluating one stage, features apart, in the unit of ``costs``. "mult_adds": counted multiplications with
+        additions. "ms": milliseconds measured here for one row. None: "mult_adds" for images without ``costs``, else 0.
+    loss_weights : {"auto", "constant", "linear", "half_end", "one_exit", "adaloss", "once", "first_order"} or \
+LossWeights, default="auto"
+        How much each exit counts in training.
+    recipe : Recipe, default=None
+        Epochs, batches, optimizer and all else; see ``anytime.networks.Recipe``. None: one for tables, one for images.
+    validation_fraction : float or None, default=0.1
+        Share of the training rows held out to decide on. None: none are.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit. The learning rate falls by the clock, so that training ends well.
+    checkpoint : path, default=None
+        Where training is saved after each epoch, and goes on from where the file is there.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model.
+    device : str, default=None
+        "cpu", "cuda" and so on. None: a GPU where there is one.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it. torch has its own setting.
+    verbose : int, default=0
+        Whether progress is printed.
+
+    Attributes
+    ----------
+    plan_, stage_costs_, order_, n_features_in_, feature_names_in_
+        As in :class:`AnytimeRegressor`.
+    input_shape_, history_, n_epochs_
+        As in :class:`AnytimeNetworkClassifier`.
+
+    Examples
+    --------
+    >>> import anytime as at
+    >>> from anytime.networks import Recipe
+    >>> X, y, costs = at.datasets.load("diabetes")
+    >>> recipe = Recipe(epochs=30, batch_size=64, optimizer="adamw", learning_rate=5e-3)
+    >>> model = at.AnytimeNetworkRegressor(costs=costs, recipe=recipe, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.4)
+    True
+    """
+
+    _link = "identity"
+
+    @property
+    def _n_outputs(self) -> int:
+        return self._n_targets
+
+    def _pursuit(self) -> type[AnytimeModel]:
+        return GroupPursuitRegressor
+
+    def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        targets = self._encode_more(y)
+        self._n_targets = targets.shape[1]
+        return targets, weight
+
+    def _encode_more(self, y: Any) -> NDArray[Any]:
+        numbers = np.asarray(target_numbers(y), dtype=np.float64)
+        return numbers[:, None] if numbers.ndim == 1 else numbers
+
+    def _units(self, targets: NDArray[Any]) -> tuple[Array | None, Array | None]:
+        spread = targets.std(axis=0)
+        return targets.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+    def _scaled_targets(
+        self, targets: NDArray[Any], offset: Array | None, unit: Array | None
+    ) -> NDArray[Any]:
+        assert offset is not None
+        assert unit is not None
+        return ((targets - offset) / unit).astype(np.float32)
+
+    def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
+        return np.asarray(np.average(targets, axis=0, weights=weight))
+
+
+# ---------------------------------------------------------------------- helpers
+
+
+def _from_dataset(data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """All pairs of a torch data set, stacked."""
+    if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) or hasattr(data, "shape"):
+        raise ValueError("fit needs X and y, or a torch Dataset that gives pairs of an input and its label")
+    pairs = [data[i] for i in range(len(data))]
+    if not pairs or not isinstance(pairs[0], (tuple, list)) or len(pairs[0]) != 2:
+        raise ValueError("a data set has to give pairs of an input and its label")
+    inputs = np.stack([_as_array(x) for x, _ in pairs])
+    return inputs, np.array([label.item() if hasattr(label, "item") else label for _, label in pairs])
+
+
+def _as_array(X: Any) -> NDArray[Any]:
+    return X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else np.asarray(X)
+
+
+def _image_shape(images: NDArray[Any]) -> tuple[int, int, int]:
+    """Channels, height and width of images with channels first, last or left out."""
+    if images.ndim == 3:
+        return (1, int(images.shape[1]), int(images.shape[2]))
+    if images.ndim != 4:
+        raise ValueError(f"images have shape (n, channels, height, width); X has shape {images.shape}")
+    _, a, b, c = (int(size) for size in images.shape)
+    if a in _CHANNELS or c not in _CHANNELS:
+        return (a, b, c)
+    return (c, a, b)
+
+
+def _moments(rows: NDArray[Any], shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Means and deviations: of each column of a table, of each channel of images."""
+    if len(shape) == 1:
+        centre = np.nan_to_num(np.nanmean(rows, axis=0)) if len(rows) else np.zeros(shape)
+        spread = np.nan_to_num(np.nanstd(rows, axis=0))
+    else:
+        some = rows[:: max(len(rows) // 5000, 1)].reshape(-1, *shape)
+        centre, spread = (
+            some.mean(axis=(0, 2, 3), dtype=np.float64),
+            some.std(axis=(0, 2, 3), dtype=np.float64),
+        )
+    return centre, np.where(spread > 0, spread, 1.0)
+
+
+def _temperature(said: Array, codes: NDArray[Any]) -> float:
+    """What (n, K) scores have to be divided by so that probabilities are most likely to be right (Guo et al. 2017)."""
+    own = said[np.arange(len(said)), codes]
+
+    def loss(logarithm: float) -> float:
+        scale = np.exp(-logarithm)
+        return float((logsumexp(scale * said, axis=1) - scale * own).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
