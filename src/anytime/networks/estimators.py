@@ -604,7 +604,9 @@ LossWeights, default="auto"
         check_classification_targets(y)
         self.classes_, codes = np.unique(np.asarray(y).ravel(), return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart")
+            raise ValueError(
+                f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart"
+            )
         self._check_heads()
         if self.class_weight is not None:
             balance = compute_sample_weight(self.class_weight, np.asarray(y).ravel())
