@@ -57,7 +57,7 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
 
     from anytime.networks.backbones import build
     from anytime.networks.counting import mult_adds
-    from anytime.networks.training import Recipe, StepSchedule, Trainer
+    from anytime.networks.training import NetworkTrainer, StepSchedule, TrainingRecipe
     from anytime.networks.weights import (
         AdaLoss,
         ConstantWeights,
@@ -100,19 +100,19 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
             "first_order": FirstOrder,
             "handover": handover(HalfEnd),
         }[name](**job.get("scheme_arguments", {}))
-    fields = {f: job[f] for f in Recipe.__dataclass_fields__ if f in job and f != "schedule"}
+    fields = {f: job[f] for f in TrainingRecipe.__dataclass_fields__ if f in job and f != "schedule"}
     if job.get("schedule") == "steps":
         fields["schedule"] = StepSchedule()
-    recipe = Recipe(**{"augment": "crop_flip", "compile": torch.cuda.is_available(), **fields})
+    recipe = TrainingRecipe(**{"augment": "crop_flip", "compile": torch.cuda.is_available(), **fields})
     mean = torch.tensor(X.mean(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
     std = torch.tensor(X.std(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
-    trainer = Trainer(network, recipe, scheme, seed=job["seed"])
+    trainer = NetworkTrainer(network, recipe, scheme, seed=job["seed"])
     mean, std = mean.to(trainer.device), std.to(trainer.device)
     trainer.prepare = lambda x: ((x.float() - mean) / std).to(memory_format=torch.channels_last)
     if isinstance(scheme, OneExit):
         whole = network
         only = type(network)([torch.nn.Sequential(*whole.blocks)], [whole.heads[-1]])
-        trainer = Trainer(only, recipe, scheme, seed=job["seed"], prepare=trainer.prepare)
+        trainer = NetworkTrainer(only, recipe, scheme, seed=job["seed"], prepare=trainer.prepare)
     began = time.monotonic()
     trainer.fit(X, y, time_budget=job.get("time_budget"))
     seconds = time.monotonic() - began

@@ -9,11 +9,11 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 
 import anytime as at  # noqa: E402
 from anytime.engine import Run  # noqa: E402
-from anytime.networks import Recipe, mult_adds, with_exits  # noqa: E402
+from anytime.networks import TrainingRecipe, mult_adds, with_exits  # noqa: E402
 
 torch.set_num_threads(1)
-SHORT = Recipe(epochs=8, batch_size=64, optimizer="adamw", learning_rate=5e-3)
-PICTURES = Recipe(epochs=2, batch_size=32, augment="crop_flip")
+SHORT = TrainingRecipe(epochs=8, batch_size=64, optimizer="adamw", learning_rate=5e-3)
+PICTURES = TrainingRecipe(epochs=2, batch_size=32, augment="crop_flip")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_order_is_given_or_taken_from_a_model(table):
     X, y, _ = table
     costs = at.FeatureCosts(np.arange(1.0, 31.0))
     listed = list(reversed(costs.names))
-    recipe = Recipe(epochs=1, batch_size=128, optimizer="adamw", learning_rate=1e-3)
+    recipe = TrainingRecipe(epochs=1, batch_size=128, optimizer="adamw", learning_rate=1e-3)
     model = at.AnytimeNetworkClassifier(costs=costs, order=listed, max_stages=30, recipe=recipe).fit(X, y)
     assert model.order_ == listed
     pursuit = at.GroupPursuitClassifier(costs=costs, ridge=1e-3, random_state=0).fit(X, y)
@@ -149,7 +149,7 @@ def test_regression_of_several_targets():
     X = generator.normal(size=(300, 3))
     y = np.column_stack([100 + 5 * X[:, 0], X[:, 1] - X[:, 2]])
     model = at.AnytimeNetworkRegressor(
-        recipe=Recipe(epochs=60, batch_size=32, optimizer="adamw", learning_rate=5e-3), random_state=0
+        recipe=TrainingRecipe(epochs=60, batch_size=32, optimizer="adamw", learning_rate=5e-3), random_state=0
     ).fit(X, y)
     assert model.predict(X).shape == (300, 2)
     assert model.score(X, y) > 0.9
@@ -177,7 +177,7 @@ def test_temperatures_are_calibrated_on_held_out_rows(images):
     model = at.AnytimeNetworkClassifier(
         backbone="resann",
         backbone_arguments={"n": 1, "c": 4},
-        recipe=Recipe(epochs=12, batch_size=32, learning_rate=0.05),
+        recipe=TrainingRecipe(epochs=12, batch_size=32, learning_rate=0.05),
         random_state=0,
     ).fit(X[:60], noisy[:60], X_val=X[60:], y_val=noisy[60:])
     block = model.plan_.blocks[0]
@@ -192,7 +192,7 @@ def test_continuing_a_fit_lowers_the_loss(table):
     X, y, _ = table
     model = at.AnytimeNetworkClassifier(
         max_stages=2,
-        recipe=Recipe(epochs=2, batch_size=64, optimizer="adamw", learning_rate=1e-3),
+        recipe=TrainingRecipe(epochs=2, batch_size=64, optimizer="adamw", learning_rate=1e-3),
         random_state=0,
     ).fit(X, y)
     first = model.history_[-1]["losses"][-1]

@@ -13,15 +13,15 @@ from anytime.networks import (  # noqa: E402
     CosineSchedule,
     FirstOrder,
     HalfEnd,
-    Recipe,
+    NetworkTrainer,
     StepSchedule,
-    Trainer,
     TrainingError,
+    TrainingRecipe,
     build,
     exit_losses,
 )
 
-RECIPE = Recipe(epochs=4, batch_size=32, learning_rate=0.05)
+RECIPE = TrainingRecipe(epochs=4, batch_size=32, learning_rate=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def network(seed=0):
 
 
 def test_training_lowers_the_loss_of_every_exit(rows):
-    trainer = Trainer(network(), RECIPE, device="cpu").fit(*rows, X_val=rows[0], y_val=rows[1])
+    trainer = NetworkTrainer(network(), RECIPE, device="cpu").fit(*rows, X_val=rows[0], y_val=rows[1])
     first, last = trainer.history[0]["losses"], trainer.history[-1]["losses"]
     assert all(b < a for a, b in zip(first, last, strict=True))
     assert len(trainer.history[-1]["errors"]) == 3
@@ -45,15 +45,15 @@ def test_training_lowers_the_loss_of_every_exit(rows):
 
 @pytest.mark.parametrize("average", [None, 0.9])
 def test_going_on_from_a_checkpoint_gives_the_same_bits(rows, tmp_path, average):
-    recipe = Recipe(epochs=4, batch_size=32, learning_rate=0.05, average=average)
-    whole = Trainer(network(), recipe, AdaLoss(), device="cpu", seed=3).fit(*rows)
-    stopped = Trainer(network(), recipe, AdaLoss(), device="cpu", seed=3, checkpoint=tmp_path / "c.pt")
+    recipe = TrainingRecipe(epochs=4, batch_size=32, learning_rate=0.05, average=average)
+    whole = NetworkTrainer(network(), recipe, AdaLoss(), device="cpu", seed=3).fit(*rows)
+    stopped = NetworkTrainer(network(), recipe, AdaLoss(), device="cpu", seed=3, checkpoint=tmp_path / "c.pt")
     stopped.report = lambda entry: stopped.__setattr__("interrupted", entry["epoch"] == 2)
     stopped.fit(*rows)
     assert stopped.epoch == 2
-    resumed = Trainer(network(7), recipe, AdaLoss(), device="cpu", seed=3, checkpoint=tmp_path / "c.pt").fit(
-        *rows
-    )
+    resumed = NetworkTrainer(
+        network(7), recipe, AdaLoss(), device="cpu", seed=3, checkpoint=tmp_path / "c.pt"
+    ).fit(*rows)
     for a, b in zip(whole.network.state_dict().values(), resumed.network.state_dict().values(), strict=True):
         assert torch.equal(a, b)
     assert torch.equal(whole.scheme.weights, resumed.scheme.weights)
@@ -137,7 +137,7 @@ def test_weighted_rows_count_as_repeated_ones():
 
 
 def test_the_clock_ends_training_with_a_usable_network(rows):
-    trainer = Trainer(network(), Recipe(epochs=100_000, batch_size=32), device="cpu")
+    trainer = NetworkTrainer(network(), TrainingRecipe(epochs=100_000, batch_size=32), device="cpu")
     trainer.fit(*rows, time_budget=0.3)
     assert trainer.interrupted
     assert torch.isfinite(trainer.said(rows[0])).all()
@@ -147,14 +147,14 @@ def test_ctrl_c_leaves_what_was_learned(rows):
     def interrupt(entry):
         raise KeyboardInterrupt
 
-    trainer = Trainer(network(), RECIPE, device="cpu", report=interrupt).fit(*rows)
+    trainer = NetworkTrainer(network(), RECIPE, device="cpu", report=interrupt).fit(*rows)
     assert trainer.interrupted
     assert trainer.epoch == 1
 
 
 def test_a_loss_that_is_no_number_names_step_and_exit_and_keeps_the_last_good_state(rows):
     net = network()
-    trainer = Trainer(net, Recipe(epochs=3, batch_size=50, learning_rate=0.01), device="cpu")
+    trainer = NetworkTrainer(net, TrainingRecipe(epochs=3, batch_size=50, learning_rate=0.01), device="cpu")
 
     def poison(entry):
         with torch.no_grad():
@@ -169,7 +169,7 @@ def test_a_loss_that_is_no_number_names_step_and_exit_and_keeps_the_last_good_st
 
 
 def test_first_order_weights_are_learned_from_gradients(rows):
-    trainer = Trainer(network(), RECIPE, FirstOrder(), device="cpu").fit(*rows)
+    trainer = NetworkTrainer(network(), RECIPE, FirstOrder(), device="cpu").fit(*rows)
     assert trainer.scheme.weights.max() == 1.0
     assert (trainer.scheme.weights != 1.0).any()
 
@@ -200,4 +200,4 @@ def test_a_gpu_that_is_not_there_is_named():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match="torch sees no GPU here"):
-        Trainer(network(), RECIPE, HalfEnd(), device="cuda")
+        NetworkTrainer(network(), RECIPE, HalfEnd(), device="cuda")

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions, with_exits
     from anytime.networks.training import (
         CosineSchedule,
-        Recipe,
+        NetworkTrainer,
         StepSchedule,
-        Trainer,
         TrainingError,
+        TrainingRecipe,
         exit_losses,
     )
 
@@ -51,12 +51,12 @@ __all__ = [
     "Minimax",
     "MultAdds",
     "NetworkBlock",
+    "NetworkTrainer",
     "Once",
     "OneExit",
-    "Recipe",
     "StepSchedule",
-    "Trainer",
     "TrainingError",
+    "TrainingRecipe",
     "build",
     "denseann",
     "exit_losses",
@@ -75,7 +75,14 @@ _HOMES = {
     "backbones": ["build", "denseann", "mlp", "msdnet", "resann"],
     "counting": ["MultAdds", "mult_adds"],
     "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions", "with_exits"],
-    "training": ["CosineSchedule", "Recipe", "StepSchedule", "Trainer", "TrainingError", "exit_losses"],
+    "training": [
+        "CosineSchedule",
+        "TrainingRecipe",
+        "StepSchedule",
+        "NetworkTrainer",
+        "TrainingError",
+        "exit_losses",
+    ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -26,7 +26,7 @@ from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.training import Recipe, Trainer, default_device
+from anytime.networks.training import NetworkTrainer, TrainingRecipe, default_device
 from anytime.networks.weights import SCHEMES, HalfEnd, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
@@ -38,8 +38,10 @@ __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
 
 _CHANNELS = (1, 3, 4)  # of an image: grey, colours, colours with transparency
 _AUTO_SHARE = 0.7  # of the last exit in what enters the blocks; chosen on held-out rows of CIFAR-10
-_FOR_TABLES = Recipe(epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2)
-_FOR_IMAGES = Recipe(epochs=60, batch_size=128, augment="crop_flip")
+_FOR_TABLES = TrainingRecipe(
+    epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2
+)
+_FOR_IMAGES = TrainingRecipe(epochs=60, batch_size=128, augment="crop_flip")
 _LEAST_BLOCKS = 2
 
 
@@ -54,7 +56,7 @@ class _NetworkModel(AnytimeModel):
         "loss_weights": [StrOptions({"auto", *SCHEMES}), LossWeights],
         "order": [StrOptions({"pursuit"}), "array-like", AnytimeModel],
         "evaluation_cost": [StrOptions({"mult_adds", "ms"}), not_negative, None],
-        "recipe": [Recipe, None],
+        "recipe": [TrainingRecipe, None],
         "device": [str, None],
         "checkpoint": [str, Path, None],
     }
@@ -74,7 +76,7 @@ class _NetworkModel(AnytimeModel):
         meter: str = "model",
         evaluation_cost: float | Literal["mult_adds", "ms"] | None = None,
         loss_weights: str | LossWeights = "auto",
-        recipe: Recipe | None = None,
+        recipe: TrainingRecipe | None = None,
         validation_fraction: float | None = 0.1,
         time_budget: float | None = None,
         checkpoint: str | Path | None = None,
@@ -165,7 +167,7 @@ class _NetworkModel(AnytimeModel):
             device=device,
             batch_rows=batch_rows,
         )
-        trainer = Trainer(
+        trainer = NetworkTrainer(
             network,
             recipe,
             scheme,
@@ -219,7 +221,7 @@ class _NetworkModel(AnytimeModel):
             evaluation_costs=self._evaluation_costs(block),
         )
 
-    def _settings(self) -> tuple[Recipe, LossWeights]:
+    def _settings(self) -> tuple[TrainingRecipe, LossWeights]:
         recipe = self.recipe or (_FOR_TABLES if self._is_table else _FOR_IMAGES)
         if isinstance(self.loss_weights, str) and self.loss_weights == "auto":
             return replace(recipe, decoupled=True, distillation=0.5), HalfEnd(_AUTO_SHARE)
@@ -245,7 +247,7 @@ class _NetworkModel(AnytimeModel):
             arguments.setdefault("side", 4)
         return build(self.backbone, **arguments)
 
-    def _progress(self, recipe: Recipe) -> Any:
+    def _progress(self, recipe: TrainingRecipe) -> Any:
         def tell(entry: Mapping[str, Any]) -> None:
             errors = entry.get("errors", entry["losses"])
             chosen = [errors[round(share * (len(errors) - 1))] for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
@@ -519,8 +521,8 @@ class AnytimeNetworkClassifier(ClassifierFace, _NetworkModel):
 LossWeights, default="auto"
         How much each exit counts in training. "auto": heads learn at full speed, the last exit has most of the say in the
         blocks, early exits learn from it, and heads of residual networks read more than one mean per channel.
-    recipe : Recipe, default=None
-        Epochs, batches, optimizer and all else; see ``anytime.networks.Recipe``. None: one for tables, one for images.
+    recipe : TrainingRecipe, default=None
+        Epochs, batches, optimizer and all else; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
     validation_fraction : float or None, default=0.1
         Share of the training rows held out to decide on. None: none are. Confidence is calibrated on them, by a temperature
         per exit.
@@ -554,9 +556,9 @@ LossWeights, default="auto"
     Examples
     --------
     >>> import anytime as at
-    >>> from anytime.networks import Recipe
+    >>> from anytime.networks import TrainingRecipe
     >>> X, y, costs = at.datasets.load("breast_cancer")
-    >>> recipe = Recipe(epochs=10, batch_size=64, optimizer="adamw", learning_rate=5e-3)
+    >>> recipe = TrainingRecipe(epochs=10, batch_size=64, optimizer="adamw", learning_rate=5e-3)
     >>> model = at.AnytimeNetworkClassifier(costs=costs, max_stages=4, recipe=recipe, random_state=0).fit(X, y)
     >>> model.n_stages_, bool(model.score(X, y) > 0.9)
     (4, True)
@@ -580,7 +582,7 @@ LossWeights, default="auto"
         meter: str = "model",
         evaluation_cost: float | Literal["mult_adds", "ms"] | None = None,
         loss_weights: str | LossWeights = "auto",
-        recipe: Recipe | None = None,
+        recipe: TrainingRecipe | None = None,
         validation_fraction: float | None = 0.1,
         time_budget: float | None = None,
         checkpoint: str | Path | None = None,
@@ -659,8 +661,8 @@ class AnytimeNetworkRegressor(RegressorFace, _NetworkModel):
     loss_weights : {"auto", "constant", "linear", "half_end", "one_exit", "adaloss", "once", "first_order"} or \
 LossWeights, default="auto"
         How much each exit counts in training.
-    recipe : Recipe, default=None
-        Epochs, batches, optimizer and all else; see ``anytime.networks.Recipe``. None: one for tables, one for images.
+    recipe : TrainingRecipe, default=None
+        Epochs, batches, optimizer and all else; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
     validation_fraction : float or None, default=0.1
         Share of the training rows held out to decide on. None: none are.
     time_budget : float, default=None
@@ -688,9 +690,9 @@ LossWeights, default="auto"
     Examples
     --------
     >>> import anytime as at
-    >>> from anytime.networks import Recipe
+    >>> from anytime.networks import TrainingRecipe
     >>> X, y, costs = at.datasets.load("diabetes")
-    >>> recipe = Recipe(epochs=30, batch_size=64, optimizer="adamw", learning_rate=5e-3)
+    >>> recipe = TrainingRecipe(epochs=30, batch_size=64, optimizer="adamw", learning_rate=5e-3)
     >>> model = at.AnytimeNetworkRegressor(costs=costs, recipe=recipe, random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.4)
     True

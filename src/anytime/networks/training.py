@@ -25,10 +25,10 @@ from anytime.networks.weights import ConstantWeights, FirstOrder, LossWeights
 
 __all__ = [
     "CosineSchedule",
-    "Recipe",
+    "NetworkTrainer",
     "StepSchedule",
-    "Trainer",
     "TrainingError",
+    "TrainingRecipe",
     "default_device",
     "exit_losses",
 ]
@@ -69,7 +69,7 @@ class StepSchedule:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingRecipe:
     """How a network is trained.
 
     Parameters
@@ -134,7 +134,7 @@ def exit_losses(
     y : (n,) int, or (n, K) float
     sample_weight : (n,), default=None
     label_smoothing, distillation : float
-        As in ``Recipe``.
+        As in ``TrainingRecipe``.
     """
     n_exits, n, width = said.shape
     if y.dtype.is_floating_point:
@@ -161,13 +161,13 @@ def exit_losses(
 # ---------------------------------------------------------------------- the trainer
 
 
-class Trainer:
+class NetworkTrainer:
     """Trains one network.
 
     Parameters
     ----------
     network : ExitNetwork
-    recipe : Recipe
+    recipe : TrainingRecipe
     scheme : LossWeights, default=None
         None: all exits count the same.
     device : str or torch.device, default=None
@@ -194,7 +194,7 @@ class Trainer:
     def __init__(
         self,
         network: ExitNetwork,
-        recipe: Recipe,
+        recipe: TrainingRecipe,
         scheme: LossWeights | None = None,
         *,
         device: str | torch.device | None = None,
@@ -234,7 +234,7 @@ class Trainer:
         X_val: Any = None,
         y_val: Any = None,
         time_budget: float | None = None,
-    ) -> Trainer:
+    ) -> NetworkTrainer:
         """Train until the epochs of the recipe, or the seconds of ``time_budget``, are over; Ctrl-C ends it early.
 
         Parameters
@@ -430,7 +430,7 @@ class Trainer:
 class _Stepper:
     """One batch: forward, backward and a step of the optimizer. On a GPU the first two are recorded once and replayed."""
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: NetworkTrainer) -> None:
         self.trainer = trainer
         self.network: Callable[..., Tensor] = trainer.network
         if trainer.recipe.compile:
@@ -620,7 +620,9 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _optimizer(recipe: Recipe, parameters: Sequence[Tensor], device: torch.device) -> torch.optim.Optimizer:
+def _optimizer(
+    recipe: TrainingRecipe, parameters: Sequence[Tensor], device: torch.device
+) -> torch.optim.Optimizer:
     decayed = [p for p in parameters if p.ndim > 1]
     others = [p for p in parameters if p.ndim <= 1]  # biases and scales of normalisation
     groups = [
