@@ -6,7 +6,8 @@ from numpy.testing import assert_array_equal
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier, RandomForestRegressor
 
 import anytime as at
-from anytime.engine import ForestRun, Run, combined, start
+from anytime.engine import Run, combined
+from anytime.forest_run import ForestRun, start
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 6)).round(2)

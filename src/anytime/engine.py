@@ -19,9 +19,8 @@ from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["ForestRun", "Run", "Stop", "combined", "start"]
+__all__ = ["Run", "Stop", "combined"]
 
-_FEW = 6  # rows that are quicker taken one by one than together
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 
 
@@ -584,82 +583,6 @@ class Run:
         """(n,) rows that have nothing left to do: all stages done, released by a gate, or at the plan's own limit."""
         over = self.finished | (self.done == self.plan.n_stages) | self._broke
         return np.asarray(over & ~self.incomplete)
-
-
-class ForestRun:
-    """Progress of a plan that is one forest, without rules.
-
-    What a ``Run`` does, to the same bits, by native calls alone.
-
-    Parameters
-    ----------
-    plan : Plan
-        With a ``plain_forest``.
-    X : (n, d) float64, C order
-    metered : bool, default=False
-    threads : int, default=1
-
-    Attributes
-    ----------
-    done : (n,) int32
-    finished : (n,) bool
-        No row: there is no stopping rule.
-    ledger : Ledger or None
-    """
-
-    __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")
-    paid = Run.paid
-
-    def __init__(self, plan: Plan, X: Array, metered: bool = False, threads: int = 1) -> None:
-        assert plan.plain_forest is not None
-        self.plan, self.X, self.threads, self._forest = plan, X, threads, plan.plain_forest
-        self.ledger: Ledger | None = plan.costs.ledger(len(X)) if metered else None
-        self.done, self.finished = np.zeros(len(X), dtype=np.int32), np.zeros(len(X), dtype=bool)
-        self._sums = np.zeros((len(X), plan.n_outputs), dtype=np.int64)
-
-    def advance(
-        self,
-        until: NDArray[np.integer[Any]] | int,
-        *,
-        budget: NDArray[np.int64] | int = UNLIMITED,
-        deadline: float = np.inf,
-        stop: Stop | None = None,
-    ) -> bool:
-        """Continue, as a ``Run`` does; a budget needs a ledger."""
-        limit = np.empty(len(self.X), dtype=np.int32)
-        limit[:] = until
-        if self.ledger is not None:
-            cap = np.empty(len(self.X), dtype=np.int64)
-            cap[:] = np.minimum(budget, self.plan.limit_ticks)
-            price = self.plan.evaluation_ticks
-            return self._forest.run_metered(
-                self.X, self._sums, self.done, limit, self.ledger, price, cap, deadline, stop
-            )
-        assert budget is UNLIMITED or np.min(budget) == UNLIMITED
-        if len(self.X) > _FEW or deadline < np.inf or stop is not None or self.done.any():
-            return self._forest.run(self.X, self._sums, self.done, limit, deadline, stop, self.threads)
-        for i, stage in enumerate(limit.tolist()):
-            self.done[i] = self._forest.run_one(self.X[i], stage, np.inf, self._sums[i])
-        return True
-
-    def scores(self) -> Array:
-        """(n, K) the answers so far."""
-        total = self._sums * self._forest.unit
-        return np.asarray(combined(total, self.done[:, None], self.plan.base, self.plan.combine == "mean"))
-
-
-def start(
-    plan: Plan,
-    X: Array,
-    *,
-    metered: bool = False,
-    threads: int = 1,
-    held: NDArray[np.bool_] | None = None,
-) -> Run | ForestRun:
-    """Rows of a matrix before the first stage, by the quickest means there are."""
-    if held is not None or plan.plain_forest is None:
-        return Run(plan, X, metered=metered, threads=threads, held=held)
-    return ForestRun(plan, X, metered, threads)
 
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:

@@ -20,7 +20,8 @@ from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import UNLIMITED, FeatureCosts
-from anytime.engine import ForestRun, Run, Stop, start
+from anytime.engine import Run, Stop
+from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.costs import UNLIMITED
-from anytime.engine import Run, start
+from anytime.engine import Run
 from anytime.estimator import AnytimeModel
+from anytime.forest_run import start
 from anytime.plan import Array
 from anytime.serve.questions import Served
 

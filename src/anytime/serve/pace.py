@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anytime.engine import start
 from anytime.estimator import AnytimeModel
+from anytime.forest_run import start
 from anytime.plan import Array, Plan
 
 __all__ = ["StagePace", "checkpoints_of", "thresholds_of"]
