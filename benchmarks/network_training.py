@@ -2,11 +2,9 @@
 
     python benchmarks/network_training.py --data DIR --out DIR --jobs jobs.json --side-by-side 3
 
-A job is a dict: n, c, scheme ("const", "linear", "adaloss", "half_end", "opt:0.25" .. "opt:1", ...), epochs, seed, and any
-field of a
-recipe. A job whose file is there is not run again, so that a list of jobs can be spread over several runs. It needs torch,
-NumPy and
-Pillow alone: the package's compiled parts are not touched.
+A job is a dict: n, c, scheme ("const", "linear", "adaloss", "half_end", "auto", "opt:0.25" .. "opt:1"), epochs, seed, and any
+field of a recipe. A job whose file is there is not run again, so that a list of jobs can be spread over several runs. It needs
+torch, NumPy and Pillow alone: the package's compiled parts are not touched.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+ARCHITECTURE = ("n", "c", "period", "layers", "growth", "base", "side", "hidden")
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "anytime"
 
 
@@ -52,109 +51,86 @@ def cifar10(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
+    """Train what a job asks for, and judge every exit on the test images, or on the last 5,000 training images."""
     without_compiled_parts()
     import torch
 
     from anytime.networks.backbones import build
     from anytime.networks.counting import mult_adds
-    from anytime.networks.training import NetworkTrainer, StepSchedule, TrainingRecipe
-    from anytime.networks.weights import (
-        AdaLoss,
-        ConstantWeights,
-        FirstOrder,
-        HalfEnd,
-        LinearWeights,
-        Once,
-        OneExit,
-    )
+    from anytime.networks.exits import ExitNetwork
+    from anytime.networks.training import NetworkTrainer
 
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(job["seed"])
-    X, y = cifar10(data, "train")
-    if job.get("split", "test") == "test":
-        X_eval, y_eval = cifar10(data, "test")
-    else:
-        X, y, X_eval, y_eval = X[:-5000], y[:-5000], X[-5000:], y[-5000:]
-    if job.get("rows"):
-        X, y, X_eval, y_eval = X[: job["rows"]], y[: job["rows"]], X_eval[:500], y_eval[:500]
-    backbone = job.get("backbone", "resann")
-    arguments = {
-        k: job[k] for k in ("n", "c", "period", "layers", "growth", "base", "side", "hidden") if k in job
-    }
-    network = build(backbone, input_shape=(3, 32, 32), n_outputs=10, **arguments)
-    counts = mult_adds(network, (3, 32, 32))
-    costs = np.array(counts.exits())
-    name = job["scheme"]
-    if name.startswith("opt:"):
-        share = float(name[4:])
-        network = network.head(int(np.searchsorted(costs, share * costs[-1] * (1 + 1e-9), side="right")))
-        scheme = OneExit(-1)
-    else:
-        scheme = {
-            "const": ConstantWeights,
-            "linear": LinearWeights,
-            "half_end": HalfEnd,
-            "adaloss": AdaLoss,
-            "once": Once,
-            "first_order": FirstOrder,
-            "handover": handover(HalfEnd),
-        }[name](**job.get("scheme_arguments", {}))
-    fields = {f: job[f] for f in TrainingRecipe.__dataclass_fields__ if f in job and f != "schedule"}
-    if job.get("schedule") == "steps":
-        fields["schedule"] = StepSchedule()
-    recipe = TrainingRecipe(**{"augment": "crop_flip", "compile": torch.cuda.is_available(), **fields})
-    mean = torch.tensor(X.mean(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
-    std = torch.tensor(X.std(axis=(0, 2, 3)), dtype=torch.float32)[:, None, None]
+    X, y, X_eval, y_eval = parts(job, data)
+    recipe, scheme = settings(job)
+    arguments = {name: job[name] for name in ARCHITECTURE if name in job}
+    if job["scheme"] == "auto" and job.get("backbone", "resann") == "resann":
+        arguments.setdefault("side", 4)
+    network = build(job.get("backbone", "resann"), input_shape=(3, 32, 32), n_outputs=10, **arguments)
+    costs = np.array(mult_adds(network, (3, 32, 32)).exits(), dtype=float)
+    if job["scheme"].startswith("opt:"):  # a network of its own, with one exit
+        affordable = int(
+            np.searchsorted(costs, float(job["scheme"][4:]) * costs[-1] * (1 + 1e-9), side="right")
+        )
+        costs = costs[affordable - 1 : affordable]
+        blocks = torch.nn.Sequential(*network.blocks[:affordable])
+        network = ExitNetwork([blocks], [network.heads[affordable - 1]])
     trainer = NetworkTrainer(network, recipe, scheme, seed=job["seed"])
-    mean, std = mean.to(trainer.device), std.to(trainer.device)
-    trainer.prepare = lambda x: ((x.float() - mean) / std).to(memory_format=torch.channels_last)
-    if isinstance(scheme, OneExit):
-        whole = network
-        only = type(network)([torch.nn.Sequential(*whole.blocks)], [whole.heads[-1]])
-        trainer = NetworkTrainer(only, recipe, scheme, seed=job["seed"], prepare=trainer.prepare)
+    mean, deviation = (
+        torch.tensor(values, dtype=torch.float32, device=trainer.device)[:, None, None]
+        for values in (X.mean(axis=(0, 2, 3)), X.std(axis=(0, 2, 3)))
+    )
+    trainer.prepare = lambda x: ((x.float() - mean) / deviation).to(memory_format=torch.channels_last)
     began = time.monotonic()
     trainer.fit(X, y, time_budget=job.get("time_budget"))
     seconds = time.monotonic() - began
     said = trainer.said(X_eval).cpu()
     wrong = (said.argmax(dim=2) != torch.from_numpy(y_eval)).float().mean(dim=1)
-    result = {
+    if job.get("keep_said"):
+        np.savez_compressed(out / f"{label(job)}.npz", said=said.half().numpy(), y=y_eval, mult_adds=costs)
+    return {
         "job": job,
-        "errors": [round(100 * e, 3) for e in wrong.tolist()],
-        "mult_adds": costs.tolist()
-        if not isinstance(scheme, OneExit)
-        else [float(costs[network.n_exits - 1])],
+        "errors": [round(100 * error, 3) for error in wrong.tolist()],
+        "mult_adds": costs.tolist(),
         "train_losses": trainer.history[-1]["losses"],
         "weights": trainer.history[-1]["weights"],
         "epochs": trainer.epoch,
         "seconds": round(seconds, 1),
-        "seconds_per_epoch": round(float(np.median([h["seconds"] for h in trainer.history])), 2),
+        "seconds_per_epoch": round(float(np.median([entry["seconds"] for entry in trainer.history])), 2),
     }
-    if job.get("keep_said"):
-        np.savez_compressed(out / f"{label(job)}.npz", said=said.half().numpy(), y=y_eval)
-    return result
 
 
-def handover(base: Any) -> Any:
-    """A scheme that begins with equal weights and ends with almost all of the weight on the last exit."""
+def parts(job: dict[str, Any], data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Images and labels to train on, and those to judge on."""
+    X, y = cifar10(data, "train")
+    if job.get("split", "test") == "test":
+        X_eval, y_eval = cifar10(data, "test")
+    else:
+        X, y, X_eval, y_eval = X[:-5000], y[:-5000], X[-5000:], y[-5000:]
+    rows = job.get("rows")
+    return (X, y, X_eval, y_eval) if rows is None else (X[:rows], y[:rows], X_eval[:500], y_eval[:500])
 
-    class Handover(base):  # type: ignore[misc]
-        name = "handover"
 
-        def __init__(self, total: int, start: float = 0.0, end: float = 1.0, low: float = 0.0) -> None:
-            super().__init__(0.5)
-            self.total, self.start, self.end, self.low, self.batches = total, start, end, low, 0
+def settings(job: dict[str, Any]) -> tuple[Any, Any]:
+    """The recipe and the scheme of a job."""
+    import torch
 
-        def first(self, n_exits: int) -> list[float]:
-            return [1.0] * n_exits
+    from anytime.networks import weights
+    from anytime.networks.training import StepSchedule, TrainingRecipe, auto_weights
 
-        def update(self, losses: Any) -> None:
-            self.batches += 1
-            passed = min(max((self.batches / self.total - self.start) / (self.end - self.start), 0.0), 1.0)
-            self.weights = self.weights * 0 + (1 - passed) + passed * self.low
-            self.weights[-1] = 1.0
-
-    return Handover
+    fields = {
+        name: job[name] for name in TrainingRecipe.__dataclass_fields__ if name in job and name != "schedule"
+    }
+    if job.get("schedule") == "steps":
+        fields["schedule"] = StepSchedule()
+    recipe = TrainingRecipe(**{"augment": "crop_flip", "compile": torch.cuda.is_available(), **fields})
+    if job["scheme"] == "auto":
+        return auto_weights(recipe)
+    schemes = {"const": "constant", "opt": "one_exit"}
+    name = job["scheme"].partition(":")[0]
+    return recipe, weights.SCHEMES[schemes.get(name, name)](**job.get("scheme_arguments", {}))
 
 
 def label(job: dict[str, Any]) -> str:

@@ -26,8 +26,8 @@ from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.training import NetworkTrainer, TrainingRecipe, default_device
-from anytime.networks.weights import SCHEMES, HalfEnd, LossWeights, loss_weights
+from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights, default_device
+from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows
@@ -37,7 +37,6 @@ from anytime.validation import target_numbers, validated
 __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
 
 _CHANNELS = (1, 3, 4)  # of an image: grey, colours, colours with transparency
-_AUTO_SHARE = 0.7  # of the last exit in what enters the blocks; chosen on held-out rows of CIFAR-10
 _FOR_TABLES = TrainingRecipe(
     epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2
 )
@@ -224,7 +223,7 @@ class _NetworkModel(AnytimeModel):
     def _settings(self) -> tuple[TrainingRecipe, LossWeights]:
         recipe = self.recipe or (_FOR_TABLES if self._is_table else _FOR_IMAGES)
         if isinstance(self.loss_weights, str) and self.loss_weights == "auto":
-            return replace(recipe, decoupled=True, distillation=0.5), HalfEnd(_AUTO_SHARE)
+            return auto_weights(recipe)
         return recipe, copy.deepcopy(loss_weights(self.loss_weights))
 
     def _previous(self) -> NetworkBlock | None:

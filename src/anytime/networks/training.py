@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.weights import ConstantWeights, FirstOrder, LossWeights
+from anytime.networks.weights import ConstantWeights, FirstOrder, HalfEnd, LossWeights
 
 __all__ = [
     "CosineSchedule",
@@ -29,6 +29,7 @@ __all__ = [
     "StepSchedule",
     "TrainingError",
     "TrainingRecipe",
+    "auto_weights",
     "default_device",
     "exit_losses",
 ]
@@ -113,6 +114,15 @@ class TrainingRecipe:
     decoupled: bool = False
     bfloat16: bool | None = None
     compile: bool = False
+
+
+def auto_weights(recipe: TrainingRecipe) -> tuple[TrainingRecipe, LossWeights]:
+    """The recipe and the scheme of ``loss_weights="auto"``.
+
+    Heads learn at full speed, three quarters of what enters the blocks come from the last exit, and the others learn half from
+    it and half from the labels. The shares were chosen on held-out rows of CIFAR-10.
+    """
+    return replace(recipe, decoupled=True, distillation=0.5), HalfEnd(0.75)
 
 
 # ---------------------------------------------------------------------- losses

@@ -1,0 +1,162 @@
+"""The tables of chapter 4 of Hu (2019) from trainings on CIFAR-10: lists of jobs first, then the tables from their results.
+
+python benchmarks/network_tables.py --jobs table41 --epochs 60 > jobs.json
+python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 4
+python benchmarks/network_tables.py --runs RUNS
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SETTINGS = [(7, 16), (9, 16), (13, 16), (9, 32), (13, 32), (17, 32)]
+SHARES = (0.25, 0.5, 0.75, 1.0)
+PRINTED = {  # Table 4.1: relative increase of the error over OPT, %, twelve networks on three data sets
+    "const": (15.07, 16.40, 18.76, 18.90),
+    "linear": (25.67, 13.02, 12.97, 12.65),
+    "adaloss": (32.99, 9.97, 3.96, 2.73),
+}
+
+
+def jobs_of(table: str, epochs: int, seeds: list[int]) -> list[dict[str, Any]]:
+    """The trainings of a table, the cheapest networks first."""
+    base = {"epochs": epochs}
+    if table == "table41":
+        schemes = ["const", "linear", "adaloss", "auto", *(f"opt:{share:g}" for share in SHARES)]
+        return [
+            {
+                **base,
+                "n": n,
+                "c": c,
+                "scheme": scheme,
+                "seed": seed,
+                "keep_said": scheme in ("auto", "adaloss"),
+            }
+            for seed in seeds
+            for n, c in SETTINGS
+            for scheme in schemes
+        ]
+    if table == "ablation":  # Tables 4.3 to 4.5
+        settings = [{}, {"gamma": 0.0}, {"gamma": 0.15}, {"momentum": 0.99}, {"period": 100}]
+        return [
+            {**base, "n": n, "c": 32, "scheme": "adaloss", "seed": seed, "scheme_arguments": arguments}
+            for seed in seeds
+            for n in (9, 17)
+            for arguments in settings
+        ]
+    if table == "eann":  # section 4.5.3: members of the ensemble, and networks of their own to compare with
+        return [
+            {**base, "n": n, "c": 32, "scheme": scheme, "seed": seed, "keep_said": scheme != "opt:1"}
+            for seed in seeds
+            for n in (7, 13, 25)
+            for scheme in ("adaloss", "auto", "opt:1")
+        ]
+    if table == "others":
+        return [
+            {**base, "backbone": backbone, "scheme": scheme, "seed": seed}
+            for seed in seeds
+            for backbone in ("denseann", "msdnet")
+            for scheme in ("const", "adaloss", "auto")
+        ]
+    raise SystemExit(f"no table {table!r}; there are table41, ablation, eann and others")
+
+
+def errors_at(run: dict[str, Any], shares: tuple[float, ...] = SHARES) -> list[float]:
+    """The error of the last exit that each share of the whole cost reaches; 90 % (guessing) before the first."""
+    costs, errors = np.array(run["mult_adds"]), run["errors"]
+    reached = np.searchsorted(costs, np.array(shares) * costs[-1] * (1 + 1e-9), side="right")
+    return [90.0 if not exit else errors[exit - 1] for exit in reached]
+
+
+def relative_increase(errors: list[float], best: list[float]) -> list[float]:
+    """100 (error - OPT) / OPT at each share."""
+    return [100 * (error - own) / own for error, own in zip(errors, best, strict=True)]
+
+
+def table41(runs: list[dict[str, Any]]) -> None:
+    found: dict[tuple[int, int, int, int], dict[str, list[float]]] = defaultdict(dict)
+    for run in runs:
+        job = run["job"]
+        if (
+            job.get("backbone", "resann") != "resann"
+            or job.get("scheme_arguments")
+            or job.get("split") == "dev"
+        ):
+            continue
+        key = (job["n"], job["c"], job["epochs"], job["seed"])
+        scheme = job["scheme"]
+        found[key][scheme] = [run["errors"][-1]] if scheme.startswith("opt:") else errors_at(run)
+    increases: dict[str, list[list[float]]] = defaultdict(list)
+    for (n, c, epochs, seed), errors in sorted(found.items()):
+        own = [errors.get(f"opt:{share:g}", [np.nan])[0] for share in SHARES]
+        print(f"\n({n},{c}), {epochs} epochs, seed {seed}: error, %, at 1/4, 1/2, 3/4 and all of the cost")
+        print(f"  {'OPT':10s}" + "".join(f"{value:8.2f}" for value in own))
+        for scheme in ("const", "linear", "adaloss", "auto"):
+            if scheme in errors:
+                more = relative_increase(errors[scheme], own)
+                shown = "".join(f"{e:8.2f}" for e in errors[scheme])
+                print(f"  {scheme:10s}{shown}   over OPT, %:" + "".join(f"{m:8.1f}" for m in more))
+                increases[scheme].append(more)
+    print("\nmean increase over OPT, %        1/4     1/2     3/4       1      (printed)")
+    for scheme, rows in increases.items():
+        means = np.nanmean(np.array(rows), axis=0)
+        printed = "".join(f"{value:8.2f}" for value in PRINTED.get(scheme, ()))
+        print(
+            f"  {scheme:10s} {len(rows):3d} networks  "
+            + "".join(f"{m:8.2f}" for m in means)
+            + f"   {printed}"
+        )
+
+
+def small_against_large(runs: list[dict[str, Any]]) -> None:
+    """Section 4.5.2: at which share of its cost a small network by AdaLoss, or ours, is as good as a large one by CONST."""
+    by_key = {
+        (r["job"]["n"], r["job"]["c"], r["job"]["scheme"], r["job"]["seed"], r["job"]["epochs"]): r
+        for r in runs
+        if "n" in r["job"] and not r["job"].get("scheme_arguments") and r["job"].get("split") != "dev"
+    }
+    for (n, c, scheme, seed, epochs), large in sorted(by_key.items(), key=str):
+        if scheme != "const":
+            continue
+        small_n = {13: 7, 17: 9, 25: 13}.get(n)
+        for ours in ("adaloss", "auto"):
+            small = by_key.get((small_n, c, ours, seed, epochs))
+            if small is None:
+                continue
+            reached = np.flatnonzero(np.array(small["errors"]) <= large["errors"][-1])
+            share = small["mult_adds"][reached[0]] / large["mult_adds"][-1] if reached.size else np.nan
+            print(
+                f"({n},{c}) const ends at {large['errors'][-1]:.2f} %; ({small_n},{c}) {ours} is there at "
+                f"{share:.2f} of its cost, and ends at {small['errors'][-1]:.2f} %"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", help="print the jobs of a table: table41, ablation, eann or others")
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--runs", type=Path, help="a folder with results, or a file with a list of them")
+    given = parser.parse_args()
+    if given.jobs:
+        print(json.dumps(jobs_of(given.jobs, given.epochs, given.seeds), indent=0))
+    if given.runs:
+        files = [given.runs] if given.runs.is_file() else sorted(given.runs.glob("*.json"))
+        runs: list[dict[str, Any]] = []
+        for file in files:
+            content = json.loads(file.read_text())
+            runs += content if isinstance(content, list) else [content]
+        table41(runs)
+        small_against_large(runs)
+
+
+if __name__ == "__main__":
+    main()
