@@ -1,11 +1,13 @@
 # Everything a developer or a curious visitor runs. `make` alone lists the targets.
 #
-# One virtual environment, .venv, is made on first use. Two stamps inside it say what is installed there:
-# .demo (the package, its plots and its server) and .dev (everything the checks need). The package is installed in place,
-# so a change to Python code needs nothing; a change to native code or to the build rules rebuilds it.
+# One virtual environment, .venv, is made on first use. Three stamps inside it say what is installed there:
+# .demo (the package, its plots and its server), .dev (everything the checks need) and .all (heavy optional libraries too). The
+# package is installed in place, so a change to Python code needs nothing; a change to native code or to the build rules rebuilds it.
 
 PYTHON  ?= python3
 WORKERS ?= 2
+# Where PyTorch keeps its wheels for CPUs.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -26,7 +28,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo build test quick native-test lint bench docs clean
+.PHONY: help demo build test test-all quick native-test lint bench docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +38,11 @@ demo: $(READY) ## train on bundled data, show the curve, write a report to demo/
 
 build: $(VENV)/.dev ## install the package in place, with everything the checks need
 
-test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation
+test: $(VENV)/.dev native-test ## all tests: native (plain and sanitized), Python, docstrings, documentation; networks only where torch is installed
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n $(WORKERS) -m "not realtime"
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -m realtime
+
+test-all: $(VENV)/.all test ## the same with torch, which is installed first (a wheel for CPUs where there is no GPU)
 
 quick: $(VENV)/.dev ## the Python tests without the slow ones
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not realtime"
@@ -95,6 +99,18 @@ $(VENV)/.dev: $(BUILT_FROM) | $(VENV)/.tools
 	@echo "building and installing anytime for development (a few minutes the first time)"
 	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev]"
 	@$(BIN)/python -m pip install -q --no-build-isolation --no-deps -e research
+	@touch $@
+
+# On Linux the torch of PyPI brings gigabytes of CUDA libraries, of which a machine without a GPU needs none. There a wheel
+# for CPUs is tried first: from the folders of PIP_FIND_LINKS, then from PyTorch's own index. torch is asked for without what it
+# depends on, because those places have nothing else; the last line installs that, and a torch that is there is kept.
+$(VENV)/.all: $(VENV)/.dev
+	@echo "installing torch"
+	@command -v nvidia-smi >/dev/null || $(BIN)/python -c 'import torch' 2>/dev/null \
+	  || $(BIN)/python -m pip install -q --no-deps --no-index "torch>=2.2" 2>/dev/null \
+	  || $(BIN)/python -m pip install -q --no-deps --retries 1 --timeout 15 --index-url $(TORCH_INDEX) "torch>=2.2" 2>/dev/null \
+	  || echo "no torch for CPUs in PIP_FIND_LINKS or $(TORCH_INDEX): taking that of PyPI, which may be gigabytes"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[dev,torch]"
 	@touch $@
 
 # $(1): name of the build folder, $(2): sanitizers ON or OFF

@@ -2,6 +2,7 @@
 
 import re
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from itertools import pairwise
 
 project = "anytime"
@@ -28,6 +29,7 @@ myst_heading_anchors = 3
 autosummary_generate = False  # each page of the reference lists and describes its own room
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]  # pages of networks are made without it, too
 autodoc_typehints = "none"  # the docstrings say the types in words
 autoclass_content = "class"
 napoleon_google_docstring = False

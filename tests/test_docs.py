@@ -15,6 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import anytime as at
+from tests.optional import installed_names, skip_without_torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
@@ -59,6 +60,7 @@ PAGES_WITH_CODE = [page for page in PAGES if python_blocks(page.read_text(encodi
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_torch("".join(code for _, code in python_blocks(page.read_text(encoding="utf-8"))))
     monkeypatch.chdir(tmp_path)  # a page may write files
     run_page(page)
 
@@ -95,7 +97,7 @@ def described_on_api_pages() -> set[str]:
     return {full.rpartition(".")[2] for full in named + members}
 
 
-PUBLIC = [name for name in at.__all__ if not inspect.ismodule(getattr(at, name))]
+PUBLIC = [name for name in installed_names() if not inspect.ismodule(getattr(at, name))]
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.optional import skip_without_torch
+
 GALLERY = Path(__file__).resolve().parents[1] / "docs" / "gallery"
 PROGRAMS = sorted(GALLERY.glob("*.py"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
 def test_program_runs_and_draws(program: Path, tmp_path: Path) -> None:
+    skip_without_torch(program.read_text(encoding="utf-8"))
     done = subprocess.run(
         [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -14,12 +14,13 @@ from sklearn.base import BaseEstimator
 import anytime as at
 from anytime.estimator import AnytimeModel
 from anytime.parameters import PARAMETERS
+from tests.optional import installed_names
 
 PACKAGE = Path(at.__file__).parent
 
 ESTIMATORS = {
     name: value
-    for name in at.__all__
+    for name in installed_names()
     if inspect.isclass(value := getattr(at, name)) and issubclass(value, BaseEstimator)
 }
 

@@ -141,7 +141,8 @@ class NetworkBlock(Block):
                 begin = first
             state = self.network.advance(state, begin, stage)
             said = self.network.heads[stage](state)
-            out[rows] = said.double().cpu().numpy()  # waits for the device
+            # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
+            out[rows] = said.float().cpu().numpy()  # waits for the device
             if kept is not None:
                 kept.put(rows, state)
             if begin == stage:

@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
@@ -113,9 +114,9 @@ class _NetworkModel(AnytimeModel):
         began = time.monotonic()
         self._validate_params()
         if y is None:
-            X, y = _from_dataset(X)
+            X, y = _from_dataset(X, type(self).__name__)
         if y_val is None and X_val is not None and not hasattr(X_val, "shape"):
-            X_val, y_val = _from_dataset(X_val)
+            X_val, y_val = _from_dataset(X_val, type(self).__name__)
         previous = self._previous() if self.warm_start else None
         rows, y = self._read_training(X, y)
         weight = None if sample_weight is None else checked_weights(sample_weight, rows)
@@ -268,7 +269,7 @@ class _NetworkModel(AnytimeModel):
     def _read_training(self, X: Any, y: Any) -> tuple[NDArray[Any], Any]:
         """(n, d) rows as the plan reads them."""
         needs_images = isinstance(self.backbone, str) and self.backbone != "mlp"
-        if np.ndim(X) > 2 or isinstance(X, torch.Tensor):
+        if _n_axes(X) > 2 or isinstance(X, torch.Tensor):
             images = _as_array(X)
             if images.ndim > 2:
                 if self.backbone == "mlp":
@@ -326,7 +327,7 @@ class _NetworkModel(AnytimeModel):
         if self._is_table:
             return super()._read_in(_as_array(X) if isinstance(X, torch.Tensor) else X)
         if hasattr(X, "__getitem__") and not hasattr(X, "shape") and not isinstance(X, (list, tuple)):
-            X = _from_dataset(X)[0]
+            X = _from_dataset(X, type(self).__name__)[0]
         images = _as_array(X)
         if images.ndim == 3 and images.shape == self.input_shape_ and self.input_shape_[0] != 1:
             raise ValueError(
@@ -365,7 +366,7 @@ class _NetworkModel(AnytimeModel):
         random: np.random.RandomState,
     ) -> tuple[NDArray[Any], NDArray[Any], Array | None, NDArray[Any] | None, NDArray[Any] | None]:
         if X_val is not None:
-            images = np.ndim(X_val) > 2 or not self._is_table
+            images = _n_axes(X_val) > 2 or not self._is_table
             rows_val = self._image_rows(_as_array(X_val)) if images else self._as_numbers(X_val)
             return rows, targets, weight, rows_val, self._encode_more(y_val)
         if self.validation_fraction is None or len(rows) < 20:
@@ -602,15 +603,16 @@ LossWeights, default="auto"
         return GroupPursuitClassifier
 
     def _encode(self, y: Any, weight: Array | None) -> tuple[NDArray[Any], Array | None]:
+        y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(np.asarray(y).ravel(), return_inverse=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_.tolist()[0]!r}: there is nothing to tell apart"
             )
         self._check_heads()
         if self.class_weight is not None:
-            balance = compute_sample_weight(self.class_weight, np.asarray(y).ravel())
+            balance = compute_sample_weight(self.class_weight, y)
             weight = balance if weight is None else weight * balance
         return codes.astype(np.int64), weight
 
@@ -699,6 +701,11 @@ LossWeights, default="auto"
 
     _link = "identity"
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     @property
     def _n_outputs(self) -> int:
         return self._n_targets
@@ -712,7 +719,9 @@ LossWeights, default="auto"
         return targets, weight
 
     def _encode_more(self, y: Any) -> NDArray[Any]:
-        numbers = np.asarray(target_numbers(y), dtype=np.float64)
+        numbers = target_numbers(y)
+        if numbers.ndim == 2 and numbers.shape[1] == 1:
+            numbers = column_or_1d(numbers, warn=True)
         return numbers[:, None] if numbers.ndim == 1 else numbers
 
     def _units(self, targets: NDArray[Any]) -> tuple[Array | None, Array | None]:
@@ -733,15 +742,23 @@ LossWeights, default="auto"
 # ---------------------------------------------------------------------- helpers
 
 
-def _from_dataset(data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+def _from_dataset(data: Any, estimator: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """All pairs of a torch data set, stacked."""
     if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) or hasattr(data, "shape"):
-        raise ValueError("fit needs X and y, or a torch Dataset that gives pairs of an input and its label")
+        raise ValueError(
+            f"{estimator} requires y to be passed, but the target y is None; only a torch Dataset, which gives pairs of an "
+            "input and its label, has its own"
+        )
     pairs = [data[i] for i in range(len(data))]
     if not pairs or not isinstance(pairs[0], (tuple, list)) or len(pairs[0]) != 2:
         raise ValueError("a data set has to give pairs of an input and its label")
     inputs = np.stack([_as_array(x) for x, _ in pairs])
     return inputs, np.array([label.item() if hasattr(label, "item") else label for _, label in pairs])
+
+
+def _n_axes(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    return np.asarray(X).ndim if shape is None else len(shape)
 
 
 def _as_array(X: Any) -> NDArray[Any]:
