@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from anytime.networks.exits import ExitNetwork
 
@@ -41,7 +42,7 @@ class MultAdds:
 
 
 def mult_adds(network: ExitNetwork, input_shape: Sequence[int]) -> MultAdds:
-    """Count convolutions, linear layers and matrix products; normalisation, activation and pooling count nothing.
+    """Count convolutions, linear layers, matrix products and attention; normalisation, activation and pooling count nothing.
 
     Parameters
     ----------
@@ -49,34 +50,34 @@ def mult_adds(network: ExitNetwork, input_shape: Sequence[int]) -> MultAdds:
     input_shape : sequence of int
         Of one input.
     """
-    counted = 0
-
-    def count(module: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal counted
-        if isinstance(module, nn.modules.conv._ConvNd):
-            per_output = module.in_channels // module.groups * int(torch.tensor(module.kernel_size).prod())
-            counted += output[0].numel() * per_output
-        elif isinstance(module, nn.Linear):
-            counted += output[0].numel() * module.in_features
-
-    kinds = (nn.modules.conv._ConvNd, nn.Linear)
-    hooks = [m.register_forward_hook(count) for m in network.modules() if isinstance(m, kinds)]
     example = next(network.parameters())
     state: Any = torch.zeros(1, *input_shape, device=example.device, dtype=example.dtype)
     was_training = network.training
+    had_fast_path = torch.backends.mha.get_fastpath_enabled()
     network.eval()
-    blocks, heads = [], []
+    torch.backends.mha.set_fastpath_enabled(
+        False
+    )  # one kernel for all of a transformer's layer, of which nothing is told
+    counted: list[int] = []
     try:
-        with torch.no_grad():
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=_MORE) as counter:
             for block, head in zip(network.blocks, network.heads, strict=True):
-                counted = 0
                 state = block(state)
-                blocks.append(counted)
-                counted = 0
+                counted.append(counter.get_total_flops())
                 head(state)
-                heads.append(counted)
+                counted.append(counter.get_total_flops())
     finally:
-        for hook in hooks:
-            hook.remove()
+        torch.backends.mha.set_fastpath_enabled(had_fast_path)
         network.train(was_training)
-    return MultAdds(tuple(blocks), tuple(heads))
+    steps = np.diff(counted, prepend=0) // 2  # one multiplication with its addition is two operations
+    return MultAdds(tuple(steps[::2].tolist()), tuple(steps[1::2].tolist()))
+
+
+def _attention_operations(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> int:
+    """Operations of (..., queries, width) x (..., width, keys) x (..., keys, outputs)."""
+    *others, n_queries, width = query
+    return 2 * int(np.prod(others)) * n_queries * key[-2] * (width + value[-1])
+
+
+# what torch counts on a GPU only
+_MORE = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_operations}
