@@ -1,4 +1,4 @@
-"""Formats that only public sets come in: Weka's files, sparse lines, MNIST's bytes."""
+"""Formats that only public sets come in: Weka's files and sparse lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anytime_research.datasets.sources import Source, reading
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["arff", "idx", "sparse", "text"]
+__all__ = ["arff", "sparse", "text"]
 
 
 def text(source: Source, file: str) -> str:
@@ -60,17 +60,6 @@ def sparse(
     with reading(source.path(file)):
         X, y, qid = load_svmlight_file(contents, n_features=columns, zero_based=False, query_id=True)
     return X.toarray(), y, np.asarray(qid, dtype=np.int64)
-
-
-def idx(source: Source, file: str) -> NDArray[np.uint8]:
-    """The byte arrays of MNIST: two zeros, 8, the number of axes, the axes as big-endian integers, the bytes."""
-    data = source.read(file)
-    with reading(source.path(file)):
-        if data[:3] != b"\0\0\x08":
-            raise ValueError("it does not begin like an idx file of bytes")
-        axes = data[3]
-        shape = np.frombuffer(data, dtype=">i4", count=axes, offset=4)
-        return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
 _ATTRIBUTE = re.compile(r"""@attribute\s+(?P<name>'[^']+'|"[^"]+"|\S+)\s+(?P<kind>.+)""", re.IGNORECASE)

@@ -1,102 +1,26 @@
-"""Reading files from the user's data folder, with one plain error for each way this can go wrong.
-
-The folder is named by the environment variable ``ANYTIME_DATA`` or by ``folder=``. A file may lie there compressed
-(``name.gz``) or plain (``name``).
-"""
+"""Tables from the user's data folder, and their class labels."""
 
 from __future__ import annotations
 
-import gzip
 import io
-import os
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.datasets.sources import DataFolder, DataFormatError, DataNotFoundError, reading
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "VARIABLE",
-    "Classes",
-    "DataFormatError",
-    "DataNotFoundError",
-    "Source",
-    "class_numbers",
-    "reading",
-]
+__all__ = ["Classes", "DataFormatError", "DataNotFoundError", "Source", "class_numbers", "reading"]
 
 Classes = Mapping[str, str]  # from each label in a file to its name
 
-VARIABLE = "ANYTIME_DATA"
 
-
-class DataNotFoundError(FileNotFoundError):
-    """The data folder, or a file that should be in it, is absent."""
-
-
-class DataFormatError(ValueError):
-    """A data file is there, but damaged or not what it should be."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """The folder from which one data set is read.
-
-    Parameters
-    ----------
-    name : str
-        The data set, for messages.
-    origin : str
-        Where its files can be had, for messages.
-    folder : str or Path, default=None
-        Overrides ``ANYTIME_DATA``.
-    """
-
-    name: str
-    origin: str
-    folder: str | Path | None = None
-
-    def path(self, file: str) -> Path:
-        """Where ``file`` lies, compressed or not."""
-        root = self._root()
-        for path in (root / f"{file}.gz", root / file):
-            if path.is_file():
-                return path
-        raise DataNotFoundError(
-            f"data set {self.name!r} needs {file}.gz or {file} in {root}, and neither is there; "
-            f"put the file there ({self.origin})"
-        )
-
-    def _root(self) -> Path:
-        given = self.folder if self.folder is not None else os.environ.get(VARIABLE)
-        if not given:
-            raise DataNotFoundError(
-                f"data set {self.name!r} is read from files that do not come with anytime; set the environment variable "
-                f"{VARIABLE} to the folder that holds them, or pass folder="
-            )
-        root = Path(given).expanduser()
-        if not root.is_dir():
-            named = "folder=" if self.folder is not None else VARIABLE
-            raise DataNotFoundError(
-                f"{named} names {str(root)!r}, which is not a folder; create it or name another"
-            )
-        return root
-
-    # ------------------------------------------------------------------ formats
-
-    def read(self, file: str) -> bytes:
-        """The contents of ``file``, decompressed."""
-        path = self.path(file)
-        with reading(path):
-            data = path.read_bytes()
-            return gzip.decompress(data) if path.suffix == ".gz" else data
+class Source(DataFolder):
+    """The folder from which one data set is read, as tables too."""
 
     def table(self, file: str, **options: Any) -> pd.DataFrame:
         """Delimited text, without a header line unless ``header=0`` is passed."""
@@ -106,23 +30,6 @@ class Source:
         with reading(self.path(file)):
             table: pd.DataFrame = pd.read_csv(contents, **{"header": None, **options})
         return table
-
-
-@contextmanager
-def reading(*paths: Path) -> Iterator[None]:
-    """Turn whatever a parser raises about the contents of ``paths`` into one error that names them."""
-    named = " or ".join(map(str, paths))
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataFormatError(
-            f"{named} is damaged: it cannot be decompressed ({error}); fetch it again and compare its checksum"
-        ) from error
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-        raise DataFormatError(
-            f"{named} is not what it should be: {str(error).strip() or type(error).__name__}; "
-            "fetch it again and compare its checksum"
-        ) from error
 
 
 def class_numbers(

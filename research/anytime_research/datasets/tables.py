@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 from anytime.datasets.bundled import patches
+from anytime.datasets.image_files import idx
 from anytime_research.datasets.dataset import PublicDataset as Dataset
-from anytime_research.datasets.formats import arff, idx, sparse
+from anytime_research.datasets.formats import arff, sparse
 from anytime_research.datasets.sources import Classes, Source, class_numbers, reading
 
 if TYPE_CHECKING:

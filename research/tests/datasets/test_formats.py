@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from anytime.datasets.image_files import idx
 from anytime_research.datasets import DataFormatError
-from anytime_research.datasets.formats import arff, idx, sparse
+from anytime_research.datasets.formats import arff, sparse
 from anytime_research.datasets.sources import Source
 
 

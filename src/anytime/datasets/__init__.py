@@ -1,6 +1,7 @@
 """Data with prices: bundled sets, seeded generators, images with measured extractors, and tests with real prices.
 
-``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is.
+``load`` is the way to every table of examples; ``names`` and ``describe`` say what there is. ``load_images`` reads MNIST,
+Fashion-MNIST and CIFAR-10 from a folder of the user's.
 
 >>> X, y, costs = load("breast_cancer")
 >>> costs
@@ -13,11 +14,15 @@ from anytime.datasets.generators import (
     make_priced_classification,
     make_priced_regression,
 )
+from anytime.datasets.image_files import load_images
 from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
 from anytime.datasets.registry import describe, load, names
+from anytime.datasets.sources import DataFormatError, DataNotFoundError
 
 __all__ = [
     "About",
+    "DataFormatError",
+    "DataNotFoundError",
     "Dataset",
     "DigitImages",
     "PricedDataset",
@@ -26,6 +31,7 @@ __all__ = [
     "image_extractors",
     "load",
     "load_digit_images",
+    "load_images",
     "make_priced_classification",
     "make_priced_regression",
     "names",
