@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from anytime.networks.backbones import build, denseann, mlp, msdnet, resann
     from anytime.networks.block import NetworkBlock
     from anytime.networks.counting import MultAdds, mult_adds
+    from anytime.networks.cutting import with_exits
     from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
-    from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions, with_exits
+    from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions
     from anytime.networks.training import (
         CosineSchedule,
         NetworkTrainer,
@@ -74,7 +75,8 @@ _HOMES = {
     "estimators": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"],
     "backbones": ["build", "denseann", "mlp", "msdnet", "resann"],
     "counting": ["MultAdds", "mult_adds"],
-    "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions", "with_exits"],
+    "cutting": ["with_exits"],
+    "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions"],
     "training": [
         "CosineSchedule",
         "TrainingRecipe",

@@ -35,7 +35,7 @@ from anytime.rows import Rows
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import target_numbers, validated
 
-__all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
+__all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "temperature"]
 
 _CHANNELS = (1, 3, 4)  # of an image: grey, colours, colours with transparency
 _FOR_TABLES = TrainingRecipe(
@@ -196,7 +196,7 @@ class _NetworkModel(AnytimeModel):
         if rows_val is not None and len(rows_val) and self._link == "softmax":
             assert targets_val is not None
             said = trainer.said(rows_val.reshape(shape_val)).double().cpu().numpy()
-            temperatures = np.array([_temperature(exit, targets_val) for exit in said])
+            temperatures = np.array([temperature(exit, targets_val) for exit in said])
         block = NetworkBlock(
             trainer.network,
             reads,
@@ -626,10 +626,13 @@ LossWeights, default="auto"
 
     def _encode_more(self, y: Any) -> NDArray[Any]:
         y = np.asarray(y).ravel()
-        codes = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        order = np.argsort(self.classes_)  # a module's outputs need not be in the order of the labels
+        codes = order[np.searchsorted(self.classes_, y, sorter=order).clip(0, len(order) - 1)]
         wrong = self.classes_[codes] != y
         if wrong.any():
-            raise ValueError(f"y_val holds the label {y[wrong].tolist()[0]!r}, which y does not have")
+            raise ValueError(
+                f"y_val holds the label {y[wrong].tolist()[0]!r}, which is no class of the model"
+            )
         return codes.astype(np.int64)
 
     def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
@@ -791,12 +794,12 @@ def _moments(rows: NDArray[Any], shape: tuple[int, ...]) -> tuple[Array, Array]:
     return centre, np.where(spread > 0, spread, 1.0)
 
 
-def _temperature(said: Array, codes: NDArray[Any]) -> float:
+def temperature(said: Array, codes: NDArray[Any], weight: Array | None = None) -> float:
     """What (n, K) scores have to be divided by so that probabilities are most likely to be right (Guo et al. 2017)."""
     own = said[np.arange(len(said)), codes]
 
     def loss(logarithm: float) -> float:
         scale = np.exp(-logarithm)
-        return float((logsumexp(scale * said, axis=1) - scale * own).mean())
+        return float(np.average(logsumexp(scale * said, axis=1) - scale * own, weights=weight))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from numbers import Integral
 from typing import Any
 
@@ -39,10 +40,11 @@ def make_anytime(
     y_val: Any = None,
     sample_weight: ArrayLike | None = None,
     budget: float | None = None,
-    meter: str = "realised",
-    evaluation_cost: float = 0.0,
+    meter: str | None = None,
+    evaluation_cost: float | str | None = None,
     n_jobs: int | None = None,
-) -> AnytimeClassifier | AnytimeRegressor:
+    **of_modules: Any,
+) -> Any:
     """Make a fitted model interruptible.
 
     Parameters
@@ -51,24 +53,37 @@ def make_anytime(
         A forest, extra-trees or (hist) gradient boosting model of scikit-learn, LightGBM or XGBoost, or what
         ``anytime.trees.importers.import_file`` read. A list of models, from cheap to costly, becomes a plan whose
         stages *replace* the answer so far; an entry may be a pair (model, columns) when the model was trained on some
-        columns only. Such a pair by itself is a list of one.
+        columns only. Such a pair by itself is a list of one. Or a torch module that reads a table or images: every exit of an
+        ``anytime.networks.ExitNetwork`` is a stage, any other module is one stage.
     costs : FeatureCosts, mapping, table, path or sequence, default=None
         What columns cost. None: 1 per column.
     X_val, y_val : (n, d) and (n,), default=None
         Validation rows, not seen in training, with the columns of training in the same order. With them, stages are
-        ordered by the drop of their loss per cost. Without, the trained order stays.
+        ordered by the drop of their loss per cost. Without, the trained order stays. The exits of a network stay in order; a
+        temperature per exit calibrates their probabilities.
     sample_weight : (n,), default=None
         Weights of the validation rows.
-    budget, meter, evaluation_cost, n_jobs
+    budget, n_jobs
         As in :class:`AnytimeClassifier`.
+    meter, evaluation_cost : default=None
+        As in :class:`AnytimeClassifier`, or in :class:`AnytimeNetworkClassifier` for a torch module. None: their defaults.
+    **of_modules
+        For torch modules only. ``classes``, (K,): what the outputs stand for; without it those of ``y_val``, in order, or 0 to
+        K - 1. ``input_shape``: that of one row, where there is no ``X_val``. ``device``: where it shall run; without it, it
+        stays where it is.
 
     Returns
     -------
-    AnytimeClassifier or AnytimeRegressor
+    AnytimeClassifier, AnytimeRegressor, AnytimeNetworkClassifier or AnytimeNetworkRegressor
         Its full prediction equals that of ``model``, and it refuses the NaN and infinity that ``model`` refuses. Its
         ``estimator`` is a clone of ``model``, so ``fit`` and cross-validation train the same kind again, on all rows or, when
         ``X_val`` was given, on a share of them that leaves others for the order. A booster, a file or a list cannot be fitted
-        again.
+        again. A torch module is copied; ``fit`` goes on from its weights.
+
+    Raises
+    ------
+    ValueError
+        Where the model cannot be read, or the validation rows do not fit it.
 
     Examples
     --------
@@ -82,6 +97,23 @@ def make_anytime(
     """
     if isinstance(model, (AnytimeClassifier, AnytimeRegressor)):
         raise TypeError("this model is an anytime model already")
+    chosen: dict[str, Any] = {"meter": meter, "evaluation_cost": evaluation_cost}
+    parameters = {name: value for name, value in chosen.items() if value is not None}
+    if any(kind.__module__.startswith("torch.nn.") for kind in type(model).__mro__):
+        # networks stand above trees, and without torch there are none: they are met only here, at run time
+        return import_module("anytime.networks.making").make_network(
+            model,
+            X_val=X_val,
+            y_val=y_val,
+            sample_weight=sample_weight,
+            costs=costs,
+            budget=budget,
+            n_jobs=n_jobs,
+            **parameters,
+            **of_modules,
+        )
+    if of_modules:
+        raise TypeError(f"{next(iter(of_modules))} is for torch modules, not for {type(model).__name__}")
     rungs = _rungs(model)
     first, columns = rungs[0]
     face = AnytimeClassifier if LINKS[first.link].classifies else AnytimeRegressor
@@ -89,10 +121,9 @@ def make_anytime(
         to_fit_again(model, rungs),
         costs=costs,
         budget=budget,
-        meter=meter,
-        evaluation_cost=evaluation_cost,
         validation_fraction=None if X_val is None else 0.2,
         n_jobs=n_jobs,
+        **parameters,
     )
     made._validate_params()
     made._check_kind(first)
