@@ -577,7 +577,7 @@ def _decimals(prices: Mapping[str, float]) -> int:
     """Decimals of a tick: enough for every price, and where possible coarse enough for evaluation costs far above them."""
     exact = {name: Decimal(repr(price)).normalize() for name, price in prices.items() if price > 0}
     if not exact:
-        return 12
+        return 8  # for stages of 1e-8 seconds, and for those of networks of 1e10 multiplications
     total = sum(exact.values(), Decimal(0))
     most = (_MOST_TICKS / total).adjusted()  # the finest tick at which the total can be counted
     if most < -_MOST_ZEROS:
