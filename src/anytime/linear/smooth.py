@@ -329,7 +329,10 @@ class SmoothObjective:
 
         start = np.asarray((root.T @ weights.reshape(shape).astype(dtype)).ravel(), dtype=np.float64)
         u, steepest = minimised(gradient, start, goal, max_iter)
-        return weights_at(u), steepest
+        found = weights_at(u)
+        if self.fit_intercept and self.loss is _PLAIN[1]:  # intercepts that shift alike change nothing, so rounding moves them
+            found[0] += weights[0].mean() - found[0].mean()
+        return found, steepest
 
     def _second_derivative(self, design: NDArray[Any], weights: Array) -> NDArray[Any]:
         """(kK, kK) of the multinomial risk: ``sum_i w_i zz' (diag(p) - pp')``, and a little where all classes shift alike."""
