@@ -330,7 +330,9 @@ class SmoothObjective:
         start = np.asarray((root.T @ weights.reshape(shape).astype(dtype)).ravel(), dtype=np.float64)
         u, steepest = minimised(gradient, start, goal, max_iter)
         found = weights_at(u)
-        if self.fit_intercept and self.loss is _PLAIN[1]:  # intercepts that shift alike change nothing, so rounding moves them
+        if (
+            self.fit_intercept and self.loss is _PLAIN[1]
+        ):  # intercepts that shift alike change nothing, so rounding moves them
             found[0] += weights[0].mean() - found[0].mean()
         return found, steepest
 
