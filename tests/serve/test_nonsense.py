@@ -185,7 +185,11 @@ FIELD_NAMES = "budget, confidence, deadline_ms, groups, mean_budget, model, prob
         ({"row": [{"a": 1}, *GOOD[1:]]}, "row 0, column 'age': expected a number, found an object of 1"),
         ({"row": [*GOOD[:5], 3]}, "row 0, column 'ward': expected a category such as 'east', found 3"),
         ({"row": {"agee": 1}}, "the model has no column 'agee'; did you mean 'age'?"),
-        ({"rows": [{"age": 1}, {"sex": 1}]}, "row 1 has other columns than row 0; rows that come together have the same: give None where a value is missing"),
+        (
+            {"rows": [{"age": 1}, {"sex": 1}]},
+            "row 1 has other columns than row 0; rows that come together have the same: "
+            "give None where a value is missing",
+        ),
         ({"groups": {"agee": 1}}, "the model has no group 'agee'; did you mean 'age'?"),
         ({"row": GOOD, "budget": -1}, "budget must be a number that is not negative, not -1"),
         ({"row": GOOD, "budget": "much"}, "budget must be a number that is not negative, not 'much'"),
