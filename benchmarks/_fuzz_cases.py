@@ -22,6 +22,8 @@ from anytime.blocks import LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import FeatureCosts
 from anytime.files import container
+from anytime.networks.ensemble import ExponentialEnsembleClassifier
+from anytime.networks.member import MemberBlock
 from anytime.plan import Plan
 from anytime.rules import EntropyRule, MarginRule, OutsideRule, ScoreRule
 from anytime.streaming import HoeffdingTree, SmallNet, StreamingBoostClassifier, StreamingBoostRegressor
@@ -193,6 +195,23 @@ def sample_models() -> dict[str, Any]:
         base=np.zeros(1),
         link="identity",
     )
+    members = [MemberBlock(boosted, [1, 4], transformed=True), MemberBlock(gated, [2, 4], transformed=True)]
+    ensemble = fitted(
+        ExponentialEnsembleClassifier,
+        Plan(
+            blocks=members,
+            costs=bound,
+            base=np.array([0.6, 0.4]),
+            link="probability",
+            replaces=np.ones(4, dtype=bool),
+            evaluation_costs=np.array([0.1, 0.3, 1.0, 2.0]),
+            quality=np.array([-0.5, -0.4, -0.3, -0.2, -0.1]),
+        ),
+        ["no", "yes"],
+    )
+    ensemble.adopted_ = [np.array([True, False, False, True, False]), np.array([False, True, False, True])]
+    ensemble.validation_errors_ = [np.array([0.4, 0.4, 0.5, 0.3, 0.3]), np.array([0.3, 0.2, 0.2, 0.1])]
+    del ensemble.source_, ensemble.ordering_
     adaptive = fitted(
         AdaptiveClassifier,
         _sent_on(bound),
@@ -238,6 +257,7 @@ def sample_models() -> dict[str, Any]:
     coded[:, 2] = np.arange(12) % 3
     return {
         "adaptive": adaptive,
+        "ensemble": ensemble,
         "streamed trees": trees.fit(rows, np.array(["a", "b", "c"])[np.arange(12) % 3]),
         "streamed nets": nets.fit(coded, rows[:, 0]),
         "margins": margins.set_params(classifier=None),  # a file has no room for it

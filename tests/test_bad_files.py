@@ -30,7 +30,7 @@ RAW = {name: cases.packed(model) for name, model in cases.sample_models().items(
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
-    "expected one of costly, kernel, linear, linear tree, margins, sensor, small nets, stream, trees"
+    "expected one of costly, kernel, linear, linear tree, margins, member, sensor, small nets, stream, trees"
 )
 
 
@@ -591,6 +591,18 @@ def costly_gate(parts: cases.Parts) -> None:
         ("margins", swap("plan.blocks.0.reference", np.ones((3, 4))), "3 reference points, but classes"),
         ("margins", swap("plan.blocks.0.slopes", np.full(4, np.nan)), "must be finite"),
         ("stepped", fill("plan.blocks.0.start", 1, 3), "start must rise|do not increase|need"),
+        # a plan within a plan
+        ("ensemble", fill("plan.blocks.0.ends", 0, 0), "grow from stage 1 to 4"),
+        ("ensemble", fill("plan.blocks.0.ends", 1, 9), "grow from stage 1 to 4"),
+        ("ensemble", swap("plan.blocks.0.ends", np.empty(0, dtype=np.int64)), "grow from stage 1 to 4"),
+        ("ensemble", put("plan.blocks.0.transformed", 1), "expected true or false"),
+        ("ensemble", put("plan.blocks.0.transformed", False), "gives 1 numbers per row"),
+        ("ensemble", put("plan.blocks.0.plan.link", "softmax"), "gives 1 numbers per row"),
+        ("ensemble", put("plan.blocks.0.plan.limit", 3), "unknown field 'limit'"),
+        ("ensemble", fill("plan.blocks.1.plan.passes.3.columns", 0, 9), "not among the 4"),
+        ("ensemble", swap("plan.blocks.1.plan.base", None), "is missing"),
+        ("ensemble", put("state.adopted", None), "manifest.state"),
+        ("ensemble", put("parameters.members", [1]), "never stored"),
         # a costly model, and who may have one
         ("adaptive", put("plan.blocks.1.name", 3), "expected a string"),
         ("adaptive", put("plan.blocks.1.n_classes", 1), "expected a whole number in"),

@@ -111,7 +111,7 @@ def test_the_word_of_another_library_is_answered_with_ours():
 def test_parameters_are_keywords(name):
     """All but the estimator that is wrapped: ``costs`` too."""
     by_place = [p.name for p in parameters_of(ESTIMATORS[name]).values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    assert by_place in ([], ["estimator"], ["costly"], ["classifier"], ["experts"])
+    assert by_place in ([], ["estimator"], ["costly"], ["classifier"], ["experts"], ["members"])
 
 
 @pytest.mark.parametrize(

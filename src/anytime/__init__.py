@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         GroupPursuitRegressor,
         SubmodularTreeClassifier,
     )
-    from anytime.networks import AnytimeNetworkClassifier, AnytimeNetworkRegressor
+    from anytime.networks import AnytimeNetworkClassifier, AnytimeNetworkRegressor, ExponentialEnsemble
     from anytime.online import OnlineSelector
     from anytime.plan import Answer, Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
@@ -105,6 +105,7 @@ __all__ = [
     "CascadeClassifier",
     "Comparison",
     "CostSensitiveTreeClassifier",
+    "ExponentialEnsemble",
     "ExportError",
     "ExtractionError",
     "Extractor",
@@ -200,7 +201,7 @@ _HOMES = {
         "GroupPursuitRegressor",
         "SubmodularTreeClassifier",
     ],
-    "networks": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"],
+    "networks": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ExponentialEnsemble"],
     "online": ["OnlineSelector"],
     "plan": ["Answer", "Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],

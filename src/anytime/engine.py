@@ -21,6 +21,8 @@ from anytime.plan import Array, Plan
 
 __all__ = ["Run", "Stop", "combined"]
 
+# what a run knows of each row, besides what its blocks do
+_PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "_unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 
 
@@ -116,6 +118,31 @@ class Run:
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
         self.updates = np.zeros(plan.n_stages, dtype=np.int64)
+
+    # ------------------------------------------------------------------ a run within a run
+
+    def memory(self) -> Memory:
+        """All that is known of each row of a run without a ledger, by name; it changes as the run goes on."""
+        known: Memory = {name: getattr(self, name) for name in _PER_ROW}
+        if self._history is not None:
+            known["_history"] = self._history
+        for b, block in enumerate(self.plan.blocks):
+            if block.forest is not None:
+                known[f"trees {b}"] = self._tree_sums(b)
+            known |= {f"block {b} {name}": array for name, array in self._memory_of(b).items()}
+        return known
+
+    def recall(self, memory: Memory) -> None:
+        """Go on from what another run of the same plan knew of the same rows, and change it in place."""
+        for name, array in memory.items():
+            kind, _, rest = name.partition(" ")
+            if kind == "trees":
+                self._trees[int(rest)] = array
+            elif kind == "block":
+                b, _, inner = rest.partition(" ")
+                self._memory.setdefault(int(b), {})[inner] = array
+            else:
+                setattr(self, name, array)
 
     # ------------------------------------------------------------------ going on
 

@@ -38,6 +38,8 @@ ESTIMATORS = {
     "BudgetTreeRegressor": "anytime.forests.budget:BudgetTreeRegressor",
     "CascadeClassifier": "anytime.boosting.cascade:CascadeClassifier",
     "CostSensitiveTreeClassifier": "anytime.linear.cost_sensitive_tree:CostSensitiveTreeClassifier",
+    "ExponentialEnsembleClassifier": "anytime.networks.ensemble:ExponentialEnsembleClassifier",
+    "ExponentialEnsembleRegressor": "anytime.networks.ensemble:ExponentialEnsembleRegressor",
     "GradientBoostingClassifier": "anytime.boosting.gradient_boosting:GradientBoostingClassifier",
     "GradientBoostingRegressor": "anytime.boosting.gradient_boosting:GradientBoostingRegressor",
     "GroupPursuitClassifier": "anytime.linear.pursuit_estimators:GroupPursuitClassifier",
@@ -60,6 +62,7 @@ ESTIMATORS = {
 _OUTSIDE = (
     "costly",
     "estimator",
+    "members",
 )
 _LONGEST_REPR = 2000
 _MOST_FEATURES = 2**31 - 2

@@ -68,6 +68,7 @@ _ARRAYS = {  # of each kind of block
     ),
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
+    "member": _arrays(i8x1="ends"),
     "trees": _arrays(
         i8x1="tree_start stage_start category_start",
         i4x1="feature left right category_set categories tree_output",
@@ -82,10 +83,11 @@ _COUNTED_BY = {
     "small nets": "readout",
     "linear": "ends",
     "linear tree": "thresholds",
+    "member": "ends",
     "trees": "stage_start",
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "linear tree", "sensor", "small nets", "stream")
+_MET_LATER = ("costly", "linear tree", "member", "sensor", "small nets", "stream")
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
@@ -100,10 +102,18 @@ _OPTIONAL = {
 
 def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
     """JSON and arrays of a plan."""
-    arrays: Arrays = {
-        "plan.base": plan.base,
-        "plan.column_group": np.asarray(plan.costs.column_group, dtype=np.int32),
+    arrays: Arrays = {"plan.column_group": np.asarray(plan.costs.column_group, dtype=np.int32)}
+    description = {
+        "limit": write_number(plan.limit),
+        "costs": write_costs(plan.costs.costs),
+        **_write_stages(plan, "plan", arrays),
     }
+    return description, arrays
+
+
+def _write_stages(plan: Plan, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    """All of a plan but its prices."""
+    arrays[f"{prefix}.base"] = plan.base
     optional = {
         "evaluation_costs": np.float64,
         "expected_costs": np.float64,
@@ -112,23 +122,22 @@ def write_plan(plan: Plan) -> tuple[dict[str, Any], Arrays]:
     }
     for name, dtype in optional.items():
         if getattr(plan, name) is not None:
-            arrays[f"plan.{name}"] = np.asarray(getattr(plan, name), dtype=dtype)
+            arrays[f"{prefix}.{name}"] = np.asarray(getattr(plan, name), dtype=dtype)
     if plan.weights is not None:
         rows = [np.asarray(row, dtype=np.float64) for row in plan.weights]
-        arrays["plan.weights"] = np.concatenate([np.empty(0), *[row.ravel() for row in rows]])
-        arrays["plan.weights_scaling"] = np.array([row.ndim == 1 for row in rows], dtype=bool)
+        arrays[f"{prefix}.weights"] = np.concatenate([np.empty(0), *[row.ravel() for row in rows]])
+        arrays[f"{prefix}.weights_scaling"] = np.array([row.ndim == 1 for row in rows], dtype=bool)
         if plan.intercepts is not None:
-            arrays["plan.intercepts"] = np.asarray(plan.intercepts, dtype=np.float64)
-    description = {
+            arrays[f"{prefix}.intercepts"] = np.asarray(plan.intercepts, dtype=np.float64)
+    return {
         "link": plan.link,
         "combine": plan.combine,
-        "limit": write_number(plan.limit),
-        "costs": write_costs(plan.costs.costs),
-        "blocks": [_write_block(block, f"plan.blocks.{b}", arrays) for b, block in enumerate(plan.blocks)],
-        "passes": _write_rules(plan.passes, "plan.passes", arrays),
-        "stops": _write_rules(plan.stops, "plan.stops", arrays),
+        "blocks": [
+            _write_block(block, f"{prefix}.blocks.{b}", arrays) for b, block in enumerate(plan.blocks)
+        ],
+        "passes": _write_rules(plan.passes, f"{prefix}.passes", arrays),
+        "stops": _write_rules(plan.stops, f"{prefix}.stops", arrays),
     }
-    return description, arrays
 
 
 def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
@@ -138,6 +147,11 @@ def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
     description, own = block.state()
     if block.kind == "stream":
         description["learners"] = _write_block(block.learners, f"{prefix}.learners", arrays)  # type: ignore[attr-defined]
+    if block.kind == "member":
+        inner: Plan = block.plan  # type: ignore[attr-defined]
+        if any(part.kind == "costly" for part in inner.blocks):
+            raise TypeError("a member whose costly model is not made of trees cannot be saved to a file")
+        description["plan"] = _write_stages(inner, f"{prefix}.plan", arrays)
     arrays.update({f"{prefix}.{name}": array for name, array in own.items()})
     return {"kind": block.kind, **description}
 
@@ -169,40 +183,52 @@ def read_plan(
     fields: Fields, arrays: ArrayShelf, n_features: int, names: list[str] | None, file_bytes: int
 ) -> Plan:
     """Build the plan again, or raise ``BadFileError`` (here) or ``ValueError`` (in a constructor)."""
-    base = arrays.take("plan.base", "<f8", 1)
-    if not base.size:
-        bad("array 'plan.base'", "is empty")
     bound = _read_bound_costs(fields.inner("costs"), arrays, n_features, names)
-    table = arrays.take("plan.weights", "<f8", 1) if "plan.weights" in arrays else None
+    most_stages = min(MOST_STAGES, FREE_STAGES + file_bytes // 4)  # even a stage that does nothing takes time
+    plan = _read_stages(fields, "plan", arrays, bound, most_stages, limit=fields.number("limit", 0))
+    _check_setting_up(plan, fields.where)
+    return plan
+
+
+def _read_stages(
+    fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts, most_stages: int, **more: Any
+) -> Plan:
+    """What ``_write_stages`` wrote, as a plan with ``costs``."""
+    base = arrays.take(f"{prefix}.base", "<f8", 1)
+    if not base.size:
+        bad(f"array '{prefix}.base'", "is empty")
+    table = arrays.take(f"{prefix}.weights", "<f8", 1) if f"{prefix}.weights" in arrays else None
     most_width = base.size if table is None else max(base.size, table.size // base.size)
     blocks = [
-        _read_block(block, f"plan.blocks.{b}", arrays, bound, most_width)
+        _read_block(block, f"{prefix}.blocks.{b}", arrays, costs, most_width)
         for b, block in enumerate(fields.each("blocks", MOST_BLOCKS))
     ]
     n_stages = sum(block.n_stages for block in blocks)
-    most_stages = min(MOST_STAGES, FREE_STAGES + file_bytes // 4)  # even a stage that does nothing takes time
     if n_stages > most_stages:
         bad(fields.place("blocks"), f"{n_stages} stages, but at most {most_stages} are possible in this file")
-    scaling = None if table is None else arrays.take("plan.weights_scaling", "|b1", shape=(n_stages,))
-    with_table = table is not None and "plan.intercepts" in arrays
+    weights = intercepts = None
+    if table is not None:
+        scaling = arrays.take(f"{prefix}.weights_scaling", "|b1", shape=(n_stages,))
+        weights = _cut_table(table, scaling, blocks, base.size, f"{prefix}.weights")
+        if f"{prefix}.intercepts" in arrays:
+            intercepts = _finite(arrays, f"{prefix}.intercepts", (n_stages, base.size))
     plan = Plan(
         blocks=blocks,
-        costs=bound,
+        costs=costs,
         base=base,
         link=fields.text("link", LINKS),
         combine="mean" if fields.text("combine", ("sum", "mean")) == "mean" else "sum",
-        weights=None if table is None or scaling is None else _cut_table(table, scaling, blocks, base.size),
-        intercepts=_finite(arrays, "plan.intercepts", (n_stages, base.size)) if with_table else None,
-        evaluation_costs=_optional(arrays, "plan.evaluation_costs", "<f8", n_stages),
-        replaces=_optional(arrays, "plan.replaces", "|b1", n_stages),
-        quality=_optional(arrays, "plan.quality", "<f8", n_stages + 1),
-        expected_costs=_optional(arrays, "plan.expected_costs", "<f8", n_stages),
-        passes=_read_rules(fields, "passes", arrays, bound, n_stages),
-        stops=_read_rules(fields, "stops", arrays, bound, n_stages),
-        limit=fields.number("limit", 0),
+        weights=weights,
+        intercepts=intercepts,
+        evaluation_costs=_optional(arrays, f"{prefix}.evaluation_costs", "<f8", n_stages),
+        replaces=_optional(arrays, f"{prefix}.replaces", "|b1", n_stages),
+        quality=_optional(arrays, f"{prefix}.quality", "<f8", n_stages + 1),
+        expected_costs=_optional(arrays, f"{prefix}.expected_costs", "<f8", n_stages),
+        passes=_read_rules(fields, "passes", prefix, arrays, costs, n_stages),
+        stops=_read_rules(fields, "stops", prefix, arrays, costs, n_stages),
+        **more,
     )
     fields.done()
-    _check_setting_up(plan, fields.where)
     return plan
 
 
@@ -320,6 +346,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
             "whole": fields.flag("whole"),
         }
         block = SensorBlock.from_state(description, own)
+    elif kind == "member":
+        block = _read_member(fields, own, prefix, arrays, costs)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
     else:
@@ -342,7 +370,7 @@ def _read_stream(
     from anytime.streaming.plans import AVERAGINGS, StreamBlock
 
     written = fields.take("learners")
-    if isinstance(written, dict) and written.get("kind") in ("stream", "costly", "margins"):
+    if isinstance(written, dict) and written.get("kind") in ("stream", "costly", "margins", "member"):
         bad(fields.place("learners"), f"a {written['kind']!r} is no learner of a stream")
     within = Fields(written, fields.place("learners"))
     learners = _read_block(within, f"{prefix}.learners", arrays, costs, most_width)
@@ -354,6 +382,19 @@ def _read_stream(
     if "centres" in own and own["centres"].size != costs.column_group.size:
         bad(f"array '{prefix}.centres'", f"has {own['centres'].size} columns, not {costs.column_group.size}")
     return StreamBlock.from_state(description, own, learners)
+
+
+def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, costs: BoundCosts) -> Block:
+    """A whole model within an ensemble."""
+    from anytime.networks.member import MemberBlock
+
+    inner = fields.inner("plan")
+    plan = _read_stages(inner, f"{prefix}.plan", arrays, costs, MOST_STAGES)
+    if any(block.kind == "costly" for block in plan.blocks):
+        bad(inner.where, "a member is in the file itself")
+    if any(block.kind == "margins" and block.n_stages > FREE_STAGES for block in plan.blocks):
+        bad(inner.where, f"more than {FREE_STAGES} purchases, for which nothing is stored")
+    return MemberBlock.from_state({"transformed": fields.flag("transformed")}, own, plan)
 
 
 def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most_width: int) -> Block:
@@ -407,14 +448,14 @@ def _check_categories(own: Arrays, prefix: str) -> None:
 
 
 def _read_rules(
-    fields: Fields, name: str, arrays: ArrayShelf, costs: BoundCosts, n_stages: int
+    fields: Fields, name: str, prefix: str, arrays: ArrayShelf, costs: BoundCosts, n_stages: int
 ) -> dict[int, Rule]:
     rules: dict[int, Rule] = {}
     for entry in fields.each(name, n_stages):
         stage = entry.integer("stage", 0, n_stages - 1)
         if stage in rules:
             bad(entry.where, f"stage {stage} has two rules")
-        rules[stage] = _read_rule(entry, f"plan.{name}.{stage}", arrays, costs)
+        rules[stage] = _read_rule(entry, f"{prefix}.{name}.{stage}", arrays, costs)
         entry.done()
     return rules
 
@@ -439,11 +480,11 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts
 
 
 def _cut_table(
-    table: NDArray[np.float64], scaling: NDArray[np.bool_], blocks: list[Block], n_outputs: int
+    table: NDArray[np.float64], scaling: NDArray[np.bool_], blocks: list[Block], n_outputs: int, name: str
 ) -> list[NDArray[np.float64]]:
     """The rows of a refitted table: row t has t + 1 numbers, or n_outputs for each number that stages 0..t give."""
     if not np.isfinite(table).all():
-        bad("array 'plan.weights'", "holds a number that is not finite")
+        bad(f"array {name!r}", "holds a number that is not finite")
     rows, at, kept = [], 0, 0
     widths = [block.width for block in blocks for _ in range(block.n_stages)]
     for t, width in enumerate(widths):
@@ -455,7 +496,7 @@ def _cut_table(
         rows.append(table[at : at + size].reshape(shape))
         at += size
     if len(rows) < len(widths) or at != table.size:
-        bad("array 'plan.weights'", f"{table.size} numbers do not make a table for {len(widths)} stages")
+        bad(f"array {name!r}", f"{table.size} numbers do not make a table for {len(widths)} stages")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Networks that answer at every depth: exits behind their blocks, loss weights, and training that can be stopped at any time.
+"""Networks that answer at every depth: exits, loss weights, training that can be stopped, and ensembles of growing models.
 
 What needs torch is loaded when it is first used, so that the rest works without it.
 """
@@ -25,8 +25,22 @@ if TYPE_CHECKING:
     from anytime.networks.block import NetworkBlock
     from anytime.networks.counting import MultAdds, mult_adds
     from anytime.networks.cutting import with_exits
+    from anytime.networks.ensemble import (
+        ExponentialEnsemble,
+        ExponentialEnsembleClassifier,
+        ExponentialEnsembleRegressor,
+    )
     from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
     from anytime.networks.exits import ExitHead, ExitNetwork, GridHead, exit_positions
+    from anytime.networks.inflation import (
+        CostInflation,
+        Output,
+        cost_inflation,
+        estimate_base,
+        exponential_depths,
+        inflation_at,
+        output_schedule,
+    )
     from anytime.networks.training import (
         CosineSchedule,
         NetworkTrainer,
@@ -42,8 +56,12 @@ __all__ = [
     "AnytimeNetworkRegressor",
     "ConstantWeights",
     "CosineSchedule",
+    "CostInflation",
     "ExitHead",
     "ExitNetwork",
+    "ExponentialEnsemble",
+    "ExponentialEnsembleClassifier",
+    "ExponentialEnsembleRegressor",
     "FirstOrder",
     "GridHead",
     "HalfEnd",
@@ -55,17 +73,23 @@ __all__ = [
     "NetworkTrainer",
     "Once",
     "OneExit",
+    "Output",
     "StepSchedule",
     "TrainingError",
     "TrainingRecipe",
     "build",
+    "cost_inflation",
     "denseann",
+    "estimate_base",
     "exit_losses",
     "exit_positions",
+    "exponential_depths",
+    "inflation_at",
     "loss_weights",
     "mlp",
     "msdnet",
     "mult_adds",
+    "output_schedule",
     "resann",
     "with_exits",
 ]
@@ -77,6 +101,11 @@ _HOMES = {
     "counting": ["MultAdds", "mult_adds"],
     "cutting": ["with_exits"],
     "exits": ["ExitNetwork", "GridHead", "ExitHead", "exit_positions"],
+    "ensemble": ["ExponentialEnsemble", "ExponentialEnsembleClassifier", "ExponentialEnsembleRegressor"],
+    "inflation": [
+        *("CostInflation", "Output", "cost_inflation", "estimate_base", "exponential_depths", "inflation_at"),
+        "output_schedule",
+    ],
     "training": [
         "CosineSchedule",
         "TrainingRecipe",
