@@ -247,7 +247,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         budgets : sequence of float or None, default=None
             Budgets to answer at; None among them stands for all that the model may spend. None: one answer, that of ``predict``.
         dtype : {"float64", "float32"}, default="float64"
-            Type of the input ``X``, (n, d), with categories as codes. Inside everything is computed in double.
+            Type of the input ``X``, (n, d), with categories as codes; (n, channels, height, width) for networks of images. Inside
+            everything is computed in double, but for the layers of a network, which keep their own type.
 
         Returns
         -------

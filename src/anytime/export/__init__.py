@@ -9,7 +9,7 @@ from typing import Any
 from anytime.export.c_model import to_c
 from anytime.export.selection import ExportError
 
-__all__ = ["ExportError", "to_c", "to_onnx"]
+__all__ = ["ExportError", "to_c", "to_onnx", "to_onnx_blocks"]
 
 
 def to_onnx(
@@ -23,3 +23,10 @@ def to_onnx(
     from anytime.export import onnx_model  # needs the onnx package
 
     return onnx_model.to_onnx(model, path, budgets=budgets, dtype=dtype)
+
+
+def to_onnx_blocks(model: Any, folder: str | Path, *, dtype: str = "float32") -> list[Path]:
+    """A network as one ONNX model per block; see ``AnytimeNetworkClassifier.to_onnx_blocks``."""
+    from anytime.export import onnx_model  # needs the onnx package
+
+    return onnx_model.to_onnx_blocks(model, folder, dtype=dtype)

@@ -12,10 +12,11 @@ import numpy as np
 
 from anytime.export.graph import Graph, onnx
 from anytime.export.onnx_blocks import transformed
+from anytime.export.onnx_networks import is_network, piece_of_network, scores_of_network
 from anytime.export.onnx_plan import PlanGraph
-from anytime.export.selection import Exported, exported
+from anytime.export.selection import Exported, ExportError, exported
 
-__all__ = ["to_onnx"]
+__all__ = ["to_onnx", "to_onnx_blocks"]
 
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8
@@ -34,21 +35,52 @@ def to_onnx(
         raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
     what = exported(model, budgets)
     graph = Graph()
-    element = getattr(onnx.TensorProto, _DTYPES[dtype])
-    X = "X" if dtype == "float64" else graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
-    scores = PlanGraph(graph, X, what).scores()
+    own: Any = None
+    if is_network(what.plan):
+        own, scores = scores_of_network(graph, what, dtype)
+    else:
+        X = "X" if dtype == "float64" else graph.add("Cast", "X", to=onnx.TensorProto.DOUBLE)
+        scores = PlanGraph(graph, X, what).scores()
     outputs = []
     for label, stage in zip(what.labels, what.stages, strict=True):
         suffix = "" if budgets is None else f"_{label}"
         outputs += _answers(graph, what, scores[stage], suffix)
+    proto = _model(model, what, graph, outputs, own, dtype)
+    if path is not None:
+        Path(path).write_bytes(proto.SerializeToString())
+    return proto
+
+
+def to_onnx_blocks(model: Any, folder: str | Path, *, dtype: str = "float32") -> list[Path]:
+    """One ONNX model per block of a network; see ``AnytimeNetworkClassifier.to_onnx_blocks``."""
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype must be 'float64' or 'float32', not {dtype!r}")
+    what = exported(model)
+    if not is_network(what.plan):
+        raise ExportError("only a network whose rows all go the same way can be written block by block")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    n_stages, paths = what.plan.n_stages, []
+    for stage in range(n_stages):
+        graph = Graph()
+        own, scores = piece_of_network(graph, what, stage, dtype)
+        states = [output for output in own.graph.output if output.name != "said"]
+        proto = _model(model, what, graph, [*states, *_answers(graph, what, scores, "")], own, dtype)
+        paths.append(folder / f"block_{stage + 1:0{len(str(n_stages))}d}.onnx")
+        paths[-1].write_bytes(proto.SerializeToString())
+    return paths
+
+
+def _model(model: Any, what: Exported, graph: Graph, outputs: list[Any], own: Any, dtype: str) -> Any:
+    """What is in a graph, behind the ``own`` graph of a network where there is one, as a model that has been checked."""
+    element = getattr(onnx.TensorProto, _DTYPES[dtype])
+    inputs = [onnx.helper.make_tensor_value_info("X", element, ["rows", what.plan.n_features])]
+    nodes, constants = graph.nodes, graph.initialisers
+    if own is not None:
+        inputs = list(own.graph.input)
+        nodes, constants = [*own.graph.node, *nodes], [*own.graph.initializer, *constants]
     proto = onnx.helper.make_model(
-        onnx.helper.make_graph(
-            graph.nodes,
-            type(model).__name__,
-            [onnx.helper.make_tensor_value_info("X", element, ["rows", what.plan.n_features])],
-            outputs,
-            initializer=graph.initialisers,
-        ),
+        onnx.helper.make_graph(nodes, type(model).__name__, inputs, outputs, initializer=constants),
         producer_name="anytime",
         producer_version=version("anytime"),
         opset_imports=[onnx.helper.make_opsetid(domain, number) for domain, number in _OPSETS.items()],
@@ -56,8 +88,6 @@ def to_onnx(
     )
     onnx.helper.set_model_props(proto, _described(model, what))
     onnx.checker.check_model(proto)
-    if path is not None:
-        Path(path).write_bytes(proto.SerializeToString())
     return proto
 
 

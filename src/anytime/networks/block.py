@@ -154,11 +154,15 @@ class NetworkBlock(Block):
 
     def inputs(self, X: Array) -> Tensor:
         """Rows as the first block reads them, on the device."""
-        rows = torch.from_numpy(np.ascontiguousarray(X)).to(self.device, non_blocking=True).to(self.dtype)
-        x = (rows.reshape(len(X), *self.input_shape) - self._centre) / self._spread
+        rows = torch.from_numpy(np.ascontiguousarray(X)).to(self.device, non_blocking=True)
+        x = self.prepared(rows.reshape(-1, *self.input_shape))
         if x.ndim == 4 and self.device.type == "cuda":
             x = x.to(memory_format=torch.channels_last)
         return x
+
+    def prepared(self, x: Tensor) -> Tensor:
+        """Inputs on the scale of training."""
+        return (x.to(self.dtype) - self._centre) / self._spread
 
     def head(self, n_stages: int) -> NetworkBlock:
         return self if n_stages == self.n_stages else self._with(self.network.head(n_stages))

@@ -422,6 +422,36 @@ class _NetworkModel(AnytimeModel):
         measured.plan_ = replace(self.plan_, costs=costs.bind(d), evaluation_costs=taken, expected_costs=None)
         return measured
 
+    def to_onnx_blocks(self, folder: str | Path, *, dtype: str = "float32") -> list[Path]:
+        """One ONNX model per block, for runtimes that want to stop in between; needs ``anytime[onnx]``.
+
+        The first file reads ``X``, (rows, ...) in the shape of ``input_shape_``. Each gives ``prediction`` and, of a classifier,
+        ``probability``. All but the last also give ``next_0``, ``next_1`` and so on, the inputs ``state_0``, ``state_1``
+        and so on of the file after, as far as it has them. The number of rows is free.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Made where it is not there.
+        dtype : {"float32", "float64"}, default="float32"
+            Type of ``X``.
+
+        Returns
+        -------
+        list of Path
+            ``block_1.onnx`` and so on, one for each stage within the model's budget.
+
+        Raises
+        ------
+        ExportError
+            Where torch cannot write the network, or rows leave it one by one.
+        """
+        from importlib import import_module
+
+        # export stands above the models, so it is met only here, at run time
+        paths: list[Path] = import_module("anytime.export").to_onnx_blocks(self, folder, dtype=dtype)
+        return paths
+
     def _groups(self, rows: Array, targets: NDArray[Any], bound: Any) -> list[NDArray[np.intp]]:
         """Columns that enter with each block, in the order of purchase."""
         names = list(bound.costs.names)
