@@ -8,10 +8,11 @@ that is good to use, and goes on from a checkpoint as if nothing had happened: o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.weights import ConstantWeights, FirstOrder, HalfEnd, LossWeights
+from anytime.networks.weights import ConstantWeights, FirstOrder, HalfEnd, LossWeights, mean_over_processes
 
 __all__ = [
     "CosineSchedule",
@@ -114,6 +115,22 @@ class TrainingRecipe:
     decoupled: bool = False
     bfloat16: bool | None = None
     compile: bool = False
+
+    def __post_init__(self) -> None:
+        wrong = {
+            "epochs must be at least 1": self.epochs < 1,
+            "batch_size must be at least 1": self.batch_size < 1,
+            "optimizer must be 'sgd' or 'adamw'": self.optimizer not in ("sgd", "adamw"),
+            "learning_rate must be above 0": not self.learning_rate > 0,
+            "clip must be above 0, or None": self.clip is not None and not self.clip > 0,
+            "average must be between 0 and 1, or None": self.average is not None and not 0 < self.average < 1,
+            "augment must be 'crop_flip' or None": self.augment not in ("crop_flip", None),
+            "label_smoothing must be at least 0 and below 1": not 0 <= self.label_smoothing < 1,
+            "distillation must be between 0 and 1": not 0 <= self.distillation <= 1,
+        }
+        for rule, broken in wrong.items():
+            if broken:
+                raise ValueError(f"{rule}, not {getattr(self, rule.split()[0])!r}")
 
 
 def auto_weights(recipe: TrainingRecipe) -> tuple[TrainingRecipe, LossWeights]:
@@ -223,6 +240,8 @@ class NetworkTrainer:
         self.prepare = (lambda x: x.float()) if prepare is None else prepare
         self.seed, self.report = seed, report
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
+            raise ValueError(f"there is no folder {str(self.checkpoint.parent)!r} to write the checkpoint to")
         self.epoch = self.step = 0
         self.history: list[dict[str, Any]] = []
         self.interrupted = False
@@ -262,10 +281,15 @@ class NetworkTrainer:
         X, y, sample_weight = (self._stored(a) for a in (X, y, sample_weight))
         X_val, y_val = self._stored(X_val), self._stored(y_val)
         if self.checkpoint is not None and self.checkpoint.exists() and not self.step:
-            self.load_state_dict(torch.load(self.checkpoint, map_location=self.device, weights_only=True))
+            self._resume(self.checkpoint)
         if self._before_average is not None:  # training goes on from the parameters, not from their mean
             self.network.load_state_dict(self._before_average)
             self._before_average = None
+        if _is_distributed():  # all processes begin with the first one's network
+            for value in self.network.state_dict().values():
+                dist.broadcast(value, 0)
+            if self._average is not None and not self.step:
+                self._average.values = _copy_of(self.network)
         self.interrupted = False
         due = np.inf if time_budget is None else began + time_budget
         try:
@@ -279,6 +303,14 @@ class NetworkTrainer:
             self.network.load_state_dict(self._average.values)
         self.network.eval()
         return self
+
+    def _resume(self, path: Path) -> None:
+        try:
+            self.load_state_dict(torch.load(path, map_location=self.device, weights_only=True))
+        except (OSError, EOFError, RuntimeError, ValueError, KeyError, TypeError, UnpicklingError) as error:
+            raise ValueError(
+                f"the checkpoint {str(path)!r} is damaged, or of another network or recipe: remove it, or name another file"
+            ) from error
 
     def _run_epoch(
         self, X: Tensor, y: Tensor, weight: Tensor | None, X_val: Any, y_val: Any, began: float, due: float
@@ -307,12 +339,14 @@ class NetworkTrainer:
         for i in range(per_epoch):
             passed = (self.epoch * per_epoch + i) / (self.recipe.epochs * per_epoch)
             if np.isfinite(due):
-                passed = max(passed, (time.monotonic() - began) / max(due - began, 1e-9))
-                if passed >= 1.0:
+                passed = max(
+                    passed, _latest((time.monotonic() - began) / max(due - began, 1e-9), self.device)
+                )
+                if passed >= 1.0 and self.step:  # a single step is made however short the time is
                     self.interrupted = True
                     break
             for group in self._optimizer.param_groups:
-                group["lr"] = self.recipe.learning_rate * self.recipe.schedule(passed)
+                group["lr"] = self.recipe.learning_rate * self.recipe.schedule(min(passed, 1.0))
             here = slice(i * batch, (i + 1) * batch)
             chosen = order[here]
             losses = stepper(rows(here), y[chosen], None if weight is None else weight[chosen])
@@ -325,7 +359,11 @@ class NetworkTrainer:
                 stepper.check()
         if not self.interrupted:
             self.epoch += 1
-        self._tell(total / max(done, 1), X_val, y_val, time.monotonic() - started)
+        if _is_distributed():  # batch normalisation saw other rows in every process
+            _average_over_processes(self.network.buffers())
+            if self._average is not None:
+                _average_over_processes(self._average.values.values())
+        self._tell(mean_over_processes(total / max(done, 1)), X_val, y_val, time.monotonic() - started)
         if self.checkpoint is not None and not self.interrupted and rank == 0:
             _write_whole(self.checkpoint, self.state_dict())
 
@@ -578,7 +616,7 @@ class _Stepper:
 
 
 class _RunningMean:
-    """Exponential running mean of the parameters; statistics of the data are taken as they are."""
+    """Exponential running mean of the parameters, and of the statistics of batch normalisation."""
 
     def __init__(self, network: nn.Module, momentum: float) -> None:
         self.momentum = momentum
@@ -645,13 +683,27 @@ def _optimizer(
         return torch.optim.SGD(
             groups, lr=recipe.learning_rate, momentum=recipe.momentum, nesterov=True, fused=fused
         )
-    if recipe.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=fused)
-    raise ValueError(f"optimizer must be 'sgd' or 'adamw', not {recipe.optimizer!r}")
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=fused)
 
 
 def _is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def _latest(passed: float, device: torch.device) -> float:
+    """The share of time that is over by the fastest clock of all processes, so that all of them stop at the same batch."""
+    if not _is_distributed():
+        return passed
+    share = torch.tensor(passed, device=device)
+    dist.all_reduce(share, dist.ReduceOp.MAX)
+    return float(share)
+
+
+def _average_over_processes(values: Iterable[Tensor]) -> None:
+    for value in values:
+        if value.dtype.is_floating_point:
+            dist.all_reduce(value)
+            value /= dist.get_world_size()
 
 
 def _write_whole(path: Path, state: Mapping[str, Any]) -> None:

@@ -35,6 +35,7 @@ __all__ = [
     "Once",
     "OneExit",
     "loss_weights",
+    "mean_over_processes",
 ]
 
 _SMALLEST_LOSS = 1e-8  # a loss of zero would take all the weight
@@ -192,7 +193,7 @@ class AdaLoss(LossWeights):
         return [1.0] * n_exits
 
     def update(self, losses: Any) -> None:
-        losses = _mean_over_processes(losses)
+        losses = mean_over_processes(losses)
         if self.means is None:
             self.means = losses
         else:
@@ -265,7 +266,7 @@ class Minimax(LossWeights):
         return [1.0] * n_exits
 
     def update(self, losses: Any) -> None:
-        losses = _mean_over_processes(losses)
+        losses = mean_over_processes(losses)
         references = _like(losses, self.references)
         gaps = (self.rate * (losses / references - 1.0)).clip(-1.0, 1.0)
         grown = self.weights * (np.exp(gaps) if isinstance(gaps, np.ndarray) else gaps.exp())
@@ -315,7 +316,7 @@ def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _mean_over_processes(losses: Any) -> Any:
+def mean_over_processes(losses: Any) -> Any:
     """Losses averaged over the processes of ``torch.distributed``, where there are several: all then have the same weights."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not hasattr(losses, "detach"):
