@@ -30,7 +30,8 @@ RAW = {name: cases.packed(model) for name, model in cases.sample_models().items(
 MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
-    "expected one of costly, kernel, linear, linear tree, margins, member, sensor, small nets, stream, trees"
+    "expected one of costly, kernel, linear, linear tree, margins, member, network, sensor, small nets, "
+    "stream, trees"
 )
 
 

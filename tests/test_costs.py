@@ -470,3 +470,11 @@ def test_a_price_list_with_discounts_says_what_is_wrong_with_it(column, value, w
     assert FeatureCosts.from_frame(pd.DataFrame([row])).unit == "CAD"
     with pytest.raises(ValueError, match=words):
         FeatureCosts.from_frame(pd.DataFrame([row | {column: value}]))
+
+
+def test_a_free_list_counts_large_and_small_evaluation_costs():
+    """A network costs 10^8 multiplications where its input is free; stages measured in seconds take microseconds."""
+    free = FeatureCosts(groups={"image": [0]}, prices={"image": 0.0})
+    for amount in (4e9, 123_456_789.0, 2.5e-6):
+        assert free.amount(free.ticks(amount)) == pytest.approx(amount, rel=1e-9)
+        assert free.budget_ticks(2 * amount) < UNLIMITED

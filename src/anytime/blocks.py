@@ -16,7 +16,42 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # JSON-able description,
 # what stages leave for later ones: arrays, or what is indexed by rows as arrays are
 Memory = dict[str, Any]
 
-__all__ = ["Block", "FunctionBlock", "LinearBlock", "Memory", "State"]
+__all__ = ["Block", "DetachedModelError", "FunctionBlock", "LinearBlock", "Memory", "State"]
+
+
+class DetachedModelError(RuntimeError):
+    """A model that stages ask is not there: a file holds its name, or its weights, and not its code.
+
+    Attributes
+    ----------
+    name : str
+    enough : float or None
+        What the average row pays for an answer without it, where there is one: a budget of that is enough.
+    keyword : str
+        By which ``load`` takes it: "costly", or "module" for a network.
+    """
+
+    def __init__(self, name: str, enough: float | None = None, keyword: str = "costly") -> None:
+        if keyword == "costly":
+            budget = (
+                "a budget that does not reach it"
+                if enough is None
+                else f"a mean_budget of at most {enough:.6g}"
+            )
+            message = (
+                f"the costly model {name!r} is not attached: its name is all that is known here. Give it, with "
+                f"attach(model) or load(path, costly=model), or {budget}"
+            )
+        else:
+            message = (
+                f"the file holds the weights of {name!r}, a module of your own, and not the module: give it, with "
+                f"load(path, module=network) or attach(network)"
+            )
+        super().__init__(message)
+        self.name, self.enough, self.keyword = name, enough, keyword
+
+    def __reduce__(self) -> tuple[type, tuple[str, float | None, str]]:
+        return type(self), (self.name, self.enough, self.keyword)
 
 
 class Block(ABC):
@@ -34,6 +69,11 @@ class Block(ABC):
     batch_rows: int | None = (
         None  # rows that are best taken together, also by who is in a hurry; None: a slice of time decides
     )
+
+    @property
+    def detached(self) -> DetachedModelError | None:
+        """What stages raise because a model that they ask is not there; None: all is there."""
+        return None
 
     @abstractmethod
     def columns(self, stage: int) -> NDArray[np.int32]:

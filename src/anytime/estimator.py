@@ -376,6 +376,11 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         return None
 
     @property
+    def _flattened(self) -> Any:
+        """What turns images and the like, (n, ...), into (n, d) numbers; None: rows are vectors. It does not keep the model."""
+        return None
+
+    @property
     def _takes_missing(self) -> bool:
         """Whether NaN may stand for a missing value."""
         return bool(self.__sklearn_tags__().input_tags.allow_nan)

@@ -43,7 +43,7 @@ def test_a_file_keeps_the_name_and_what_the_model_said_of_probe_rows():
     assert_array_equal(found.said, chances_of(X[:5]))
     with pytest.raises(DetachedModelError, match="'sigmoid' is not attached") as caught:
         found.outputs(0, X)
-    assert pickle.loads(pickle.dumps(caught.value)).costly_name == "sigmoid"
+    assert pickle.loads(pickle.dumps(caught.value)).name == "sigmoid"
     assert_array_equal(found.attached(chances_of).outputs(0, X), known.outputs(0, X))
     with pytest.raises(ValueError, match="on 5 of 5 probe rows"):
         found.attached(lambda rows: chances_of(rows)[:, ::-1])

@@ -171,6 +171,7 @@ class AdaptiveClassifier(ClassifierFace, AdaptiveModel):
     (True, True)
     """
 
+    _attaches: ClassVar[str] = "costly"  # by which ``load`` takes what a file does not hold
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared(
             "costs", "mean_budget", "budget", "meter", "evaluation_cost", "n_estimators", "learning_rate"

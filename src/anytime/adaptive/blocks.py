@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime._native import row_products
-from anytime.blocks import Block, FunctionBlock, State
+from anytime.blocks import Block, DetachedModelError, FunctionBlock, State
 from anytime.losses import LINKS
 from anytime.plan import Array
 
@@ -19,30 +19,6 @@ METHODS = ("predict_proba", "decision_function", "predict")  # by which a model 
 _LEAST_PROBABILITY = 1e-12
 _ROUNDING = 1e-6  # by which probabilities may leave the interval from 0 to 1
 _TOLERANCE = 1e-6  # on the probe rows, relative above 1: another BLAS, another number of threads
-
-
-class DetachedModelError(RuntimeError):
-    """The costly model is needed and not there: a file holds its name, not its code.
-
-    Attributes
-    ----------
-    costly_name : str
-    enough : float or None
-        What the average row pays for an answer without it, where there is one: a budget of that is enough.
-    """
-
-    def __init__(self, costly_name: str, enough: float | None = None) -> None:
-        budget = (
-            "a budget that does not reach it" if enough is None else f"a mean_budget of at most {enough:.6g}"
-        )
-        super().__init__(
-            f"the costly model {costly_name!r} is not attached: its name is all that is known here. Give it, with "
-            f"attach(model) or load(path, costly=model), or {budget}"
-        )
-        self.costly_name, self.enough = costly_name, enough
-
-    def __reduce__(self) -> tuple[type, tuple[str, float | None]]:
-        return type(self), (self.costly_name, self.enough)
 
 
 def scores_of_probabilities(probabilities: ArrayLike) -> Array:
@@ -132,6 +108,11 @@ class CostlyBlock(Block):
     @property
     def _n_values(self) -> int:
         return self.n_classes if self.calibration is None else len(self.calibration) - 1
+
+    @property
+    def detached(self) -> DetachedModelError | None:
+        """What is raised while the model is not there."""
+        return DetachedModelError(self.name, self.enough) if self.function is None else None
 
     def columns(self, stage: int) -> NDArray[np.int32]:
         """Columns that the model reads."""

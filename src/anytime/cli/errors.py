@@ -101,9 +101,9 @@ def _sentence(error: Exception) -> str:
         return f"{where}{_reason(error)}"
     if isinstance(error, ImportError):
         return _missing_package(error)
-    if (lost := getattr(error, "costly_name", None)) is not None:
+    if getattr(error, "keyword", None) == "costly":
         return (
-            f"some rows are sent to {lost!r}, which is not in the file: give it with --costly FILE (predict, curve, serve, "
+            f"some rows are sent to {error.name!r}, which is not in the file: give it with --costly FILE (predict, curve, serve, "
             "simulate), or to predict a --budget that does not reach it"
         )
     if isinstance(error, MemoryError):

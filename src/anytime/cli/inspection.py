@@ -52,6 +52,7 @@ def _facts(model: Any, described: dict[str, Any]) -> dict[str, str]:
     facts = {
         "source": getattr(model, "source_", ""),
         "costly": _costly(model),
+        "network": _network(model),
         "answers": "numbers" if classes is None else f"{len(classes)} classes: {listing(classes)}",
         "columns": f"{described['n_features']} in {len(costs.names)} groups, {amount(costs.total, costs.unit)} in all",
         "budget": _budgets(model) or "unlimited unless a prediction names one",
@@ -74,7 +75,7 @@ def _budgets(model: Any) -> str:
 
 def _costly(model: Any) -> str:
     """What is known of a costly model, and of how many rows are sent to it."""
-    if not hasattr(model, "detached_"):
+    if getattr(model, "_attaches", None) != "costly":
         return ""
     where = (
         "in the file"
@@ -82,6 +83,16 @@ def _costly(model: Any) -> str:
         else f"{model.detached_}, which is not in the file: --costly gives it"
     )
     return where if model.sent_ is None else f"{where}; asked for {model.sent_:.1%} of rows"
+
+
+def _network(model: Any) -> str:
+    """The network behind the stages, where there is one."""
+    networks = [block for block in model.plan_.blocks if block.kind == "network"]
+    if not networks:
+        return ""
+    from anytime.networks.stored import summary_of
+
+    return summary_of(networks[0])
 
 
 def _print_stages(model: Any) -> None:

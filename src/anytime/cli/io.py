@@ -373,9 +373,9 @@ def load_model(path: Path, costly: Path | None = None, trusted: bool = False) ->
     if path.is_dir():
         raise CliError(f"{path} is a directory, not an .anytime file")
     path.open("rb").close()  # raises what is wrong with it, before the import below takes its time
-    from anytime.files import load
+    from anytime.files import load_detached
 
-    model = load(path)
+    model: Any = load_detached(path)
     if costly is None:
         return model
     if getattr(model, "detached_", None) is None:

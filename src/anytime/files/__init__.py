@@ -36,7 +36,7 @@ from anytime.files.container import Archive, Packed, pack_arrays, write_archive
 from anytime.files.estimators import describe_model, read_model, register, write_model
 from anytime.files.reading import FILE, BadFileError, Fields, bad, parse_json, shown
 
-__all__ = ["BadFileError", "describe", "load", "register", "save"]
+__all__ = ["BadFileError", "describe", "load", "load_detached", "register", "save"]
 
 FORMAT = "anytime model"
 SCHEMA = 1
@@ -90,7 +90,7 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
             file.flush()
             os.fsync(file.fileno())
         try:
-            load(temporary, max_bytes=_UNLIMITED)
+            load_detached(temporary, max_bytes=_UNLIMITED)
         except BadFileError as error:
             raise ValueError(f"this model cannot be saved: {error.__cause__}") from error
         os.replace(temporary, target)
@@ -99,7 +99,9 @@ def save(model: AnytimeModel, path: str | os.PathLike[str]) -> None:
     _sync_folder(target.parent)
 
 
-def load(source: Source, *, costly: Any = None, max_bytes: int = MAX_BYTES) -> AnytimeModel:
+def load(
+    source: Source, *, costly: Any = None, module: Any = None, max_bytes: int = MAX_BYTES
+) -> AnytimeModel:
     """Read a model from an ``.anytime`` file. Safe for files from strangers: nothing in a file is ever executed.
 
     Parameters
@@ -109,6 +111,9 @@ def load(source: Source, *, costly: Any = None, max_bytes: int = MAX_BYTES) -> A
         The costly model of an ``AdaptiveClassifier`` whose file holds its name only. It has to say of some rows what it said in
         training. Without it the cheap model and the gate answer, and a row that is sent on raises ``DetachedModelError``;
         ``attach`` gives it later.
+    module : ExitNetwork, default=None
+        The network of an ``AnytimeNetworkClassifier`` or ``...Regressor`` that was a module of your own: the file holds its
+        weights, and a copy of ``module`` gets them.
     max_bytes : int, default=2 GiB
         The most that the file's contents may take unpacked. Whatever is allowed here, they may not take more than
         64 times the size of the file (16 MiB for a small one).
@@ -124,20 +129,35 @@ def load(source: Source, *, costly: Any = None, max_bytes: int = MAX_BYTES) -> A
         For everything that is wrong inside the file.
     OSError
         If the file cannot be read, such as ``FileNotFoundError``.
+    ImportError
+        If the model needs a package that is not installed; it says which extra brings it.
+    DetachedModelError
+        If no stage can answer without ``module``, and it is not given.
     ValueError
-        If ``costly`` is not the model that the file names.
+        If ``costly`` or ``module`` is not what the file was saved with.
     """
+    model: Any = load_detached(source, max_bytes=max_bytes)
+    for keyword, part in (("costly", costly), ("module", module)):
+        if part is None:
+            continue
+        if getattr(model, "_attaches", None) != keyword:
+            name, what = _name_of(source), "costly model" if keyword == "costly" else "network"
+            raise TypeError(
+                f"{name} holds a {type(model).__name__}, which has no {what}; load it without {keyword}"
+            )
+        model = model.attach(part)
+    lost = [block.detached for block in model.plan_.blocks]
+    if lost and None not in lost:
+        raise lost[0]
+    loaded: AnytimeModel = model
+    return loaded
+
+
+def load_detached(source: Source, *, max_bytes: int = MAX_BYTES) -> AnytimeModel:
+    """What ``load`` reads, without the models that are not in the file: its ``attach`` takes them."""
     with _named(source) as (file, name), _blamed_on(name):
         contents = _read(file, max_bytes)
-        model = read_model(contents.manifest, contents.arrays, contents.archive.size)
-    if costly is None:
-        return model
-    if not hasattr(model, "attach"):
-        raise TypeError(
-            f"{name} holds a {type(model).__name__}, which has no costly model; load it without costly"
-        )
-    attached: AnytimeModel = model.attach(costly)
-    return attached
+        return read_model(contents.manifest, contents.arrays, contents.archive.size)
 
 
 def describe(source: Source, *, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
@@ -246,11 +266,18 @@ def _named(source: Source) -> Iterator[tuple[BinaryIO, str]]:
     """The source as an open file, and what to call it in messages."""
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as file:
-            yield file, os.fspath(source)
+            yield file, _name_of(source)
         return
     if not hasattr(source, "read") or not isinstance(source.read(0), bytes):
         raise TypeError("load takes a path or a file opened in binary mode; wrap bytes in io.BytesIO")
-    yield source, str(getattr(source, "name", "file"))
+    yield source, _name_of(source)
+
+
+def _name_of(source: Source) -> str:
+    """What messages call a source."""
+    return (
+        os.fspath(source) if isinstance(source, (str, os.PathLike)) else str(getattr(source, "name", "file"))
+    )
 
 
 @contextlib.contextmanager

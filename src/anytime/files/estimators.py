@@ -31,6 +31,8 @@ ESTIMATORS = {
     "AdditiveSpeedBoostRanker": "anytime.boosting.additive:AdditiveSpeedBoostRanker",
     "AdditiveSpeedBoostRegressor": "anytime.boosting.additive:AdditiveSpeedBoostRegressor",
     "AnytimeClassifier": "anytime.trees.imported_models:AnytimeClassifier",
+    "AnytimeNetworkClassifier": "anytime.networks:AnytimeNetworkClassifier",
+    "AnytimeNetworkRegressor": "anytime.networks:AnytimeNetworkRegressor",
     "AnytimeRegressor": "anytime.trees.imported_models:AnytimeRegressor",
     "BudgetForestClassifier": "anytime.forests.budget:BudgetForestClassifier",
     "BudgetForestRegressor": "anytime.forests.budget:BudgetForestRegressor",
@@ -218,8 +220,9 @@ def read_model(
     face = _estimator(fields.text("estimator"))
     n_features, names = _read_features(fields.inner("features"))
     plan = read_plan(fields.inner("plan"), shelf, n_features, names, file_bytes)
-    if any(block.kind == "costly" for block in plan.blocks) and not hasattr(face, "attach"):
-        bad("manifest.plan", f"a {face.__name__} has no stage whose model is not in the file")
+    for block in plan.blocks:
+        if block.detached is not None and getattr(face, "_attaches", None) != block.detached.keyword:
+            bad("manifest.plan", f"a {face.__name__} has no stage whose model is not in the file")
     model = face(**_read_parameters(fields, decoder, face, plan))
     model.plan_ = plan
     model.n_features_in_ = n_features

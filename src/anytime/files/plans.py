@@ -18,7 +18,7 @@ from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURH
 from anytime.blocks import Block, LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
-from anytime.files.reading import ArrayShelf, Fields, bad
+from anytime.files.reading import ArrayShelf, Fields, bad, shown
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -63,6 +63,7 @@ _ARRAYS = {  # of each kind of block
     "linear": _arrays(i4x1="columns", f8x2="coefficients intercepts", i8x1="ends", f8x1="centres"),
     "linear tree": _arrays(f8x3="weights", f8x2="intercepts routes", f8x1="thresholds centres"),
     "kernel": _arrays(i4x1="columns", f8x1="mean deviation", f8x2="centres weights"),
+    "network": _arrays(i4x1="reads", i8x1="ends", f8x1="centre spread temperatures offset unit"),
     "margins": _arrays(
         f8x2="reference", b1x1="positive", f8x1="slopes centres thresholds values", i8x1="start"
     ),
@@ -84,17 +85,21 @@ _COUNTED_BY = {
     "linear": "ends",
     "linear tree": "thresholds",
     "member": "ends",
+    "network": "temperatures",
     "trees": "stage_start",
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "linear tree", "member", "sensor", "small nets", "stream")
+_MET_LATER = ("costly", "linear tree", "member", "network", "sensor", "small nets", "stream")
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
     "linear": ("ends", "intercepts", "centres"),
     "margins": ("slopes", "centres", "start", "thresholds", "values"),
     "costly": ("calibration", "probe", "said"),
+    "network": ("offset", "unit"),
 }
+_NO_LEARNERS = ("costly", "margins", "member", "network", "stream")  # of a stream
+_LONGEST_SHAPE = 8
 
 
 # ---------------------------------------------------------------------- writing
@@ -350,6 +355,8 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = _read_member(fields, own, prefix, arrays, costs)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
+    elif kind == "network":
+        block = _read_network(fields, own, prefix, arrays, n_features, most_width)
     else:
         description = {
             "n_outputs": fields.integer("n_outputs", 1, max(most_width, 1)),
@@ -370,7 +377,7 @@ def _read_stream(
     from anytime.streaming.plans import AVERAGINGS, StreamBlock
 
     written = fields.take("learners")
-    if isinstance(written, dict) and written.get("kind") in ("stream", "costly", "margins", "member"):
+    if isinstance(written, dict) and written.get("kind") in _NO_LEARNERS:
         bad(fields.place("learners"), f"a {written['kind']!r} is no learner of a stream")
     within = Fields(written, fields.place("learners"))
     learners = _read_block(within, f"{prefix}.learners", arrays, costs, most_width)
@@ -390,7 +397,7 @@ def _read_member(fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, c
 
     inner = fields.inner("plan")
     plan = _read_stages(inner, f"{prefix}.plan", arrays, costs, MOST_STAGES)
-    if any(block.kind == "costly" for block in plan.blocks):
+    if any(block.kind == "costly" or block.detached is not None for block in plan.blocks):
         bad(inner.where, "a member is in the file itself")
     if any(block.kind == "margins" and block.n_stages > FREE_STAGES for block in plan.blocks):
         bad(inner.where, f"more than {FREE_STAGES} purchases, for which nothing is stored")
@@ -414,6 +421,36 @@ def _read_costly(fields: Fields, own: Arrays, prefix: str, n_features: int, most
     if "probe" in own and not len(own["probe"]):
         bad(f"array '{prefix}.probe'", "has no rows, by which any model would be recognised")
     return CostlyBlock.from_state(description, own)
+
+
+def _read_network(
+    fields: Fields, own: Arrays, prefix: str, arrays: ArrayShelf, n_features: int, most_width: int
+) -> Block:
+    """Exits of a network: how to build it, or that the user has to give it, and its weights."""
+    from anytime.networks import block_from_state
+
+    names = fields.texts("weights")
+    weights = {name: arrays.take(f"{prefix}.weight.{i}") for i, name in enumerate(names)}
+    if len(weights) < len(names):
+        bad(fields.place("weights"), "a name stands twice")
+    shape = fields.items("input_shape", _LONGEST_SHAPE)
+    if (
+        not shape
+        or any(type(size) is not int or size < 1 for size in shape)
+        or math.prod(shape) != n_features
+    ):
+        bad(fields.place("input_shape"), f"{shown(shape)} does not make {n_features} columns")
+    if own["reads"].size and not 0 <= own["reads"].min() <= own["reads"].max() < n_features:
+        bad(f"array '{prefix}.reads'", f"names a column that is not among the {n_features}")
+    description = {
+        "architecture": fields.inner("architecture").rest() if fields.has("architecture") else None,
+        "module": fields.text("module"),
+        "input_shape": shape,
+        "width": fields.integer("width", 1, max(most_width, 1)),
+        "batch_rows": fields.integer("batch_rows", 1, 2**20),
+        "dtype": fields.text("dtype", ("float32", "float64")),
+    }
+    return block_from_state({**description, "weights": names}, own, weights)
 
 
 def _read_margin_settings(fields: Fields) -> dict[str, Any]:
@@ -471,7 +508,7 @@ def _read_rule(entry: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCosts
         return EntropyRule(threshold, below)
     gate = entry.inner("block")
     block = _read_block(gate, prefix, arrays, costs, 1)
-    if block.kind == "costly":
+    if block.detached is not None:
         bad(gate.where, "a gate is in the file itself")
     if block.n_stages != 1 or block.width != 1:
         bad(entry.where, f"a gate has one stage and one output, not {block.n_stages} and {block.width}")

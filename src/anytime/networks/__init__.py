@@ -96,6 +96,7 @@ __all__ = [
 
 _HOMES = {
     "block": ["NetworkBlock"],
+    "stored": ["block_from_state"],
     "estimators": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"],
     "backbones": ["build", "denseann", "mlp", "msdnet", "resann"],
     "counting": ["MultAdds", "mult_adds"],

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from anytime.blocks import Array, Block, Memory
+from anytime.blocks import Array, Block, Memory, State
 from anytime.networks.exits import ExitNetwork
 
-__all__ = ["Activations", "NetworkBlock"]
+__all__ = ["MOST_KEPT", "Activations", "NetworkBlock", "bytes_of"]
 
-_MOST_KEPT = 1 << 28  # bytes of activations that a run keeps; beyond that rows begin again at the first block
+MOST_KEPT = 1 << 28  # bytes of activations that a run keeps; beyond that rows begin again at the first block
 _FORGETS = 0.8  # momentum of measured times
 
 
@@ -40,6 +40,8 @@ class NetworkBlock(Block):
     batch_rows : int, default=256
         Rows that go through the network together.
     dtype : torch.dtype, default=torch.float32
+    width : int, default=None
+        Numbers that exits give for a row. None: one row is tried.
     """
 
     kind = "network"
@@ -59,22 +61,43 @@ class NetworkBlock(Block):
         device: str | torch.device = "cpu",
         batch_rows: int = 256,
         dtype: torch.dtype = torch.float32,
+        width: int | None = None,
     ) -> None:
         self.n_stages = network.n_exits
         if len(reads) != self.n_stages:
             raise ValueError(f"{self.n_stages} exits but columns for {len(reads)}")
         self._reads = [np.unique(np.asarray(columns, dtype=np.int32)) for columns in reads]
         self.input_shape = tuple(int(size) for size in input_shape)
-        self.centre, self.spread = (np.asarray(a, dtype=np.float64) for a in (centre, spread))
+        self.centre, self.spread = (np.array(a, dtype=np.float64, ndmin=1) for a in (centre, spread))
         given = np.ones(self.n_stages) if temperatures is None else temperatures
         self.temperatures = np.asarray(given, dtype=np.float64)
         self.offset, self.unit = (
-            None if a is None else np.asarray(a, dtype=np.float64) for a in (offset, unit)
+            None if a is None else np.array(a, dtype=np.float64, ndmin=1) for a in (offset, unit)
         )
+        self._check_scaling()
         self.batch_rows, self.dtype = batch_rows, dtype
         self._pace: dict[tuple[int, int], float] = {}
         self._move(network, torch.device(device))
-        self.width = self._count_outputs()
+        self.width = self._count_outputs() if width is None else width
+        for name, values in (("offset", self.offset), ("unit", self.unit)):
+            if values is not None and values.shape != (self.width,):
+                raise ValueError(f"{name} has shape {values.shape}, but the network has {self.width} outputs")
+
+    def _check_scaling(self) -> None:
+        """Refuse numbers that would spoil all answers."""
+        per_input = self.input_shape[0] if self.input_shape else 1
+        for name, values in (("centre", self.centre), ("spread", self.spread)):
+            if values.ndim != 1 or values.size not in (1, per_input) or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be one finite number, or {per_input} of them")
+        if not (self.spread > 0).all():
+            raise ValueError("spread must be positive")
+        known = self.temperatures
+        if known.shape != (self.n_stages,) or not (np.isfinite(known) & (known > 0)).all():
+            raise ValueError(f"there must be {self.n_stages} temperatures, all positive")
+        if (self.offset is None) != (self.unit is None):
+            raise ValueError("offset and unit belong together")
+        if any(values is not None and not np.isfinite(values).all() for values in (self.offset, self.unit)):
+            raise ValueError("offset and unit must be finite")
 
     def _move(self, network: ExitNetwork, device: torch.device) -> None:
         self.device = device
@@ -108,6 +131,7 @@ class NetworkBlock(Block):
             device=self.device if device is None else device,
             batch_rows=self.batch_rows,
             dtype=self.dtype,
+            width=self.width,
         )
 
     @torch.inference_mode()
@@ -166,6 +190,11 @@ class NetworkBlock(Block):
 
     def head(self, n_stages: int) -> NetworkBlock:
         return self if n_stages == self.n_stages else self._with(self.network.head(n_stages))
+
+    def state(self) -> State:
+        from anytime.networks.stored import state_of  # it knows blocks, to read them
+
+        return state_of(self)
 
     # ------------------------------------------------------------------ time
 
@@ -229,7 +258,7 @@ class Activations:
 
     def put(self, rows: NDArray[np.intp], state: Any) -> None:
         """Keep the state of rows, in place of what was kept of them."""
-        if _bytes(state) * (len(self) / max(len(rows), 1)) > _MOST_KEPT:
+        if bytes_of(state) * (len(self) / max(len(rows), 1)) > MOST_KEPT:
             self._batch[rows] = -1
         else:
             self._states[self._next] = state
@@ -272,9 +301,10 @@ def _joined(parts: Sequence[Any]) -> Any:
     return torch.cat(list(parts)) if isinstance(parts[0], Tensor) else parts[0]
 
 
-def _bytes(state: Any) -> int:
+def bytes_of(state: Any) -> int:
+    """Bytes of what a block leaves for the next."""
     if isinstance(state, tuple):
-        return sum(_bytes(part) for part in state)
+        return sum(bytes_of(part) for part in state)
     return state.numel() * state.element_size() if isinstance(state, Tensor) else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
@@ -27,6 +28,8 @@ from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
 from anytime.networks.exits import ExitNetwork
+from anytime.networks.images import ImageRows
+from anytime.networks.stored import StoredNetworkBlock
 from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights, default_device
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
@@ -43,6 +46,7 @@ _FOR_TABLES = TrainingRecipe(
 )
 _FOR_IMAGES = TrainingRecipe(epochs=60, batch_size=128, augment="crop_flip")
 _LEAST_BLOCKS = 2
+_DEVICES = ("cpu", "cuda", "mps", "xpu")  # that a file may name
 
 
 class _NetworkModel(AnytimeModel):
@@ -62,6 +66,8 @@ class _NetworkModel(AnytimeModel):
     }
 
     _link: ClassVar[str]
+    _attaches: ClassVar[str] = "module"  # by which ``load`` takes what a file does not hold
+    _largest_seen: float = np.inf
     input_shape_: tuple[int, ...]
 
     def __init__(
@@ -279,7 +285,7 @@ class _NetworkModel(AnytimeModel):
                     )
                 self.input_shape_ = _image_shape(images)
                 self.n_features_in_ = int(np.prod(self.input_shape_))
-                rows = self._image_rows(images)
+                rows = ImageRows(self.input_shape_)(images)
                 if len(rows) != len(y):
                     raise ValueError(f"{len(rows)} images but {len(y)} labels")
                 self._largest_seen = float(np.abs(rows).max(initial=0))
@@ -296,33 +302,16 @@ class _NetworkModel(AnytimeModel):
         self.input_shape_ = (rows.shape[1],)
         return rows, y
 
-    def _image_rows(self, images: NDArray[Any]) -> NDArray[Any]:
-        """(n, d) images, one after the other, channels first."""
-        channels, height, width = self.input_shape_
-        shapes: dict[tuple[int, ...], tuple[int, ...] | None] = {
-            (channels, height, width): None,
-            (height, width, channels): (0, 3, 1, 2),
-        }
-        if channels == 1:
-            shapes[height, width] = None
-        if images.ndim == 2 and images.shape[1] == channels * height * width:
-            rows = images
-        elif images.shape[1:] in shapes:
-            order = shapes[images.shape[1:]]
-            rows = (images if order is None else images.transpose(order)).reshape(len(images), -1)
-        else:
-            raise ValueError(
-                f"the network reads images of {channels} channels, {height} x {width}; X has shape {images.shape}"
-            )
-        if rows.dtype.kind == "f" and not np.isfinite(rows).all():
-            raise ValueError("X holds NaN or infinity; images have to be complete")
-        if rows.dtype.kind not in "fiub":
-            raise ValueError(f"images are numbers, not {rows.dtype}")
-        return np.ascontiguousarray(rows)
+    @property
+    def _flattened(self) -> ImageRows | None:
+        """What makes rows of images; None for tables."""
+        return None if self._is_table else ImageRows(self.input_shape_, self._largest_seen)
+
+    @property
+    def _takes_missing(self) -> bool:
+        return self._is_table and super()._takes_missing
 
     def _read_in(self, X: Any) -> Rows:
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self, "plan_")
         if self._is_table:
             return super()._read_in(_as_array(X) if isinstance(X, torch.Tensor) else X)
@@ -333,13 +322,7 @@ class _NetworkModel(AnytimeModel):
             raise ValueError(
                 f"expected several images, not one of shape {images.shape}: use predict_one, or X[None]"
             )
-        rows = self._image_rows(images)
-        if rows.dtype.kind in "iu" and self._largest_seen <= 1.5 and rows.size and rows.max() > 1:
-            raise ValueError(
-                f"the network was trained on numbers up to {self._largest_seen:g}, and X holds whole numbers up to "
-                f"{rows.max()}: scale them as in training, for instance X / 255"
-            )
-        return Rows(rows)
+        return Rows(self._flattened(images))
 
     def predict_one(
         self,
@@ -367,7 +350,7 @@ class _NetworkModel(AnytimeModel):
     ) -> tuple[NDArray[Any], NDArray[Any], Array | None, NDArray[Any] | None, NDArray[Any] | None]:
         if X_val is not None:
             images = _n_axes(X_val) > 2 or not self._is_table
-            rows_val = self._image_rows(_as_array(X_val)) if images else self._as_numbers(X_val)
+            rows_val = ImageRows(self.input_shape_)(_as_array(X_val)) if images else self._as_numbers(X_val)
             return rows, targets, weight, rows_val, self._encode_more(y_val)
         if self.validation_fraction is None or len(rows) < 20:
             return rows, targets, weight, None, None
@@ -493,6 +476,81 @@ class _NetworkModel(AnytimeModel):
         if not groups or not (isinstance(self.backbone, str) and self.backbone == "mlp"):
             return [np.arange(self.n_features_in_)] * network.n_exits
         return [np.concatenate(groups[: i + 1]) for i in range(network.n_exits)]
+
+    # ------------------------------------------------------------------ files
+
+    def attach(self, module: ExitNetwork) -> Self:
+        """Give the module of a model that was loaded without it; its copy gets the weights of the file.
+
+        Parameters
+        ----------
+        module : ExitNetwork
+            With the same blocks and heads as the one that was trained, whatever its weights.
+
+        Raises
+        ------
+        ValueError
+            Where names, shapes or types of weights differ, or nothing is missing.
+        """
+        check_is_fitted(self, "plan_")
+        if self.detached_ is None:
+            raise ValueError("the network of this model is there: there is nothing to attach")
+        blocks = [
+            block.attached(module).to(self._available_device())
+            if isinstance(block, StoredNetworkBlock)
+            else block
+            for block in self.plan_.blocks
+        ]
+        self.plan_ = replace(self.plan_, blocks=blocks)
+        self.backbone = module
+        return self
+
+    @property
+    def detached_(self) -> str | None:
+        """The name of the module where it has to be given with ``attach``; None where all is there."""
+        lost = [block.detached.name for block in self._plan.blocks if block.detached is not None]
+        return lost[0] if lost else None
+
+    def _available_device(self) -> torch.device:
+        """Where the network is computed: the device of the constructor, if this machine has it."""
+        if self.device is None or (self.device.startswith("cuda") and not torch.cuda.is_available()):
+            return default_device()
+        return torch.device(self.device)
+
+    def _file_state(self) -> dict[str, Any]:
+        return {
+            "input_shape": list(self.input_shape_),
+            "largest_seen": float(self._largest_seen),
+            "n_epochs": int(self.n_epochs_),
+            "history": _plain(self.history_),
+        }
+
+    def _restore_file_state(self, state: Mapping[str, Any]) -> None:
+        shape, blocks = tuple(state["input_shape"]), self.plan_.blocks
+        if (
+            not 1 <= len(shape) <= 3
+            or any(type(size) is not int or size < 1 for size in shape)
+            or len(shape) == 2
+        ):
+            raise ValueError(f"a network reads tables or images, not inputs of shape {shape}")
+        if math.prod(shape) != self.n_features_in_:
+            raise ValueError(f"inputs of shape {shape} are not {self.n_features_in_} columns")
+        if len(blocks) > 1 or not all(isinstance(b, (NetworkBlock, StoredNetworkBlock)) for b in blocks):
+            raise ValueError(f"the stages of a {type(self).__name__} are the exits of one network")
+        if any(block.input_shape != shape for block in blocks):
+            raise ValueError(f"the network reads inputs of another shape than {shape}")
+        if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
+            raise ValueError("largest_seen and n_epochs are numbers")
+        device = self.device
+        if device is not None and (type(device) is not str or device.partition(":")[0] not in _DEVICES):
+            raise ValueError(f"no device is called {device!r:.60}")
+        self.input_shape_, self._largest_seen = shape, state["largest_seen"]
+        self.n_epochs_, self.history_ = state["n_epochs"], state["history"]
+        moved = [
+            block.to(self._available_device()) if isinstance(block, NetworkBlock) else block
+            for block in blocks
+        ]
+        self.plan_ = replace(self.plan_, blocks=moved)
 
     # ------------------------------------------------------------------ what a classifier and a regressor do differently
 
@@ -792,6 +850,15 @@ def _from_dataset(data: Any, estimator: str) -> tuple[NDArray[Any], NDArray[Any]
 def _n_axes(X: Any) -> int:
     shape = getattr(X, "shape", None)
     return np.asarray(X).ndim if shape is None else len(shape)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, lists and dicts as a file holds them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _as_array(X: Any) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from anytime.estimator import AnytimeModel
-from anytime.files import load
+from anytime.files import load_detached
 from anytime.serve.engine import Engine
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace
@@ -57,7 +57,7 @@ class Registry:
     settings : Settings
     on_load : callable, default=None
         Called with each new entry before anybody is answered by it: the place to give its engine an observer.
-    loader : callable from path to model, default=anytime.load
+    loader : callable from path to model, default=anytime.files.load_detached
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Registry:
         settings: Settings,
         *,
         on_load: Callable[[ServedModel], None] | None = None,
-        loader: Callable[[Path], AnytimeModel] = load,
+        loader: Callable[[Path], AnytimeModel] = load_detached,
     ) -> None:
         self.settings = settings
         self._on_load, self._loader = on_load, loader
@@ -177,12 +177,10 @@ class Registry:
     def _loaded(self, name: str, path: Path) -> AnytimeModel:
         """The model of a file, with the costly model that is not in it."""
         model: Any = self._loader(path)
-        lost = getattr(model, "detached_", None)
+        lost = next((block.detached for block in model.plan_.blocks if block.detached is not None), None)
         if lost is not None:
-            from anytime.adaptive import DetachedModelError
-
             if name not in self.settings.costly:
-                raise DetachedModelError(lost)
+                raise lost
             model.attach(self.settings.costly[name])
         return model  # type: ignore[no-any-return]
 
