@@ -113,7 +113,9 @@ class PlanGraph:
         else:
             outputs = self._single(self.X, block, within)
         if outputs is None:
-            raise unsupported(self.what, s, named(block), "ONNX")
+            stages = range(self.plan.n_stages)  # an earlier one may be replaced, but is no better
+            first = next(t for t in stages if type(self.plan.blocks[self.plan.locate(t)[0]]) is type(block))
+            raise unsupported(self.what, first, named(block), "ONNX")
         return outputs
 
     def _single(self, X: str, block: Block, stage: int) -> str | None:
