@@ -211,6 +211,7 @@ def sample_models() -> dict[str, Any]:
     )
     ensemble.adopted_ = [np.array([True, False, False, True, False]), np.array([False, True, False, True])]
     ensemble.validation_errors_ = [np.array([0.4, 0.4, 0.5, 0.3, 0.3]), np.array([0.3, 0.2, 0.2, 0.1])]
+    ensemble.images_ = None
     del ensemble.source_, ensemble.ordering_
     adaptive = fitted(
         AdaptiveClassifier,

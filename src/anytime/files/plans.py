@@ -154,9 +154,12 @@ def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
         description["learners"] = _write_block(block.learners, f"{prefix}.learners", arrays)  # type: ignore[attr-defined]
     if block.kind == "member":
         inner: Plan = block.plan  # type: ignore[attr-defined]
-        if any(part.kind == "costly" for part in inner.blocks):
-            raise TypeError("a member whose costly model is not made of trees cannot be saved to a file")
         description["plan"] = _write_stages(inner, f"{prefix}.plan", arrays)
+        for part in description["plan"]["blocks"]:
+            if part["kind"] == "costly" or part.get("architecture", "known") is None:
+                raise TypeError(
+                    "a member that asks a model of another library, or is a network of one's own, cannot be saved to a file"
+                )
     arrays.update({f"{prefix}.{name}": array for name, array in own.items()})
     return {"kind": block.kind, **description}
 

@@ -22,13 +22,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.costs import BoundCosts
-from anytime.engine import Run
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.losses import LINKS
+from anytime.networks.images import ImageRows
 from anytime.networks.member import (
     MemberBlock,
     as_anytime,
     common_columns,
+    common_images,
     common_link,
     fit_member,
     is_fitted,
@@ -115,6 +116,8 @@ class ExponentialEnsemble(_OfMembers):
         Only if the columns have names, all of them strings.
     columns_ : Columns
         How members read a row.
+    images_ : ImageRows or None
+        How networks among the members make rows of images. None: rows are those of a table.
     stage_costs_ : (S,) array
         Cumulative model cost after each stage.
     order_ : list of str
@@ -153,6 +156,7 @@ class ExponentialEnsemble(_OfMembers):
     members_: list[Any]
     adopted_: list[NDArray[np.bool_]]
     validation_errors_: list[Array]
+    images_: ImageRows | None
 
     def __init__(
         self,
@@ -304,8 +308,8 @@ class ExponentialEnsemble(_OfMembers):
         self.columns_ = common_columns(members)
         link, transformed = common_link([member.plan for member in members])
         self.members_ = [model for model, _ in entries]
-        reader = self._image_reader
-        numbers = self._as_numbers(X) if reader is None else reader._read_in(X).X
+        self.images_ = common_images(self.members_)
+        numbers = self._as_numbers(X) if self.images_ is None else self.images_(X)
         target = self._target(y)
         bases = [
             LINKS[m.plan.link].transform(m.plan.base[None])[0] if transformed else m.plan.base
@@ -345,12 +349,11 @@ class ExponentialEnsemble(_OfMembers):
     ) -> Array:
         """(S,) error of each output of a member on the validation rows; NaN where it is not asked for."""
         errors = np.full(plan.n_stages, np.nan)
-        run = Run(plan, X)
-        for s in range(plan.n_stages - 1 if self.exits == "last" else 0, plan.n_stages):
-            run.advance(s + 1)
-            scores = run.scores()
-            scores = LINKS[plan.link].transform(scores) if transformed else scores
-            errors[s] = self._error(link, scores, target, weight)
+        ends = np.arange(plan.n_stages if self.exits == "last" else 1, plan.n_stages + 1)
+        block = MemberBlock(plan, ends, transformed)
+        memory = block.remember(len(X))
+        for stage, end in enumerate(ends):
+            errors[end - 1] = self._error(link, block.proceed(stage, stage, X, memory), target, weight)
         return errors
 
     def _check_columns_of(self, k: int, model: Any) -> None:
@@ -383,17 +386,13 @@ class ExponentialEnsemble(_OfMembers):
     # ------------------------------------------------------------------ images
 
     @property
-    def _image_reader(self) -> Any:
-        """A member that knows how images become rows; None where rows are those of a table."""
-        members = self.__dict__.get("members_", ())
-        return next((model for model in members if len(getattr(model, "input_shape_", ())) > 1), None)
+    def _flattened(self) -> ImageRows | None:
+        return self.__dict__.get("images_")
 
     def _read_in(self, X: Any) -> Rows:
-        reader = self._image_reader
-        if reader is None or "plan_" not in vars(self):
+        if self._flattened is None:
             return super()._read_in(X)
-        rows: Rows = reader._read_in(X)
-        return rows
+        return Rows(self._flattened(X))
 
     def predict_one(
         self,
@@ -404,10 +403,10 @@ class ExponentialEnsemble(_OfMembers):
         mean_budget: float | None = None,
     ) -> Any:
         """The prediction for one row or one image. See ``answer`` for the bounds."""
-        if self._image_reader is None:
+        if self._flattened is None:
             return super().predict_one(x, budget, deadline, mean_budget=mean_budget)
         due = self._due(time.monotonic(), deadline)
-        rows = self._read_in(np.asarray(x)[None])
+        rows = Rows(self._flattened.one(x))
         return self._decide(self._run_plan(rows, budget, mean_budget, due).scores())[0]
 
     # ------------------------------------------------------------------ what classifiers and regressors do differently
@@ -434,12 +433,20 @@ class ExponentialEnsemble(_OfMembers):
             **super()._file_state(),
             "adopted": list(self.adopted_),
             "validation_errors": list(self.validation_errors_),
+            "images": None if self.images_ is None else [list(self.images_.shape), self.images_.largest],
         }
 
     def _restore_file_state(self, state: Mapping[str, Any]) -> None:
         super()._restore_file_state(state)
         self.adopted_ = [np.asarray(adopted, dtype=bool) for adopted in state["adopted"]]
         self.validation_errors_ = [np.asarray(e, dtype=np.float64) for e in state["validation_errors"]]
+        self.images_ = None
+        if state["images"] is not None:
+            shape, largest = state["images"]
+            channels, height, width = map(int, shape)
+            if channels * height * width != self.n_features_in_:
+                raise ValueError(f"images of shape {shape} do not have {self.n_features_in_} columns")
+            self.images_ = ImageRows((channels, height, width), float(largest))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,6 +20,7 @@ from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
+from anytime.networks.images import ImageRows
 from anytime.plan import Array, Plan
 from anytime.trees.clock import inner_fit
 from anytime.trees.importers import Columns, import_trees
@@ -33,6 +34,7 @@ __all__ = [
     "PlainModel",
     "as_anytime",
     "common_columns",
+    "common_images",
     "common_link",
     "fit_member",
     "is_fitted",
@@ -96,15 +98,19 @@ class MemberBlock(Block):
         return self._columns[stage]
 
     def outputs(self, stage: int, X: Array) -> Array:
-        return self._answer(start(self.plan, X), stage)
+        return self._answer(start(self.plan, self._numbers(X)), stage)
 
     def remember(self, n_rows: int) -> Memory:
         return Run(self.plan, np.empty((n_rows, 0))).memory()
 
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
-        run = Run(self.plan, X)
+        run = Run(self.plan, self._numbers(X))
         run.recall(memory)
         return self._answer(run, stage)
+
+    def _numbers(self, X: Array) -> Array:
+        """Rows as the plan reads them: pixels are whole numbers to networks only."""
+        return X if self.batch_rows is not None else np.ascontiguousarray(X, dtype=np.float64)
 
     def _answer(self, run: Run | ForestRun, stage: int) -> Array:
         run.advance(int(self.ends[stage]))
@@ -279,6 +285,18 @@ def common_columns(members: Sequence[Member]) -> Columns:
     demands = [member.columns.ensure_all_finite for member in members]
     strictest: Finite = True if True in demands else "allow-nan" if "allow-nan" in demands else False
     return replace(first, ensure_all_finite=strictest)
+
+
+def common_images(models: Sequence[Any]) -> ImageRows | None:
+    """What makes rows of images, where a member reads images; the others then read these rows."""
+    readers = [(k, m._flattened) for k, m in enumerate(models, 1) if isinstance(m, AnytimeModel)]
+    of_images = [(k, reader) for k, reader in readers if reader is not None]
+    for k, reader in of_images:
+        if reader.shape != of_images[0][1].shape:
+            raise ValueError(
+                f"members {of_images[0][0]} and {k} read images of different shapes, {of_images[0][1].shape} and {reader.shape}"
+            )
+    return of_images[0][1] if of_images else None
 
 
 def common_link(plans: Sequence[Plan]) -> tuple[str, bool]:
