@@ -106,6 +106,13 @@ class Block(ABC):
         """Seconds that ``stage`` takes for so many rows, where they are known: a run that has less left does not begin it."""
         return 0.0
 
+    def rows_in_time(self, stage: int, n_rows: int, seconds: float) -> int:
+        """How many of ``n_rows`` rows to take together through ``stage`` where so much time is left; 0: there is none for one."""
+        size = min(n_rows, self.batch_rows or n_rows)
+        while size and self.seconds(stage, size) > seconds:
+            size //= 2
+        return size
+
     @abstractmethod
     def head(self, n_stages: int) -> Block:
         """The first ``n_stages`` stages."""

@@ -321,7 +321,8 @@ class Run:
                 size = rows.size
                 if hurried:
                     size = min(together or self._chunk.get(b, 1), rows.size - at)
-                    if _interrupted(deadline - block.seconds(s - first, size), stop):
+                    size = block.rows_in_time(s - first, size, deadline - time.monotonic())
+                    if not size or _interrupted(deadline, stop):
                         return False
                 began = time.perf_counter()
                 self.do_stage(s, rows[at : at + size], limit, cap)

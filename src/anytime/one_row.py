@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.blocks import Block
 from anytime.engine import combined
 from anytime.losses import LINKS
 from anytime.rows import Rows
@@ -37,6 +38,8 @@ class OneRow:
         self.forest = plan.plain_forest
         self.unit = 1.0 if self.forest is None else self.forest.unit
         self.refits = plan.always_replaces
+        # stages that go on from earlier ones take their time: with a deadline they are looked at one by one
+        self.goes_on = any(type(block).remember is not Block.remember for block in plan.blocks)
         self.ticks = plan.costs.costs.budget_ticks
         self.costs: list[int] = [0, *plan.stage_ticks.tolist()]
         self.mean_costs: list[int] = plan.mean_ticks.tolist()
@@ -73,7 +76,7 @@ class OneRow:
             )
             total = (sums.item() if self.alone else sums) * self.unit
             return self._decided(combined(total, done, self.base, self.mean))
-        if self.refits and not binding:
+        if self.refits and not binding and not (self.goes_on and due < np.inf):
             return self._decided(self._last_of(x, until, due))
         run = self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due)
         return self.model._decide(run.scores())[0]

@@ -175,6 +175,7 @@ class RowReader:
         }
         # The model itself is not kept: a server forgets readers when nobody else has the model any more.
         self._compared: Callable[[Array], Array] | None = model._compared
+        self._flattened = model._flattened
         columns = getattr(model, "columns_", None)
         self._arrays_hold_codes = columns is None or columns.arrays_hold_codes
         self.takes_missing, self._largest = model._takes_missing, model._largest_number
@@ -184,8 +185,15 @@ class RowReader:
         """What a message calls a column."""
         return repr(self.names[column]) if self.names is not None else str(column)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one row: an image has three sizes, all else one."""
+        return (self.n_columns,) if self._flattened is None else tuple(self._flattened.shape)
+
     def one(self, x: Any) -> Rows:
-        """A single row: a mapping by column or group, a Series, a table of one row, or values in the order of the columns."""
+        """A single row: a mapping by column or group, a Series, a table of one row, an image, or values in order of columns."""
+        if self._flattened is not None and not isinstance(x, Mapping):
+            return self.matrix(self._flattened.one(x))
         x = as_table(x)
         if hasattr(x, "iloc") and hasattr(x, "columns"):
             if len(x) != 1:
@@ -205,7 +213,9 @@ class RowReader:
         return Rows(self._matrix([list(values)], range(self.n_columns)))
 
     def matrix(self, X: NDArray[Any]) -> Rows:
-        """(n, d) numbers, categories as codes."""
+        """(n, d) numbers, categories as codes; or images."""
+        if self._flattened is not None:
+            X = self._flattened(X)
         if X.ndim != 2 or X.shape[1] != self.n_columns:
             raise ValueError(
                 f"the model takes {self.n_columns} columns: expected shape [n, {self.n_columns}], found {list(X.shape)}"
@@ -301,6 +311,12 @@ class RowReader:
         return out
 
     # ------------------------------------------------------------------ helpers
+
+    def flat(self, value: Any, columns: Sequence[int]) -> Any:
+        """An image that fills all columns as their values; anything else as it is."""
+        if self._flattened is None or len(columns) < self.n_columns or isinstance(value, Mapping):
+            return value
+        return self._flattened.one(value)[0] if np.ndim(value) > 1 else value
 
     def values(self, values: Any, order: Sequence[int]) -> Array:
         """(m,) numbers of some columns of one row: values, or an array of numbers with codes for words."""

@@ -209,9 +209,9 @@ def test_sentences_say_what_is_wrong(talking, body, sentence):
 @pytest.mark.parametrize(
     ("name", "shape", "data", "sentence"),
     [
-        ("X", [1] * 50_000, [1], "input 'X': shape must be a list of one or two sizes, not a list of 50000"),
-        ("X", [0] * 40, [], "input 'X': shape must be a list of one or two sizes, not a list of 40"),
-        ("X", [], [1], "input 'X': shape must be a list of one or two sizes, not a list of 0"),
+        ("X", [1] * 50_000, [1], "input 'X': shape must be a list of 1 to 4 sizes, not a list of 50000"),
+        ("X", [0] * 40, [], "input 'X': shape must be a list of 1 to 4 sizes, not a list of 40"),
+        ("X", [], [1], "input 'X': shape must be a list of 1 to 4 sizes, not a list of 0"),
         ("X", [1, 2**50], [1], "input 'X': a size of its shape is 1125899906842624"),
         ("n" * 5000, [1, 6], [1], f"input '{'n' * 56}...: 1 values do not fill shape [1, 6]"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,10 @@ __all__ = ["MOST_KEPT", "Activations", "NetworkBlock", "bytes_of"]
 
 MOST_KEPT = 1 << 28  # bytes of activations that a run keeps; beyond that rows begin again at the first block
 _FORGETS = 0.8  # momentum of measured times
+
+
+# A forked process, a server's worker say, has none of the threads that torch has started, and would wait for them.
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 class NetworkBlock(Block):
@@ -76,7 +81,9 @@ class NetworkBlock(Block):
         )
         self._check_scaling()
         self.batch_rows, self.dtype = batch_rows, dtype
-        self._pace: dict[tuple[int, int], float] = {}
+        self._pace: dict[
+            int, dict[int, float]
+        ] = {}  # seconds by stage and, rounded up to a power of two, rows
         self._move(network, torch.device(device))
         self.width = self._count_outputs() if width is None else width
         for name, values in (("offset", self.offset), ("unit", self.unit)):
@@ -199,14 +206,27 @@ class NetworkBlock(Block):
     # ------------------------------------------------------------------ time
 
     def seconds(self, stage: int, n_rows: int) -> float:
-        """Seconds that ``stage`` takes for rows that stand before it, as measured so far; 0 where nothing is known."""
-        known = self._pace.get((stage, _bucket(n_rows)))
-        return 0.0 if known is None else known
+        """Seconds that ``stage`` takes for rows that stand before it, as measured so far; 0 where nothing is known.
+
+        Where so many rows were not met yet, the time of the nearest number that was is taken in proportion.
+        """
+        known = self._pace.get(stage)
+        if not known:
+            return 0.0
+        bucket = _bucket(n_rows)
+        nearest = min(known, key=lambda met: abs(met - bucket))
+        return known[nearest] * 2.0 ** (bucket - nearest)
+
+    def rows_in_time(self, stage: int, n_rows: int, seconds: float) -> int:
+        if stage not in self._pace and seconds < np.inf:
+            n_rows = min(
+                n_rows, 1
+            )  # the first that goes there in a hurry goes alone, and says how long it takes
+        return super().rows_in_time(stage, n_rows, seconds)
 
     def _note(self, stage: int, n_rows: int, taken: float) -> None:
-        key = (stage, _bucket(n_rows))
-        known = self._pace.get(key)
-        self._pace[key] = taken if known is None else _FORGETS * known + (1 - _FORGETS) * taken
+        met, bucket = self._pace.setdefault(stage, {}), _bucket(n_rows)
+        met[bucket] = _FORGETS * met[bucket] + (1 - _FORGETS) * taken if bucket in met else taken
 
     def measure(self, n_rows: int = 1, repeats: int = 3) -> NDArray[np.float64]:
         """(L,) seconds of each stage for ``n_rows`` rows: the median of ``repeats`` runs, after one that warms up."""
@@ -220,7 +240,7 @@ class NetworkBlock(Block):
                 times[repeat, stage] = time.perf_counter() - began
         median = np.asarray(np.median(times[1:], axis=0))
         for stage, taken in enumerate(median.tolist()):
-            self._pace[stage, _bucket(n_rows)] = taken
+            self._pace.setdefault(stage, {})[_bucket(n_rows)] = taken
         return median
 
 
@@ -266,6 +286,13 @@ class Activations:
             self._next += 1
         used = set(np.unique(self._batch).tolist())
         self._states = {number: kept for number, kept in self._states.items() if number in used}
+
+    def copy(self) -> Activations:
+        """The same rows, to go on apart; states are never written again and so are shared."""
+        other = Activations(len(self))
+        other._batch, other._place = self._batch.copy(), self._place.copy()
+        other._states, other._next = dict(self._states), self._next
+        return other
 
     def __getitem__(self, rows: Any) -> Activations:
         chosen = np.arange(len(self))[rows]

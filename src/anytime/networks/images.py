@@ -60,5 +60,11 @@ class ImageRows:
         return np.ascontiguousarray(rows)
 
     def one(self, image: Any) -> NDArray[Any]:
-        """(1, d) the row of one image, which is not yet a row."""
-        return self(np.asarray(image)[None])
+        """(1, d) the row of one image, which may stand in a batch of its own."""
+        given = np.asarray(image)
+        alone = given.ndim == 1 or given.shape in (
+            self.shape,
+            self.shape[1:],
+            (*self.shape[1:], self.shape[0]),
+        )
+        return self(given[None] if alone else given)

@@ -43,6 +43,8 @@ class BatchSession:
     features : Features, default=None
     budget : float, default=None
         What each row may cost, by the model's meter. None: the model's ``budget``.
+    confidence : float, default=None
+        A row goes no further as soon as its leading class is this likely.
     slice_seconds : float, default=1e-3
         About how long it takes, at most, from one point where the work can be interrupted to the next.
     tile_rows : int, default=1024
@@ -76,6 +78,7 @@ class BatchSession:
         features: Features | None = None,
         *,
         budget: float | None = None,
+        confidence: float | None = None,
         slice_seconds: float = 1e-3,
         tile_rows: int = 1024,
         clock: Callable[[], float] = time.monotonic,
@@ -87,7 +90,7 @@ class BatchSession:
         self.model, self.features = model, features
         self.slice_seconds, self.tile_rows, self.clock = slice_seconds, tile_rows, clock
         self._layout = Layout(model, features)
-        self._bounds = Bounds.of(model, clock(), budget=budget)
+        self._bounds = Bounds.of(model, clock(), budget=budget, confidence=confidence)
         self._timings = Timings(self._layout.plan)
         self._writer = threading.RLock()
         self._members = threading.Lock()

@@ -155,7 +155,8 @@ class Example:
         if isinstance(outcome, ExtractionError):
             return self._fail(group, outcome.reason)
         try:
-            values = group_values(outcome, layout.labels[group])
+            flat = layout.reader.flat(outcome, columns.tolist())
+            values = group_values(flat, layout.labels[group])
             self.x[columns] = layout.reader.values(values, columns.tolist())
         except ValueError as error:
             return self._fail(group, str(error))

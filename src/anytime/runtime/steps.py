@@ -196,7 +196,7 @@ class Steps:
 
     def _do_stage(self, s: int, bounds: Bounds) -> str:
         pace, began = self.timings.stage(s, s + 1), self.clock()
-        if began + pace.expect() > bounds.due:
+        if bounds.due < np.inf and began + self._stage_time(s) > bounds.due:
             return self._decline(s, "deadline")
         self._published = False
         self.walk.do_stage(s, bounds.cap)
@@ -256,7 +256,11 @@ class Steps:
         """Seconds that stage ``s`` itself will take, by what is known."""
         b = self.layout.block_of[s]
         whole = self.layout.plan.block_start[b : b + 2] if self.layout.native[b] else (s, s + 1)
-        return self.timings.stage(*whole).expect()
+        pace = self.timings.stage(*whole)
+        if pace.count:
+            return pace.expect()
+        block, within = self.layout.plan.blocks[b], s - self.layout.plan.block_start[b]
+        return max(pace.expect(), block.seconds(within, 1))
 
     def _expected(self, groups: Sequence[int]) -> float:
         """When groups will be there, by what is known of their times."""

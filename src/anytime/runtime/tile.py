@@ -93,6 +93,7 @@ class Tile:
             rows = [(X[i : i + 1], self.available[i]) for i in range(n)]
             self.examples = [Example(layout, raw, *row) for raw, row in zip(raws, rows, strict=True)]
         self.until = bounds.until
+        self.confidence, self.sure = bounds.confidence, np.zeros(n, dtype=bool)
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self.gone = np.zeros(n, dtype=bool)
         absent = () if held is None else np.flatnonzero(~held).tolist()
@@ -115,7 +116,7 @@ class Tile:
         if not self.bought[self.layout.used].all():
             self.bought = np.asarray(run.ledger.bought.any(axis=0))
         self.snapshot = TileSnapshot(
-            run.scores(), run.answered.copy(), run.ledger.paid, self.bought, run.complete
+            run.scores(), run.answered.copy(), run.ledger.paid, self.bought, run.complete | self.sure
         )
         self.spent = int(self.snapshot.paid.sum())
 
@@ -140,7 +141,10 @@ class Tile:
         rows = np.flatnonzero(self._waiting & (self.run.done == s))
         if rows.size == 0:
             return ""
-        chunk = self._chunk(s, rows, work)
+        most = self._most_in_time(s, rows.size, work)
+        if not most:
+            return "deadline"
+        chunk = self._chunk(s, rows, work, most)
         if chunk.size == 0:
             return "budget"
         self._waiting[chunk] = False
@@ -156,11 +160,17 @@ class Tile:
         self.publish()
         return reason
 
-    def _chunk(self, s: int, rows: Rows, work: Work) -> Rows:
+    def _most_in_time(self, s: int, n_rows: int, work: Work) -> int:
+        """Rows that a block takes together, or that fit into a slice of time; 0: the deadline leaves no time for one."""
+        b, pace = self.layout.block_of[s], self._pace(s)
+        block = self.plan.blocks[b]
+        if block.batch_rows is not None:
+            left = work.bounds.due - self.clock()
+            return block.rows_in_time(s - self.plan.block_start[b], n_rows, left)
+        return min(n_rows, _FIRST_CHUNK if pace is None else max(1, int(work.seconds / pace)))
+
+    def _chunk(self, s: int, rows: Rows, work: Work, size: int) -> Rows:
         """As many rows as time and money allow, the least certain first: they gain most if there is no time for all."""
-        size = rows.size
-        pace = self._pace(s)
-        size = min(size, _FIRST_CHUNK if pace is None else max(1, int(work.seconds / pace)))
         if work.allowance is not None or size < rows.size:
             margin = self.layout.link.margin(self.run.scores(rows))
             rows = rows[np.argsort(margin, kind="stable")]
@@ -206,6 +216,10 @@ class Tile:
         """Let rows wait for the next stage that may work on them."""
         run, skips = self.run, self.layout.skips
         rows = rows[~run.finished[rows]]
+        if self.confidence is not None and rows.size:
+            sure = self.layout.link.transform(run.scores(rows)).max(axis=1) >= self.confidence
+            self.sure[rows[sure]] = True
+            rows = rows[~sure]
         if skips is not None and rows.size:
             # What a filter is known to say no to is done: the row's scores cannot change before it gets there.
             run.done[rows] = np.minimum(skips.next_stage(run.scores(rows), run.done[rows]), self.until)

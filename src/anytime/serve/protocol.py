@@ -1,9 +1,9 @@
 """The Open Inference Protocol v2 over HTTP, with Triton's extension for binary tensors.
 
 A request names tensors, in JSON or as bytes behind the JSON (``Inference-Header-Content-Length`` says where these begin). The
-rows are one matrix, ``X`` (n, d), or one tensor per column under the column's name. Parameters of the request: ``budget``,
-``deadline_ms``, ``confidence``. The answer has the tensors ``prediction``, ``probabilities`` (of classifiers), ``cost``,
-``stage``, ``partial`` and ``elapsed`` (seconds).
+rows are one matrix, ``X`` (n, d), or images, (n, C, H, W) or (n, H, W, C), or one tensor per column under the name of the column.
+Parameters of the request: ``budget``, ``deadline_ms``, ``confidence``. The answer has the tensors ``prediction``,
+``probabilities`` (of classifiers), ``cost``, ``stage``, ``partial`` and ``elapsed`` (seconds).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 from anytime.serve.questions import Ask, Limits, Served, amount_of, limits_of
 from anytime.serve.rows import RequestReader
-from anytime.serve.schemas import DTYPES
+from anytime.serve.schemas import DTYPES, MOST_AXES
 
 if TYPE_CHECKING:
     from anytime.estimator import AnytimeModel
@@ -77,7 +77,7 @@ class Tensors:
         """One matrix; one tensor per column where some hold words."""
         reader = self.reader
         if not reader.words or reader.names is None:
-            return [{"name": "X", "datatype": "FP64", "shape": [-1, reader.n_columns]}]
+            return [{"name": "X", "datatype": "FP64", "shape": [-1, *reader.shape]}]
         return [
             {"name": name, "datatype": "BYTES" if j in reader.words else "FP64", "shape": [-1]}
             for j, name in enumerate(reader.names)
@@ -209,8 +209,8 @@ def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memor
     if type(name) is not str:
         refuse(f"the name of an input must be a string, not {shown(name)}")
     shown_name = shown(name)
-    if type(shape) is not list or not 1 <= len(shape) <= 2:
-        refuse(f"input {shown_name}: shape must be a list of one or two sizes, not {shown(shape)}")
+    if type(shape) is not list or not 1 <= len(shape) <= MOST_AXES:
+        refuse(f"input {shown_name}: shape must be a list of 1 to {MOST_AXES} sizes, not {shown(shape)}")
     for size in shape:
         if type(size) is not int or not 0 <= size < 1 << 40:
             refuse(f"input {shown_name}: a size of its shape is {shown(size)}")

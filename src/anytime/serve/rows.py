@@ -32,17 +32,19 @@ class RequestReader(RowReader):
         self.max_rows = min(max_rows, max(1, max_values // self.n_columns))
 
     def rows(self, rows: Any) -> Rows:
-        """Rows as JSON has them: lists of values in the order of the columns, or objects by name."""
+        """Rows as JSON has them: lists of values in the order of the columns, objects by name, or images as nested lists."""
         if type(rows) is not list or not rows:
             refuse(f"rows must be a list of at least one row, not {shown(rows)}")
         self.check_count(len(rows))
         with _refusing():
+            if self._flattened is not None and type(rows[0]) is list and rows[0] and type(rows[0][0]) is list:
+                return self.matrix(self._flattened(rows))
             if type(rows[0]) is not dict:
                 return Rows(self._matrix(rows, range(self.n_columns)))
             return self._unmistaken(self.mappings(rows))
 
     def tensor(self, X: NDArray[Any]) -> Rows:
-        """An (n, d) array of numbers or, as objects, of words too."""
+        """An (n, d) array of numbers or, as objects, of words too; or images, (n, ...)."""
         self.check_count(len(X))
         with _refusing():
             wrong_shape = X.ndim != 2 or X.shape[1] != self.n_columns

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ANYTHING", "DTYPES", "INFER", "PREDICT", "SCHEMAS", "answers", "body"]
+__all__ = ["ANYTHING", "DTYPES", "INFER", "MOST_AXES", "PREDICT", "SCHEMAS", "answers", "body"]
 
 Schema = dict[str, Any]
+
+MOST_AXES = 4  # of a tensor: images have rows, channels, height and width
 
 DTYPES: dict[str, np.dtype[Any]] = {  # of tensors, besides BYTES
     "BOOL": np.dtype("?"),
@@ -45,7 +47,11 @@ def _ref(name: str) -> Schema:
 _AMOUNT: Schema = {"type": "number", "minimum": 0}
 _CHANCE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 _VALUE: Schema = {"type": ["number", "string", "boolean", "null"]}
-_ROW: Schema = {"oneOf": [_schema([_VALUE]), {"type": "object", "additionalProperties": _VALUE}]}
+_IMAGE: Schema = {
+    **_schema([[[float]]]),
+    "description": "Of a network: nested lists, channels first or last.",
+}
+_ROW: Schema = {"anyOf": [_schema([_VALUE]), {"type": "object", "additionalProperties": _VALUE}, _IMAGE]}
 _LIMITS: dict[str, Schema] = {
     "budget": {**_AMOUNT, "description": "The most that any row may pay."},
     "mean_budget": {**_AMOUNT, "description": "What rows may pay on average."},
@@ -57,7 +63,7 @@ _PARAMETERS = {
     "additionalProperties": True,
 }
 _DATATYPE: Schema = {"type": "string", "enum": [*DTYPES, "BYTES"]}
-_SHAPE: Schema = {**_schema([{"type": "integer", "minimum": 0}]), "minItems": 1, "maxItems": 2}
+_SHAPE: Schema = {**_schema([{"type": "integer", "minimum": 0}]), "minItems": 1, "maxItems": MOST_AXES}
 _TENSOR = _object(
     "parameters", "data", name=str, shape=_SHAPE, datatype=_DATATYPE, parameters=dict, data=[{}]
 )
