@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier  # noqa: E402
 import anytime as at  # noqa: E402
 from anytime.engine import Run  # noqa: E402
 from anytime.networks import TrainingRecipe, with_exits  # noqa: E402
+from anytime.networks.member import MemberBlock  # noqa: E402
 
 torch.set_num_threads(1)
 RECIPE = TrainingRecipe(epochs=6, batch_size=16, learning_rate=0.05)
@@ -78,6 +79,15 @@ def test_no_block_of_a_network_runs_twice(ensemble, members, new_pictures):
         hook.remove()
     assert max(mask.sum() for mask in ensemble.adopted_) > 1  # else there is nothing to go on from
     assert set(seen.values()) == {8}
+
+
+def test_what_an_output_takes_is_known_from_the_exits_on_the_way(members):
+    """A deadline that is too near for the way to the next output is not spent on half of it."""
+    plan = members[1].plan_
+    taken = plan.blocks[0].measure()
+    block = MemberBlock(plan, [2, 6])
+    assert block.batch_rows == plan.blocks[0].batch_rows
+    np.testing.assert_allclose([block.seconds(s, 1) for s in (0, 1)], [taken[:2].sum(), taken[2:6].sum()])
 
 
 def test_images_in_any_order_one_by_one_and_after_a_file(ensemble, new_pictures, tmp_path):

@@ -54,6 +54,22 @@ def tensor(answer, name):
 # ---------------------------------------------------------------------- answers
 
 
+def test_an_ensemble_is_served(tmp_path):
+    X, y = table()
+    members = [
+        at.GradientBoostingClassifier(n_estimators=n, evaluation_cost=0.5, random_state=0).fit(X[::2], y[::2])
+        for n in (2, 20)
+    ]
+    model = at.ExponentialEnsemble(members).fit(X[1::2], y[1::2])
+    server, rows = application(tmp_path, {"ensemble": model}), X.to_numpy()[:7].tolist()
+    for budget in (None, *model.stage_costs_.tolist()):
+        answer = post(server, "/predict", {"rows": rows, "probabilities": True, "budget": budget}).json()
+        expected = model.answer(X[:7], budget=budget)
+        assert answer["probabilities"] == expected.probabilities.tolist()
+        assert answer["stage"] == expected.stage.tolist()
+        assert answer["cost"] == expected.cost.tolist()
+
+
 def test_predict_answers_as_the_model_does(server):
     X, _ = table()
     answer = post(server, "/predict", {"rows": X.to_numpy()[:7].tolist(), "probabilities": True}).json()

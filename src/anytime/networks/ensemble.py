@@ -251,8 +251,9 @@ class ExponentialEnsemble(_OfMembers):
     def _check_rows(self, X: Any, y: Any, *, reset: bool) -> tuple[Any, NDArray[Any]]:
         """A table, an array or images, and what is to be predicted."""
         X, y = as_table(X), as_table(y)
-        if np.ndim(X) > 2:  # images, which the members read
-            self.n_features_in_ = int(np.prod(np.shape(X)[1:]))
+        shape = getattr(X, "shape", ())
+        if len(shape) > 2:  # images, which the members read
+            self.n_features_in_ = int(np.prod(shape[1:]))
             check_consistent_length(X, y)
         elif has_categories(X):
             check_columns(self, X, reset=reset)
@@ -282,7 +283,7 @@ class ExponentialEnsemble(_OfMembers):
                 "members are to be fitted and no row is held out to judge them: give X_val and y_val, or a validation_fraction"
             )
         random = check_random_state(self.random_state)
-        rows = X if np.ndim(X) == 2 else np.reshape(X, (len(y), -1))
+        rows = X if len(X.shape) == 2 else np.reshape(X, (len(y), -1))
         train, held = split_rows(rows, self._strata(y), self.validation_fraction, random)
         return train, held if held.size else everything  # too few rows to keep any from training
 
