@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anytime.networks.stopping import exits_taken, stopping_thresholds
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,
@@ -83,6 +84,7 @@ __all__ = [
     "estimate_base",
     "exit_losses",
     "exit_positions",
+    "exits_taken",
     "exponential_depths",
     "inflation_at",
     "loss_weights",
@@ -91,6 +93,7 @@ __all__ = [
     "mult_adds",
     "output_schedule",
     "resann",
+    "stopping_thresholds",
     "with_exits",
 ]
 
