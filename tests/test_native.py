@@ -228,6 +228,22 @@ def test_values_beside_a_threshold_have_its_rank_or_the_next(instructions, most_
         np.testing.assert_array_equal(acc, row)
 
 
+@pytest.mark.parametrize("count", [254, 255, 256])
+def test_a_column_with_as_many_thresholds_as_a_byte_counts_is_ranked_rightly(instructions, count):
+    """255 thresholds take two columns of 8-bit ranks, of which keys filled one only."""
+    random = np.random.default_rng(7)
+    trees = random_forest(random, Shape(n_stages=100, most_leaves=16, n_features=1))
+    inner, one_way = trees.feature >= 0, np.zeros_like(trees.missing)  # one search serves all nodes
+    thresholds = trees.threshold.copy()
+    thresholds[inner] = np.arange(inner.sum()) % count
+    forest = forest_of(replace(trees, threshold=thresholds, missing=one_way, default_left=one_way))
+    X = random.uniform(-1.0, count, (300, 1))
+    acc = np.zeros(forest.n_outputs, np.int64)
+    for x, row in zip(X, run(forest, X), strict=True):  # one row by itself is ranked by doubles alone
+        forest.run_one(x, forest.n_stages, INF, acc)
+        np.testing.assert_array_equal(acc, row)
+
+
 def test_sums_are_the_values_to_the_last_bits():
     random = np.random.default_rng(3)
     trees = random_forest(random, Shape(n_stages=300))

@@ -25,7 +25,9 @@ constexpr size_t kMaxNumbered = 256;
 // Leaves of a tree that is scanned: beyond, a walk is as quick.
 constexpr size_t kMostScanned8 = 256, kMostScanned16 = 128;
 constexpr uint32_t kMostBuckets = 1024, kBucketsPerThreshold = 4;
-constexpr size_t kLeastKeys = 8;    // fewer thresholds are found as quickly without
+constexpr size_t kLeastKeys = 8;                   // fewer thresholds are found as quickly without
+constexpr size_t kMostKeys = kPerColumn<uint8_t>;  // more take several columns of ranks, keys fill one
+static_assert(kMostKeys < 4 * kKeyTable);
 constexpr double kMostOpen = 0.05;  // of the values: more of them without a rank by their keys do not pay
 constexpr uint32_t kLeastStepsSaved = 2;  // for which a look into the buckets pays
 constexpr int32_t kExtraSteps = 2;        // with which three in four walks of a boosted tree are over
@@ -195,7 +197,7 @@ class Builder {
   // Where equal keys would often leave the order open, a search does without.
   void make_keys(Search& search, const std::vector<double>& thresholds) {
     const size_t count = thresholds.size();
-    if (count < kLeastKeys || count > 4 * kKeyTable - 1) return;
+    if (count < kLeastKeys || count > kMostKeys) return;
     Search keyed = search;
     keyed.key_low = thresholds.front();
     const double width = thresholds.back() - thresholds.front();
