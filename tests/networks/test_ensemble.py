@@ -245,6 +245,29 @@ def test_categories_are_read_as_members_read_them():
         at.ExponentialEnsemble([numbers, large]).fit(table[150:], y[150:])
 
 
+def test_a_member_that_makes_numbers_of_its_own_of_categories_is_refused():
+    import pandas as pd
+
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"colour": random.choice(["red", "green"], size=200), "size": random.normal(size=200)}
+    )
+    y = (table["size"] > 0).to_numpy()
+    stream = at.StreamingBoostClassifier(n_estimators=2, random_state=0).fit(table, y)
+    with pytest.raises(ValueError, match="member 1 makes numbers of its own of categories"):
+        at.ExponentialEnsemble([stream]).fit(table, y)
+    plain = at.StreamingBoostClassifier(n_estimators=2, random_state=0).fit(table[["size"]], y)
+    model = at.ExponentialEnsemble([plain]).fit(table[["size"]], y)
+    np.testing.assert_array_equal(model.predict(table[["size"]]), plain.predict(table[["size"]]))
+
+
+def test_labels_that_no_member_knows_are_refused(members):
+    with pytest.raises(
+        ValueError, match=r"no label of the validation rows, such as .*ill.*among the classes"
+    ):
+        at.ExponentialEnsemble(members).fit(X[JUDGE], np.where(Y[JUDGE], "ill", "well"))
+
+
 # ---------------------------------------------------------------------- costs
 
 

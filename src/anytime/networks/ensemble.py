@@ -80,7 +80,8 @@ class ExponentialEnsemble(_OfMembers):
         library, whose every stage is an output; a model that ``make_anytime`` takes, with an output per tree; or any other
         estimator, which answers at its end. A price is that of evaluating the whole member, features apart, in the unit of
         ``costs``: it is spread over the member's stages as its own evaluation costs are, or equally. Without one, evaluating
-        costs what the model says. Fitted members are taken as they are; the others are cloned and fitted in ``fit``.
+        costs what a model of this library says, and nothing for others. Fitted members are taken as they are; the others are
+        cloned and fitted in ``fit``.
     exits : {"all", "last"}, default="all"
         Outputs of members that may be adopted. "last": only the one at a member's end, the reference construction of
         ordinary networks.
@@ -311,6 +312,7 @@ class ExponentialEnsemble(_OfMembers):
         self.members_ = [model for model, _ in entries]
         self.images_ = common_images(self.members_)
         numbers = self._as_numbers(X) if self.images_ is None else self.images_(X)
+        self._check_reading(models, X, numbers)
         target = self._target(y)
         bases = [
             LINKS[m.plan.link].transform(m.plan.base[None])[0] if transformed else m.plan.base
@@ -369,6 +371,16 @@ class ExponentialEnsemble(_OfMembers):
                 f"member {k} was fitted on columns of other names, or in another order, than X has"
             )
 
+    def _check_reading(self, models: Sequence[Any], X: Any, numbers: Array) -> None:
+        """Refuse a member that makes other numbers of the validation rows, such as a stream's for its categories."""
+        for k, model in enumerate(models, 1):
+            if not isinstance(model, AnytimeModel) or model._reads_rows_as_they_are:
+                continue
+            if not np.array_equal(model._as_numbers(X), numbers, equal_nan=True):
+                raise ValueError(
+                    f"member {k} makes numbers of its own of categories: encode them as numbers first"
+                )
+
     def _common_costs(self, models: Sequence[Any]) -> BoundCosts:
         """The prices of the ensemble: as given, or those on which the members agree."""
         priced = [(k, model) for k, model in enumerate(models, 1) if isinstance(model, AnytimeModel)]
@@ -422,7 +434,7 @@ class ExponentialEnsemble(_OfMembers):
         """Note the classes of a classifier."""
 
     def _target(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
+        raise NotImplementedError
 
     def _error(self, link: str, scores: Array, target: NDArray[Any], weight: Array | None) -> float:
         raise NotImplementedError
@@ -476,6 +488,13 @@ class ExponentialEnsembleClassifier(ClassifierFace, ExponentialEnsemble):
                     f"members 1 and {k} know different classes, {list(models[0].classes_)} and {list(model.classes_)}"
                 )
         self.classes_ = np.asarray(models[0].classes_)
+
+    def _target(self, y: NDArray[Any]) -> NDArray[Any]:
+        if not np.isin(y, self.classes_).any():
+            raise ValueError(
+                f"no label of the validation rows, such as {y[0]!r}, is among the classes of the members, {list(self.classes_)}"
+            )
+        return y
 
     def _error(self, link: str, scores: Array, target: NDArray[Any], weight: Array | None) -> float:
         leading = scores[:, 0] > 0 if LINKS[link].binary else scores.argmax(axis=1)
