@@ -102,8 +102,9 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, ImportError):
         return _missing_package(error)
     if getattr(error, "keyword", None) == "costly":
+        lost = getattr(error, "name", "")
         return (
-            f"some rows are sent to {error.name!r}, which is not in the file: give it with --costly FILE (predict, curve, serve, "
+            f"some rows are sent to {lost!r}, which is not in the file: give it with --costly FILE (predict, curve, serve, "
             "simulate), or to predict a --budget that does not reach it"
         )
     if isinstance(error, MemoryError):

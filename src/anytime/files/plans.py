@@ -453,7 +453,8 @@ def _read_network(
         "batch_rows": fields.integer("batch_rows", 1, 2**20),
         "dtype": fields.text("dtype", ("float32", "float64")),
     }
-    return block_from_state({**description, "weights": names}, own, weights)
+    block: Block = block_from_state({**description, "weights": names}, own, weights)
+    return block
 
 
 def _read_margin_settings(fields: Fields) -> dict[str, Any]:

@@ -322,7 +322,7 @@ class _NetworkModel(AnytimeModel):
             raise ValueError(
                 f"expected several images, not one of shape {images.shape}: use predict_one, or X[None]"
             )
-        return Rows(self._flattened(images))
+        return Rows(ImageRows(self.input_shape_, self._largest_seen)(images))
 
     def predict_one(
         self,
@@ -535,9 +535,10 @@ class _NetworkModel(AnytimeModel):
             raise ValueError(f"a network reads tables or images, not inputs of shape {shape}")
         if math.prod(shape) != self.n_features_in_:
             raise ValueError(f"inputs of shape {shape} are not {self.n_features_in_} columns")
-        if len(blocks) > 1 or not all(isinstance(b, (NetworkBlock, StoredNetworkBlock)) for b in blocks):
+        networks = [block for block in blocks if isinstance(block, (NetworkBlock, StoredNetworkBlock))]
+        if len(blocks) > 1 or len(networks) < len(blocks):
             raise ValueError(f"the stages of a {type(self).__name__} are the exits of one network")
-        if any(block.input_shape != shape for block in blocks):
+        if any(block.input_shape != shape for block in networks):
             raise ValueError(f"the network reads inputs of another shape than {shape}")
         if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
             raise ValueError("largest_seen and n_epochs are numbers")

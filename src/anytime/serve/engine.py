@@ -25,7 +25,7 @@ from anytime.serve.cohort import Cohort, Piece, Reader
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question, Served
-from anytime.serve.scheduler import SLICE, Queue, Scheduler
+from anytime.serve.scheduler import SLICE, Queue, Scheduler, slice_of
 
 if TYPE_CHECKING:
     from anytime.serve.board import ModelBoard
@@ -130,14 +130,15 @@ class Engine:
         self.queue = 0
         self._allowed = np.inf if slo is None else slo
         self._reserve = policy.reserve_of(self._allowed)
+        self.slice = slice_of(pace, self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
         self._reader = Reader(model)
         # of the model, not of self: no circle
         self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
         stage = float(np.diff(pace.per_row).max(initial=1e-9))
-        fit = int(SLICE / max(float(pace.per_row[-1]), 1e-9))
-        self._piece_rows = max(1, min(int(SLICE / stage), max(fit, _FEW)))
+        fit = int(self.slice / max(float(pace.per_row[-1]), 1e-9))
+        self._piece_rows = max(1, min(int(self.slice / stage), max(fit, _FEW)))
 
     @cached_property
     def _lacking(self) -> Queue:

@@ -25,13 +25,30 @@ from anytime.serve.policy import Outlook, Waiting, demand
 if TYPE_CHECKING:
     from anytime.serve.engine import Engine
 
-__all__ = ["SLICE", "Queue", "Scheduler"]
+__all__ = ["SLICE", "Queue", "Scheduler", "slice_of"]
 
 SLICE = 1e-3  # seconds of work between two looks at the sockets
+_CALLS, _PART = 8.0, 0.1  # of a longer slice: what it takes to begin, and of the time for an answer
 _PATIENCE = 20 * SLICE  # who has no deadline gets a slice at least this often
 _BY_FINISH = attrgetter("finish")
 
 logger = logging.getLogger("anytime.serve")
+
+
+def slice_of(pace: StagePace, allowed: float) -> float:
+    """Seconds of work between two looks at the sockets, for a model whose answers have ``allowed`` seconds.
+
+    Any piece of work takes some time besides its rows. For trees that is little; a network needs several rows in a batch until it
+    is small beside them, and gets a longer slice, if that is short beside the time for an answer.
+
+    Examples
+    --------
+    >>> slice_of(StagePace([1], [1e-5], call=2e-5), allowed=0.01)
+    0.001
+    >>> slice_of(StagePace([1], [4e-4], call=5e-4), allowed=0.05)
+    0.004
+    """
+    return max(SLICE, min(_CALLS * pace.call, _PART * allowed))
 
 
 class Queue:
@@ -79,7 +96,7 @@ class Queue:
 
     def take_up(self, lead: Piece, stage: int) -> Cohort:
         """A piece and as many others as fit into a slice."""
-        room = self.pace.rows_within(SLICE, 0, min(stage, lead.until)) - lead.rows
+        room = self.pace.rows_within(self.engine.slice, 0, min(stage, lead.until)) - lead.rows
         together = [lead]
         for piece in self.pieces:
             if piece.cohort is None and piece is not lead and piece.until:
@@ -267,7 +284,7 @@ class Scheduler:
         engine, pace = queue.engine, queue.pace
         first, rows = cohort.stage, cohort.rows
         stage = min(stage, max([piece.until for piece in cohort.pieces]))
-        last = pace.stage_within(SLICE, first, stage, rows)
+        last = pace.stage_within(engine.slice, first, stage, rows)
         if cohort.stepwise:
             last = min(last, pace.next_checkpoint(first))
         began = engine.clock()

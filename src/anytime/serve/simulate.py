@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from anytime.engine import Run
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive, Waiting
-from anytime.serve.scheduler import SLICE
+from anytime.serve.scheduler import slice_of
 
 __all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
 
@@ -176,7 +176,8 @@ def _waiting(requests: Sequence[_Request], until: int) -> Waiting:
 class _Engine:
     """The loop of ``serve.scheduler`` in virtual time, for requests that want everything."""
 
-    def __init__(self, policy: Adaptive, pace: StagePace) -> None:
+    def __init__(self, policy: Adaptive, pace: StagePace, allowed: float) -> None:
+        self.slice = slice_of(pace, allowed)
         self.policy, self.pace, self.until = policy, pace, int(pace.checkpoints[-1])
         self.held: list[_Request] = []  # sorted by due
         self.ready: list[_Request] = []  # answered in this turn, to be written before the next
@@ -196,7 +197,7 @@ class _Engine:
         lead = next(request for request in self.held if request.stage < stage)
         together = lead.together or self._take_up(lead, stage)
         size = sum(request.rows for request in together)
-        last = self.pace.stage_within(SLICE, lead.stage, stage, size)
+        last = self.pace.stage_within(self.slice, lead.stage, stage, size)
         now += self.pace.seconds(lead.stage, last, size)
         for request in together:
             request.stage = last
@@ -212,7 +213,7 @@ class _Engine:
 
     def _take_up(self, lead: _Request, stage: int) -> list[_Request]:
         """The first and as many after it as fit into a slice."""
-        room = self.pace.rows_within(SLICE, 0, stage) - lead.rows
+        room = self.pace.rows_within(self.slice, 0, stage) - lead.rows
         together = [lead]
         for request in self.held:
             if request is lead or request.together:
@@ -237,7 +238,7 @@ def _together(
     """The engine: in each turn of the event loop it reads what has come, works for a slice, and writes what is ready."""
     n, half = arrivals.size, pace.per_question / 2
     latency, stage = np.empty(n), np.zeros(n, dtype=np.int64)
-    engine, now, upcoming = _Engine(policy, pace), 0.0, 0
+    engine, now, upcoming = _Engine(policy, pace, slo), 0.0, 0
     # when the last turn began, if there are more to come: who came since then may have come at once
     looked = np.inf
     while upcoming < n or engine.held:
