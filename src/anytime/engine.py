@@ -309,7 +309,10 @@ class Run:
         hurried = np.isfinite(deadline) or stop is not None
         first, last = self.plan.block_start[b : b + 2]
         block = self.plan.blocks[b]
-        for s in range(max(first, int(self.done.min())), min(last, int(limit.max()))):
+        begin, end = max(first, int(self.done.min())), min(last, int(limit.max()))
+        if self._goes_together(b, begin, end, limit):
+            return self._run_together(b, begin, end, deadline, stop)
+        for s in range(begin, end):
             rows = np.flatnonzero((self.done == s) & (limit > s))
             together = block.batch_rows
             if hurried and self._history is None and rows.size > (together or 1):
@@ -330,6 +333,31 @@ class Run:
                 self._chunk[b] = max(1, min(int(_SLICE / pace), 2 * size))
                 at += size
         return True
+
+    def _goes_together(self, b: int, begin: int, end: int, limit: NDArray[np.int32]) -> bool:
+        """Whether all rows go from ``begin`` to ``end`` in one batch, each stage replacing the answer of the one before."""
+        batch_rows = self.plan.blocks[b].batch_rows
+        return (
+            batch_rows is not None
+            and len(self.X) <= batch_rows
+            and begin < end
+            and self.ledger is None
+            and self.plan.always_replaces
+            and bool((self.done == begin).all() and (limit >= end).all() and (self._jumped_from < 0).all())
+        )
+
+    def _run_together(self, b: int, begin: int, end: int, deadline: float, stop: Stop | None) -> bool:
+        """Only the last answer of those replaced is written down: a stage of a small network takes hardly longer than that."""
+        block, memory, n = self.plan.blocks[b], self._memory_of(b), len(self.X)
+        first, hurried = self.plan.block_start[b], np.isfinite(deadline) or stop is not None
+        s, outputs = begin, None
+        while s < end and not (hurried and _interrupted(deadline - block.seconds(s - first, n), stop)):
+            outputs = block.proceed(s - first, s - first, self.X, memory)
+            s += 1
+        if outputs is not None:
+            self.updates[begin : s - 1] += n
+            self._commit(s - 1, np.arange(n), outputs)
+        return s == end
 
     def do_stage(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
@@ -361,14 +389,20 @@ class Run:
         block, memory = self.plan.blocks[b], self._memory_of(b)
         if not memory:
             return block.outputs(within, self._matrix_of(rows))
-        outputs = np.empty((rows.size, block.width))
         came_from = np.where(self._jumped_from[rows] < 0, s, self._jumped_from[rows])
+        first, n = self.plan.block_start[b], rows.size
+        if n == len(self.X) and (
+            n == 1 or bool((rows == np.arange(n)).all() and (came_from == came_from[0]).all())
+        ):
+            return block.proceed(max(int(came_from[0]) - first, 0), within, self.X, memory)
+        outputs = np.empty((n, block.width))
         for start in np.unique(came_from):
             together = np.flatnonzero(came_from == start)
             some = rows[together]
             known = {name: self._taken(array, some) for name, array in memory.items()}
-            first = max(int(start) - self.plan.block_start[b], 0)
-            outputs[together] = block.proceed(first, within, self._matrix_of(some), known)
+            outputs[together] = block.proceed(
+                max(int(start) - first, 0), within, self._matrix_of(some), known
+            )
             self._keep(memory, known, some)
         return outputs
 
@@ -388,7 +422,7 @@ class Run:
 
     def _taken(self, array: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
         """Rows of an array; the array itself where these are all."""
-        everything = rows.size == len(self.X) and bool((rows[1:] > rows[:-1]).all())
+        everything = rows.size == len(self.X) and (rows.size == 1 or bool((rows[1:] > rows[:-1]).all()))
         return array if everything else array[rows]
 
     def _forest_stage(

@@ -12,6 +12,8 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+import anytime as at  # noqa: E402
+from anytime.engine import Run  # noqa: E402
 from anytime.networks import ExitNetwork, NetworkBlock, mult_adds, with_exits  # noqa: E402
 
 torch.set_num_threads(1)
@@ -148,6 +150,36 @@ def test_rows_leave_a_batch_and_others_stay_the_same(made):
     for stage in range(1, network.n_exits):
         said = block.proceed(stage, stage, X[rows], part)
     assert np.allclose(said, block.outputs(network.n_exits - 1, X)[rows], atol=1e-6)
+
+
+class _AfterLooks:
+    """A stop flag that is set after some looks at it."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def is_set(self):
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3, 10])
+def test_rows_that_go_together_get_the_answers_of_stages_done_one_by_one(made, looks):
+    """The short way of the engine against the one that keeps a ledger, stopped anywhere and continued."""
+    module, at_layers = made
+    model = at.make_anytime(with_exits(module, at_layers, input_shape=(3, 8, 8)), input_shape=(3, 8, 8))
+    X = np.random.default_rng(0).normal(size=(5, 192)).astype(np.float32)
+    short, long = Run(model.plan_, X), Run(model.plan_, X, metered=True)
+    over = short.advance(stop=_AfterLooks(looks))
+    reached = int(short.done[0])
+    assert over == (reached == model.n_stages_)
+    assert reached == min(looks - 1, model.n_stages_)  # one look before it begins
+    long.advance(reached)
+    np.testing.assert_array_equal(short.scores(), long.scores())
+    np.testing.assert_array_equal(short.updates, long.updates)
+    short.advance()
+    long.advance()
+    np.testing.assert_array_equal(short.scores(), long.scores())
 
 
 def test_a_copy_has_layers_of_its_own_and_ties_its_weights():

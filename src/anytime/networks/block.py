@@ -163,11 +163,11 @@ class NetworkBlock(Block):
         kept: Activations | None = memory.get("activations")
         out = np.empty((len(X), self.width))
         for start in range(0, len(X), self.batch_rows):
-            rows = np.arange(start, min(start + self.batch_rows, len(X)))
+            rows = slice(start, min(start + self.batch_rows, len(X)))
             began = time.perf_counter()
             state = None if kept is None else kept.take(rows)
             if state is None:
-                state, begin = self.inputs(X[rows[0] : rows[-1] + 1]), 0
+                state, begin = self.inputs(X[rows]), 0
             else:
                 begin = first
             state = self.network.advance(state, begin, stage)
@@ -177,7 +177,7 @@ class NetworkBlock(Block):
             if kept is not None:
                 kept.put(rows, state)
             if begin == stage:
-                self._note(stage, rows.size, time.perf_counter() - began)
+                self._note(stage, rows.stop - rows.start, time.perf_counter() - began)
         out /= self.temperatures[stage]
         if self.unit is not None and self.offset is not None:
             out = self.offset + self.unit * out
@@ -251,16 +251,22 @@ class Activations:
     """
 
     def __init__(self, n_rows: int) -> None:
-        self._batch = np.full(n_rows, -1)  # of each row; -1: nothing is kept
+        self._n_rows = n_rows
+        self._together: Any = None  # the state of all rows, in order, as long as they stay together
+        self._batch = np.full(n_rows, -1)  # of each row that has parted; -1: nothing is kept
         self._place = np.zeros(n_rows, dtype=np.intp)  # in its batch
         self._states: dict[int, Any] = {}
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self._batch)
+        return self._n_rows
 
-    def take(self, rows: NDArray[np.intp]) -> Any:
+    def take(self, rows: NDArray[np.intp] | slice) -> Any:
         """The state of rows that are equally far; None where that of one of them is not kept."""
+        if self._together is not None and self._are_all(rows):
+            return self._together
+        self._part()
+        rows = np.arange(len(self))[rows]
         batches = self._batch[rows]
         if not len(rows) or batches.min() < 0:
             return None
@@ -276,8 +282,13 @@ class Activations:
         back = np.argsort(np.concatenate(order))
         return _picked(_joined(parts), back)
 
-    def put(self, rows: NDArray[np.intp], state: Any) -> None:
+    def put(self, rows: NDArray[np.intp] | slice, state: Any) -> None:
         """Keep the state of rows, in place of what was kept of them."""
+        if self._are_all(rows) and bytes_of(state) <= MOST_KEPT:
+            self._together = state
+            return
+        self._part()
+        rows = np.arange(len(self))[rows]
         if bytes_of(state) * (len(self) / max(len(rows), 1)) > MOST_KEPT:
             self._batch[rows] = -1
         else:
@@ -290,7 +301,7 @@ class Activations:
     def copy(self) -> Activations:
         """The same rows, to go on apart; states are never written again and so are shared."""
         other = Activations(len(self))
-        other._batch, other._place = self._batch.copy(), self._place.copy()
+        other._batch, other._place, other._together = self._batch.copy(), self._place.copy(), self._together
         other._states, other._next = dict(self._states), self._next
         return other
 
@@ -299,16 +310,29 @@ class Activations:
         part = Activations(len(chosen))
         state = self.take(chosen)
         if state is not None:
-            part.put(np.arange(len(chosen)), state)
+            part.put(slice(0, len(chosen)), state)
         return part
 
     def __setitem__(self, rows: Any, part: Activations) -> None:
         chosen = np.arange(len(self))[rows]
-        state = part.take(np.arange(len(part)))
+        state = part.take(slice(0, len(part)))
         if state is None:
+            self._part()
             self._batch[chosen] = -1
         else:
             self.put(chosen, state)
+
+    def _are_all(self, rows: NDArray[np.intp] | slice) -> bool:
+        """Whether these are all rows, in order."""
+        if isinstance(rows, slice):
+            return rows.start == 0 and rows.stop == self._n_rows
+        return len(rows) == self._n_rows and bool((rows[1:] > rows[:-1]).all())
+
+    def _part(self) -> None:
+        """Rows that stood together are told apart from now on."""
+        if self._together is not None:
+            self._batch[:], self._place[:] = 0, np.arange(len(self))
+            self._states, self._next, self._together = {0: self._together}, 1, None
 
 
 def _picked(state: Any, places: NDArray[np.intp]) -> Any:

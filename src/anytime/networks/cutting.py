@@ -325,7 +325,9 @@ def _piece(
         state = graph.placeholder("state")
         for i, node in enumerate(entering):
             item = graph.call_function(getitem, (state, i))
-            if not i and node in modified:  # the exit has read it, and its gradient needs it as it was
+            if (
+                node in modified
+            ):  # it is kept as it was, for the gradient of the exit and for who goes on from here again
                 item = graph.call_method("clone", (item,))
             known[node] = graph.call_function(torch.movedim, (item, 0, rows[node])) if rows[node] else item
     for node in nodes:

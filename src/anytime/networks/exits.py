@@ -139,8 +139,8 @@ class ExitNetwork(nn.Module):
 
     def advance(self, state: State, first: int, last: int) -> State:
         """The state after blocks ``first`` to ``last``; before block 0 the state is the input."""
-        for block in self.blocks[first : last + 1]:
-            state = block(state)
+        for i in range(first, last + 1):  # a slice of a ModuleList would be a new module
+            state = self.blocks[i](state)
         return state
 
     def head(self, n_exits: int) -> ExitNetwork:

@@ -1,0 +1,132 @@
+"""What it costs to run a network block by block, and whether deadlines are kept.
+
+Compared are the plain forward pass of the same network with all exits, in one go, and the model: all stages with an eye on the
+clock, and the last exit alone against the forward pass without the other heads. Rounds alternate and medians are told, with the
+median of ratios of neighbours in time: other work on the machine hits both alike.
+
+    python benchmarks/network_overhead.py [--n 9] [--c 16 32] [--rounds 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import anytime as at
+from anytime.networks import ExitNetwork, NetworkBlock, build
+
+
+def seconds(work: Callable[[], Any], device: torch.device) -> float:
+    began = time.perf_counter()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def ratio(
+    plain: Callable[[], Any], model: Callable[[], Any], rounds: int, device: torch.device
+) -> dict[str, float]:
+    for _ in range(5):
+        plain(), model()
+    times = np.array([(seconds(plain, device), seconds(model, device)) for _ in range(rounds)])
+    return {
+        "plain_ms": 1e3 * float(np.median(times[:, 0])),
+        "model_ms": 1e3 * float(np.median(times[:, 1])),
+        "ratio": float(np.median(times[:, 1] / times[:, 0])),
+        "ratio_of_least": float(times[:, 1].min() / times[:, 0].min()),
+    }
+
+
+def measure(n: int, c: int, rows: int, device: torch.device, rounds: int) -> dict[str, Any]:
+    torch.manual_seed(0)
+    network = build("resann", n=n, c=c).to(device).eval()
+    X = np.random.default_rng(0).normal(size=(rows, 3, 32, 32)).astype(np.float32)
+    model = at.make_anytime(network, input_shape=(3, 32, 32))
+    block = model.plan_.blocks[0]
+    assert isinstance(block, NetworkBlock)
+    copy: ExitNetwork = block.network  # in the layout that the model has chosen
+
+    @torch.inference_mode()
+    def all_exits() -> Any:
+        return copy(block.inputs(X)).cpu()
+
+    @torch.inference_mode()
+    def last_exit() -> Any:
+        return copy.heads[-1](copy.advance(block.inputs(X), 0, copy.n_exits - 1)).cpu()
+
+    found = {
+        "network": f"({n}, {c})",
+        "rows": rows,
+        "device": device.type,
+        "all stages, watching the clock": ratio(
+            all_exits, lambda: model.predict(X, deadline=60.0), rounds, device
+        ),
+        "the last exit alone": ratio(last_exit, lambda: model.predict(X), rounds, device),
+    }
+    if rows == 1:
+        found["deadlines"] = deadlines(model, block, X, max(200, 3 * rounds))
+    return found
+
+
+def deadlines(model: Any, block: NetworkBlock, X: Any, n_answers: int) -> dict[str, float]:
+    """Share of answers that come no later than their deadline and one block, and how far the network went."""
+    taken = block.measure(1, 15)
+    generator = np.random.default_rng(0)
+    late, reached = [], []
+    for deadline in generator.uniform(0.1, 1.2, n_answers) * taken.sum():
+        began = time.perf_counter()
+        run = model._run_plan(model._read_in(X), None, None, time.monotonic() + float(deadline))
+        model._told(run.scores())
+        late.append(time.perf_counter() - began - deadline)
+        reached.append(float(run.done.mean()) / block.n_stages)
+    return {
+        "one_block_ms": 1e3 * float(taken.max()),
+        "in_time": float(np.mean(np.array(late) <= 0)),
+        "in_time_and_one_block": float(np.mean(np.array(late) <= taken.max())),
+        "mean_share_of_stages": float(np.mean(reached)),
+        "worst_ms": 1e3 * float(max(late)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--n", type=int, default=9)
+    parser.add_argument("--c", type=int, nargs="+", default=[16, 32])
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    results = [measure(given.n, c, 1, torch.device("cpu"), given.rounds) for c in given.c]
+    if torch.cuda.is_available():
+        results += [measure(given.n, c, 256, torch.device("cuda"), given.rounds) for c in given.c]
+    for found in results:
+        print(f"\nresidual network {found['network']}, {found['rows']} row(s), {found['device']}")
+        for name in ("all stages, watching the clock", "the last exit alone"):
+            r = found[name]
+            print(
+                f"  {name}: {r['model_ms']:.2f} ms against {r['plain_ms']:.2f} ms, ratio {r['ratio']:.3f} "
+                f"(of the least times {r['ratio_of_least']:.3f})"
+            )
+        if "deadlines" in found:
+            d = found["deadlines"]
+            print(
+                f"  deadlines: {d['in_time_and_one_block']:.1%} no later than one block ({d['one_block_ms']:.2f} ms) after, "
+                f"{d['in_time']:.1%} in time; {d['mean_share_of_stages']:.0%} of the stages; worst {d['worst_ms']:.2f} ms"
+            )
+    if given.json is not None:
+        given.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
