@@ -44,6 +44,7 @@ def test_bytes_of_mnist_become_images_with_one_channel(folder, name):
     images, labels = load_images(name)
     assert images.dtype == np.uint8
     assert labels.dtype == np.int64
+    assert images.flags.writeable
     np.testing.assert_array_equal(images[:, 0], pixels)
     np.testing.assert_array_equal(labels, [7, 0, 9])
 

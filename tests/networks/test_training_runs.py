@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -151,6 +152,17 @@ def test_a_fit_ends_in_its_time(rows):
     assert 0.9 <= time.monotonic() - began <= 1.1 * 1.0 + 1
     assert short.n_stages_ == 3
     assert short.score(*rows) > 0.8
+
+
+def test_rows_that_must_not_be_written_to_are_read(rows, request):
+    torch.set_warn_always(True)  # else only the first one in a process is told
+    request.addfinalizer(lambda: torch.set_warn_always(False))
+    X = rows[0].copy()
+    X.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = at.AnytimeNetworkClassifier(recipe=RECIPE, random_state=0, device="cpu").fit(X, rows[1])
+        model.predict(X)
 
 
 def test_no_time_at_all_still_leaves_a_network(rows):

@@ -136,4 +136,4 @@ def idx(folder: DataFolder, file: str) -> NDArray[np.uint8]:
             raise ValueError("it does not begin like an idx file of bytes")
         axes = data[3]
         shape = np.frombuffer(data, dtype=">i4", count=axes, offset=4)
-        return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
+        return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape).copy()

@@ -383,8 +383,9 @@ class NetworkTrainer:
     def _stored(self, array: Any) -> Any:
         if array is None:
             return None
-        tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.to(self.device)
+        if not isinstance(array, Tensor):
+            array = torch.from_numpy(np.require(array, requirements="CW"))  # tensors have to be writable
+        return array.to(self.device)
 
     def _augmented(
         self, X: Tensor, order: Tensor, generator: torch.Generator, rank: int
@@ -421,7 +422,7 @@ class NetworkTrainer:
     @torch.no_grad()
     def said(self, X: Any, batch_size: int = 1024) -> Tensor:
         """(L, n, K) what every exit says of rows, in evaluation mode and full precision of its last layer."""
-        X = X if isinstance(X, Tensor) else torch.from_numpy(np.ascontiguousarray(X))
+        X = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements="CW"))
         was_training = self.network.training
         self.network.eval()
         swap = (
