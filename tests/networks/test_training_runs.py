@@ -116,12 +116,13 @@ def test_processes_with_different_clocks_stop_at_the_same_batch(tmp_path):
 # ---------------------------------------------------------------------- until it is stopped
 
 INTERRUPTED = """
-import sys
+import signal
 import numpy as np
 import torch
 import anytime as at
 from anytime.networks import TrainingRecipe
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start jobs in the background without it
 torch.set_num_threads(1)
 X, y, costs = at.datasets.load("breast_cancer")
 recipe = TrainingRecipe(epochs=1_000_000, batch_size=32, optimizer="adamw", learning_rate=5e-3)
@@ -133,10 +134,13 @@ print("usable", model.n_stages_, model.score(X, y) > 0.8, np.isfinite(model.pred
 
 def test_a_real_interrupt_leaves_a_usable_model():
     process = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
-    for _ in range(3):
-        assert process.stdout.readline().startswith("epoch")
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[0]
+    try:
+        for _ in range(3):
+            assert process.stdout.readline().startswith("epoch")
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
     assert process.returncode == 0
     assert said.splitlines()[-1] == "usable 3 True True"
 
