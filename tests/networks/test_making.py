@@ -171,3 +171,24 @@ def test_networks_of_the_registry_are_taken_too():
         build("resann", n=1, c=2, input_shape=(3, 8, 8), n_outputs=4), input_shape=(3, 8, 8)
     )
     assert made.predict(np.zeros((2, 3, 8, 8), dtype=np.float32)).shape == (2,)
+
+
+def test_rows_leave_early_and_hard_ones_go_deeper(images, made):
+    X = images[0]
+    budget = float(made.stage_costs_[0] + made.stage_costs_[-1]) / 2
+    leaving = made.leave_early(X, mean_budget=budget)
+    answer = leaving.answer(X)
+    assert answer.cost.mean() <= budget < made.stage_costs_[-1]
+    assert len(np.unique(answer.stage)) > 1
+    assert answer.complete
+    together = made.predict_proba(X, mean_budget=budget).max(axis=1)  # all rows go equally far
+    assert answer.probabilities.max(axis=1).mean() > together.mean()
+    np.testing.assert_allclose(leaving.plan_.expected_costs[-1], answer.cost.mean())
+    assert leaving.plan_.expected_costs[-1] <= budget
+    assert not made.plan_.stops
+    np.testing.assert_array_equal([leaving.predict_one(x) for x in X[:20]], leaving.predict(X[:20]))
+
+
+def test_a_mean_budget_that_buys_nothing_is_refused(images, made):
+    with pytest.raises(ValueError, match="a mean budget of 1 buys no stage for 240 rows: the first costs"):
+        made.leave_early(images[0], mean_budget=1.0)

@@ -24,17 +24,20 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
+from anytime.losses import LINKS
 from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
+from anytime.networks.stopping import exits_taken, stopping_thresholds
 from anytime.networks.stored import StoredNetworkBlock
 from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights, default_device
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
 from anytime.rows import Rows
+from anytime.rules import MarginRule
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import target_numbers, validated
 
@@ -683,6 +686,48 @@ LossWeights, default="auto"
         verbose: int = 0,
     ) -> None:
         store(self, locals())
+
+    def leave_early(self, X_val: Any, *, mean_budget: float) -> Self:
+        """A model of its own in which rows leave as soon as they are sure enough, so that the mean cost is at most a budget.
+
+        Hard rows go deeper than ``predict(X, mean_budget=...)`` could let all rows go. Every exit has a threshold on the margin,
+        see ``anytime.networks.stopping_thresholds``. No labels are needed.
+
+        Parameters
+        ----------
+        X_val : rows or images
+            Validation rows, on which the mean is taken.
+        mean_budget : float
+
+        Returns
+        -------
+        AnytimeNetworkClassifier
+            Its plan has stopping rules; ``cost`` says what each row pays.
+
+        Raises
+        ------
+        ValueError
+            Where not even the first exit is affordable, or exits cost nothing.
+        """
+        plan, rows = self._plan, self._checked(X_val)
+        costs, link, block = plan.stage_costs, LINKS[plan.link], plan.blocks[0]
+        if not len(rows) or costs[0] > mean_budget:
+            raise ValueError(
+                f"a mean budget of {mean_budget:g} buys no stage for {len(rows)} rows: the first costs {costs[0]:g}"
+            )
+        memory = block.remember(len(rows)) or {}
+        scores = [block.proceed(stage, stage, rows, memory) for stage in range(plan.n_stages)]
+        margins = np.array([link.margin(exit) for exit in scores])
+        confidence = np.array([link.transform(exit).max(axis=1) for exit in scores])
+        thresholds = stopping_thresholds(confidence, costs, mean_budget, margins)
+        n_stages = int(np.flatnonzero(np.isneginf(thresholds))[0]) + 1  # no row comes further
+        taken = np.minimum(exits_taken(margins, thresholds), n_stages - 1)
+        spent = np.array([costs[np.minimum(taken, stage)].mean() for stage in range(n_stages)])
+        rules = {s: MarginRule(float(thresholds[s]), below=False) for s in range(n_stages - 1)}
+        finite = {s: rule for s, rule in rules.items() if np.isfinite(rule.threshold)}
+        leaving = copy.copy(self)
+        leaving.plan_ = replace(plan.head(n_stages), stops=finite, expected_costs=spent)
+        return leaving
 
     @property
     def _n_outputs(self) -> int:

@@ -20,7 +20,9 @@ __all__ = ["exits_taken", "stopping_thresholds"]
 _HALVINGS = 40  # of the interval in which the price of cost is sought
 
 
-def stopping_thresholds(confidence: ArrayLike, costs: ArrayLike, mean_cost: float) -> Array:
+def stopping_thresholds(
+    confidence: ArrayLike, costs: ArrayLike, mean_cost: float, measure: ArrayLike | None = None
+) -> Array:
     """(L,) thresholds for which rows cost at most ``mean_cost`` on average and are as likely to be right as can be.
 
     Parameters
@@ -30,11 +32,13 @@ def stopping_thresholds(confidence: ArrayLike, costs: ArrayLike, mean_cost: floa
     costs : (L,)
         Of a row that leaves at each exit; increasing.
     mean_cost : float
+    measure : (L, n), default=None
+        What thresholds are compared with, larger for surer rows, such as margins. None: confidence.
 
     Returns
     -------
     (L,) float
-        A row leaves at the first exit where its confidence is at least the threshold; the last one is minus infinity. Where not
+        A row leaves at the first exit where its measure is at least the threshold; the last one is minus infinity. Where not
         even the first exit is affordable, all rows leave there.
 
     Examples
@@ -50,42 +54,41 @@ def stopping_thresholds(confidence: ArrayLike, costs: ArrayLike, mean_cost: floa
         raise ValueError(
             f"confidence is (exits, rows) and costs (exits,); they have shapes {confidence.shape} and {costs.shape}"
         )
+    measure = confidence if measure is None else np.asarray(measure, dtype=np.float64)
     if not (np.diff(costs) > 0).all() or costs[0] < 0:
         raise ValueError("costs must not be negative and must increase from exit to exit")
 
     def spent(thresholds: Array) -> float:
-        return float(costs[exits_taken(confidence, thresholds)].mean())
+        return float(costs[exits_taken(measure, thresholds)].mean())
 
-    dearer = _thresholds_at_price(confidence, costs, 0.0)
+    dearer = _thresholds_at_price(confidence, measure, costs, 0.0)
     if spent(dearer) <= mean_cost:
         return dearer
-    cheaper = _thresholds_at_price(confidence, costs, np.inf)
+    cheaper = _thresholds_at_price(confidence, measure, costs, np.inf)
     low, high = 1e-6 / costs[-1], 1e4 / np.diff(costs, prepend=0.0).min()
     for _ in range(_HALVINGS):
         middle = float(np.sqrt(low * high))
-        thresholds = _thresholds_at_price(confidence, costs, middle)
+        thresholds = _thresholds_at_price(confidence, measure, costs, middle)
         if spent(thresholds) <= mean_cost:
             high, cheaper = middle, thresholds
         else:
             low, dearer = middle, thresholds
-    return _between(cheaper, dearer, confidence, lambda thresholds: spent(thresholds) <= mean_cost)
+    return _between(cheaper, dearer, measure, lambda thresholds: spent(thresholds) <= mean_cost)
 
 
-def exits_taken(confidence: ArrayLike, thresholds: ArrayLike) -> NDArray[Any]:
-    """(n,) the exit, counted from 0, at which each row leaves; ``confidence`` is (L, n) and ``thresholds`` (L,)."""
-    leaves = np.asarray(confidence) >= np.asarray(thresholds)[:, None]
+def exits_taken(measure: ArrayLike, thresholds: ArrayLike) -> NDArray[Any]:
+    """(n,) the exit, counted from 0, at which each row leaves; ``measure`` is (L, n) and ``thresholds`` (L,)."""
+    leaves = np.asarray(measure) >= np.asarray(thresholds)[:, None]
     leaves[-1] = True
     return np.asarray(leaves.argmax(axis=0))
 
 
-def _between(
-    cheaper: Array, dearer: Array, confidence: Array, is_affordable: Callable[[Array], bool]
-) -> Array:
+def _between(cheaper: Array, dearer: Array, measure: Array, is_affordable: Callable[[Array], bool]) -> Array:
     """As much of the step from affordable thresholds to dearer ones as is affordable too, from the last exit to the first."""
     thresholds = cheaper.copy()
     for i in range(len(thresholds) - 2, -1, -1):
-        within = (confidence[i] > cheaper[i]) & (confidence[i] < dearer[i])
-        steps = [*np.unique(confidence[i][within]), dearer[i]] if dearer[i] > cheaper[i] else [dearer[i]]
+        within = (measure[i] > cheaper[i]) & (measure[i] < dearer[i])
+        steps = [*np.unique(measure[i][within]), dearer[i]] if dearer[i] > cheaper[i] else [dearer[i]]
         first, last = 0, len(steps)  # of the steps, so many are affordable
         while first < last:
             middle = (first + last) // 2
@@ -100,7 +103,7 @@ def _between(
     return thresholds
 
 
-def _thresholds_at_price(confidence: Array, costs: Array, price: float) -> Array:
+def _thresholds_at_price(confidence: Array, measure: Array, costs: Array, price: float) -> Array:
     """Thresholds that make confidence less ``price`` times cost largest, each for what those after it do."""
     thresholds = np.full(len(costs), -np.inf)
     if np.isinf(price):
@@ -108,14 +111,14 @@ def _thresholds_at_price(confidence: Array, costs: Array, price: float) -> Array
     value = confidence[-1] - price * costs[-1]  # of going on, to the end of what was decided so far
     for i in range(len(costs) - 2, -1, -1):
         stopping = confidence[i] - price * costs[i]
-        order = np.argsort(-confidence[i], kind="stable")
-        surest = confidence[i][order]
+        order = np.argsort(-measure[i], kind="stable")
+        surest = measure[i][order]
         gains = np.concatenate([[0.0], np.cumsum((stopping - value)[order])])
-        gains[1:-1][surest[1:] == surest[:-1]] = -np.inf  # rows of equal confidence leave together
+        gains[1:-1][surest[1:] == surest[:-1]] = -np.inf  # rows that measure the same leave together
         n_leaving = int(gains.argmax())
         if n_leaving == 0:
             thresholds[i] = np.inf
         elif n_leaving < len(order):
             thresholds[i] = (surest[n_leaving - 1] + surest[n_leaving]) / 2
-        value = np.where(confidence[i] >= thresholds[i], stopping, value)
+        value = np.where(measure[i] >= thresholds[i], stopping, value)
     return thresholds
