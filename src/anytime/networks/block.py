@@ -185,7 +185,7 @@ class NetworkBlock(Block):
 
     def inputs(self, X: Array) -> Tensor:
         """Rows as the first block reads them, on the device."""
-        rows = torch.from_numpy(np.require(X, requirements="CW")).to(self.device, non_blocking=True)
+        rows = torch.from_numpy(np.require(X, requirements=["C", "W"])).to(self.device, non_blocking=True)
         x = self.prepared(rows.reshape(-1, *self.input_shape))
         if x.ndim == 4 and self.device.type == "cuda":
             x = x.to(memory_format=torch.channels_last)

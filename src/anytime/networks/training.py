@@ -384,7 +384,9 @@ class NetworkTrainer:
         if array is None:
             return None
         if not isinstance(array, Tensor):
-            array = torch.from_numpy(np.require(array, requirements="CW"))  # tensors have to be writable
+            array = torch.from_numpy(
+                np.require(array, requirements=["C", "W"])
+            )  # tensors have to be writable
         return array.to(self.device)
 
     def _augmented(
@@ -422,7 +424,7 @@ class NetworkTrainer:
     @torch.no_grad()
     def said(self, X: Any, batch_size: int = 1024) -> Tensor:
         """(L, n, K) what every exit says of rows, in evaluation mode and full precision of its last layer."""
-        X = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements="CW"))
+        X = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements=["C", "W"]))
         was_training = self.network.training
         self.network.eval()
         swap = (
