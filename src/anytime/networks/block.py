@@ -114,6 +114,8 @@ class NetworkBlock(Block):
             else torch.contiguous_format
         )
         self.network = network.to(device=device, dtype=self.dtype, memory_format=layout).eval()
+        # plain lists: looking into a ModuleList takes as long as some layers do
+        self._blocks, self._heads = list(self.network.blocks), list(self.network.heads)
         self._centre, self._spread = (self._broadcast(a) for a in (self.centre, self.spread))
 
     def _broadcast(self, values: NDArray[np.float64]) -> Tensor:
@@ -170,8 +172,9 @@ class NetworkBlock(Block):
                 state, begin = self.inputs(X[rows]), 0
             else:
                 begin = first
-            state = self.network.advance(state, begin, stage)
-            said = self.network.heads[stage](state)
+            for block in self._blocks[begin : stage + 1]:
+                state = block(state)
+            said = self._heads[stage](state)
             # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
             out[rows] = said.float().cpu().numpy()  # waits for the device
             if kept is not None:

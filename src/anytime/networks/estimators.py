@@ -315,7 +315,8 @@ class _NetworkModel(AnytimeModel):
         return self._is_table and super()._takes_missing
 
     def _read_in(self, X: Any) -> Rows:
-        check_is_fitted(self, "plan_")
+        if not hasattr(self, "plan_"):  # check_is_fitted takes several times as long to ask
+            check_is_fitted(self, "plan_")
         if self._is_table:
             return super()._read_in(_as_array(X) if isinstance(X, torch.Tensor) else X)
         if hasattr(X, "__getitem__") and not hasattr(X, "shape") and not isinstance(X, (list, tuple)):
