@@ -50,7 +50,7 @@ def resann(
     blocks = _grouped([stem], units, exits)
     heads: list[nn.Module] = [ExitHead(widths[(unit - 1) // n], n_outputs) for unit in exits]
     if side > 1:
-        heads[:-1] = [GridHead(widths[(unit - 1) // n], n_outputs, side, hidden) for unit in exits[:-1]]
+        heads = [GridHead(widths[(unit - 1) // n], n_outputs, side, hidden) for unit in exits]
     return _initialised(ExitNetwork(blocks, heads))
 
 
