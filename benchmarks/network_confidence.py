@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from anytime.networks.estimators import temperature
-from anytime.networks.stopping import exits_taken, stopping_thresholds
+from anytime.networks.stopping import exits_taken, stopping_thresholds, temperature
 
 SHARES = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)
 DROPS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)

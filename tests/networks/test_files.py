@@ -132,7 +132,7 @@ def test_a_loaded_network_can_be_trained_further(pictures, seeing):
     ("change", "message"),
     [
         ({"architecture": {"name": "os.system"}}, "no network of the registry is called 'os.system'"),
-        ({"architecture": {"name": "resann", "n": 10**6}}, "asks for more than the 72 weights in the file"),
+        ({"architecture": {"name": "resann", "n": 10**6}}, "asks for more than the 79 weights in the file"),
         (
             {"architecture": {"name": "resann", "n": 1, "c": 4.5}},
             "the argument 'c' of a network cannot be 4.5",

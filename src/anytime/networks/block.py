@@ -124,24 +124,30 @@ class NetworkBlock(Block):
 
     def to(self, device: str | torch.device) -> NetworkBlock:
         """The same stages on another device."""
-        return self._with(self.network, device)
+        return self.changed(self.network, device=device)
 
-    def _with(self, network: ExitNetwork, device: str | torch.device | None = None) -> NetworkBlock:
+    def changed(self, network: ExitNetwork, **changes: Any) -> NetworkBlock:
+        """The stages of another network, the first exits of this one or all of them after training, read in the same way.
+
+        Parameters
+        ----------
+        network : ExitNetwork
+        **changes
+            What else of the constructor is different.
+        """
         n = network.n_exits
-        return NetworkBlock(
-            network,
-            self._reads[:n],
-            self.input_shape,
-            centre=self.centre,
-            spread=self.spread,
-            temperatures=self.temperatures[:n],
-            offset=self.offset,
-            unit=self.unit,
-            device=self.device if device is None else device,
-            batch_rows=self.batch_rows,
-            dtype=self.dtype,
-            width=self.width,
-        )
+        same = {
+            "centre": self.centre,
+            "spread": self.spread,
+            "temperatures": self.temperatures[:n],
+            "offset": self.offset,
+            "unit": self.unit,
+            "device": self.device,
+            "batch_rows": self.batch_rows,
+            "dtype": self.dtype,
+            "width": self.width,
+        }
+        return NetworkBlock(network, self._reads[:n], self.input_shape, **(same | changes))
 
     @torch.inference_mode()
     def _count_outputs(self) -> int:
@@ -199,7 +205,7 @@ class NetworkBlock(Block):
         return (x.to(self.dtype) - self._centre) / self._spread
 
     def head(self, n_stages: int) -> NetworkBlock:
-        return self if n_stages == self.n_stages else self._with(self.network.head(n_stages))
+        return self if n_stages == self.n_stages else self.changed(self.network.head(n_stages))
 
     def state(self) -> State:
         from anytime.networks.stored import state_of  # it knows blocks, to read them

@@ -14,12 +14,9 @@ from sklearn.utils.validation import check_consistent_length
 from torch import nn
 
 from anytime.networks.block import NetworkBlock
-from anytime.networks.estimators import (
-    AnytimeNetworkClassifier,
-    AnytimeNetworkRegressor,
-    temperature,
-)
+from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
 from anytime.networks.exits import ExitNetwork
+from anytime.networks.stopping import temperature
 from anytime.plan import Plan
 from anytime.trees.rows import checked_weights
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 Array = NDArray[np.float64]
 
-__all__ = ["exits_taken", "stopping_thresholds"]
+__all__ = ["exits_taken", "stopping_thresholds", "temperature"]
 
 _HALVINGS = 40  # of the interval in which the price of cost is sought
 
@@ -122,3 +124,14 @@ def _thresholds_at_price(confidence: Array, measure: Array, costs: Array, price:
             thresholds[i] = (surest[n_leaving - 1] + surest[n_leaving]) / 2
         value = np.where(measure[i] >= thresholds[i], stopping, value)
     return thresholds
+
+
+def temperature(said: Array, codes: NDArray[Any], weight: Array | None = None) -> float:
+    """What (n, K) scores have to be divided by so that probabilities are most likely to be right (Guo et al. 2017)."""
+    own = said[np.arange(len(said)), codes]
+
+    def loss(logarithm: float) -> float:
+        scale = np.exp(-logarithm)
+        return float(np.average(logsumexp(scale * said, axis=1) - scale * own, weights=weight))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
