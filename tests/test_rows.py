@@ -21,7 +21,7 @@ from anytime.rules import ScoreRule
 from anytime.runtime import replay
 from anytime.testing.strategies import plans
 from tests.reference.engine import run_row
-from tests.runtime.bench import ROWS, features_of, model_of
+from tests.runtime.bench import ROWS, features_of, linear_plan, model_of
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -145,13 +145,38 @@ def test_stages_that_were_left_out_come_back_when_their_groups_are_given(case, d
         answer = session.resume()
         assert_array_equal(answer.scores, expected.scores)
         assert (answer.stage, answer.complete, answer.failures) == (expected.stage, expected.complete, {})
-        paid_for = {name for name in before.groups if plan.costs.costs.prices[name]}
-        bought = {*plan.costs.costs.closure(paid_for), *expected.groups}
-        more = plan.costs.costs.price(bought) - plan.costs.costs.price(expected.groups)
-        assert answer.cost == pytest.approx(expected.cost + more)
-        priced = [name for name, price in plan.costs.costs.prices.items() if price]
-        assert {*answer.groups}.intersection(priced) == bought.intersection(priced)
+        prices = plan.costs.costs.prices
+        paid_for = {name for name in before.groups if prices[name]}
+        bought = {name for name in answer.groups if prices[name]}
+        assert paid_for <= bought <= {*plan.costs.costs.closure(paid_for), *expected.groups}
+        evaluation = expected.cost - plan.costs.costs.price(expected.groups)
+        assert answer.cost == pytest.approx(evaluation + sum(prices[name] for name in bought))
         assert_array_equal(replay(model, session.trace, values).scores, answer.scores)
+
+
+def test_what_is_given_does_not_take_a_row_over_its_budget():
+    """Group "b", bought without "a", which it requires but which was not there, does not need "a" once it is given."""
+    costs = at.FeatureCosts({"a": 5.0, "b": 1.0}, groups={"a": [0], "b": [1]}, requires={"b": ["a"]})
+    plan = linear_plan(2, costs=costs.bind(2))
+    session = at.Session(model_of(plan, meter="realised")).start({"b": 2.0})
+    assert session.resume(budget=5.0).cost == 1.0
+    assert session.give({"a": 3.0}).resume(budget=5.0).cost == 1.0
+    answer = session.resume(budget=6.0)
+    assert (answer.cost, answer.prediction) == (6.0, 0.5 + 3.0 + 20.0)
+
+
+def test_a_value_that_is_given_again_replaces_the_old_one_in_all_stages():
+    session = at.Session(model_of(linear_plan(2))).start([1.0, 2.0])
+    session.step()
+    assert session.give({"g0": 3.0}).resume().prediction == 0.5 + 3.0 + 20.0
+
+
+def test_where_a_group_does_not_fit_nothing_is_given():
+    session = at.Session(model_of(linear_plan(2))).start({"g0": 1.0})
+    with pytest.raises(ValueError, match="group 'g1': returned 2 numbers"):
+        session.give({"g0": 7.0, "g1": [1.0, 2.0]})
+    assert session.resume().failures == {"g1": "is not there"}
+    assert session.read().prediction == 0.5 + 1.0
 
 
 def test_costs_and_failures_follow_what_was_given(boosted):

@@ -443,13 +443,32 @@ class BoundCosts:
             mask[self.table.closure(int(g))] = True
         return mask
 
-    def ledger(self, n_rows: int, absent: NDArray[np.bool_] | None = None) -> Ledger:
-        """An empty ledger for ``n_rows`` examples. Where they lack groups, (G,), one that is there needs no other that is not."""
-        if absent is None:
+    def ledger(
+        self,
+        n_rows: int,
+        absent: NDArray[np.bool_] | None = None,
+        bought: NDArray[np.bool_] | None = None,
+    ) -> Ledger:
+        """A ledger for ``n_rows`` examples.
+
+        Parameters
+        ----------
+        n_rows : int
+        absent : (G,) bool, default=None
+            Groups that they lack: one that is there needs no other that is not.
+        bought : (G,) bool, default=None
+            Groups that they have paid for, and which need nothing more. None: nothing is paid.
+        """
+        if absent is None and bought is None:
             return Ledger(self.table, n_rows)
-        required = enumerate(self._required)
-        kept = [[r for r in row if absent[g] or not absent[r]] for g, row in required]
-        return Ledger(self._table(kept), n_rows)
+        absent, bought = (np.zeros(self.n_groups, dtype=bool) if a is None else a for a in (absent, bought))
+        kept = [
+            [r for r in row if (bought[r] if bought[g] else absent[g] or not absent[r])]
+            for g, row in enumerate(self._required)
+        ]
+        ledger = Ledger(self._table(kept), n_rows)
+        ledger.buy(np.flatnonzero(bought & (self.prices > 0)).astype(np.int32))
+        return ledger
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundCosts, (self.costs, self.column_group)

@@ -22,7 +22,7 @@ from anytime.plan import Array, Plan
 __all__ = ["Run", "Stop", "combined"]
 
 # what a run knows of each row, besides what its blocks do
-_PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "_unasked", "_jumped_from")
+_PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
 
 
@@ -81,6 +81,8 @@ class Run:
         Those of them that cannot go on without it.
     finished : (n,) bool
         Rows that a stopping rule has released: they need no further stage.
+    unasked : (n,) bool
+        Rows that could not pay for the stopping rule of their last stage: they go on when it was asked.
     ledger : Ledger or None
     updates : (S,) int64
         Rows that each stage has worked on.
@@ -112,8 +114,7 @@ class Run:
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
         self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
-        # rows that could not pay for the stopping rule of their last stage
-        self._unasked = np.zeros(n, dtype=bool)
+        self.unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
@@ -556,23 +557,19 @@ class Run:
     ) -> None:
         """Release the rows for which the stopping rule of stage ``s`` holds; who cannot pay for it is asked later."""
         rule = self.plan.stops[s]
-        self._unasked[rows] = True
+        self.unasked[rows] = True
         rows, lacking = self._buy(self.plan.costs.groups_of(rule.columns()), 0, rows, limit, cap)
-        self._unasked[rows] = self._unasked[lacking] = False
+        self.unasked[rows] = self.unasked[lacking] = False
         self.incomplete[lacking] = True  # they go on without having been asked
         satisfied = rows[rule.holds(self._matrix_of(rows), self.scores(rows), LINKS[self.plan.link])]
         self.finished[satisfied] = True
         limit[satisfied] = s + 1
 
-    def is_unasked(self, row: int) -> bool:
-        """Whether a row could not pay for the stopping rule of its last stage."""
-        return bool(self._unasked[row])
-
     def ask_again(self, limit: NDArray[np.int32], cap: NDArray[np.int64]) -> None:
         """Ask the stopping rules that rows could not pay for before."""
         if not self.plan.stops:
             return
-        waiting = np.flatnonzero(self._unasked & (limit > self.done))
+        waiting = np.flatnonzero(self.unasked & (limit > self.done))
         for done in np.unique(self.done[waiting]):
             self._ask_to_stop(int(done) - 1, waiting[self.done[waiting] == done], limit, cap)
 

@@ -14,8 +14,8 @@ from anytime.costs import FeatureCosts
 from anytime.engine import Run
 from anytime.features import Extractor, Features
 from anytime.plan import Plan
-from anytime.rules import MarginRule
-from anytime.runtime import BatchSession, StopFlag
+from anytime.rules import MarginRule, ScoreRule
+from anytime.runtime import BatchSession, Session, StopFlag
 from anytime.testing.strategies import plans
 from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of
 
@@ -368,3 +368,34 @@ def test_stage_that_raises_leaves_its_rows_where_they_were():
     assert batch.read().stage.tolist() == [1, 1, 1]
     broken[0] = False
     assert batch.advance().prediction.tolist() == [2.5, 2.5, 2.5]
+
+
+def test_a_gate_that_cannot_be_paid_ends_a_row_after_its_stage():
+    plan = linear_plan(3, stops={0: ScoreRule(LinearBlock([2], [[1.0]]), 0.0)})
+    model = model_of(plan, meter="realised")
+    x = np.array([1.0, 1.0, -1.0])
+    for budget in (0.0, 1.0, 3.0, 4.0, 6.0):
+        eager = model.answer(x[None], budget)
+        for examples, features in ((x[None], None), ([x], features_of(plan))):
+            answer = BatchSession(model, examples, features, budget=budget).advance()
+            assert_array_equal(answer.scores, eager.scores)
+            assert_array_equal(answer.cost, eager.cost)
+
+
+def test_a_gate_whose_features_failed_is_not_asked_but_its_stage_is_done():
+    """As in a session: the stage has all that it reads."""
+
+    def fails_for_some(row):
+        if row[0] > 0:
+            raise OSError("no connection")
+        return row[2]
+
+    plan = linear_plan(3, stops={0: ScoreRule(LinearBlock([2], [[1.0]]), 0.0)})
+    model, features = model_of(plan), features_of(plan, g2=fails_for_some)
+    rows = [np.array([1.0, 1.0, 1.0]), np.array([-1.0, 1.0, 1.0]), np.array([-1.0, 1.0, -1.0])]
+    answer = BatchSession(model, rows, features).advance()
+    alone = [Session(model, features).predict(row) for row in rows]
+    assert_array_equal(answer.scores, [one.scores for one in alone])
+    assert_array_equal(answer.cost, [one.cost for one in alone])
+    assert_array_equal(answer.stage, [one.stage for one in alone])
+    assert answer.scores[0] == 0.5 + 1.0 + 10.0

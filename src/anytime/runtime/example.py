@@ -199,6 +199,12 @@ class Example:
             "results": dict(self.results),
         }
 
+    def take_back(self, state: dict[str, Any]) -> None:
+        """Return to what ``state`` gave, in place."""
+        self.X[:], self.available[:] = state["X"], state["available"]
+        self.failures, self.results = state["failures"], state["results"]
+        self.is_whole = self.layout.features is None and bool(self.available.all())
+
     @classmethod
     def from_state(cls, layout: Layout, state: dict[str, Any]) -> Example:
         """Read what ``state`` gave."""

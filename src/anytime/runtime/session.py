@@ -126,8 +126,7 @@ class Session:
             for name in values:
                 if name not in layout.number:
                     raise ValueError(f"the model has no group {name!r}{layout.reader.group_hint(name)}")
-            for name, value in values.items():
-                steps.give(layout.number[name], value)
+            steps.give({layout.number[name]: value for name, value in values.items()})
         return self
 
     def step(self) -> bool:
@@ -136,7 +135,7 @@ class Session:
             steps = self._started()
             bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
             self.reason = steps.run(bounds)
-            return self.reason == "stages" and not steps.walk.complete
+            return self.reason == "stages"
 
     def resume(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,13 +80,17 @@ class Steps:
         self.trace, self.seconds, self.blocked = trace, seconds, blocked
         self._publish()
 
-    def give(self, group: int, outcome: Any) -> None:
-        """Take features of a group that are there already; readers keep the answer so far until there is a new one."""
-        self.walk.give(group, outcome)
+    def give(self, outcomes: Mapping[int, Any]) -> None:
+        """Take features that are there already, by group; readers keep the answer so far until there is a new one."""
+        if not outcomes:
+            return
+        self.walk.give(outcomes)
         self.blocked = False
-        self._late.pop(self.layout.names[group], None)
+        names = [self.layout.names[group] for group in outcomes]
+        self._late = {name: why for name, why in self._late.items() if name not in names}
         self.snapshot = self.snapshot._replace(failures={**self.walk.example.failures, **self._late})
-        self._record("given", group=self.layout.names[group])
+        for name in names:
+            self._record("given", group=name)
 
     def _publish(self) -> None:
         """Let readers see the present state."""

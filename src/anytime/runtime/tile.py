@@ -205,17 +205,30 @@ class Tile:
         if self.layout.strides[b]:
             run.run_natively(b, limit, self.cap, np.inf, None)
         else:
-            run.do_stage(s, rows, limit, self.cap)
+            self._do_stage(s, rows, limit)
         pace = self.timings.stage(*self.plan.block_start[b : b + 2])
         self.timings.observe(pace, self.clock() - began, rows.size * (end - s))
         if self.examples is not None:
             for i in rows.tolist():
                 self.examples[i].release(end)
 
+    def _do_stage(self, s: int, rows: Rows, limit: NDArray[np.int32]) -> None:
+        """One stage; rows for which its gate reads what cannot be had do it without being asked."""
+        gate = self.plan.stops.get(s)
+        unaskable = np.zeros(rows.size, dtype=bool)
+        if self.examples is not None and gate is not None:
+            groups, examples = self.layout.rule_groups(gate), [self.examples[i] for i in rows.tolist()]
+            unaskable[:] = [bool(e.failures) and bool(e.lost()[groups].any()) for e in examples]
+            for i in rows[unaskable].tolist():
+                self.run.absent = self.examples[i].lost()
+                self.run.do_stage(s, np.array([i]), limit, self.cap)
+                self.run.absent = None
+        self.run.do_stage(s, rows[~unaskable], limit, self.cap)
+
     def _wait(self, rows: Rows) -> None:
         """Let rows wait for the next stage that may work on them."""
         run, skips = self.run, self.layout.skips
-        rows = rows[~run.finished[rows]]
+        rows = rows[~(run.finished[rows] | run.unasked[rows])]
         if self.confidence is not None and rows.size:
             sure = self.layout.link.transform(run.scores(rows)).max(axis=1) >= self.confidence
             self.sure[rows[sure]] = True
@@ -247,9 +260,8 @@ class Tile:
             groups = self.layout.rule_groups(gate)
             price = self.run.ledger.quote(groups, rows) + evaluation
             able = self.run.ledger.paid[rows] + price <= self.cap[rows]
-            served, reason = self._gather(s, rows[able], groups, evaluation, work)
             # Rows that cannot pay for the gate still do the stage: the engine ends them after it.
-            rows = np.sort(np.concatenate([served, rows[~able]]))
+            _, reason = self._gather(s, rows[able], groups, evaluation, work, for_gate=True)
         if reason:
             self._waiting[rows] = True
             return rows[:0], reason
@@ -260,7 +272,13 @@ class Tile:
         self._wait(rows)
 
     def _gather(
-        self, s: int, rows: Rows, groups: Groups | None, evaluation: int, work: Work
+        self,
+        s: int,
+        rows: Rows,
+        groups: Groups | None,
+        evaluation: int,
+        work: Work,
+        for_gate: bool = False,
     ) -> tuple[Rows, str]:
         """Compute ``groups`` (None: what the stage itself needs) for rows; those that have them, and why it was cut short."""
         assert self.examples is not None
@@ -278,8 +296,9 @@ class Tile:
             for i in short.tolist():
                 lacking = self._lacking(s, i, wanted[i], path)
                 if any(self.layout.names[g] in self.examples[i].failures for g in lacking):
-                    self._fail(s, i)
                     left_out.append(i)
+                    if not for_gate:
+                        self._fail(s, i)
                 elif lacking and not self._can_pay(i, lacking, evaluation):
                     left_out.append(i)  # it stays where it is, and waits no more
                 elif lacking:

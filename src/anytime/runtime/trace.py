@@ -152,7 +152,7 @@ def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
 def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
     cap = int(UNLIMITED) if event.cap is None else walk.costs.budget_ticks(event.cap)
     if event.kind == "given":
-        walk.give(walk.layout.number[event.group], _look_up(event.group, recorded, None))
+        walk.give({walk.layout.number[event.group]: _look_up(event.group, recorded, None)})
     elif event.kind in ("group", "failure", "late", "paid"):
         group = walk.layout.number[event.group]
         walk.buy(group)  # what failed has been paid for

@@ -6,7 +6,7 @@ module is the one place in the runtime that touches the inside of a ``Run``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class Walk:
     @property
     def unasked(self) -> bool:
         """Whether the gate of the last stage could not be paid."""
-        return self.run.is_unasked(0)
+        return bool(self.run.unasked[0])
 
     def scores(self) -> Array:
         """(1, K) the answer so far."""
@@ -209,31 +209,31 @@ class Walk:
         self.run.pass_by(_ROW, s, s + 1)
         self.run.incomplete |= failed
 
-    def give(self, group: int, outcome: Any) -> None:
-        """Take features of a group. The walk begins again, so that stages left out for want of them come back.
+    def give(self, outcomes: Mapping[int, Any]) -> None:
+        """Take features by group. The walk begins again, so that stages left out for want of them come back.
 
-        What was bought stays bought.
+        What was bought stays bought, and costs no more than it did.
 
         Raises
         ------
         ValueError
-            They do not fit the group; nothing changes.
+            Some do not fit their group; nothing changes.
         """
-        example, name = self.example, self.layout.names[group]
-        failures, whole = dict(example.failures), example.is_whole
-        if example.accept(group, outcome) is Arrival.FAILED:
-            reason = example.failures[name]
-            example.failures = failures
-            raise ValueError(f"group {name!r}: {reason}")
+        example, layout = self.example, self.layout
+        before = example.state()
+        for group, outcome in outcomes.items():
+            if example.accept(group, outcome) is Arrival.FAILED:
+                reason = example.failures[layout.names[group]]
+                example.take_back(before)
+                raise ValueError(f"group {layout.names[group]!r}: {reason}")
         example.failures = {
-            other: why
-            for other, why in failures.items()
-            if group not in self.layout.closures[self.layout.number[other]]
+            name: why
+            for name, why in before["failures"].items()
+            if outcomes.keys().isdisjoint(layout.closures[layout.number[name]])
         }
-        if not whole:
-            paid_for = self._ledger.bought[0] & (self.plan.costs.prices > 0)
-            self.run, self.skipped = self._fresh_run(example.X, metered=True), ()
-            self._ledger.buy(np.flatnonzero(paid_for).astype(np.int32))
+        bought = self._ledger.bought[0]
+        self.run, self.skipped = self._fresh_run(example.X, metered=True), ()
+        self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
 
     # ------------------------------------------------------------------ prefixes and state
 
