@@ -102,7 +102,7 @@ def test_permission_error_of_the_system_is_one_line(folder: Path, monkeypatch: p
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "sick.anytime")
 
-    monkeypatch.setattr("anytime.files.load", denied)
+    monkeypatch.setattr("anytime.files.load_detached", denied)
     assert (
         fails("predict", folder / "sick.anytime", folder / "patients.csv")
         == "sick.anytime: permission denied"
