@@ -142,9 +142,7 @@ class Walk:
         return () if group < 0 else (group,)
 
     def lacks_for(self, rule: Rule) -> Sequence[int]:
-        """Groups that a rule still needs. A stopping rule that needs one of those that cannot be had is not asked."""
-        if self.example.failures and self.layout.features is not None:
-            self.run.absent = self.example.lost()
+        """Groups that a rule still needs."""
         groups = self.layout.rule_groups(rule)
         return () if self.example.available[groups].all() else groups.tolist()
 
@@ -192,12 +190,20 @@ class Walk:
         return not self.run.stuck[0]
 
     def do_stage(self, s: int, cap: int) -> None:
-        """Stage ``s`` with its rules, if it can be paid."""
+        """Stage ``s`` with its rules, if it can be paid. A stopping rule that needs what cannot be had is not asked."""
+        if s in self.plan.stops:
+            self._note_lost()
         self.run.do_stage(s, _ROW, np.array([s + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
 
     def ask_again(self, cap: int) -> None:
         """The gate of the last stage, if it can be paid now."""
+        self._note_lost()
         self.run.ask_again(np.array([self.done + 1], dtype=np.int32), np.array([cap], dtype=np.int64))
+
+    def _note_lost(self) -> None:
+        """Let the run know which groups extractors could not give."""
+        if self.example.failures and self.layout.features is not None:
+            self.run.absent = self.example.lost()
 
     def pass_over(self, to: int) -> None:
         """Go past stages whose filter keeps the example out."""
