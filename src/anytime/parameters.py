@@ -180,6 +180,10 @@ def without(*names: str, **defaults: Any) -> Callable[[type[Model]], type[Model]
         ]
         construct.__signature__ = whole.replace(parameters=kept)  # type: ignore[attr-defined]
         model.__init__ = construct  # type: ignore[method-assign,assignment]
+        constraints: dict[str, Any] = getattr(model, "_parameter_constraints", {})
+        model._parameter_constraints = {  # type: ignore[attr-defined]
+            name: constraint for name, constraint in constraints.items() if name not in names
+        }
         return model
 
     return narrowed

@@ -9,6 +9,14 @@ import anytime as at
 
 
 @pytest.fixture(scope="session")
+def rows():
+    """200 rows of 4 columns, three of which decide the class."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(200, 4)).astype(np.float32)
+    return X, (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(np.int64)
+
+
+@pytest.fixture(scope="session")
 def pictures():
     """96 images of 3 x 8 x 8; the brightest channel tells the class."""
     generator = np.random.default_rng(0)

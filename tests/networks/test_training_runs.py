@@ -29,13 +29,6 @@ RECIPE = TrainingRecipe(epochs=4, batch_size=32, learning_rate=0.05)
 ENDLESS = TrainingRecipe(epochs=1_000_000, batch_size=32, optimizer="adamw", learning_rate=5e-3)
 
 
-@pytest.fixture(scope="module")
-def rows():
-    generator = np.random.default_rng(0)
-    X = generator.normal(size=(200, 4)).astype(np.float32)
-    return X, (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(np.int64)
-
-
 def network(seed=0):
     torch.manual_seed(seed)
     return build("mlp", groups=[[0], [1, 2], [3]], width=8, n_outputs=2)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -21,9 +19,7 @@ from anytime.losses import LINKS
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.network_model import NetworkModel
 from anytime.networks.stopping import exits_taken, stopping_thresholds
-from anytime.networks.training import TrainingRecipe
-from anytime.networks.weights import LossWeights
-from anytime.parameters import shared, store
+from anytime.parameters import without
 from anytime.plan import Array
 from anytime.rules import MarginRule
 from anytime.validation import target_numbers
@@ -104,36 +100,7 @@ LossWeights, default="auto"
     (4, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **NetworkModel._parameter_constraints,
-        **shared("class_weight"),
-    }
     _link = "softmax"
-
-    def __init__(
-        self,
-        *,
-        backbone: str | ExitNetwork = "mlp",
-        backbone_arguments: Mapping[str, Any] | None = None,
-        costs: Any = None,
-        order: Any = "pursuit",
-        max_stages: int = 16,
-        budget: float | None = None,
-        meter: str = "model",
-        evaluation_cost: float | Literal["mult_adds", "ms"] | None = None,
-        loss_weights: str | LossWeights = "auto",
-        recipe: TrainingRecipe | None = None,
-        validation_fraction: float | None = 0.1,
-        time_budget: float | None = None,
-        checkpoint: str | Path | None = None,
-        warm_start: bool = False,
-        device: str | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        store(self, locals())
 
     def leave_early(self, X_val: Any, *, mean_budget: float) -> Self:
         """A model of its own in which rows leave as soon as they are sure enough, so that the mean cost is at most a budget.
@@ -222,6 +189,7 @@ LossWeights, default="auto"
         return np.log(np.maximum(counts, 1e-12) / counts.sum())
 
 
+@without("class_weight")
 class AnytimeNetworkRegressor(RegressorFace, NetworkModel):
     """A neural network that predicts numbers at every depth; see :class:`AnytimeNetworkClassifier`.
 

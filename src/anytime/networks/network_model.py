@@ -50,7 +50,7 @@ class NetworkModel(AnytimeModel):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **shared("costs", "budget", "meter", "max_stages", "validation_fraction", "time_budget"),
-        **shared("warm_start", "random_state", "n_jobs", "verbose"),
+        **shared("warm_start", "class_weight", "random_state", "n_jobs", "verbose"),
         "backbone": [StrOptions(set(BACKBONES)), ExitNetwork],
         "backbone_arguments": [Mapping, None],
         "loss_weights": [StrOptions({"auto", *SCHEMES}), LossWeights],
@@ -84,6 +84,7 @@ class NetworkModel(AnytimeModel):
         checkpoint: str | Path | None = None,
         warm_start: bool = False,
         device: str | None = None,
+        class_weight: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
