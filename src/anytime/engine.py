@@ -24,6 +24,7 @@ __all__ = ["Run", "Stop", "combined"]
 # what a run knows of each row, besides what its blocks do
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
+_TELLING = 1e-4  # seconds from the last stage to the answer: scores are written down, read and decided on
 
 
 class Stop(Protocol):
@@ -349,16 +350,19 @@ class Run:
 
     def _run_together(self, b: int, begin: int, end: int, deadline: float, stop: Stop | None) -> bool:
         """Only the last answer of those replaced is written down: a stage of a small network takes hardly longer than that."""
-        block, memory, n = self.plan.blocks[b], self._memory_of(b), len(self.X)
-        first, hurried = self.plan.block_start[b], np.isfinite(deadline) or stop is not None
-        s, outputs = begin, None
-        while s < end and not (hurried and _interrupted(deadline - block.seconds(s - first, n), stop)):
-            outputs = block.proceed(s - first, s - first, self.X, memory)
-            s += 1
+        first, n = self.plan.block_start[b], len(self.X)
+        reached, outputs = self.plan.blocks[b].proceed_while(
+            begin - first,
+            end - first,
+            self.X,
+            self._memory_of(b),
+            lambda seconds: not _interrupted(deadline - _TELLING - seconds, stop),
+        )
         if outputs is not None:
-            self.updates[begin : s - 1] += n
-            self._commit(s - 1, np.arange(n), outputs)
-        return s == end
+            last = first + reached - 1
+            self.updates[begin:last] += n
+            self._commit(last, np.arange(n), outputs)
+        return first + reached == end
 
     def do_stage(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
