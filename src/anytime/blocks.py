@@ -75,6 +75,11 @@ class Block(ABC):
         """What stages raise because a model that they ask is not there; None: all is there."""
         return None
 
+    @property
+    def can_be_forked(self) -> bool:
+        """Whether stages can be computed in a forked process after they were in the process that it was forked from."""
+        return True
+
     @abstractmethod
     def columns(self, stage: int) -> NDArray[np.int32]:
         """Columns that ``stage`` may read, increasing."""

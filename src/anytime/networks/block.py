@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -84,7 +85,10 @@ class NetworkBlock(Block):
         self._check_scaling()
         self.batch_rows, self.dtype = batch_rows, dtype
         self.block_pace, self.head_pace = BatchPace(), BatchPace()
-        self._move(network, torch.device(device))
+        self.device, self._is_placed = torch.device(device), False
+        self._network = network.to(dtype=dtype).eval()
+        # plain lists: looking into a ModuleList takes as long as some layers do
+        self._blocks, self._heads = list(network.blocks), list(network.heads)
         self.width = self._count_outputs() if width is None else width
         for name, values in (("offset", self.offset), ("unit", self.unit)):
             if values is not None and values.shape != (self.width,):
@@ -106,17 +110,28 @@ class NetworkBlock(Block):
         if any(values is not None and not np.isfinite(values).all() for values in (self.offset, self.unit)):
             raise ValueError("offset and unit must be finite")
 
-    def _move(self, network: ExitNetwork, device: torch.device) -> None:
-        self.device = device
-        layout = (
-            torch.channels_last
-            if device.type == "cuda" and len(self.input_shape) == 3
-            else torch.contiguous_format
-        )
-        self.network = network.to(device=device, dtype=self.dtype, memory_format=layout).eval()
-        # plain lists: looking into a ModuleList takes as long as some layers do
-        self._blocks, self._heads = list(self.network.blocks), list(self.network.heads)
+    @property
+    def can_be_forked(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def network(self) -> ExitNetwork:
+        """The network, on its device."""
+        self._place()
+        return self._network
+
+    def _place(self) -> None:
+        """Move the network to its device, where that was not done yet.
+
+        It waits for the first use, because a process that has touched a GPU cannot be forked into others that use it.
+        """
+        if self._is_placed:
+            return
+        is_image = len(self.input_shape) == 3
+        layout = torch.channels_last if self.device.type == "cuda" and is_image else torch.contiguous_format
+        self._network.to(device=self.device, memory_format=layout)
         self._centre, self._spread = (self._broadcast(a) for a in (self.centre, self.spread))
+        self._is_placed = True
 
     def _broadcast(self, values: NDArray[np.float64]) -> Tensor:
         tensor = torch.as_tensor(values, dtype=self.dtype, device=self.device)
@@ -124,7 +139,7 @@ class NetworkBlock(Block):
 
     def to(self, device: str | torch.device) -> NetworkBlock:
         """The same stages on another device."""
-        return self.changed(self.network, device=device)
+        return self.changed(self._network, device=device)
 
     def changed(self, network: ExitNetwork, **changes: Any) -> NetworkBlock:
         """The stages of another network, the first exits of this one or all of them after training, read in the same way.
@@ -170,33 +185,73 @@ class NetworkBlock(Block):
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         kept: Activations | None = memory.get("activations")
         out = np.empty((len(X), self.width))
-        for start in range(0, len(X), self.batch_rows):
+        start, fewer = 0, False
+        while start < len(X):
             rows = slice(start, min(start + self.batch_rows, len(X)))
-            began = time.perf_counter()
+            said = self._batch(first, stage, X, rows, kept)
+            if said is None:
+                self._take_fewer(rows.stop - start)
+                fewer = True
+                continue
+            out[rows] = said
+            start = rows.stop
+        if fewer:
+            warnings.warn(
+                f"rows go through the network {self.batch_rows} at a time: more do not fit into the memory of the GPU",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return self._scaled(stage, out)
+
+    def _batch(
+        self, first: int, stage: int, X: Array, rows: slice, kept: Activations | None
+    ) -> NDArray[np.float32] | None:
+        """What the head of ``stage`` says of one batch; None where the memory of the device is too small for it."""
+        began = time.perf_counter()
+        try:
             state = None if kept is None else kept.take(rows)
             begin = 0 if state is None else first
             if state is None:
                 state = self.inputs(X[rows])
             for block in self._blocks[begin : stage + 1]:
                 state = block(state)
-            out[rows] = self._said(stage, state)
-            if kept is not None:
-                kept.put(rows, state)
-            if begin == stage:
-                n, taken = rows.stop - rows.start, time.perf_counter() - began
-                self.block_pace.note(stage, n, taken - self.head_pace.seconds(_ANY, n))
-        return self._scaled(stage, out)
+            said = self._said(stage, state)
+        except torch.cuda.OutOfMemoryError:
+            return None  # and not tried again here, where the error still holds what was computed
+        if kept is not None:
+            kept.put(rows, state)
+        if begin == stage:
+            n, taken = rows.stop - rows.start, time.perf_counter() - began
+            self.block_pace.note(stage, n, taken - self.head_pace.seconds(_ANY, n))
+        return said
+
+    def _take_fewer(self, n_rows: int) -> None:
+        """Halve the batches."""
+        if n_rows < 2:
+            raise MemoryError(
+                f"the memory of the device {self.device} is too small for one row: free some, or use device='cpu'"
+            )
+        self.batch_rows = n_rows // 2
+        torch.cuda.empty_cache()
 
     @torch.inference_mode()
     def proceed_while(
         self, first: int, end: int, X: Array, memory: Memory, has_time: Callable[[float], bool]
     ) -> tuple[int, Array | None]:
         """As of every block. Nobody sees what the exits on the way say, so only the head behind the last block is computed."""
-        if self.device.type not in _TIMED:
-            return super().proceed_while(first, end, X, memory, has_time)
+        if self.device.type in _TIMED:
+            try:
+                return self._through_blocks(first, end, X, memory["activations"], has_time)
+            except torch.cuda.OutOfMemoryError:
+                pass  # by halves, then
+            self._take_fewer(len(X))
+        return super().proceed_while(first, end, X, memory, has_time)
+
+    def _through_blocks(
+        self, first: int, end: int, X: Array, kept: Activations, has_time: Callable[[float], bool]
+    ) -> tuple[int, Array | None]:
         if first == end or not has_time(self.seconds(first, len(X))):
             return first, None
-        kept: Activations = memory["activations"]
         rows = slice(0, len(X))
         state = kept.take(rows)
         if state is None:
@@ -235,10 +290,11 @@ class NetworkBlock(Block):
 
     def prepared(self, x: Tensor) -> Tensor:
         """Inputs on the scale of training."""
+        self._place()
         return (x.to(self.dtype) - self._centre) / self._spread
 
     def head(self, n_stages: int) -> NetworkBlock:
-        return self if n_stages == self.n_stages else self.changed(self.network.head(n_stages))
+        return self if n_stages == self.n_stages else self.changed(self._network.head(n_stages))
 
     def state(self) -> State:
         from anytime.networks.stored import state_of  # it knows blocks, to read them

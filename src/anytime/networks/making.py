@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from torch import nn
 
 from anytime.networks.block import NetworkBlock
+from anytime.networks.devices import chosen_device
 from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.stopping import temperature
@@ -47,7 +48,7 @@ def make_network(
     if not isinstance(network, ExitNetwork):
         network = ExitNetwork([network], [nn.Identity()])
     example = next(network.parameters(), torch.zeros(()))
-    where = torch.device(device) if device is not None else example.device
+    where = example.device if device is None else chosen_device(device)
     model = _face(y_val, classes)(backbone=network, device=device, **parameters)
     model._validate_params()
     rows = _read(model, X_val, input_shape)

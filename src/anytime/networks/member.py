@@ -79,6 +79,10 @@ class MemberBlock(Block):
         link = LINKS[plan.link]
         self.width = link.n_classes(plan.n_outputs) if transformed and link.classifies else plan.n_outputs
 
+    @property
+    def can_be_forked(self) -> bool:
+        return all(block.can_be_forked for block in self.plan.blocks)
+
     @cached_property
     def _columns(self) -> list[NDArray[np.int32]]:
         """Columns that the answer of each output may depend on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,12 +23,13 @@ from anytime.estimator import AnytimeModel
 from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
+from anytime.networks.devices import chosen_device, default_device, is_here
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
 from anytime.networks.stopping import temperature
 from anytime.networks.stored import StoredNetworkBlock
-from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights, default_device
+from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
@@ -42,7 +44,7 @@ _FOR_TABLES = TrainingRecipe(
 )
 _FOR_IMAGES = TrainingRecipe(epochs=60, batch_size=128, augment="crop_flip")
 _LEAST_BLOCKS = 2
-_DEVICES = ("cpu", "cuda", "mps", "xpu")  # that a file may name
+_DEVICES = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,3})?")  # that a file may name
 
 
 class NetworkModel(AnytimeModel):
@@ -116,6 +118,7 @@ class NetworkModel(AnytimeModel):
         """
         began = time.monotonic()
         self._validate_params()
+        chosen_device(self.device)  # one that is not here is refused before anything is computed
         if y is None:
             X, y = read_dataset(X, type(self).__name__)
         if y_val is None and X_val is not None and not hasattr(X_val, "shape"):
@@ -210,7 +213,7 @@ class NetworkModel(AnytimeModel):
             self.input_shape_,
             centre=centre,
             spread=spread,
-            device=torch.device(self.device) if self.device is not None else default_device(),
+            device=chosen_device(self.device),
             batch_rows=min(recipe.batch_size * 4, 1024),
         )
 
@@ -501,7 +504,7 @@ class NetworkModel(AnytimeModel):
 
     def _available_device(self) -> torch.device:
         """Where the network is computed: the device of the constructor, if this machine has it."""
-        if self.device is None or (self.device.startswith("cuda") and not torch.cuda.is_available()):
+        if self.device is None or not is_here(self.device):
             return default_device()
         return torch.device(self.device)
 
@@ -531,7 +534,7 @@ class NetworkModel(AnytimeModel):
         if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
             raise ValueError("largest_seen and n_epochs are numbers")
         device = self.device
-        if device is not None and (type(device) is not str or device.partition(":")[0] not in _DEVICES):
+        if device is not None and (type(device) is not str or not _DEVICES.fullmatch(device)):
             raise ValueError(f"no device is called {device!r:.60}")
         self.input_shape_, self._largest_seen = shape, state["largest_seen"]
         self.n_epochs_, self.history_ = state["n_epochs"], state["history"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 
+from anytime.networks.devices import chosen_device
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.weights import ConstantWeights, FirstOrder, HalfEnd, LossWeights, mean_over_processes
 
@@ -31,7 +32,6 @@ __all__ = [
     "TrainingError",
     "TrainingRecipe",
     "auto_weights",
-    "default_device",
     "exit_losses",
 ]
 
@@ -230,9 +230,7 @@ class NetworkTrainer:
         checkpoint: str | Path | None = None,
         report: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
-        self.device = torch.device(device) if device is not None else default_device()
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device='cuda' was asked for, but torch sees no GPU here; use device='cpu'")
+        self.device = chosen_device(device)
         self.recipe = recipe
         self.scheme = ConstantWeights() if scheme is None else scheme
         layout = torch.channels_last if self.device.type == "cuda" else torch.contiguous_format
@@ -387,7 +385,12 @@ class NetworkTrainer:
             array = torch.from_numpy(
                 np.require(array, requirements=["C", "W"])
             )  # tensors have to be writable
-        return array.to(self.device)
+        with suppress(torch.cuda.OutOfMemoryError):
+            return array.to(self.device)
+        raise TrainingError(
+            f"{len(array)} rows take {array.nbytes / 2**30:.2f} GiB, for which the memory of the GPU is too small: "
+            "give fewer, or numbers of fewer bytes (uint8, float32), or use device='cpu'"
+        )
 
     def _augmented(
         self, X: Tensor, order: Tensor, generator: torch.Generator, rank: int
@@ -422,8 +425,11 @@ class NetworkTrainer:
     # ------------------------------------------------------------------ looking
 
     @torch.no_grad()
-    def said(self, X: Any, batch_size: int = 1024) -> Tensor:
+    def said(self, X: Any) -> Tensor:
         """(L, n, K) what every exit says of rows, in evaluation mode and full precision of its last layer."""
+        batch_size = min(
+            4 * self.recipe.batch_size, 1024
+        )  # without gradients they take less memory than a batch of training
         X = X if isinstance(X, Tensor) else torch.from_numpy(np.require(X, requirements=["C", "W"]))
         was_training = self.network.training
         self.network.eval()
@@ -501,10 +507,12 @@ class _Stepper:
                 trainer.scheme.first(trainer.network.n_exits), dtype=torch.float32, device=trainer.device
             )
         weights = trainer.scheme.weights
-        try:
-            signal, losses = self._gradients(x, y, sample_weight, weights)
-        except torch.cuda.OutOfMemoryError:
-            raise self._too_large(x, y) from None
+        gradients = None
+        with suppress(torch.cuda.OutOfMemoryError):
+            gradients = self._gradients(x, y, sample_weight, weights)
+        if gradients is None:  # not while the error is handled, which holds what was computed
+            raise self._too_large(x, y)
+        signal, losses = gradients
         self._average_gradients()
         if trainer.recipe.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, trainer.recipe.clip)
@@ -536,17 +544,18 @@ class _Stepper:
         return losses, losses.clone()
 
     def _record(self, x: Tensor, y: Tensor, weights: Tensor) -> None:
-        self.tensors = (x.clone(), y.clone(), weights.clone(), torch.empty(0))
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # batch statistics move a little while recording is rehearsed
-            for _ in range(3):
-                self._eager(*self.tensors[:2], None, self.tensors[2])
-        torch.cuda.current_stream().wait_stream(aside)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            losses = self._eager(*self.tensors[:2], None, self.tensors[2])[1]
-        self.tensors = (*self.tensors[:3], losses)
+        static = x.clone(), y.clone(), weights.clone()
+        with torch.cuda.device(x.device):
+            aside = torch.cuda.Stream()
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside):  # batch statistics move a little while recording is rehearsed
+                for _ in range(3):
+                    self._eager(*static[:2], None, static[2])
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                losses = self._eager(*static[:2], None, static[2])[1]
+        self.graph, self.tensors = graph, (*static, losses)
 
     def _eager(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None, weights: Tensor
@@ -601,20 +610,25 @@ class _Stepper:
         )
 
     def _too_large(self, x: Tensor, y: Tensor) -> TrainingError:
+        """What to say of a batch for which there is too little memory: the next smaller one that fits."""
+        self.graph = None
+        for p in self.parameters:
+            p.grad = None
+        statistics = {name: value.clone() for name, value in self.trainer.network.named_buffers()}
         size = len(x)
-        while size > 1:
+        fits = False
+        while size > 1 and not fits:
             size //= 2
             torch.cuda.empty_cache()
-            try:
-                with self.trainer.autocast():
-                    said = self.trainer.network(self.trainer.prepare(x[:size])).float()
-                exit_losses(said, y[:size]).sum().backward()
-                del said
-                return TrainingError(
-                    f"batch_size {len(x)} does not fit into the memory of the GPU; {size} does"
-                )
-            except torch.cuda.OutOfMemoryError:
-                continue
+            with suppress(
+                torch.cuda.OutOfMemoryError, ValueError
+            ):  # batch normalisation refuses a single row
+                self._eager(x[:size], y[:size], None, self.trainer.scheme.weights)
+                fits = True
+        for name, value in self.trainer.network.named_buffers():
+            value.copy_(statistics[name])
+        if fits:
+            return TrainingError(f"batch_size {len(x)} does not fit into the memory of the GPU; {size} does")
         return TrainingError("the network does not fit into the memory of the GPU, not even with one row")
 
 
@@ -664,11 +678,6 @@ def crop_and_flip(images: Tensor, shift: Tensor, mirror: Tensor, pad: int = 4) -
 
 def _copy_of(network: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
-
-
-def default_device() -> torch.device:
-    """A GPU where there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def _optimizer(

@@ -7,8 +7,10 @@ measured, so that under load the time for a stage is what is left of the time fo
 from __future__ import annotations
 
 import math
+import multiprocessing
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
 from anytime.plan import Array, Plan
 
-__all__ = ["StagePace", "checkpoints_of", "thresholds_of"]
+__all__ = ["StagePace", "checkpoints_of", "measured_aside", "thresholds_of"]
 
 _MOST_CHECKPOINTS = 64
 _ROWS = 32  # measured together: about what a busy server evaluates at once
@@ -166,6 +168,32 @@ class StagePace:
             "per_question": self.per_question,
             "factor": self.factor,
         }
+
+
+def measured_aside(model: AnytimeModel, seconds: float) -> StagePace:
+    """``StagePace.measure`` in a process of its own, so that this one can be forked afterwards.
+
+    Raises
+    ------
+    RuntimeError
+        Where that process ends without a result; it has written why.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_measure_into, args=(there, model, seconds))
+    process.start()
+    there.close()
+    try:
+        return StagePace(*here.recv())
+    except EOFError:
+        raise RuntimeError("the model could not be run in a process of its own; the error is above") from None
+    finally:
+        process.join()
+
+
+def _measure_into(there: Connection, model: AnytimeModel, seconds: float) -> None:
+    pace = StagePace.measure(model, seconds=seconds)
+    there.send((pace.checkpoints, pace.per_row[pace.checkpoints], pace.call))
 
 
 def checkpoints_of(n_stages: int) -> NDArray[np.int64]:
