@@ -118,7 +118,7 @@ def settings(job: dict[str, Any]) -> tuple[Any, Any]:
     import torch
 
     from anytime.networks import weights
-    from anytime.networks.training import StepSchedule, TrainingRecipe, auto_weights
+    from anytime.networks.recipe import StepSchedule, TrainingRecipe, auto_weights
 
     fields = {
         name: job[name] for name in TrainingRecipe.__dataclass_fields__ if name in job and name != "schedule"

@@ -175,7 +175,7 @@ def test_schedules():
 
 
 def test_images_are_moved_and_mirrored_and_nothing_else():
-    from anytime.networks.training import crop_and_flip
+    from anytime.networks.augmentation import crop_and_flip
 
     images = torch.arange(2 * 1 * 6 * 6, dtype=torch.uint8).reshape(2, 1, 6, 6)
     same = crop_and_flip(images, torch.full((2, 2), 4), torch.tensor([False, False]))

@@ -27,9 +27,10 @@ from anytime.networks.devices import chosen_device, default_device, is_here
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
+from anytime.networks.recipe import TrainingRecipe, auto_weights
 from anytime.networks.stopping import temperature
 from anytime.networks.stored import StoredNetworkBlock
-from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights
+from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
