@@ -92,7 +92,7 @@ def deadlines(model: Any, block: NetworkBlock, X: Any, n_answers: int) -> dict[s
         began = time.perf_counter()
         due = time.monotonic() + float(deadline)
         run = model._run_plan(model._read_in(X), None, None, due)
-        model._told(run.scores())
+        model._decide(run.scores())
         late.append(time.perf_counter() - began - deadline)
         reached.append(float(run.done.mean()) / block.n_stages)
     return {

@@ -85,6 +85,8 @@ class Run:
     unasked : (n,) bool
         Rows that could not pay for the stopping rule of their last stage: they go on when it was asked.
     ledger : Ledger or None
+    partial : (n,) bool
+        Rows that the last call of ``advance`` was interrupted in taking further.
     updates : (S,) int64
         Rows that each stage has worked on.
     """
@@ -106,6 +108,7 @@ class Run:
         lacking = self.absent is not None
         self.ledger: Ledger | None = plan.costs.ledger(n, self.absent) if metered or lacking else None
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        self.partial = np.zeros(n, dtype=bool)
         # the last stages left out: from where, to where
         self._went_around = np.full((2, n), -1, dtype=np.int32)
         # stages in the answer: done, less skipped and replaced ones
@@ -178,8 +181,9 @@ class Run:
         cap = np.minimum(np.full(n, budget, dtype=np.int64), self.plan.limit_ticks)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
-        self.stuck[:] = False
+        self.stuck, self.partial = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         if (limit > self.done).any() and _interrupted(deadline, stop):
+            self.partial = limit > self.done
             return False
         self.ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
@@ -187,6 +191,7 @@ class Run:
                 break
             run_block = self.run_natively if self.is_native(b) else self._run_staged
             if not run_block(b, limit, cap, deadline, stop):
+                self.partial = limit > self.done
                 return False
         return True
 

@@ -10,6 +10,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -143,7 +144,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             self._read_in(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
         )
         assert isinstance(run, Run)
-        return self._read(run, began)
+        if run.partial.any():
+            reason = "stop" if stop is not None and stop.is_set() else "deadline"
+        elif run.incomplete.any():
+            reason = "groups"
+        else:
+            reason = "complete" if run.complete.all() else "budget"
+        return self._read(run, began, reason=reason)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
         """Every prefix: the answer before the first stage, then one after each stage."""
@@ -192,10 +199,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return np.full(n, (time.perf_counter() - began) / max(n, 1))
         assert isinstance(run, Run)
         if meter == "model":
-            return self._model_costs()[run.answered]
+            return self.plan_.prefix_costs[run.answered]
         assert run.ledger is not None
         if row_prices is None:
-            return self._spent(run)
+            return self.costs_.amounts(run.ledger.paid)
         prices = np.asarray(row_prices, dtype=np.float64)
         if prices.shape != (n, self.plan_.costs.n_groups):
             raise ValueError(
@@ -494,41 +501,28 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         due = self._due(time.monotonic(), deadline)
         return self._run_plan(self._read_in(X), budget, mean_budget, due).scores()
 
-    def _model_costs(self) -> Array:
-        """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
-        return np.asarray(np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit))
+    @property
+    def _answer(self) -> Callable[..., Answer]:
+        """What makes answers of scores, stages and payments; it keeps the plan and the classes of this moment."""
+        return partial(Answer, self.plan_, getattr(self, "classes_", None))
 
-    def _spent(self, run: Run) -> Array:
+    def _read(self, run: Run, began: float, stage: int | None = None, reason: str = "") -> Answer:
+        """The answer of a run; ``stage``: where all rows have been taken."""
         assert run.ledger is not None
-        return self.costs_.amounts(run.ledger.paid)
-
-    def _read(self, run: Run, began: float, stage: int | None = None) -> Answer:
-        assert run.ledger is not None
-        scores = run.scores()
-        prediction, probabilities = self._told(scores)
-        bought: NDArray[np.bool_] = np.asarray(run.ledger.bought.any(axis=0))
-        number = {name: g for g, name in enumerate(self.costs_.names)}
-        reached = run.answered if stage is None else np.asarray(stage)
-        model_cost = self._model_costs()[reached]
-        return Answer(
-            prediction=prediction,
-            scores=scores,
-            probabilities=probabilities,
-            stage=reached.copy() if stage is None else stage,
-            cost=self._spent(run),
-            model_cost=model_cost if stage is None else float(model_cost),
-            elapsed=time.monotonic() - began,
-            groups=[name for name in self.plan_.order if bought[number[name]]],
-            complete=bool(run.complete.all()),
+        return self._answer(
+            run.scores(),
+            run.answered if stage is None else stage,
+            run.ledger.paid,
+            np.asarray(run.ledger.bought.any(axis=0)),
+            run.complete,
+            run.partial,
+            time.monotonic() - began,
+            reason,
         )
 
-    def _told(self, scores: Array) -> tuple[Any, Array | None]:
-        """What scores, (n, K), say: the prediction and, of a classifier, probabilities. The one way to every kind of answer."""
-        link = LINKS[self.plan_.link]
-        return self._decide(scores), link.transform(scores) if link.classifies else None
-
     def _decide(self, scores: Array) -> Any:
-        raise NotImplementedError("use ClassifierFace or RegressorFace")
+        """What scores, (n, K), say."""
+        return LINKS[self._scores_link].decide(scores, getattr(self, "classes_", None))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -593,11 +587,6 @@ class ClassifierFace(_ScoreFace, ClassifierMixin):  # type: ignore[misc]
     def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
         return float(accuracy_score(y, prediction, sample_weight=sample_weight))
 
-    def _decide(self: Any, scores: Array) -> NDArray[Any]:
-        one_sided = LINKS[self._scores_link].binary
-        leading = (scores[:, 0] > 0).astype(np.intp) if one_sided else scores.argmax(axis=1)
-        return np.asarray(self.classes_[leading])
-
 
 class ValueFace:
     """``predict`` of models whose answers are numbers."""
@@ -607,10 +596,6 @@ class ValueFace:
     ) -> Any:
         """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
         return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
-
-    def _decide(self: Any, scores: Array) -> Array:
-        values = LINKS[self._scores_link].transform(scores)
-        return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
 
 
 class RegressorFace(_ScoreFace, ValueFace, RegressorMixin):  # type: ignore[misc]

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,49 +39,160 @@ __all__ = ["Answer", "Plan", "Stage"]
 # ---------------------------------------------------------------------- what comes out
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)  # not frozen, which takes a microsecond for each
 class Answer:
     """The answer after some stages, and what it took: three meters side by side.
 
+    The one record of ``answer``, ``stages``, sessions and the server, of one example or of many rows. It holds scores and
+    payments; what follows from them is worked out when it is first read, so that one can be made after every stage. Once made it
+    is not changed: readers in other threads may hold it.
+
     Attributes
     ----------
-    prediction : (n,) array, or one value from a single-example session
+    prediction : (n,) or (n, K) array, or one value for a single example
         Labels or numbers.
-    scores : (n, K)
+    scores : (n, K) or (K,)
         Raw scores.
-    probabilities : (n, C) or None
+    probabilities : (n, C), (C,) or None
         For classifiers.
+    confidence : (n,), float or None
+        The probability of the leading class.
     stage : int or (n,) int
         Stages done; one number when all rows are equally far.
     cost : (n,) or float
-        What each row really paid (realised cost).
+        What each row really paid (realised cost). Where that is not counted, as in a server whose model's meter is "model",
+        the model cost.
     model_cost : float or (n,)
         The cumulative cost of those stages as fixed at training; never less than ``cost``.
+    groups : list of str
+        Groups bought, in the order of purchase (single example) or of the plan (many rows: by any of them).
     elapsed : float
         Seconds since the computation began.
-    groups : list of str
-        Groups bought, in the order of purchase (single example) or of the plan (batch: by any row).
     complete : bool
         Whether nothing was left to do.
+    partial : bool or (n,) bool
+        Rows that could go on within their budget: their time has ended, features failed, or work is in progress.
+    reason : str
+        Why it ended: "complete", "budget", "deadline", "stop", "stages", "confidence", "groups" (rows lack some), or "failed" (an
+        extractor has). Empty while work goes on.
     failures : mapping from str to str
         Groups whose features could not be had, and why.
     """
 
-    prediction: Any
-    scores: Any
-    probabilities: Any
+    plan: Plan
+    classes: NDArray[Any] | None  # labels, of a classifier
+    scores: Array
     stage: Any
-    cost: Any
-    model_cost: Any
+    paid: Any = None  # ticks, (n,) or of one example; None: not counted
+    bought: Any = None  # groups in the order of purchase, or a mask, (G,) or (n, G)
+    finished: Any = False  # rows that have nothing left to do
+    partial: Any = False
     elapsed: float = 0.0
-    groups: list[str] = field(default_factory=list)
-    complete: bool = False
+    reason: str = ""
     failures: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def prediction(self) -> Any:
+        """Labels or numbers."""
+        return self._said(LINKS[self.plan.link].decide(self._rows, self.classes))
+
+    @cached_property
+    def probabilities(self) -> Any:
+        """Of each class; None for a regressor."""
+        link = LINKS[self.plan.link]
+        return self._said(link.transform(self._rows)) if link.classifies else None
 
     @property
     def confidence(self) -> Any:
         """The probability of the leading class, or None for a regressor."""
         return None if self.probabilities is None else np.max(self.probabilities, axis=-1)
+
+    @property
+    def _rows(self) -> Array:
+        return self.scores if self.scores.ndim == 2 else self.scores[None]
+
+    def _said(self, values: NDArray[Any]) -> Any:
+        return values if self.scores.ndim == 2 else values[0]
+
+    @cached_property
+    def cost(self) -> Any:
+        """What each row paid."""
+        if self.paid is None:
+            return self.model_cost
+        costs = self.plan.costs.costs
+        return costs.amounts(self.paid) if isinstance(self.paid, np.ndarray) else costs.amount(self.paid)
+
+    @cached_property
+    def model_cost(self) -> Any:
+        """The cost of the stages as fixed at training."""
+        cost = self.plan.prefix_costs[self.stage]
+        return cost if isinstance(cost, np.ndarray) else float(cost)
+
+    @cached_property
+    def groups(self) -> list[str]:
+        """Names of the groups bought."""
+        names = self.plan.costs.costs.names
+        if isinstance(self.bought, tuple):
+            return [names[g] for g in self.bought]
+        mask = self._mask.tolist()
+        return [names[g] for g in self.plan.purchases.order if mask[g]]
+
+    @property
+    def _mask(self) -> NDArray[np.bool_]:
+        """(G,) groups that any row has bought; where that is not counted, those that the stages may buy."""
+        bought = self.bought
+        if isinstance(bought, np.ndarray):
+            return np.asarray(bought.any(axis=0)) if bought.ndim == 2 else bought
+        if bought is None:
+            purchases = self.plan.purchases
+            bought = purchases.order[: purchases.groups[np.max(self.stage, initial=0)]]
+        mask = np.zeros(self.plan.costs.n_groups, dtype=bool)
+        mask[list(bought)] = True
+        return mask
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left to do."""
+        return bool(np.all(self.finished))
+
+    def rows(self, which: slice | NDArray[np.bool_]) -> Answer:
+        """The answer of some rows."""
+        per_row = ("scores", "stage", "paid", "finished", "partial")
+        some = {name: value[which] for name in per_row if np.ndim(value := getattr(self, name))}
+        if np.ndim(self.bought) == 2:
+            some["bought"] = self.bought[which]
+        return replace(self, **some)
+
+    def changed(self, **changes: Any) -> Answer:
+        """The same scores with another time or end: elapsed, reason, partial, finished, failures."""
+        answer = object.__new__(Answer)
+        answer.__dict__.update(self.__dict__, **changes)
+        return answer
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answer], **changes: Any) -> Answer:
+        """The answers of several parts, examples or rows, one after the other; with ``changes`` as in ``changed``."""
+        first = parts[0]
+        if len(parts) == 1 and first.scores.ndim == 2:
+            return first.changed(**changes)
+        columns: dict[str, Any] = {
+            name: np.concatenate([np.atleast_1d(getattr(part, name)) for part in parts])
+            for name in ("stage", "finished", "partial", "paid")
+            if getattr(first, name) is not None
+        }
+        scores = np.concatenate([part._rows for part in parts])
+        bought = np.any([part._mask for part in parts], axis=0)
+        return cls(first.plan, first.classes, scores, bought=bought, **{**columns, **changes})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What follows from the scores, instead of the plan: an answer travels without its model."""
+        derived = ("prediction", "probabilities", "cost", "model_cost", "groups")
+        read = {name: getattr(self, name) for name in derived}
+        return {**self.__dict__, **read, "plan": None, "classes": None}
+
+    def __repr__(self) -> str:
+        shown = ("prediction", "stage", "cost", "elapsed", "groups", "reason")
+        return f"Answer({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +209,14 @@ class Stage:
 
 
 # ---------------------------------------------------------------------- the plan
+
+
+class Purchases(NamedTuple):
+    """What the stages of a plan may buy, each group once."""
+
+    ticks: NDArray[np.int64]  # (S,) cumulative model cost after each stage
+    order: list[int]  # groups as they are first bought
+    groups: list[int]  # how many of them before the first stage and after each
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -276,27 +395,29 @@ class Plan:
         return np.array([self.costs.costs.ticks(cost) for cost in self.evaluation_costs], dtype=np.int64)
 
     @cached_property
-    def _purchases(self) -> tuple[NDArray[np.int64], list[int]]:
-        """Cumulative model cost in ticks after each stage, and the groups in the order of first purchase."""
+    def purchases(self) -> Purchases:
+        """What stages may buy, one after the other."""
         closures = [np.array(self.costs.table.closure(g), dtype=np.intp) for g in range(self.costs.n_groups)]
         depth = np.array([c.size for c in closures])  # a group requires more than what it requires does
         bought = np.zeros(self.costs.n_groups, dtype=bool)
         order: list[int] = []
+        groups = [0]
         spent = 0
         ticks = np.empty(self.n_stages, dtype=np.int64)
-        for s, groups in enumerate(self.stage_groups):
-            new = np.unique(np.concatenate([closures[g] for g in groups])) if groups.size else groups
+        for s, used in enumerate(self.stage_groups):
+            new = np.unique(np.concatenate([closures[g] for g in used])) if used.size else used
             new = new[~bought[new]]
             bought[new] = True
             order.extend(new[np.argsort(depth[new], kind="stable")].tolist())
             spent += int(self.costs.prices[new].sum()) + int(self.evaluation_ticks[s])
             ticks[s] = spent
-        return ticks, order
+            groups.append(len(order))
+        return Purchases(ticks, order, groups)
 
     @cached_property
     def stage_ticks(self) -> NDArray[np.int64]:
         """(S,) cumulative model cost after each stage, in ticks."""
-        return self._purchases[0]
+        return self.purchases.ticks
 
     @cached_property
     def stage_costs(self) -> Array:
@@ -304,9 +425,14 @@ class Plan:
         return self.costs.costs.amounts(self.stage_ticks)
 
     @cached_property
+    def prefix_costs(self) -> Array:
+        """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
+        return np.asarray(np.minimum(np.concatenate([[0.0], self.stage_costs]), self.limit))
+
+    @cached_property
     def order(self) -> list[str]:
         """Groups in the order in which the plan first buys them."""
-        return [self.costs.costs.names[g] for g in self._purchases[1]]
+        return [self.costs.costs.names[g] for g in self.purchases.order]
 
     @cached_property
     def mean_ticks(self) -> NDArray[np.int64]:

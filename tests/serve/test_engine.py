@@ -589,7 +589,7 @@ class Broken:
     evaluated = answered = needs_no_plan = outlook
 
 
-@pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_served", "_compute", "_reason"])
+@pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_read", "_compute", "_reason"])
 @pytest.mark.parametrize("streams", [False, True])
 def test_whatever_raises_is_heard_and_nobody_waits_for_ever(part, streams):
     engine = Engine(stumps(10), steady(10, 1e-5), Adaptive(RESERVE), slo=10.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,14 @@ class Link:
     def n_outputs(self, n_classes: int) -> int:
         """Number of scores that speak of ``n_classes`` classes."""
         return 1 if self.binary else n_classes
+
+    def decide(self, scores: Array, classes: NDArray[Any] | None = None) -> NDArray[Any]:
+        """What scores, (n, K), say: the leading of ``classes``, or values, (n,) or (n, K), where there are none."""
+        if classes is None:
+            values = self.transform(scores)
+            return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
+        leading = (scores[:, 0] > 0).astype(np.intp) if self.binary else scores.argmax(axis=1)
+        return np.asarray(classes[leading])
 
     def margin(self, scores: Array) -> Array:
         """How far the leading class is ahead, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""

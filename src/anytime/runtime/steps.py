@@ -13,10 +13,9 @@ from anytime.costs import UNLIMITED
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival
 from anytime.runtime.layout import Layout
-from anytime.runtime.snapshot import Snapshot
 from anytime.runtime.timing import Pace, Timings
 from anytime.runtime.trace import Event, Trace
-from anytime.runtime.walk import Walk
+from anytime.runtime.walk import PARTIAL, Walk
 
 __all__ = ["Steps"]
 
@@ -35,8 +34,10 @@ class Steps:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    snapshot : Answer
         The last complete state; replaced, never changed.
+    skipped : tuple of int
+        Stages that it lacks because they were left out.
     trace : Trace
     seconds : float
         Spent in earlier runs.
@@ -55,7 +56,8 @@ class Steps:
         self.blocked = False
         self._late: dict[str, str] = {}
         self._began, self._cap = clock(), int(UNLIMITED)
-        self.snapshot = Snapshot.before_the_first_stage(layout)
+        n_stages, self.skipped = layout.n_stages, walk.skipped
+        self.snapshot = layout.answer(layout.plan.base, 0, 0, (), n_stages == 0, n_stages > 0)
         self._published = True  # whether the snapshot shows the present state
 
     def run(self, bounds: Bounds) -> str:
@@ -70,9 +72,10 @@ class Steps:
         self.seconds = self._elapsed()
         self._began = self.clock()
         if self._published:
-            self.snapshot = self.snapshot._replace(elapsed=self.seconds)
+            partial = self.snapshot.partial and reason in PARTIAL
+            self.snapshot = self.snapshot.changed(elapsed=self.seconds, reason=reason, partial=partial)
         else:
-            self._publish()
+            self._publish(reason)
         return reason
 
     def continue_from(self, trace: Trace, seconds: float, blocked: bool) -> None:
@@ -88,14 +91,15 @@ class Steps:
         self.blocked = False
         names = [self.layout.names[group] for group in outcomes]
         self._late = {name: why for name, why in self._late.items() if name not in names}
-        self.snapshot = self.snapshot._replace(failures={**self.walk.example.failures, **self._late})
+        self.snapshot = self.snapshot.changed(failures={**self.walk.example.failures, **self._late})
         for name in names:
             self._record("given", group=name)
 
-    def _publish(self) -> None:
-        """Let readers see the present state."""
+    def _publish(self, reason: str = "") -> None:
+        """Let readers see the present state, and why the run ended if it has."""
+        self.skipped = self.walk.skipped
         failures = {**self.walk.example.failures, **self._late}
-        self.snapshot = Snapshot.of(self.walk, self._elapsed(), failures)
+        self.snapshot = self.walk.answer(self._elapsed(), failures, reason)
         self._published = True
 
     # ------------------------------------------------------------------ stages
@@ -308,7 +312,7 @@ class Steps:
 
     def _advanced(self, seconds: float) -> None:
         self._publish()
-        self._record("stages", seconds=seconds, scores=tuple(self.snapshot.scores[0].tolist()))
+        self._record("stages", seconds=seconds, scores=tuple(self.snapshot.scores.tolist()))
         self.walk.example.release(self.snapshot.stage)
 
     def _record(self, kind: str, **details: Any) -> None:

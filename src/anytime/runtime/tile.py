@@ -20,21 +20,11 @@ from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 from anytime.runtime.timing import Timings
 
-__all__ = ["Tile", "TileSnapshot"]
+__all__ = ["Tile"]
 
 Rows = NDArray[np.intp]
 
 _FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
-
-
-class TileSnapshot(NamedTuple):
-    """The state of all rows of a tile between two units of work; never written again."""
-
-    scores: Array  # (n, K)
-    stage: NDArray[np.int32]  # the last that is part of the answer
-    paid: NDArray[np.int64]
-    bought: NDArray[np.bool_]  # (G,) by any row
-    finished: NDArray[np.bool_]  # rows with nothing left to do
 
 
 class Work(NamedTuple):
@@ -72,6 +62,8 @@ class Tile:
     bought : (G,) bool
         Groups that any row has bought.
     failures : dict from group name to reasons, one per row
+    snapshot : Answer
+        The state between two units of work; replaced, never changed.
     """
 
     def __init__(
@@ -115,8 +107,9 @@ class Tile:
         assert run.ledger is not None
         if not self.bought[self.layout.used].all():
             self.bought = np.asarray(run.ledger.bought.any(axis=0))
-        self.snapshot = TileSnapshot(
-            run.scores(), run.answered.copy(), run.ledger.paid, self.bought, run.complete | self.sure
+        finished, waiting = run.complete | self.sure, self._waiting.copy()
+        self.snapshot = self.layout.answer(
+            run.scores(), run.answered, run.ledger.paid, self.bought, finished, waiting
         )
         self.spent = int(self.snapshot.paid.sum())
 

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 
 from anytime.costs import Ledger
 from anytime.engine import Run, Stop
-from anytime.plan import Array
+from anytime.plan import Answer, Array
 from anytime.rules import Rule
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 
-__all__ = ["Walk"]
+__all__ = ["PARTIAL", "Walk"]
 
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
+PARTIAL = ("", "deadline", "stop", "failed")  # reasons that no budget gives
 _GIVEN = ("plan", "X", "threads")  # what a run is started with; all else is its state
 
 
@@ -104,8 +105,22 @@ class Walk:
         bought = np.asarray(self._ledger.bought[0])
         if self.layout.features is None:
             return bought
-        given = [g for g in self.layout.order if bought[g] and g not in self.bought]
+        given = [g for g in self.plan.purchases.order if bought[g] and g not in self.bought]
         return (*self.bought, *given) if given else self.bought
+
+    def answer(self, elapsed: float, failures: Mapping[str, str], reason: str = "") -> Answer:
+        """The answer now; ``reason``: why the run ended, empty while it goes on."""
+        return self.layout.answer(
+            self.scores()[0],
+            self.stage,
+            self.paid,
+            self.purchases(),
+            self.complete,
+            not self.ended and reason in PARTIAL,
+            elapsed,
+            reason,
+            dict(failures),
+        )
 
     # ------------------------------------------------------------------ what comes next
 
