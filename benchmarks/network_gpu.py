@@ -136,7 +136,7 @@ def deadlines(setting: Setting) -> dict[str, Any]:
             began = time.perf_counter()
             due = time.monotonic() + deadline
             run = model._run_plan(model._read_in(X), None, None, due)
-            model._told(run.scores())
+            model._decide(run.scores())
             late.append(time.perf_counter() - began - deadline)
             reached.append(float(run.done.mean()) / block.n_stages)
         in_time = float(np.mean(np.array(late) <= one_block))
