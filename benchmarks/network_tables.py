@@ -26,7 +26,7 @@ PRINTED = {  # Table 4.1: relative increase of the error over OPT, %, twelve net
 
 def jobs_of(table: str, epochs: int, seeds: list[int]) -> list[dict[str, Any]]:
     """The trainings of a table, the cheapest networks first."""
-    base = {"epochs": epochs}
+    base = {"epochs": epochs, "batch_size": 256, "learning_rate": 0.2}
     if table == "table41":
         schemes = ["const", "linear", "adaloss", "auto", *(f"opt:{share:g}" for share in SHARES)]
         return [
@@ -86,7 +86,7 @@ def table41(runs: list[dict[str, Any]]) -> None:
         if (
             job.get("backbone", "resann") != "resann"
             or job.get("scheme_arguments")
-            or job.get("split") == "dev"
+            or job.get("split", "test") != "test"
         ):
             continue
         key = (job["n"], job["c"], job["epochs"], job["seed"])
@@ -119,7 +119,9 @@ def small_against_large(runs: list[dict[str, Any]]) -> None:
     by_key = {
         (r["job"]["n"], r["job"]["c"], r["job"]["scheme"], r["job"]["seed"], r["job"]["epochs"]): r
         for r in runs
-        if "n" in r["job"] and not r["job"].get("scheme_arguments") and r["job"].get("split") != "dev"
+        if "n" in r["job"]
+        and not r["job"].get("scheme_arguments")
+        and r["job"].get("split", "test") == "test"
     }
     for (n, c, scheme, seed, epochs), large in sorted(by_key.items(), key=str):
         if scheme != "const":
