@@ -197,6 +197,8 @@ class Run:
 
     def leave_out(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32]) -> None:
         """Rows lack a group that stage ``s`` would read: they go on behind it, or end there where nothing after it can be had."""
+        if not rows.size:
+            return
         to = self.plan.stage_after_leaving_out(s)
         self.incomplete[rows], self.stuck[rows] = True, to == s
         self.pass_by(rows, s, to)
@@ -525,9 +527,7 @@ class Run:
             return rows
         evaluation, wanted = int(self.plan.evaluation_ticks[s]), self.wanted(s, rows)
         if wanted is None:
-            b, within = self.plan.locate(s)
-            groups = self.plan.costs.groups_of(self.plan.blocks[b].columns(within))
-            able, lacking = self._buy(groups, evaluation, rows, limit, cap)
+            able, lacking = self._buy(self.plan.block_groups[s], evaluation, rows, limit, cap)
         else:
             parts = [self._buy(groups, evaluation, rows[m], limit, cap) for groups, m in _alike(wanted)]
             able, lacking = (np.sort(np.concatenate(part)) for part in zip(*parts, strict=True))

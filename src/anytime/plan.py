@@ -366,14 +366,20 @@ class Plan:
     # ------------------------------------------------------------------ cost
 
     @cached_property
+    def block_groups(self) -> list[NDArray[np.int32]]:
+        """Groups that each stage's own outputs may use, rules apart, requirements not included."""
+        places = (self.locate(s) for s in range(self.n_stages))
+        return [self.costs.groups_of(self.blocks[b].columns(within)) for b, within in places]
+
+    @cached_property
     def stage_groups(self) -> list[NDArray[np.int32]]:
         """Groups that each stage may use, rules included, requirements not."""
         out = []
-        for s in range(self.n_stages):
-            b, within = self.locate(s)
-            read = [self.blocks[b].columns(within)]
-            read += [rules[s].columns() for rules in (self.passes, self.stops) if s in rules]
-            out.append(self.costs.groups_of(np.concatenate(read)))
+        for s, own in enumerate(self.block_groups):
+            asked = [
+                self.costs.groups_of(rules[s].columns()) for rules in (self.passes, self.stops) if s in rules
+            ]
+            out.append(np.unique(np.concatenate([own, *asked])) if asked else own)
         return out
 
     @cached_property

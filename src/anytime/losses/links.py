@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,9 @@ def _logistic(log_odds: Array) -> Array:
 
 
 def _softmax(scores: Array) -> Array:
-    return np.asarray(softmax(scores, axis=1))
+    # the steps of scipy.special.softmax, whose looking at its arguments takes longer than a few rows do
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _summing_to_one(probabilities: Array) -> Array:

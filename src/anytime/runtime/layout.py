@@ -96,15 +96,6 @@ class Layout:
             out[s, self.plan.stage_groups[s]] = s
         return out
 
-    @cached_property
-    def block_groups(self) -> list[Groups]:
-        """Groups that each stage's own outputs may use, rules apart."""
-        plan = self.plan
-        return [
-            plan.costs.groups_of(plan.blocks[b].columns(s - plan.block_start[b]))
-            for s, b in enumerate(self.block_of)
-        ]
-
     def rule_groups(self, rule: Rule) -> Groups:
         """Groups that a rule reads."""
         return self.plan.costs.groups_of(rule.columns())

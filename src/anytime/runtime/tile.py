@@ -281,7 +281,7 @@ class Tile:
         if own is not None:
             wanted[rows] = own
         else:
-            wanted[np.ix_(rows, self.layout.block_groups[s] if groups is None else groups)] = True
+            wanted[np.ix_(rows, self.plan.block_groups[s] if groups is None else groups)] = True
         while True:
             short = rows[(wanted[rows] & ~self.available[rows]).any(axis=1)]
             asked: dict[int, list[int]] = {}

@@ -151,7 +151,7 @@ class Walk:
         forest = self.plan.blocks[b].forest
         if forest is None:
             wanted = self.run.wanted(s, _ROW)
-            groups = self.layout.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
+            groups = self.plan.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
             return () if available[groups].all() else groups.tolist()
         group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
         return () if group < 0 else (group,)
