@@ -314,6 +314,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where results are written")
     given = parser.parse_args()
     device = torch.device(given.device)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", 0)  # some calls ask for the number
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SystemExit("torch sees no GPU here; --device cpu --tiny rehearses without one")
     if given.tiny:
