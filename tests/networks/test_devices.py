@@ -20,6 +20,7 @@ from anytime.networks import (  # noqa: E402
     TrainingRecipe,
     build,
 )
+from anytime.networks.devices import is_out_of_memory  # noqa: E402
 from anytime.plan import Plan  # noqa: E402
 from anytime.serve.registry import Registry  # noqa: E402
 from anytime.serve.settings import Settings  # noqa: E402
@@ -99,6 +100,31 @@ def test_batches_are_halved_until_they_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         block.outputs(2, X)  # from now on no batch is too large
+
+
+def test_what_libraries_say_of_too_little_memory_is_understood():
+    """CuDNN and cuBLAS have words of their own, and recording what fails says something else at last."""
+    assert is_out_of_memory(torch.cuda.OutOfMemoryError("no"))
+    assert is_out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
+    last = RuntimeError("operation failed due to a previous error during capture")
+    last.__context__ = torch.cuda.OutOfMemoryError("no")
+    assert is_out_of_memory(last)
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_other_errors_are_not_taken_for_too_little_memory(hurried):
+    block = narrow_block(99)
+
+    def failing(*_):
+        raise RuntimeError("shapes cannot be multiplied")
+
+    block.network.blocks[1].register_forward_pre_hook(failing)
+    run = Run(plan_of(block), np.zeros((4, COLUMNS)))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        run.advance(stop=_Never() if hurried else None)
+    assert block.batch_rows == 16
 
 
 def test_a_run_in_a_hurry_goes_on_with_smaller_batches():

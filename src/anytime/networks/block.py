@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from anytime.blocks import Array, Block, Memory, State
+from anytime.networks.devices import is_out_of_memory
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.timing import BatchPace, watch
 
@@ -216,7 +217,9 @@ class NetworkBlock(Block):
             for block in self._blocks[begin : stage + 1]:
                 state = block(state)
             said = self._said(stage, state)
-        except torch.cuda.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             return None  # and not tried again here, where the error still holds what was computed
         if kept is not None:
             kept.put(rows, state)
@@ -242,8 +245,9 @@ class NetworkBlock(Block):
         if self.device.type in _TIMED:
             try:
                 return self._through_blocks(first, end, X, memory["activations"], has_time)
-            except torch.cuda.OutOfMemoryError:
-                pass  # by halves, then
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise  # else by halves
             self._take_fewer(len(X))
         return super().proceed_while(first, end, X, memory, has_time)
 

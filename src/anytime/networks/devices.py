@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["chosen_device", "default_device", "is_here"]
+__all__ = ["chosen_device", "default_device", "is_here", "is_out_of_memory"]
+
+# what libraries under torch say where the memory of a GPU is too small
+_NO_MEMORY = (
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "unable to find an engine",
+    "out of memory",
+)
 
 
 def default_device() -> torch.device:
@@ -41,3 +49,13 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     raise ValueError(
         f"device={str(asked)!r} was asked for, but the GPUs here are numbered 0 to {torch.cuda.device_count() - 1}"
     )
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one on the way to it, says that the memory of a GPU is too small."""
+    if error is None:
+        return False
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return True
+    said = isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_MEMORY)
+    return said or is_out_of_memory(error.__context__)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from anytime.networks.devices import is_out_of_memory
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.processes import average_gradients
 from anytime.networks.recipe import TrainingRecipe
@@ -108,9 +109,7 @@ class TrainingStep:
         if scheme.weights is None:
             first = scheme.first(self._network.n_exits)
             scheme.weights = torch.tensor(first, dtype=torch.float32, device=self._device)
-        gradients = None
-        with suppress(torch.cuda.OutOfMemoryError):
-            gradients = self._gradients(x, y, sample_weight, scheme.weights)
+        gradients = self._gradients_if_they_fit(x, y, sample_weight)
         if gradients is None:  # not while the error is handled, which holds what was computed
             raise self._too_large(x, y)
         signal, losses = gradients
@@ -122,6 +121,17 @@ class TrainingStep:
         spoiled = torch.where(losses.isfinite(), np.inf, float(step))
         torch.minimum(self._spoiled_at, spoiled, out=self._spoiled_at)
         return losses
+
+    def _gradients_if_they_fit(
+        self, x: Tensor, y: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """As ``_gradients``; None where the memory of the device is too small."""
+        try:
+            return self._gradients(x, y, sample_weight, self._scheme.weights)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
 
     def _gradients(
         self, x: Tensor, y: Tensor, sample_weight: Tensor | None, weights: Tensor
@@ -201,19 +211,16 @@ class TrainingStep:
 
     def _too_large(self, x: Tensor, y: Tensor) -> TrainingError:
         """What to say of a batch for which there is too little memory: the next smaller one that fits."""
-        self._graph = None
-        for p in self._parameters:
-            p.grad = None
         statistics = {name: value.clone() for name, value in self._network.named_buffers()}
-        size = len(x)
-        fits = False
+        size, fits = len(x), False
         while size > 1 and not fits:
             size //= 2
+            self._graph = None
+            for p in self._parameters:
+                p.grad = None
             torch.cuda.empty_cache()
-            # batch normalisation refuses a single row
-            with suppress(torch.cuda.OutOfMemoryError, ValueError):
-                self._eager(x[:size], y[:size], None, self._scheme.weights)
-                fits = True
+            with suppress(ValueError):  # batch normalisation refuses a single row
+                fits = self._gradients_if_they_fit(x[:size], y[:size], None) is not None
         for name, value in self._network.named_buffers():
             value.copy_(statistics[name])
         if fits:
