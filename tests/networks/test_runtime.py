@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 import anytime as at  # noqa: E402
 from anytime.engine import Run  # noqa: E402
 from anytime.networks import ExitNetwork, NetworkBlock  # noqa: E402
+from anytime.networks.timing import QueueWatch  # noqa: E402
 from anytime.plan import Plan  # noqa: E402
 from anytime.rules import EntropyRule  # noqa: E402
 
@@ -321,6 +322,75 @@ def test_times_that_vary_are_planned_with_care(clock):
         run_for(plan, clock, 5.0)
     assert plan.blocks[0].seconds(0, 1) >= 1.4
     assert run_for(plan, clock, 1.3)[0] == 0
+
+
+class _Gpu:
+    """A device that computes one block after the other while the program goes on; handing one over takes a tenth of a second."""
+
+    def __init__(self, clock):
+        self.clock, self.idle_from, self.longest_queue = clock, clock.now, 0.0
+
+    def compute(self, seconds):
+        self.clock.now += 0.1
+        self.idle_from = max(self.idle_from, self.clock.now) + seconds
+        self.longest_queue = max(self.longest_queue, self.idle_from - self.clock.now)
+
+    def event(self, enable_timing):
+        return _GpuEvent(self)
+
+
+class _GpuEvent:
+    def __init__(self, gpu):
+        self.gpu, self.at = gpu, None
+
+    def record(self, stream):
+        self.at = max(self.gpu.idle_from, self.gpu.clock.now)
+
+    def synchronize(self):
+        self.gpu.clock.now = max(self.gpu.clock.now, self.at)
+
+    def elapsed_time(self, end):
+        return 1e3 * (end.at - self.at)
+
+
+class _OnGpu(torch.nn.Module):
+    def __init__(self, gpu, seconds, waits):
+        super().__init__()
+        self.gpu, self.seconds, self.waits = gpu, seconds, waits
+
+    def forward(self, x):
+        self.gpu.compute(self.seconds)
+        if self.waits:  # a head, whose numbers are read
+            self.gpu.clock.now = self.gpu.idle_from
+        return x + 1
+
+
+def test_a_gpu_is_given_one_block_ahead_and_deadlines_are_kept(clock, monkeypatch):
+    """It never waits for the program, and the program never runs ahead of what can still be stopped."""
+    gpu = _Gpu(clock)
+    monkeypatch.setattr(torch.cuda, "Event", gpu.event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(
+        "anytime.networks.block.watch", lambda pace, n_rows, device: QueueWatch(pace, n_rows, device)
+    )
+    plan = plan_of(*[0.0] * 8)
+    network = ExitNetwork(
+        [_OnGpu(gpu, 1.0, False) for _ in range(8)], [_OnGpu(gpu, 0.5, True) for _ in range(8)]
+    )
+    plan = replace(plan, blocks=[plan.blocks[0].changed(network)])
+    for _ in range(3):
+        began = clock.now
+        assert run_for(plan, clock, 90.0)[0] == 8
+        # eight blocks and the head, each handed over while the one before is computed; but the first and the head are not
+        assert clock.now - began == pytest.approx(8 * 1.0 + 0.5 + 0.2)
+    assert plan.blocks[0].block_pace.seconds(4, 1) == pytest.approx(
+        1.0
+    )  # what the device took, not the program
+    assert gpu.longest_queue <= 2.0
+    for deadline in np.linspace(1.8, 9.5, 25):
+        done, late = run_for(plan, clock, deadline)
+        assert late <= 0
+        assert done >= int(deadline - 0.5 - 0.2) - 1
 
 
 @pytest.mark.parametrize("way", ["answer", "session", "batch"])
