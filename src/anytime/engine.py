@@ -319,7 +319,7 @@ class Run:
         first, last = self.plan.block_start[b : b + 2]
         block = self.plan.blocks[b]
         begin, end = max(first, int(self.done.min())), min(last, int(limit.max()))
-        if self._goes_together(b, begin, end, limit):
+        if self._goes_together(b, begin, end, limit, cap):
             return self._run_together(b, begin, end, deadline, stop)
         for s in range(begin, end):
             rows = np.flatnonzero((self.done == s) & (limit > s))
@@ -343,16 +343,24 @@ class Run:
                 at += size
         return True
 
-    def _goes_together(self, b: int, begin: int, end: int, limit: NDArray[np.int32]) -> bool:
-        """Whether all rows go from ``begin`` to ``end`` in one batch, each stage replacing the answer of the one before."""
-        batch_rows = self.plan.blocks[b].batch_rows
-        return (
-            batch_rows is not None
-            and len(self.X) <= batch_rows
-            and begin < end
-            and self.ledger is None
-            and self.plan.always_replaces
-            and bool((self.done == begin).all() and (limit >= end).all() and (self._jumped_from < 0).all())
+    def _goes_together(
+        self, b: int, begin: int, end: int, limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> bool:
+        """Whether all rows go from ``begin`` to ``end`` in one batch, each stage replacing the answer of the one before.
+
+        With a ledger that is so where every row can pay for all of it, and all pay for the same.
+        """
+        block = self.plan.blocks[b]
+        if block.batch_rows is None or len(self.X) > block.batch_rows or begin >= end:
+            return False
+        if self.ledger is not None and (
+            self.absent is not None
+            or type(block).reads is not Block.reads
+            or bool((cap < self.plan.stage_ticks[end - 1]).any())
+        ):
+            return False
+        return self.plan.always_replaces and bool(
+            (self.done == begin).all() and (limit >= end).all() and (self._jumped_from < 0).all()
         )
 
     def _run_together(self, b: int, begin: int, end: int, deadline: float, stop: Stop | None) -> bool:
@@ -366,9 +374,12 @@ class Run:
             lambda seconds: not _interrupted(deadline - _TELLING - seconds, stop),
         )
         if outputs is not None:
-            last = first + reached - 1
+            last, rows = first + reached - 1, np.arange(n)
+            if self.ledger is not None:
+                self.ledger.buy(np.unique(np.concatenate(self.plan.block_groups[begin : last + 1])), rows)
+                self.ledger.charge(int(self.plan.evaluation_ticks[begin : last + 1].sum()), rows)
             self.updates[begin:last] += n
-            self._commit(last, np.arange(n), outputs)
+            self._commit(last, rows, outputs)
         return first + reached == end
 
     def do_stage(

@@ -283,6 +283,30 @@ def test_only_the_head_of_the_last_block_is_computed(clock):
     np.testing.assert_array_equal(run.scores(), [[7.0] * COLUMNS])  # and it goes on where it stopped
 
 
+@pytest.mark.parametrize("n_rows", [1, 5])
+def test_a_run_with_a_ledger_pays_for_the_blocks_that_were_computed(clock, n_rows):
+    plan = timed_plan(clock, 6, 1.0, head=0.5)
+    heads = plan.blocks[0].network.heads
+    run = Run(plan, np.zeros((n_rows, COLUMNS)), metered=True)
+    run.advance(deadline=clock.now + 3.25)
+    assert run.done.tolist() == [4] * n_rows
+    assert run.paid.tolist() == [plan.stage_ticks[3]] * n_rows
+    assert run.updates.tolist() == [n_rows] * 4 + [0] * 2
+    assert [head.calls for head in heads] == [0, 0, 0, 1, 0, 0]
+    run.advance()
+    assert run.paid.tolist() == [plan.stage_ticks[5]] * n_rows
+    np.testing.assert_array_equal(run.scores(), np.full((n_rows, COLUMNS), 7.0))
+
+
+def test_a_run_with_a_ledger_ends_where_money_ends(clock):
+    """Rows that can pay for different stages go one stage at a time, each as far as it can pay."""
+    plan = timed_plan(clock, 4, 1.0)
+    run = Run(plan, np.zeros((3, COLUMNS)), metered=True)
+    run.advance(budget=plan.stage_ticks[[0, 3, 1]], deadline=clock.now + 99.0)
+    assert run.done.tolist() == [1, 4, 2]
+    assert run.paid.tolist() == plan.stage_ticks[[0, 3, 1]].tolist()
+
+
 def test_answers_that_are_planned_are_never_late(clock):
     """Negative control: before anything is known, a run ends with the block that the deadline falls into."""
     plan = timed_plan(clock, 8, 1.0, head=0.25)
