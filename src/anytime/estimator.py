@@ -20,13 +20,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
-from anytime.plan import Answer, Array, Plan
+from anytime.plan import Array, Plan
 from anytime.rows import Rows, read_table, reader_of, warn_of_absent
 from anytime.validation import is_amount, validated
 

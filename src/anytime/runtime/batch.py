@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.answer import Answer
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
-from anytime.plan import Answer
 from anytime.rows import warn_of_absent
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.layout import Layout

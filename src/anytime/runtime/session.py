@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from anytime.answer import Answer
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
-from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout

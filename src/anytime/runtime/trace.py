@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
 from anytime.features import Extractor, Features
-from anytime.plan import Answer
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout
 from anytime.runtime.walk import Walk

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.costs import Ledger
 from anytime.engine import Run, Stop
-from anytime.plan import Answer, Array
+from anytime.plan import Array
 from anytime.rules import Rule
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout

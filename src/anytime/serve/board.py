@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from anytime.plan import Answer
+    from anytime.answer import Answer
 
 __all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
 

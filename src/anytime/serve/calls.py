@@ -14,7 +14,7 @@ from anytime.rows import shown
 from anytime.serve.errors import Refusal, refuse
 
 if TYPE_CHECKING:
-    from anytime.plan import Answer
+    from anytime.answer import Answer
 
 __all__ = ["READ", "Call", "Gone", "Reply", "beside", "json_reply"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
-from anytime.plan import Answer
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
@@ -72,12 +72,10 @@ class Cohort:
             self.until.fill(wanted[0])
         else:
             self.until = np.repeat(np.array(wanted, dtype=np.int32), sizes)
-        held, caps = pieces[0].ticket.held, None
-        if self._metered:
-            caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
-            caps = None if caps.min() >= UNLIMITED else caps
+        held, caps = pieces[0].ticket.held, [piece.ticket.cap for piece in pieces]
+        capped = self._metered and min(caps) < UNLIMITED
         self.progress = start(plan, X, metered=self._metered, held=held)
-        self._caps = UNLIMITED if caps is None else caps
+        self._caps = np.repeat(np.array(caps, dtype=np.int64), sizes) if capped else UNLIMITED
         offset = 0
         for piece in pieces:
             piece.cohort, piece.offset = self, offset
@@ -85,7 +83,7 @@ class Cohort:
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
         self.stage, self.rows = 0, len(X)
         # every row comes as far as it is told to
-        steady = caps is None and held is None and not plan.stops
+        steady = not capped and held is None and not plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
         self._reading: Answer | None = None
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.estimator import AnytimeModel
-from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.pace import StagePace

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from anytime._native import StopFlag
+from anytime.answer import Answer
 from anytime.estimator import AnytimeModel
 from anytime.features import ExtractionError, Extractor, Features, in_background
-from anytime.plan import Answer
 from anytime.runtime import Session
 from anytime.serve.questions import Question
 

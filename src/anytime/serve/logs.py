@@ -14,7 +14,7 @@ import orjson
 from anytime.serve.errors import Refusal
 
 if TYPE_CHECKING:
-    from anytime.plan import Answer
+    from anytime.answer import Answer
     from anytime.serve.calls import Call
 
 __all__ = ["Tracing", "configure", "logger"]

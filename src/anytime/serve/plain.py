@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anytime.plan import Answer
+from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 from anytime.serve.questions import Ask, limits_of

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from anytime.plan import Answer
+from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 from anytime.serve.questions import Ask, Limits, amount_of, limits_of

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.answer import Answer
 from anytime.engine import Run
-from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.engine import Engine, Ticket
