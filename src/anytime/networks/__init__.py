@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.networks.stopping import exits_taken, stopping_thresholds
+from anytime.networks.stopping import exits_taken, stop_table
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,
@@ -42,9 +42,14 @@ if TYPE_CHECKING:
         inflation_at,
         output_schedule,
     )
-    from anytime.networks.recipe import CosineSchedule, StepSchedule, TrainingRecipe
-    from anytime.networks.stepping import TrainingError, exit_losses
-    from anytime.networks.training import NetworkTrainer
+    from anytime.networks.training import (
+        CosineSchedule,
+        NetworkTrainer,
+        StepSchedule,
+        TrainingError,
+        TrainingRecipe,
+        exit_losses,
+    )
 
 __all__ = [
     "AdaLoss",
@@ -88,7 +93,7 @@ __all__ = [
     "mult_adds",
     "output_schedule",
     "resann",
-    "stopping_thresholds",
+    "stop_table",
     "with_exits",
 ]
 
@@ -105,9 +110,14 @@ _HOMES = {
         *("CostInflation", "Output", "cost_inflation", "estimate_base", "exponential_depths", "inflation_at"),
         "output_schedule",
     ],
-    "recipe": ["CosineSchedule", "StepSchedule", "TrainingRecipe"],
-    "stepping": ["TrainingError", "exit_losses"],
-    "training": ["NetworkTrainer"],
+    "training": [
+        "CosineSchedule",
+        "TrainingRecipe",
+        "StepSchedule",
+        "NetworkTrainer",
+        "TrainingError",
+        "exit_losses",
+    ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
