@@ -1,8 +1,9 @@
 """What it costs to run a network block by block, and whether deadlines are kept.
 
-Compared are the plain forward pass of the same network with all exits, in one go, and the model: all stages with an eye on the
-clock, and the last exit alone against the forward pass without the other heads. Rounds alternate and medians are told, with the
-median of ratios of neighbours in time: other work on the machine hits both alike.
+Compared are plain forward passes of the same network in one go, with all heads and with the last head alone, and the model: every
+block in turn with an eye on the clock, which computes the last head alone; ``predict`` without a deadline; and ``stages``, which
+computes and tells the answer of every exit. Rounds alternate and medians are told, with the median of ratios of neighbours in
+time: other work on the machine hits both alike.
 
     python benchmarks/network_overhead.py [--n 9] [--c 16 32] [--rounds 60]
 """
@@ -66,34 +67,50 @@ def measure(n: int, c: int, rows: int, device: torch.device, rounds: int) -> dic
         "network": f"({n}, {c})",
         "rows": rows,
         "device": device.type,
-        "all stages, watching the clock": ratio(
+        "every block, watching the clock, against all heads": ratio(
             all_exits, lambda: model.predict(X, deadline=60.0), rounds, device
         ),
-        "the last exit alone": ratio(last_exit, lambda: model.predict(X), rounds, device),
+        "every block, watching the clock, against one head": ratio(
+            last_exit, lambda: model.predict(X, deadline=60.0), rounds, device
+        ),
+        "no deadline, against one head": ratio(last_exit, lambda: model.predict(X), rounds, device),
+        "every answer told, against all heads": ratio(
+            all_exits, lambda: list(model.stages(X)), rounds, device
+        ),
     }
     if rows == 1:
         found["deadlines"] = deadlines(model, block, X, max(200, 3 * rounds))
     return found
 
 
-def deadlines(model: Any, block: NetworkBlock, X: Any, n_answers: int) -> dict[str, float]:
-    """Share of answers that come no later than their deadline and one block, and how far the network went."""
+def deadlines(model: Any, block: NetworkBlock, X: Any, n_answers: int) -> dict[str, dict[str, float]]:
+    """By every way to ask: share of answers no later than their deadline and one block, and how far the network went."""
     taken = block.measure(1, 15)
-    generator = np.random.default_rng(0)
-    late, reached = [], []
-    for deadline in generator.uniform(0.1, 1.2, n_answers) * taken.sum():
-        began = time.perf_counter()
-        run = model._run_plan(model._read_in(X), None, None, time.monotonic() + float(deadline))
-        model._told(run.scores())
-        late.append(time.perf_counter() - began - deadline)
-        reached.append(float(run.done.mean()) / block.n_stages)
-    return {
-        "one_block_ms": 1e3 * float(taken.max()),
-        "in_time": float(np.mean(np.array(late) <= 0)),
-        "in_time_and_one_block": float(np.mean(np.array(late) <= taken.max())),
-        "mean_share_of_stages": float(np.mean(reached)),
-        "worst_ms": 1e3 * float(max(late)),
+    session = at.Session(model)
+    ways: dict[str, Callable[[float], Any]] = {
+        "predict": lambda deadline: model.predict(X, deadline=deadline),
+        "answer": lambda deadline: model.answer(X, deadline=deadline),
+        "session": lambda deadline: session.predict(X[0], deadline=deadline),
     }
+    found = {}
+    for name, ask in ways.items():
+        late: list[float] = []
+        stages: list[float] = []
+        for deadline in (np.random.default_rng(0).uniform(0.1, 1.2, n_answers) * taken.sum()).tolist():
+            began = time.perf_counter()
+            answer = ask(deadline)
+            late.append(time.perf_counter() - began - deadline)
+            if isinstance(answer, at.Answer):  # predict says nothing of stages
+                stages.append(float(np.mean(answer.stage)) / block.n_stages)
+        found[name] = {
+            "one_block_ms": 1e3 * float(taken.max()),
+            "in_time": float(np.mean(np.array(late) <= 0)),
+            "in_time_and_one_block": float(np.mean(np.array(late) <= taken.max())),
+            "worst_ms": 1e3 * float(max(late)),
+        }
+        if stages:
+            found[name]["mean_share_of_stages"] = float(np.mean(stages))
+    return found
 
 
 def main() -> None:
@@ -112,17 +129,18 @@ def main() -> None:
         results += [measure(given.n, c, 256, torch.device("cuda"), given.rounds) for c in given.c]
     for found in results:
         print(f"\nresidual network {found['network']}, {found['rows']} row(s), {found['device']}")
-        for name in ("all stages, watching the clock", "the last exit alone"):
-            r = found[name]
+        for name, r in found.items():
+            if " against " not in name:
+                continue
             print(
                 f"  {name}: {r['model_ms']:.2f} ms against {r['plain_ms']:.2f} ms, ratio {r['ratio']:.3f} "
                 f"(of the least times {r['ratio_of_least']:.3f})"
             )
-        if "deadlines" in found:
-            d = found["deadlines"]
+        for way, d in found.get("deadlines", {}).items():
+            far = f", {d['mean_share_of_stages']:.0%} of the stages" if "mean_share_of_stages" in d else ""
             print(
-                f"  deadlines: {d['in_time_and_one_block']:.1%} no later than one block ({d['one_block_ms']:.2f} ms) after, "
-                f"{d['in_time']:.1%} in time; {d['mean_share_of_stages']:.0%} of the stages; worst {d['worst_ms']:.2f} ms"
+                f"  deadlines by {way}: {d['in_time_and_one_block']:.1%} no later than one block "
+                f"({d['one_block_ms']:.2f} ms) after, {d['in_time']:.1%} in time, worst {d['worst_ms']:.2f} ms{far}"
             )
     if given.json is not None:
         given.json.write_text(json.dumps(results, indent=1))

@@ -2,7 +2,7 @@
 
 python benchmarks/network_tables.py --jobs table41 --epochs 60 > jobs.json
 python benchmarks/network_training.py --data DIR --out RUNS --jobs jobs.json --side-by-side 4
-python benchmarks/network_tables.py --runs RUNS
+python benchmarks/network_tables.py --runs RUNS [--plot FILE.png]
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRINTED = {  # Table 4.1: relative increase of the error over OPT, %, twelve net
 
 def jobs_of(table: str, epochs: int, seeds: list[int]) -> list[dict[str, Any]]:
     """The trainings of a table, the cheapest networks first."""
-    base = {"epochs": epochs}
+    base = {"epochs": epochs, "batch_size": 256, "learning_rate": 0.2}
     if table == "table41":
         schemes = ["const", "linear", "adaloss", "auto", *(f"opt:{share:g}" for share in SHARES)]
         return [
@@ -86,7 +86,7 @@ def table41(runs: list[dict[str, Any]]) -> None:
         if (
             job.get("backbone", "resann") != "resann"
             or job.get("scheme_arguments")
-            or job.get("split") == "dev"
+            or job.get("split", "test") != "test"
         ):
             continue
         key = (job["n"], job["c"], job["epochs"], job["seed"])
@@ -119,7 +119,9 @@ def small_against_large(runs: list[dict[str, Any]]) -> None:
     by_key = {
         (r["job"]["n"], r["job"]["c"], r["job"]["scheme"], r["job"]["seed"], r["job"]["epochs"]): r
         for r in runs
-        if "n" in r["job"] and not r["job"].get("scheme_arguments") and r["job"].get("split") != "dev"
+        if "n" in r["job"]
+        and not r["job"].get("scheme_arguments")
+        and r["job"].get("split", "test") == "test"
     }
     for (n, c, scheme, seed, epochs), large in sorted(by_key.items(), key=str):
         if scheme != "const":
@@ -137,6 +139,32 @@ def small_against_large(runs: list[dict[str, Any]]) -> None:
             )
 
 
+def plot(runs: list[dict[str, Any]], file: Path) -> None:
+    """Error against cost at every exit, a panel for each network of the longest schedule that all schemes have."""
+    import matplotlib.pyplot as plt
+
+    shown = {"const": "CONST", "adaloss": "AdaLoss", "auto": "auto", "opt:1": "OPT, one exit"}
+    panels: dict[tuple[int, int, int], dict[str, dict[str, Any]]] = defaultdict(dict)
+    for run in runs:
+        job = run["job"]
+        if job["scheme"] in shown and job.get("split", "test") == "test" and "n" in job:
+            panels[job["n"], job["c"], job["epochs"]].setdefault(job["scheme"], run)
+    panels = {key: found for key, found in sorted(panels.items()) if set(found) == set(shown)}
+    figure, axes = plt.subplots(1, len(panels), figsize=(4 * len(panels), 3.6), squeeze=False)
+    for axis, ((n, c, epochs), found) in zip(axes[0], panels.items(), strict=True):
+        for scheme, name in shown.items():
+            costs = np.array(found[scheme]["mult_adds"]) / 1e6
+            axis.plot(costs, found[scheme]["errors"], "k*" if scheme == "opt:1" else ".-", label=name)
+        axis.set(title=f"({n}, {c}), {epochs} epochs", xlabel="million mult-adds", yscale="log")
+        axis.set_yticks([5, 7, 10, 15, 20, 30, 40], labels=["5", "7", "10", "15", "20", "30", "40"])
+        axis.minorticks_off()
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel("error on the test images, %")
+    axes[0, 0].legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(file, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -145,6 +173,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--runs", type=Path, help="a folder with results, or a file with a list of them")
+    parser.add_argument("--plot", type=Path, help="where a picture of these results is drawn")
     given = parser.parse_args()
     if given.jobs:
         print(json.dumps(jobs_of(given.jobs, given.epochs, given.seeds), indent=0))
@@ -156,6 +185,8 @@ def main() -> None:
             runs += content if isinstance(content, list) else [content]
         table41(runs)
         small_against_large(runs)
+        if given.plot:
+            plot(runs, given.plot)
 
 
 if __name__ == "__main__":

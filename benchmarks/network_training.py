@@ -3,8 +3,10 @@
     python benchmarks/network_training.py --data DIR --out DIR --jobs jobs.json --side-by-side 3
 
 A job is a dict: n, c, scheme ("const", "linear", "adaloss", "half_end", "auto", "opt:0.25" .. "opt:1"), epochs, seed, and any
-field of a recipe. A job whose file is there is not run again, so that a list of jobs can be spread over several runs. It needs
-torch, NumPy and Pillow alone: the package's compiled parts are not touched.
+field of a recipe. Its "split" is "test" (all training images, judged on the test images), "dev" (the last 5,000 training images
+judge) or "calibrate" (they are held out, and what the exits say of them is kept beside what they say of the test images).
+"keep_said" keeps scores, "keep_network" the parameters. A job whose file is there is not run again, so that a list of jobs can
+be spread over several runs. It needs torch, NumPy and Pillow alone: the package's compiled parts are not touched.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(job["seed"])
-    X, y, X_eval, y_eval = parts(job, data)
+    (X, y), (X_val, y_val), (X_eval, y_eval) = parts(job, data)
     recipe, scheme = settings(job)
     arguments = {name: job[name] for name in ARCHITECTURE if name in job}
     if job["scheme"] == "auto" and job.get("backbone", "resann") == "resann":
@@ -89,7 +91,12 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     said = trainer.said(X_eval).cpu()
     wrong = (said.argmax(dim=2) != torch.from_numpy(y_eval)).float().mean(dim=1)
     if job.get("keep_said"):
-        np.savez_compressed(out / f"{label(job)}.npz", said=said.half().numpy(), y=y_eval, mult_adds=costs)
+        kept = {"said": said.half().numpy(), "y": y_eval, "mult_adds": costs}
+        if len(y_val):
+            kept |= {"said_val": trainer.said(X_val).cpu().half().numpy(), "y_val": y_val}
+        np.savez_compressed(out / f"{label(job)}.npz", **kept)
+    if job.get("keep_network"):
+        torch.save({"job": job, "network": network.state_dict()}, out / f"{label(job)}.pt")
     return {
         "job": job,
         "errors": [round(100 * error, 3) for error in wrong.tolist()],
@@ -102,15 +109,23 @@ def train(job: dict[str, Any], data: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def parts(job: dict[str, Any], data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Images and labels to train on, and those to judge on."""
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def parts(job: dict[str, Any], data: Path) -> tuple[Split, Split, Split]:
+    """Images and labels to train on, those held out (maybe none), and those to judge on."""
     X, y = cifar10(data, "train")
-    if job.get("split", "test") == "test":
-        X_eval, y_eval = cifar10(data, "test")
-    else:
-        X, y, X_eval, y_eval = X[:-5000], y[:-5000], X[-5000:], y[-5000:]
+    split = job.get("split", "test")
+    kept = len(y) - (0 if split == "test" else 5000)
+    train, held_out = (X[:kept], y[:kept]), (X[kept:], y[kept:])
+    judged = held_out if split == "dev" else cifar10(data, "test")
     rows = job.get("rows")
-    return (X, y, X_eval, y_eval) if rows is None else (X[:rows], y[:rows], X_eval[:500], y_eval[:500])
+    if rows is not None:
+        train, held_out, judged = (
+            (images[:n], labels[:n])
+            for (images, labels), n in ((train, rows), (held_out, 500), (judged, 500))
+        )
+    return train, held_out, judged
 
 
 def settings(job: dict[str, Any]) -> tuple[Any, Any]:
@@ -118,7 +133,7 @@ def settings(job: dict[str, Any]) -> tuple[Any, Any]:
     import torch
 
     from anytime.networks import weights
-    from anytime.networks.training import StepSchedule, TrainingRecipe, auto_weights
+    from anytime.networks.recipe import StepSchedule, TrainingRecipe, auto_weights
 
     fields = {
         name: job[name] for name in TrainingRecipe.__dataclass_fields__ if name in job and name != "schedule"
@@ -140,7 +155,7 @@ def label(job: dict[str, Any]) -> str:
         value = job[key]
         if isinstance(value, dict):
             value = "-".join(f"{k}{v}" for k, v in sorted(value.items()))
-        if key not in ("keep_said", "time_budget", "compile"):
+        if key not in ("keep_said", "keep_network", "time_budget", "compile"):
             parts.append(f"{key}{value}")
     return (
         "_".join(parts).replace(" ", "").replace(":", "").replace("[", "").replace("]", "").replace(",", ".")

@@ -197,6 +197,13 @@ def test_costs_and_failures_follow_what_was_given(boosted):
         session.give({"bloud": 1.0})
 
 
+def test_the_only_column_of_a_group_is_given_by_the_name_of_the_group():
+    costs = at.FeatureCosts(groups={"draw": ["iron"], "strip": ["sugar"]}, prices={"draw": 2.0, "strip": 1.0})
+    model = at.GroupPursuitRegressor(costs=costs).fit(TABLE[["iron", "sugar"]], TABLE["iron"])
+    with pytest.raises(ValueError, match="'iron' is the column of the group 'draw': give 'draw' instead"):
+        at.Session(model).start({"strip": 1.0}).give({"iron": 1.0})
+
+
 def test_columns_are_found_by_name_in_any_order_and_others_ignored(boosted):
     shuffled = TABLE[["scan", "sugar", "age", "iron"]].assign(other=1.0)
     with warnings.catch_warnings():

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from anytime._native import StopFlag
     from anytime.acquisition import MarginAcquisitionClassifier
     from anytime.adaptive import AdaptiveClassifier, LadderClassifier
+    from anytime.answer import Answer
     from anytime.boosting import (
         AdditiveSpeedBoostClassifier,
         AdditiveSpeedBoostRanker,
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     )
     from anytime.networks import AnytimeNetworkClassifier, AnytimeNetworkRegressor, ExponentialEnsemble
     from anytime.online import OnlineSelector
-    from anytime.plan import Answer, Plan, Stage
+    from anytime.plan import Plan, Stage
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
@@ -168,6 +169,7 @@ _HOMES = {
     "_native": ["StopFlag"],
     "acquisition": ["MarginAcquisitionClassifier"],
     "adaptive": ["AdaptiveClassifier", "LadderClassifier"],
+    "answer": ["Answer"],
     "boosting": [
         "AdditiveSpeedBoostClassifier",
         "AdditiveSpeedBoostRanker",
@@ -203,7 +205,7 @@ _HOMES = {
     ],
     "networks": ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor", "ExponentialEnsemble"],
     "online": ["OnlineSelector"],
-    "plan": ["Answer", "Plan", "Stage"],
+    "plan": ["Plan", "Stage"],
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],

@@ -75,6 +75,11 @@ class Block(ABC):
         """What stages raise because a model that they ask is not there; None: all is there."""
         return None
 
+    @property
+    def can_be_forked(self) -> bool:
+        """Whether stages can be computed in a forked process after they were in the process that it was forked from."""
+        return True
+
     @abstractmethod
     def columns(self, stage: int) -> NDArray[np.int32]:
         """Columns that ``stage`` may read, increasing."""
@@ -101,6 +106,33 @@ class Block(ABC):
         ``first`` is ``stage``, except where nobody pays or reads on the way and all stages replace the answer.
         """
         return self.outputs(stage, X)
+
+    def proceed_while(
+        self, first: int, end: int, X: Array, memory: Memory, has_time: Callable[[float], bool]
+    ) -> tuple[int, Array | None]:
+        """Take one batch of rows through stages from ``first`` to ``end`` as ``proceed`` does, as long as there is time.
+
+        Parameters
+        ----------
+        first, end : int
+            The stage before which rows stand, and the one that is not done any more.
+        X, memory
+            As in ``proceed``; at most ``batch_rows`` rows.
+        has_time : callable
+            Whether there is time for something that takes so many seconds.
+
+        Returns
+        -------
+        stage : int
+            The first that was not done.
+        outputs : (n, width) or None
+            What the last one gives; None where none was done.
+        """
+        stage, outputs = first, None
+        while stage < end and has_time(self.seconds(stage, len(X))):
+            outputs = self.proceed(stage, stage, X, memory)
+            stage += 1
+        return stage, outputs
 
     def seconds(self, stage: int, n_rows: int) -> float:
         """Seconds that ``stage`` takes for so many rows, where they are known: a run that has less left does not begin it."""

@@ -24,6 +24,7 @@ __all__ = ["Run", "Stop", "combined"]
 # what a run knows of each row, besides what its blocks do
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag
+_TELLING = 1e-4  # seconds from the last stage to the answer: scores are written down, read and decided on
 
 
 class Stop(Protocol):
@@ -84,6 +85,8 @@ class Run:
     unasked : (n,) bool
         Rows that could not pay for the stopping rule of their last stage: they go on when it was asked.
     ledger : Ledger or None
+    partial : (n,) bool
+        Rows that the last call of ``advance`` was interrupted in taking further.
     updates : (S,) int64
         Rows that each stage has worked on.
     """
@@ -105,6 +108,7 @@ class Run:
         lacking = self.absent is not None
         self.ledger: Ledger | None = plan.costs.ledger(n, self.absent) if metered or lacking else None
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        self.partial = np.zeros(n, dtype=bool)
         # the last stages left out: from where, to where
         self._went_around = np.full((2, n), -1, dtype=np.int32)
         # stages in the answer: done, less skipped and replaced ones
@@ -177,8 +181,9 @@ class Run:
         cap = np.minimum(np.full(n, budget, dtype=np.int64), self.plan.limit_ticks)
         if self.ledger is None and np.isinf(deadline) and stop is None:
             self._jump(self.plan.fresh_start[limit])
-        self.stuck[:] = False
+        self.stuck, self.partial = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         if (limit > self.done).any() and _interrupted(deadline, stop):
+            self.partial = limit > self.done
             return False
         self.ask_again(limit, cap)
         for b, first in enumerate(self.plan.block_start[:-1]):
@@ -186,11 +191,14 @@ class Run:
                 break
             run_block = self.run_natively if self.is_native(b) else self._run_staged
             if not run_block(b, limit, cap, deadline, stop):
+                self.partial = limit > self.done
                 return False
         return True
 
     def leave_out(self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32]) -> None:
         """Rows lack a group that stage ``s`` would read: they go on behind it, or end there where nothing after it can be had."""
+        if not rows.size:
+            return
         to = self.plan.stage_after_leaving_out(s)
         self.incomplete[rows], self.stuck[rows] = True, to == s
         self.pass_by(rows, s, to)
@@ -311,7 +319,7 @@ class Run:
         first, last = self.plan.block_start[b : b + 2]
         block = self.plan.blocks[b]
         begin, end = max(first, int(self.done.min())), min(last, int(limit.max()))
-        if self._goes_together(b, begin, end, limit):
+        if self._goes_together(b, begin, end, limit, cap):
             return self._run_together(b, begin, end, deadline, stop)
         for s in range(begin, end):
             rows = np.flatnonzero((self.done == s) & (limit > s))
@@ -335,30 +343,44 @@ class Run:
                 at += size
         return True
 
-    def _goes_together(self, b: int, begin: int, end: int, limit: NDArray[np.int32]) -> bool:
-        """Whether all rows go from ``begin`` to ``end`` in one batch, each stage replacing the answer of the one before."""
-        batch_rows = self.plan.blocks[b].batch_rows
-        return (
-            batch_rows is not None
-            and len(self.X) <= batch_rows
-            and begin < end
-            and self.ledger is None
-            and self.plan.always_replaces
-            and bool((self.done == begin).all() and (limit >= end).all() and (self._jumped_from < 0).all())
+    def _goes_together(
+        self, b: int, begin: int, end: int, limit: NDArray[np.int32], cap: NDArray[np.int64]
+    ) -> bool:
+        """Whether all rows go from ``begin`` to ``end`` in one batch, each stage replacing the answer of the one before.
+
+        With a ledger that is so where every row can pay for all of it, and all pay for the same.
+        """
+        block = self.plan.blocks[b]
+        if block.batch_rows is None or len(self.X) > block.batch_rows or begin >= end:
+            return False
+        if self.ledger is not None and (
+            self.absent is not None
+            or type(block).reads is not Block.reads
+            or bool((cap < self.plan.stage_ticks[end - 1]).any())
+        ):
+            return False
+        return self.plan.always_replaces and bool(
+            (self.done == begin).all() and (limit >= end).all() and (self._jumped_from < 0).all()
         )
 
     def _run_together(self, b: int, begin: int, end: int, deadline: float, stop: Stop | None) -> bool:
         """Only the last answer of those replaced is written down: a stage of a small network takes hardly longer than that."""
-        block, memory, n = self.plan.blocks[b], self._memory_of(b), len(self.X)
-        first, hurried = self.plan.block_start[b], np.isfinite(deadline) or stop is not None
-        s, outputs = begin, None
-        while s < end and not (hurried and _interrupted(deadline - block.seconds(s - first, n), stop)):
-            outputs = block.proceed(s - first, s - first, self.X, memory)
-            s += 1
+        first, n = self.plan.block_start[b], len(self.X)
+        reached, outputs = self.plan.blocks[b].proceed_while(
+            begin - first,
+            end - first,
+            self.X,
+            self._memory_of(b),
+            lambda seconds: not _interrupted(deadline - _TELLING - seconds, stop),
+        )
         if outputs is not None:
-            self.updates[begin : s - 1] += n
-            self._commit(s - 1, np.arange(n), outputs)
-        return s == end
+            last, rows = first + reached - 1, np.arange(n)
+            if self.ledger is not None:
+                self.ledger.buy(np.unique(np.concatenate(self.plan.block_groups[begin : last + 1])), rows)
+                self.ledger.charge(int(self.plan.evaluation_ticks[begin : last + 1].sum()), rows)
+            self.updates[begin:last] += n
+            self._commit(last, rows, outputs)
+        return first + reached == end
 
     def do_stage(
         self, s: int, rows: NDArray[np.intp], limit: NDArray[np.int32], cap: NDArray[np.int64]
@@ -516,9 +538,7 @@ class Run:
             return rows
         evaluation, wanted = int(self.plan.evaluation_ticks[s]), self.wanted(s, rows)
         if wanted is None:
-            b, within = self.plan.locate(s)
-            groups = self.plan.costs.groups_of(self.plan.blocks[b].columns(within))
-            able, lacking = self._buy(groups, evaluation, rows, limit, cap)
+            able, lacking = self._buy(self.plan.block_groups[s], evaluation, rows, limit, cap)
         else:
             parts = [self._buy(groups, evaluation, rows[m], limit, cap) for groups, m in _alike(wanted)]
             able, lacking = (np.sort(np.concatenate(part)) for part in zip(*parts, strict=True))

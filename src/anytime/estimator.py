@@ -10,8 +10,9 @@ import copy
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +20,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, check_scoring, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED, FeatureCosts
 from anytime.engine import Run, Stop
 from anytime.forest_run import ForestRun, start
 from anytime.losses import LINKS
 from anytime.one_row import OneRow
 from anytime.parameters import check_names
-from anytime.plan import Answer, Array, Plan
+from anytime.plan import Array, Plan
 from anytime.rows import Rows, read_table, reader_of, warn_of_absent
 from anytime.validation import is_amount, validated
 
@@ -39,14 +41,6 @@ Amount = float | None
 METERS = ("model", "realised")  # by which a budget can be counted
 
 _FLOAT = np.dtype(np.float64)
-
-
-class Reach(NamedTuple):
-    """How far bounds let rows go."""
-
-    stages: Any  # the most, for all rows or for each
-    cap: Any  # the most ticks of realised cost; None where no ledger is needed
-    policy: int | None  # of the plan's table of stops
 
 
 class AnytimeModel(BaseEstimator):  # type: ignore[misc]
@@ -137,9 +131,8 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         deadline : float, default=None
             Seconds from now, for the whole batch.
         mean_budget : float, default=None
-            What rows may pay on average, as measured on validation rows in training or, in a model that has not measured it, at
-            most. Where the plan has a table of stops, sure rows leave early and others go further; else all go on to the
-            last stage whose mean cost fits.
+            What rows may pay on average. All go on to the last stage whose mean cost fits: as measured on validation rows in
+            training, or, in a model that has not measured it, the most that the stage can cost.
         stop : StopFlag, threading.Event or similar, default=None
             Set from another thread to interrupt.
 
@@ -152,7 +145,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             self._read_in(X), budget, mean_budget, self._due(began, deadline), stop, metered=True
         )
         assert isinstance(run, Run)
-        return self._read(run, began)
+        if run.partial.any():
+            reason = "stop" if stop is not None and stop.is_set() else "deadline"
+        elif run.incomplete.any():
+            reason = "groups"
+        else:
+            reason = "complete" if run.complete.all() else "budget"
+        return self._read(run, began, reason=reason)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
         """Every prefix: the answer before the first stage, then one after each stage."""
@@ -201,10 +200,10 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return np.full(n, (time.perf_counter() - began) / max(n, 1))
         assert isinstance(run, Run)
         if meter == "model":
-            return self._model_costs()[run.answered]
+            return self.plan_.prefix_costs[run.answered]
         assert run.ledger is not None
         if row_prices is None:
-            return self._spent(run)
+            return self.costs_.amounts(run.ledger.paid)
         prices = np.asarray(row_prices, dtype=np.float64)
         if prices.shape != (n, self.plan_.costs.n_groups):
             raise ValueError(
@@ -221,15 +220,13 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """A model of its own that never spends more than ``budget`` on a row, or ``mean_budget`` on average.
 
         Stages beyond the bounds are dropped; a budget that is counted by what each row really pays is kept as a cap instead.
-        Where rows leave early for the mean, they do so in every answer of the smaller model.
         """
         check_is_fitted(self, "plan_")
         if (budget is None and mean_budget is None) or np.ndim(budget or 0):
             raise ValueError("truncate needs a budget or a mean_budget, a number of units")
-        stages, cap, policy = self._reach(budget, mean_budget)
+        stages, cap = self._reach(budget, mean_budget)
         smaller = copy.copy(self)
-        plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
-        smaller.plan_ = plan.head(int(stages))
+        smaller.plan_ = self.plan_.head(int(stages))
         if cap is not None:
             smaller.plan_ = replace(smaller.plan_, limit=min(self.plan_.limit, self.costs_.amount(int(cap))))
         return smaller
@@ -445,26 +442,25 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return self.costs_.budget_ticks(float(amounts))
         return self.costs_.budgets_ticks(amounts)
 
-    def _reach(self, budget: Budget, mean_budget: float | None = None) -> Reach:
-        """How far bounds let rows go."""
+    def _reach(self, budget: Budget, mean_budget: float | None = None) -> tuple[Any, Any]:
+        """How far bounds let rows go: the most stages, and the most ticks of realised cost; None where no ledger is needed."""
         plan = self.plan_
         if self.meter not in METERS:
             raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
         if budget is None and mean_budget is None:
             budget, mean_budget = self.budget, self.mean_budget
         cap = UNLIMITED if budget is None else self._ticks("budget", budget)
-        stages, policy = plan.n_stages, None
+        stages = plan.n_stages
         if mean_budget is not None:
             if np.ndim(mean_budget):
                 raise ValueError("mean_budget is one number, for all rows together")
-            ticks = self._ticks("mean_budget", mean_budget)
-            stages, policy = plan.affordable_on_average(ticks), plan.policy_within(ticks)
+            stages = int(plan.affordable_on_average(self._ticks("mean_budget", mean_budget)))
         if self.meter == "model":
-            return Reach(np.minimum(stages, plan.affordable(cap)), None, policy)
+            return np.minimum(stages, plan.affordable(cap)), None
         most = plan.stage_ticks[stages - 1] if stages else 0
         several = isinstance(cap, np.ndarray)
         least = np.min(cap, initial=UNLIMITED) if several else cap
-        return Reach(stages, cap if several or min(least, plan.limit_ticks) < most else None, policy)
+        return stages, cap if several or min(least, plan.limit_ticks) < most else None
 
     @staticmethod
     def _due(began: float, deadline: float | None) -> float:
@@ -485,15 +481,16 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         metered: bool = False,
     ) -> Run | ForestRun:
         """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
-        stages, cap, policy = self._reach(budget, mean_budget)
+        stages, cap = self._reach(budget, mean_budget)
         for entries in (stages, cap):
             if isinstance(entries, np.ndarray) and entries.ndim and entries.shape != (len(rows.X),):
                 raise ValueError(
                     f"budget has shape {np.shape(entries)}, but X has {len(rows.X)} rows: give one number, or one per row"
                 )
         kind = Run if metered else start
-        plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
-        run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
+        run = kind(
+            self.plan_, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held
+        )
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
         if isinstance(run, Run) and run.incomplete.any():
             warn_of_absent(rows)
@@ -505,42 +502,28 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         due = self._due(time.monotonic(), deadline)
         return self._run_plan(self._read_in(X), budget, mean_budget, due).scores()
 
-    def _model_costs(self) -> Array:
-        """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
-        return np.asarray(np.minimum(np.concatenate([[0.0], self.plan_.stage_costs]), self.plan_.limit))
+    @property
+    def _answer(self) -> Callable[..., Answer]:
+        """What makes answers of scores, stages and payments; it keeps the plan and the classes of this moment."""
+        return partial(Answer, self.plan_, getattr(self, "classes_", None))
 
-    def _spent(self, run: Run) -> Array:
+    def _read(self, run: Run, began: float, stage: int | None = None, reason: str = "") -> Answer:
+        """The answer of a run; ``stage``: where all rows have been taken."""
         assert run.ledger is not None
-        return self.costs_.amounts(run.ledger.paid)
-
-    def _read(self, run: Run, began: float, stage: int | None = None) -> Answer:
-        assert run.ledger is not None
-        scores = run.scores()
-        prediction, probabilities = self._told(scores)
-        bought: NDArray[np.bool_] = np.asarray(run.ledger.bought.any(axis=0))
-        number = {name: g for g, name in enumerate(self.costs_.names)}
-        reached = run.answered if stage is None else np.asarray(stage)
-        model_cost = self._model_costs()[reached]
-        return Answer(
-            prediction=prediction,
-            scores=scores,
-            probabilities=probabilities,
-            stage=reached.copy() if stage is None else stage,
-            cost=self._spent(run),
-            model_cost=model_cost if stage is None else float(model_cost),
-            elapsed=time.monotonic() - began,
-            groups=[name for name in self.plan_.order if bought[number[name]]],
-            complete=bool(run.complete.all())
-            and (run.plan is self.plan_ or run.done.min() == self.n_stages_),
+        return self._answer(
+            run.scores(),
+            run.answered if stage is None else stage,
+            run.ledger.paid,
+            np.asarray(run.ledger.bought.any(axis=0)),
+            run.complete,
+            run.partial,
+            time.monotonic() - began,
+            reason,
         )
 
-    def _told(self, scores: Array) -> tuple[Any, Array | None]:
-        """What scores, (n, K), say: the prediction and, of a classifier, probabilities. The one way to every kind of answer."""
-        link = LINKS[self.plan_.link]
-        return self._decide(scores), link.transform(scores) if link.classifies else None
-
     def _decide(self, scores: Array) -> Any:
-        raise NotImplementedError("use ClassifierFace or RegressorFace")
+        """What scores, (n, K), say."""
+        return LINKS[self._scores_link].decide(scores, getattr(self, "classes_", None))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -605,11 +588,6 @@ class ClassifierFace(_ScoreFace, ClassifierMixin):  # type: ignore[misc]
     def _agreement(self, y: ArrayLike, prediction: Any, sample_weight: ArrayLike | None) -> float:
         return float(accuracy_score(y, prediction, sample_weight=sample_weight))
 
-    def _decide(self: Any, scores: Array) -> NDArray[Any]:
-        one_sided = LINKS[self._scores_link].binary
-        leading = (scores[:, 0] > 0).astype(np.intp) if one_sided else scores.argmax(axis=1)
-        return np.asarray(self.classes_[leading])
-
 
 class ValueFace:
     """``predict`` of models whose answers are numbers."""
@@ -619,10 +597,6 @@ class ValueFace:
     ) -> Any:
         """Predicted values, (n,) or (n, K). See ``answer`` for the parameters."""
         return self._wrapped(self._decide(self._scores(X, budget, deadline, mean_budget)), X)
-
-    def _decide(self: Any, scores: Array) -> Array:
-        values = LINKS[self._scores_link].transform(scores)
-        return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
 
 
 class RegressorFace(_ScoreFace, ValueFace, RegressorMixin):  # type: ignore[misc]

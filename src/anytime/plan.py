@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,59 +29,11 @@ from anytime._native import Forest
 from anytime.blocks import Block
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS
-from anytime.rules import MarginRule, Rule, StopTable
+from anytime.rules import MarginRule, Rule
 
 Array = NDArray[np.float64]
 
-__all__ = ["Answer", "Plan", "Stage"]
-
-
-# ---------------------------------------------------------------------- what comes out
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The answer after some stages, and what it took: three meters side by side.
-
-    Attributes
-    ----------
-    prediction : (n,) array, or one value from a single-example session
-        Labels or numbers.
-    scores : (n, K)
-        Raw scores.
-    probabilities : (n, C) or None
-        For classifiers.
-    stage : int or (n,) int
-        Stages done; one number when all rows are equally far.
-    cost : (n,) or float
-        What each row really paid (realised cost).
-    model_cost : float or (n,)
-        The cumulative cost of those stages as fixed at training; never less than ``cost``.
-    elapsed : float
-        Seconds since the computation began.
-    groups : list of str
-        Groups bought, in the order of purchase (single example) or of the plan (batch: by any row).
-    complete : bool
-        Whether nothing was left to do.
-    failures : mapping from str to str
-        Groups whose features could not be had, and why.
-    """
-
-    prediction: Any
-    scores: Any
-    probabilities: Any
-    stage: Any
-    cost: Any
-    model_cost: Any
-    elapsed: float = 0.0
-    groups: list[str] = field(default_factory=list)
-    complete: bool = False
-    failures: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def confidence(self) -> Any:
-        """The probability of the leading class, or None for a regressor."""
-        return None if self.probabilities is None else np.max(self.probabilities, axis=-1)
+__all__ = ["Plan", "Stage"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +49,12 @@ class Stage:
     stops: Rule | None
 
 
-# ---------------------------------------------------------------------- the plan
+class Purchases(NamedTuple):
+    """What the stages of a plan may buy, each group once."""
+
+    ticks: NDArray[np.int64]  # (S,) cumulative model cost after each stage
+    order: list[int]  # groups as they are first bought
+    groups: list[int]  # how many of them before the first stage and after each
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -129,8 +86,6 @@ class Plan:
         Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
     expected_costs : (S,) float, default=None
         What validation rows paid on average by the end of each stage: what a mean budget is compared with.
-    stop_table : StopTable, default=None
-        For mean budgets: which rows leave early, so that others go further. None: with a mean budget all go equally far.
     limit : float, default=inf
         A spending cap that no budget lifts.
     """
@@ -148,7 +103,6 @@ class Plan:
     stops: Mapping[int, Rule] = field(default_factory=dict)
     quality: Array | None = None
     expected_costs: Array | None = None
-    stop_table: StopTable | None = None
     limit: float = np.inf
 
     def __post_init__(self) -> None:
@@ -250,14 +204,20 @@ class Plan:
     # ------------------------------------------------------------------ cost
 
     @cached_property
+    def block_groups(self) -> list[NDArray[np.int32]]:
+        """Groups that each stage's own outputs may use, rules apart, requirements not included."""
+        places = (self.locate(s) for s in range(self.n_stages))
+        return [self.costs.groups_of(self.blocks[b].columns(within)) for b, within in places]
+
+    @cached_property
     def stage_groups(self) -> list[NDArray[np.int32]]:
         """Groups that each stage may use, rules included, requirements not."""
         out = []
-        for s in range(self.n_stages):
-            b, within = self.locate(s)
-            read = [self.blocks[b].columns(within)]
-            read += [rules[s].columns() for rules in (self.passes, self.stops) if s in rules]
-            out.append(self.costs.groups_of(np.concatenate(read)))
+        for s, own in enumerate(self.block_groups):
+            asked = [
+                self.costs.groups_of(rules[s].columns()) for rules in (self.passes, self.stops) if s in rules
+            ]
+            out.append(np.unique(np.concatenate([own, *asked])) if asked else own)
         return out
 
     @cached_property
@@ -279,27 +239,29 @@ class Plan:
         return np.array([self.costs.costs.ticks(cost) for cost in self.evaluation_costs], dtype=np.int64)
 
     @cached_property
-    def _purchases(self) -> tuple[NDArray[np.int64], list[int]]:
-        """Cumulative model cost in ticks after each stage, and the groups in the order of first purchase."""
+    def purchases(self) -> Purchases:
+        """What stages may buy, one after the other."""
         closures = [np.array(self.costs.table.closure(g), dtype=np.intp) for g in range(self.costs.n_groups)]
         depth = np.array([c.size for c in closures])  # a group requires more than what it requires does
         bought = np.zeros(self.costs.n_groups, dtype=bool)
         order: list[int] = []
+        groups = [0]
         spent = 0
         ticks = np.empty(self.n_stages, dtype=np.int64)
-        for s, groups in enumerate(self.stage_groups):
-            new = np.unique(np.concatenate([closures[g] for g in groups])) if groups.size else groups
+        for s, used in enumerate(self.stage_groups):
+            new = np.unique(np.concatenate([closures[g] for g in used])) if used.size else used
             new = new[~bought[new]]
             bought[new] = True
             order.extend(new[np.argsort(depth[new], kind="stable")].tolist())
             spent += int(self.costs.prices[new].sum()) + int(self.evaluation_ticks[s])
             ticks[s] = spent
-        return ticks, order
+            groups.append(len(order))
+        return Purchases(ticks, order, groups)
 
     @cached_property
     def stage_ticks(self) -> NDArray[np.int64]:
         """(S,) cumulative model cost after each stage, in ticks."""
-        return self._purchases[0]
+        return self.purchases.ticks
 
     @cached_property
     def stage_costs(self) -> Array:
@@ -307,9 +269,14 @@ class Plan:
         return self.costs.costs.amounts(self.stage_ticks)
 
     @cached_property
+    def prefix_costs(self) -> Array:
+        """(S + 1,) model cost before the first stage and after each, never more than the plan's limit."""
+        return np.asarray(np.minimum(np.concatenate([[0.0], self.stage_costs]), self.limit))
+
+    @cached_property
     def order(self) -> list[str]:
         """Groups in the order in which the plan first buys them."""
-        return [self.costs.costs.names[g] for g in self._purchases[1]]
+        return [self.costs.costs.names[g] for g in self.purchases.order]
 
     @cached_property
     def mean_ticks(self) -> NDArray[np.int64]:
@@ -322,25 +289,8 @@ class Plan:
         """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
         return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
-    @cached_property
-    def policy_ticks(self) -> NDArray[np.int64]:
-        """(m,) what rows pay on average under each policy of the table of stops, in ticks; none without a table."""
-        if self.stop_table is None:
-            return np.empty(0, dtype=np.int64)
-        return np.rint(self.stop_table.leaving @ self.stage_ticks).astype(np.int64)
-
-    def policy_within(self, ticks: int) -> int | None:
-        """The dearest policy that costs rows at most ``ticks`` on average; None: there is none, or all stages are affordable."""
-        if self.stop_table is None or ticks >= self.stage_ticks[-1]:
-            return None
-        within = np.flatnonzero(self.policy_ticks <= ticks)
-        return int(within[self.policy_ticks[within].argmax()]) if within.size else None
-
     def affordable_on_average(self, ticks: int) -> int:
-        """The most stages that any row goes through where rows pay at most ``ticks`` on average."""
-        policy = self.policy_within(ticks)
-        if policy is not None and self.stop_table is not None:
-            return self.stop_table.last_stage(policy)
+        """The most stages that cost rows at most ``ticks`` on average."""
         return int(np.searchsorted(self.mean_ticks, ticks, side="right"))
 
     @cached_property
@@ -391,28 +341,7 @@ class Plan:
             stops={s: rule for s, rule in self.stops.items() if s < n_stages},
             quality=None if self.quality is None else self.quality[: n_stages + 1],
             expected_costs=None if self.expected_costs is None else self.expected_costs[:n_stages],
-            stop_table=None if self.stop_table is None else self.stop_table.head(n_stages),
         )
-
-    def with_policy(self, policy: int) -> Plan:
-        """The plan in which rows leave as a policy of the table of stops says, whatever the budget."""
-        if policy not in self._plans_of_policies:
-            table = self.stop_table
-            assert table is not None
-            n_stages, leaving = table.last_stage(policy), table.leaving[policy]
-            gone = np.cumsum(leaving) - leaving  # before each stage
-            paid = np.cumsum(leaving * self.stage_costs) - leaving * self.stage_costs
-            self._plans_of_policies[policy] = replace(
-                self.head(n_stages),
-                stops=table.rules(policy),
-                expected_costs=np.maximum.accumulate(paid + (1.0 - gone) * self.stage_costs)[:n_stages],
-                stop_table=None,
-            )
-        return self._plans_of_policies[policy]
-
-    @cached_property
-    def _plans_of_policies(self) -> dict[int, Plan]:
-        return {}
 
     def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
         """The same stages under other prices, as on another machine; what rows pay on average has to be measured anew."""
@@ -471,13 +400,6 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
     for rule in (*plan.passes.values(), *plan.stops.values()):
         rule.check(LINKS[plan.link], n_outputs)
-    if plan.stop_table is not None:
-        if plan.passes or plan.stops or not LINKS[plan.link].classifies:
-            raise ValueError("a table of stops is for classifiers whose plan has no rules of its own")
-        if plan.stop_table.margins.shape[1] != n_stages:
-            raise ValueError(
-                f"the table of stops is for {plan.stop_table.margins.shape[1]} stages, but the plan has {n_stages}"
-            )
     if plan.weights is not None:
         _check_weights(plan)
 

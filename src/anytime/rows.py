@@ -328,7 +328,12 @@ class RowReader:
         """For a sentence about a name that is no group: what to give instead."""
         if name in self.position:
             group = self.groups[self.column_group[self.position[name]]]
-            return f"; {name!r} is a column of the group {group!r}, which takes {self._listed(self._members_of[group])} together"
+            members = self._members_of[group]
+            if len(members) == 1:
+                return f"; {name!r} is the column of the group {group!r}: give {group!r} instead"
+            return (
+                f"; {name!r} is a column of the group {group!r}, which takes {self._listed(members)} together"
+            )
         near = get_close_matches(name[:100], self.groups[:_COMPARED], n=1)
         return (
             f"; did you mean {near[0]!r}?"

@@ -45,7 +45,7 @@ def test_without_a_costly_model_boosted_trees_are_one_and_go_into_the_file(
     assert len(run("predict", file, data).stdout.splitlines()) == 241
     facts = run("inspect", file).stdout
     assert "costly      in the file; asked for" in facts
-    assert "held-out quality" in facts
+    assert "held-out accuracy" in facts
     assert "needs no --costly" in fails("predict", file, data, "--costly", file, code=2)
 
 
@@ -95,8 +95,8 @@ def test_a_costly_model_of_another_library_is_given_again(numbers: Path) -> None
     assert "is a pickle" in fails(*asked, code=2)
     run(*asked, "--trusted", "--set", "costly_fraction=1", "--set", "cost_penalty=0.05")
     told = json.loads(run("inspect", "--json", file).stdout)
-    assert told["held_out_loss"] is None
-    assert len(told["held_out_quality"]) == 3
+    assert told["held_out"]["measure"] == "accuracy"
+    assert len(told["held_out"]["values"]) == 3
     assert "costly      SVC, which is not in the file: --costly gives it" in run("inspect", file).stdout
     message = fails("predict", file, numbers)
     assert "some rows are sent to 'SVC', which is not in the file: give it with --costly FILE" in message

@@ -17,6 +17,7 @@ def test_shows_source_prices_purchases_and_stages(folder: Path) -> None:
     assert "sklearn.HistGradientBoostingClassifier" in said
     assert "2 classes: no, yes" in said
     assert "5 in 4 groups, 23.1 CAD in all" in said
+    assert said.count("held-out logistic loss") == 2  # of purchases, and of stages
     assert "gain per cost" in said
     assert "(20 more between these)" in said  # 10 of 30 stages are shown
 
@@ -27,7 +28,8 @@ def test_json_is_everything(folder: Path) -> None:
     assert shown["order"] == model.order_
     assert at.FeatureCosts.from_dict(shown["costs"]) == model.costs_
     np.testing.assert_allclose(shown["stage_costs"], model.stage_costs_)
-    np.testing.assert_allclose(shown["held_out_loss"], -model.plan_.quality)
+    assert shown["held_out"]["measure"] == "logistic loss"
+    np.testing.assert_allclose(shown["held_out"]["values"], -model.plan_.quality)
     assert shown["certificate"] is None
     assert shown["limit"] is None  # JSON has no infinity
 

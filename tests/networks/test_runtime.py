@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 import anytime as at  # noqa: E402
 from anytime.engine import Run  # noqa: E402
 from anytime.networks import ExitNetwork, NetworkBlock  # noqa: E402
+from anytime.networks.timing import QueueWatch  # noqa: E402
 from anytime.plan import Plan  # noqa: E402
 from anytime.rules import EntropyRule  # noqa: E402
 
@@ -209,12 +210,211 @@ def test_no_answer_is_later_than_the_deadline_and_one_block(way):
 def test_a_batch_in_a_hurry_is_cut_to_what_fits():
     plan = plan_of(0.0)
     block = plan.blocks[0]
-    block._note(0, 64, 0.64)
+    block.block_pace.begin_with(0, 64, 0.64)
     assert block.rows_in_time(0, 200, np.inf) == 64
     assert block.rows_in_time(0, 64, 0.2) == 16
     assert block.rows_in_time(0, 64, 0.001) == 0
     assert plan_of(0.0).blocks[0].rows_in_time(0, 64, 1.0) == 1  # nothing is known: one goes ahead
     assert block.seconds(0, 128) == pytest.approx(1.28)
+
+
+class _Clock:
+    """Stands still, but for what blocks and heads take."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+    perf_counter = monotonic
+
+
+class _Timed(torch.nn.Module):
+    """Adds one to its input; the clock goes on by the next of some times, the last of which holds from then on."""
+
+    def __init__(self, clock, *seconds):
+        super().__init__()
+        self.clock, self.seconds, self.calls = clock, list(seconds), 0
+
+    def forward(self, x):
+        self.clock.now += self.seconds[min(self.calls, len(self.seconds) - 1)]
+        self.calls += 1
+        return x + 1
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = _Clock()
+    for module in ("anytime.engine", "anytime.networks.block", "anytime.networks.timing"):
+        monkeypatch.setattr(f"{module}.time", clock)
+    return clock
+
+
+def timed_plan(clock, n_blocks, *seconds, head=0.0):
+    """Exits behind blocks that each take some seconds, one call after the other, and heads that take ``head``."""
+    plan = plan_of(*[0.0] * n_blocks)
+    network = ExitNetwork(
+        [_Timed(clock, *seconds) for _ in range(n_blocks)], [_Timed(clock, head) for _ in range(n_blocks)]
+    )
+    return replace(plan, blocks=[plan.blocks[0].changed(network)])
+
+
+def run_for(plan, clock, seconds):
+    """Stages done within a deadline, and how late the answer is."""
+    due = clock.now + seconds
+    run = Run(plan, np.zeros((1, COLUMNS)))
+    run.advance(deadline=due)
+    return int(run.done[0]), clock.now - due
+
+
+def test_only_the_head_of_the_last_block_is_computed(clock):
+    plan = timed_plan(clock, 6, 1.0, head=0.5)
+    network = plan.blocks[0].network
+    for _ in range(3):
+        run_for(plan, clock, 3.75)
+    before = [head.calls for head in network.heads]
+    assert run_for(plan, clock, 3.75)[0] == 3  # four blocks would fit, but not the head behind the fourth
+    assert [head.calls - then for head, then in zip(network.heads, before, strict=True)] == [0, 0, 1, 0, 0, 0]
+    run = Run(plan, np.zeros((1, COLUMNS)))
+    run.advance(deadline=clock.now + 3.75)
+    np.testing.assert_array_equal(run.scores(), [[4.0] * COLUMNS])  # three blocks and one head
+    run.advance()
+    np.testing.assert_array_equal(run.scores(), [[7.0] * COLUMNS])  # and it goes on where it stopped
+
+
+@pytest.mark.parametrize("n_rows", [1, 5])
+def test_a_run_with_a_ledger_pays_for_the_blocks_that_were_computed(clock, n_rows):
+    plan = timed_plan(clock, 6, 1.0, head=0.5)
+    heads = plan.blocks[0].network.heads
+    run = Run(plan, np.zeros((n_rows, COLUMNS)), metered=True)
+    run.advance(deadline=clock.now + 3.25)
+    assert run.done.tolist() == [4] * n_rows
+    assert run.paid.tolist() == [plan.stage_ticks[3]] * n_rows
+    assert run.updates.tolist() == [n_rows] * 4 + [0] * 2
+    assert [head.calls for head in heads] == [0, 0, 0, 1, 0, 0]
+    run.advance()
+    assert run.paid.tolist() == [plan.stage_ticks[5]] * n_rows
+    np.testing.assert_array_equal(run.scores(), np.full((n_rows, COLUMNS), 7.0))
+
+
+def test_a_run_with_a_ledger_ends_where_money_ends(clock):
+    """Rows that can pay for different stages go one stage at a time, each as far as it can pay."""
+    plan = timed_plan(clock, 4, 1.0)
+    run = Run(plan, np.zeros((3, COLUMNS)), metered=True)
+    run.advance(budget=plan.stage_ticks[[0, 3, 1]], deadline=clock.now + 99.0)
+    assert run.done.tolist() == [1, 4, 2]
+    assert run.paid.tolist() == plan.stage_ticks[[0, 3, 1]].tolist()
+
+
+def test_answers_that_are_planned_are_never_late(clock):
+    """Negative control: before anything is known, a run ends with the block that the deadline falls into."""
+    plan = timed_plan(clock, 8, 1.0, head=0.25)
+    assert run_for(plan, clock, 3.5)[1] == pytest.approx(0.75)
+    run_for(plan, clock, 9.0)
+    run_for(plan, clock, 9.0)
+    for deadline in np.linspace(1.5, 8.3, 30):
+        done, late = run_for(plan, clock, deadline)
+        assert late <= 0
+        assert done == int(deadline - 0.2501)
+
+
+def test_a_slow_first_call_does_not_forbid_later_ones(clock):
+    """The first call takes memory and chooses kernels; a deadline that is shorter than that is kept all the same."""
+    plan = timed_plan(clock, 4, 9.0, 1.0)
+    assert run_for(plan, clock, 2.5)[0] == 1
+    reached = [run_for(plan, clock, 2.5)[0] for _ in range(6)]
+    assert reached == [2, 3, 3, 2, 2, 2]  # the third block, too, is met twice before anything is known of it
+
+
+def test_a_pause_of_the_machine_is_forgotten(clock):
+    plan = timed_plan(clock, 2, *[1.0] * 5, 50.0, 1.0)
+    for _ in range(5):
+        assert run_for(plan, clock, 2.5)[0] == 2
+    assert run_for(plan, clock, 120.0)[0] == 2  # the pause
+    block = plan.blocks[0]
+    assert 1.0 < block.seconds(0, 1) < 2.5  # 50 would forbid the stage for good
+    for _ in range(20):
+        run_for(plan, clock, 9.0)
+    assert block.seconds(0, 1) == pytest.approx(1.0, abs=0.1)
+
+
+def test_times_that_vary_are_planned_with_care(clock):
+    """Runs take 1 or 1.4 seconds: an answer planned by their mean would be late every other time."""
+    plan = timed_plan(clock, 1, *[1.0, 1.4] * 40)
+    for _ in range(40):
+        run_for(plan, clock, 5.0)
+    assert plan.blocks[0].seconds(0, 1) >= 1.4
+    assert run_for(plan, clock, 1.3)[0] == 0
+
+
+class _Gpu:
+    """A device that computes one block after the other while the program goes on; handing one over takes a tenth of a second."""
+
+    def __init__(self, clock):
+        self.clock, self.idle_from, self.longest_queue = clock, clock.now, 0.0
+
+    def compute(self, seconds):
+        self.clock.now += 0.1
+        self.idle_from = max(self.idle_from, self.clock.now) + seconds
+        self.longest_queue = max(self.longest_queue, self.idle_from - self.clock.now)
+
+    def event(self, enable_timing):
+        return _GpuEvent(self)
+
+
+class _GpuEvent:
+    def __init__(self, gpu):
+        self.gpu, self.at = gpu, None
+
+    def record(self, stream):
+        self.at = max(self.gpu.idle_from, self.gpu.clock.now)
+
+    def synchronize(self):
+        self.gpu.clock.now = max(self.gpu.clock.now, self.at)
+
+    def elapsed_time(self, end):
+        return 1e3 * (end.at - self.at)
+
+
+class _OnGpu(torch.nn.Module):
+    def __init__(self, gpu, seconds, waits):
+        super().__init__()
+        self.gpu, self.seconds, self.waits = gpu, seconds, waits
+
+    def forward(self, x):
+        self.gpu.compute(self.seconds)
+        if self.waits:  # a head, whose numbers are read
+            self.gpu.clock.now = self.gpu.idle_from
+        return x + 1
+
+
+def test_a_gpu_is_given_one_block_ahead_and_deadlines_are_kept(clock, monkeypatch):
+    """It never waits for the program, and the program never runs ahead of what can still be stopped."""
+    gpu = _Gpu(clock)
+    monkeypatch.setattr(torch.cuda, "Event", gpu.event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(
+        "anytime.networks.block.watch", lambda pace, n_rows, device: QueueWatch(pace, n_rows, device)
+    )
+    plan = plan_of(*[0.0] * 8)
+    network = ExitNetwork(
+        [_OnGpu(gpu, 1.0, False) for _ in range(8)], [_OnGpu(gpu, 0.5, True) for _ in range(8)]
+    )
+    plan = replace(plan, blocks=[plan.blocks[0].changed(network)])
+    for _ in range(3):
+        began = clock.now
+        assert run_for(plan, clock, 90.0)[0] == 8
+        # eight blocks and the head, each handed over while the one before is computed; but the first and the head are not
+        assert clock.now - began == pytest.approx(8 * 1.0 + 0.5 + 0.2)
+    assert plan.blocks[0].block_pace.seconds(4, 1) == pytest.approx(
+        1.0
+    )  # what the device took, not the program
+    assert gpu.longest_queue <= 2.0
+    for deadline in np.linspace(1.8, 9.5, 25):
+        done, late = run_for(plan, clock, deadline)
+        assert late <= 0
+        assert done >= int(deadline - 0.5 - 0.2) - 1
 
 
 @pytest.mark.parametrize("way", ["answer", "session", "batch"])

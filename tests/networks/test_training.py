@@ -12,7 +12,6 @@ from anytime.networks import (  # noqa: E402
     ConstantWeights,
     CosineSchedule,
     FirstOrder,
-    HalfEnd,
     NetworkTrainer,
     StepSchedule,
     TrainingError,
@@ -176,7 +175,7 @@ def test_schedules():
 
 
 def test_images_are_moved_and_mirrored_and_nothing_else():
-    from anytime.networks.training import crop_and_flip
+    from anytime.networks.augmentation import crop_and_flip
 
     images = torch.arange(2 * 1 * 6 * 6, dtype=torch.uint8).reshape(2, 1, 6, 6)
     same = crop_and_flip(images, torch.full((2, 2), 4), torch.tensor([False, False]))
@@ -187,10 +186,3 @@ def test_images_are_moved_and_mirrored_and_nothing_else():
     moved = crop_and_flip(images, torch.tensor([[5, 4], [4, 4]]), torch.tensor([False, False]))
     assert torch.equal(moved[0, 0, :5], images[0, 0, 1:])
     assert (moved[0, 0, 5] == 0).all()
-
-
-def test_a_gpu_that_is_not_there_is_named():
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match="torch sees no GPU here"):
-        NetworkTrainer(network(), RECIPE, HalfEnd(), device="cuda")

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anytime.serve.cohort import Cohort, Piece, Reader
+from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
@@ -17,14 +17,14 @@ from tests.serve.virtual import stumps
 def cohort_of(engine, sizes, budget):
     """Pieces of so many rows each."""
     tickets = [engine._admit(Question(np.ascontiguousarray(ROWS[:size]), budget=budget)) for size in sizes]
-    return Cohort(Reader(engine.model), [Piece(ticket, 0, len(ticket.question.X)) for ticket in tickets])
+    return Cohort(engine.model, [Piece(ticket, 0, len(ticket.question.X)) for ticket in tickets])
 
 
 def told(cohort):
     """All that the scheduler and the answers are made of."""
     pieces = [(piece.stage, piece.rows, piece.until, piece.ticket.reason) for piece in cohort.pieces]
     answers = [
-        [None if part is None else part.tolist() for part in cohort.read(piece)[:5]]
+        [getattr(cohort.read(piece), name).tolist() for name in ("scores", "stage", "cost", "partial")]
         for piece in cohort.pieces
     ]
     return cohort.rows, cohort.until.tolist(), cohort.progress.done.tolist(), pieces, answers
@@ -57,5 +57,5 @@ def test_who_wants_the_same_is_taken_the_short_way():
     engine = Engine(model, StagePace([5], [1e-6]), Adaptive(0.001))
     tickets = [engine._admit(Question(np.zeros((1, 4)), budget=budget)) for budget in (None, 0.0)]
     everything, nothing = (Piece(ticket, 0, 1) for ticket in tickets)
-    assert Cohort(Reader(model), [everything])._common == 5
-    assert Cohort(Reader(model), [everything, nothing])._common is None
+    assert Cohort(model, [everything])._common == 5
+    assert Cohort(model, [everything, nothing])._common is None

@@ -150,7 +150,7 @@ def test_rows_that_lack_groups_are_answered_as_the_engine_answers_them(plan, dat
     X[:, ~held[plan.costs.column_group]] = np.nan
     engine = VirtualEngine(model, steady(max(plan.n_stages, 1), 1e-4), Adaptive(0.0))
     (served,) = replay(engine, [(0.0, X, {"held": held, "budget": budget})])
-    stages, cap, _ = model._reach(budget)
+    stages, cap = model._reach(budget)
     run = Run(plan, X, metered=True, held=held)
     run.advance(stages, budget=UNLIMITED if cap is None else cap)
     assert_array_equal(served.stage, run.answered)
@@ -589,7 +589,7 @@ class Broken:
     evaluated = answered = needs_no_plan = outlook
 
 
-@pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_served", "_compute", "_reason"])
+@pytest.mark.parametrize("part", ["policy", "begin", "_reading", "_read", "_compute", "_reason"])
 @pytest.mark.parametrize("streams", [False, True])
 def test_whatever_raises_is_heard_and_nobody_waits_for_ever(part, streams):
     engine = Engine(stumps(10), steady(10, 1e-5), Adaptive(RESERVE), slo=10.0)

@@ -1,11 +1,16 @@
 """A pace says what stages take, and learns when they take longer."""
 
+import time
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import anytime as at
+from anytime.blocks import FunctionBlock
+from anytime.plan import Plan
 from anytime.serve.pace import StagePace, checkpoints_of
 
 
@@ -89,6 +94,26 @@ def test_a_measured_pace_grows_with_stages():
     assert set(known) == {"checkpoints", "per_row", "call", "per_question", "factor"}
     given = StagePace.measure(model, rows=X[:5], seconds=0.01)
     assert given.per_row.shape == (81,)
+
+
+def test_what_a_device_takes_to_start_is_not_its_pace():
+    met = []
+
+    def slow_at_first(X):
+        if len(X) not in met:  # as kernels are chosen, and memory is taken, for each size of a batch
+            met.append(len(X))
+            time.sleep(0.2)
+        return X
+
+    plan = Plan(
+        blocks=[FunctionBlock([0], slow_at_first)],
+        costs=at.FeatureCosts([1.0]).bind(1),
+        base=[0.0],
+        link="identity",
+    )
+    pace = StagePace.measure(SimpleNamespace(plan_=plan, meter="model"), rows=[[1.0]], seconds=0.01)
+    assert pace.call < 0.1
+    assert pace.seconds(0, 1, 32) < 0.1
 
 
 @pytest.mark.parametrize(

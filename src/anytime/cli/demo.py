@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from anytime.answer import Answer
     from anytime.cli.digits import Digits
     from anytime.features import Features
-    from anytime.plan import Answer
     from anytime.runtime import Session
 
 __all__ = ["demo"]

@@ -99,8 +99,8 @@ def _print_stages(model: Any) -> None:
     plan = model.plan_
     unit = model.costs_.unit
     header = ["stage", "<uses", f"cost ({unit})" if unit else "cost"]
-    known = held_out(plan)
-    header += [] if known is None else [known[0]]
+    known = held_out(model)
+    header += [] if known is None else [f"held-out {known[0]}"]
     rows = []
     for j in thinned(plan.n_stages, _MOST_STAGES):
         stage = plan.stage(j + 1)
@@ -138,22 +138,18 @@ def _details(model: Any) -> dict[str, Any]:
     """What only the model itself knows."""
     plan = model.plan_
     certificate = getattr(model, "certificate_", None)
-    known, names = held_out(plan), ("held-out loss", "held-out quality")
+    known = held_out(model)
     return {
         "source": getattr(model, "source_", None),
         "costs": model.costs_.to_dict(),
         "order": model.order_,
         "stage_costs": plan.stage_costs.tolist(),
         "stage_groups": [list(stage.groups) for stage in plan],
-        **{name.replace("-", "_").replace(" ", "_"): _listed(known, name) for name in names},
+        "held_out": None if known is None else {"measure": known[0], "values": known[1]},
         "certificate": None
         if certificate is None
         else {"gamma": certificate.gamma, "budgets": certificate.summary()},
     }
-
-
-def _listed(known: tuple[str, Any] | None, name: str) -> Any:
-    return known[1].tolist() if known is not None and known[0] == name else None
 
 
 def _plain(value: Any) -> Any:

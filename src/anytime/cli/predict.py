@@ -23,7 +23,7 @@ from anytime.cli.tables import amount, note, step
 if TYPE_CHECKING:
     import pandas as pd
 
-    from anytime.plan import Answer
+    from anytime.answer import Answer
 
 __all__ = ["predict"]
 

@@ -69,17 +69,17 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
     plan, unit = model.plan_, model.costs_.unit
     title = counted(plan.n_stages, "stage")
     if model.meter == "realised" and _rows_pay_differently(plan):
-        _print_means(plan, judged, title, rows, f" ({unit})" if unit else "")
+        _print_means(model, judged, title, rows, f" ({unit})" if unit else "")
         return
     title += f"; {judged.metric} on {rows}" if judged is not None else ""
     bought = purchases(plan)
     columns = ["<buys", "price", f"cost ({unit})" if unit else "cost", "stages"]
     if judged is not None:
         columns.append(judged.metric)
-    elif (known := held_out(plan)) is not None:
-        columns += [known[0], "gain per cost"]
+    elif (known := held_out(model)) is not None:
+        columns += [f"held-out {known[0]}", "gain per cost"]
     shown = thinned(len(bought), _MOST_ROWS)
-    lines = [_line(bought[j]) + _quality(plan, judged, bought[j]) for j in shown]
+    lines = [_line(bought[j]) + _quality(model, judged, bought[j]) for j in shown]
     print_table(columns, lines, title=title, left_out=len(bought) - len(shown))
 
 
@@ -90,12 +90,12 @@ def _rows_pay_differently(plan: Plan) -> bool:
     return plan.expected_costs is not None and not np.allclose(plan.expected_costs, plan.stage_costs)
 
 
-def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str, unit: str) -> None:
+def _print_means(model: Any, judged: AnytimeCurve | None, title: str, rows: str, unit: str) -> None:
     """One line per stage: rows buy different groups, so that there is no order of purchases.
 
     A mean budget buys a stage by what rows paid in training; those of the curve may pay a little more or less.
     """
-    assert plan.expected_costs is not None
+    plan = model.plan_
     budgets = [number(cost, 6) for cost in (0.0, *plan.expected_costs.tolist())]
     if judged is not None:
         title += f"; mean cost and {judged.metric} on {rows}"
@@ -106,8 +106,8 @@ def _print_means(plan: Plan, judged: AnytimeCurve | None, title: str, rows: str,
         }
     else:
         columns = {f"mean cost{unit}": budgets}
-        if (known := held_out(plan)) is not None:
-            columns[known[0]] = [share(value) for value in known[1].tolist()]
+        if (known := held_out(model)) is not None:
+            columns[f"held-out {known[0]}"] = [share(value) for value in known[1].tolist()]
     shown = thinned(plan.n_stages + 1, _MOST_ROWS)
     lines = [[str(stage), *(column[stage] for column in columns.values())] for stage in shown]
     print_table(["stage", *columns], lines, title=title, left_out=plan.n_stages + 1 - len(shown))
@@ -120,22 +120,32 @@ def _line(purchase: PlanPurchase) -> list[str]:
     return [words, number(purchase.price), number(purchase.model_cost, 6), span]
 
 
-def _quality(plan: Plan, judged: AnytimeCurve | None, purchase: PlanPurchase) -> list[str]:
+def _quality(model: Any, judged: AnytimeCurve | None, purchase: PlanPurchase) -> list[str]:
     """What is known about the quality after the last stage of a purchase."""
     if judged is not None:
         return [share(float(judged.values[purchase.last]))]
-    known = held_out(plan)
-    if plan.quality is None or known is None:
+    known = held_out(model)
+    if known is None:
         return []
-    gained = plan.quality[purchase.last] - plan.quality[max(purchase.first - 1, 0)]
+    quality = model.plan_.quality
+    gained = quality[purchase.last] - quality[max(purchase.first - 1, 0)]
     rate = number(float(gained / purchase.price)) if purchase.price else "-"
     return [share(float(known[1][purchase.last])), rate]
 
 
-def held_out(plan: Plan) -> tuple[str, NDArray[np.float64]] | None:
-    """What is known of held-out rows before the first stage and after each, and its name; quality below 0 is minus a loss."""
-    if plan.quality is None:
+def held_out(model: Any) -> tuple[str, NDArray[np.float64]] | None:
+    """What held-out rows are judged by, and its value before the first stage and after each; quality below 0 is minus a loss."""
+    from anytime.boosting.boosted import BoostedRanker
+    from anytime.losses import loss_for
+
+    quality = model.plan_.quality
+    if quality is None:
         return None
-    if (plan.quality <= 0).all():
-        return "held-out loss", -plan.quality
-    return "held-out quality", plan.quality
+    if not (quality <= 0).all():
+        return "accuracy", quality
+    if hasattr(model, "validation_errors_"):  # an ensemble counts wrong answers
+        return "error" if hasattr(model, "classes_") else "squared loss", -quality
+    loss = getattr(model, "loss", "auto")
+    if isinstance(loss, str) and loss == "auto":
+        loss = "lambdarank" if isinstance(model, BoostedRanker) else loss_for(model.plan_.link)
+    return f"{getattr(loss, 'name', loss)} loss".replace("_", " "), -quality

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.sparse import block_diag
+from scipy.sparse import block_diag, coo_array
 from sklearn.exceptions import ConvergenceWarning
 
 from anytime.linear.pursuit import by_group
@@ -473,7 +473,7 @@ class GradientOracle(_Pursuit):
         roots = [np.eye(end - first) for first, end in pairwise(self.start)]
         if score == "whitened":
             roots = [inverse_root(objective.curvature(self.columns(g))) for g in range(self.n_elements)]
-        self._roots: Any = block_diag([np.empty((0, 0)), *roots], format="csr")
+        self._roots: Any = block_diag([coo_array((0, 0)), *roots], format="csr")
         self._bounds = np.cumsum([0, *(len(root) for root in roots)])
 
     def _clear(self) -> None:

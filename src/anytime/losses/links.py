@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 Array = NDArray[np.float64]
 
@@ -41,6 +42,14 @@ class Link:
         """Number of scores that speak of ``n_classes`` classes."""
         return 1 if self.binary else n_classes
 
+    def decide(self, scores: Array, classes: NDArray[Any] | None = None) -> NDArray[Any]:
+        """What scores, (n, K), say: the leading of ``classes``, or values, (n,) or (n, K), where there are none."""
+        if classes is None:
+            values = self.transform(scores)
+            return np.asarray(values[:, 0] if values.shape[1] == 1 else values)
+        leading = (scores[:, 0] > 0).astype(np.intp) if self.binary else scores.argmax(axis=1)
+        return np.asarray(classes[leading])
+
     def margin(self, scores: Array) -> Array:
         """How far the leading class is ahead, (n,): ``|f|`` for two classes on one score, top minus second otherwise."""
         if scores.shape[1] == 1:
@@ -57,7 +66,9 @@ def _logistic(log_odds: Array) -> Array:
 
 
 def _softmax(scores: Array) -> Array:
-    return np.asarray(softmax(scores, axis=1))
+    # the steps of scipy.special.softmax, whose looking at its arguments takes longer than a few rows do
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def _summing_to_one(probabilities: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.networks.stopping import exits_taken, stop_table
+from anytime.networks.stopping import exits_taken, stopping_thresholds
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,
@@ -42,14 +42,9 @@ if TYPE_CHECKING:
         inflation_at,
         output_schedule,
     )
-    from anytime.networks.training import (
-        CosineSchedule,
-        NetworkTrainer,
-        StepSchedule,
-        TrainingError,
-        TrainingRecipe,
-        exit_losses,
-    )
+    from anytime.networks.recipe import CosineSchedule, StepSchedule, TrainingRecipe
+    from anytime.networks.stepping import TrainingError, exit_losses
+    from anytime.networks.training import NetworkTrainer
 
 __all__ = [
     "AdaLoss",
@@ -93,7 +88,7 @@ __all__ = [
     "mult_adds",
     "output_schedule",
     "resann",
-    "stop_table",
+    "stopping_thresholds",
     "with_exits",
 ]
 
@@ -110,14 +105,9 @@ _HOMES = {
         *("CostInflation", "Output", "cost_inflation", "estimate_base", "exponential_depths", "inflation_at"),
         "output_schedule",
     ],
-    "training": [
-        "CosineSchedule",
-        "TrainingRecipe",
-        "StepSchedule",
-        "NetworkTrainer",
-        "TrainingError",
-        "exit_losses",
-    ],
+    "recipe": ["CosineSchedule", "StepSchedule", "TrainingRecipe"],
+    "stepping": ["TrainingError", "exit_losses"],
+    "training": ["NetworkTrainer"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from anytime.blocks import Array, Block, Memory, State
+from anytime.networks.devices import is_out_of_memory
 from anytime.networks.exits import ExitNetwork
+from anytime.networks.timing import BatchPace, watch
 
 __all__ = ["MOST_KEPT", "Activations", "NetworkBlock", "bytes_of"]
 
 MOST_KEPT = 1 << 28  # bytes of activations that a run keeps; beyond that rows begin again at the first block
-_FORGETS = 0.8  # momentum of measured times
+_TIMED = ("cpu", "cuda")  # devices on which blocks can be timed without waiting for each of them
+_ANY = 0  # stage under which the times of heads are kept: a run ends at any of them, and they differ little
 
 
 # A forked process, a server's worker say, has none of the threads that torch has started, and would wait for them.
@@ -81,10 +85,11 @@ class NetworkBlock(Block):
         )
         self._check_scaling()
         self.batch_rows, self.dtype = batch_rows, dtype
-        self._pace: dict[
-            int, dict[int, float]
-        ] = {}  # seconds by stage and, rounded up to a power of two, rows
-        self._move(network, torch.device(device))
+        self.block_pace, self.head_pace = BatchPace(), BatchPace()
+        self.device, self._is_placed = torch.device(device), False
+        self._network = network.to(dtype=dtype).eval()
+        # plain lists: looking into a ModuleList takes as long as some layers do
+        self._blocks, self._heads = list(network.blocks), list(network.heads)
         self.width = self._count_outputs() if width is None else width
         for name, values in (("offset", self.offset), ("unit", self.unit)):
             if values is not None and values.shape != (self.width,):
@@ -106,17 +111,28 @@ class NetworkBlock(Block):
         if any(values is not None and not np.isfinite(values).all() for values in (self.offset, self.unit)):
             raise ValueError("offset and unit must be finite")
 
-    def _move(self, network: ExitNetwork, device: torch.device) -> None:
-        self.device = device
-        layout = (
-            torch.channels_last
-            if device.type == "cuda" and len(self.input_shape) == 3
-            else torch.contiguous_format
-        )
-        self.network = network.to(device=device, dtype=self.dtype, memory_format=layout).eval()
-        # plain lists: looking into a ModuleList takes as long as some layers do
-        self._blocks, self._heads = list(self.network.blocks), list(self.network.heads)
+    @property
+    def can_be_forked(self) -> bool:
+        return self.device.type == "cpu"
+
+    @property
+    def network(self) -> ExitNetwork:
+        """The network, on its device."""
+        self._place()
+        return self._network
+
+    def _place(self) -> None:
+        """Move the network to its device, where that was not done yet.
+
+        It waits for the first use, because a process that has touched a GPU cannot be forked into others that use it.
+        """
+        if self._is_placed:
+            return
+        is_image = len(self.input_shape) == 3
+        layout = torch.channels_last if self.device.type == "cuda" and is_image else torch.contiguous_format
+        self._network.to(device=self.device, memory_format=layout)
         self._centre, self._spread = (self._broadcast(a) for a in (self.centre, self.spread))
+        self._is_placed = True
 
     def _broadcast(self, values: NDArray[np.float64]) -> Tensor:
         tensor = torch.as_tensor(values, dtype=self.dtype, device=self.device)
@@ -124,7 +140,7 @@ class NetworkBlock(Block):
 
     def to(self, device: str | torch.device) -> NetworkBlock:
         """The same stages on another device."""
-        return self.changed(self.network, device=device)
+        return self.changed(self._network, device=device)
 
     def changed(self, network: ExitNetwork, **changes: Any) -> NetworkBlock:
         """The stages of another network, the first exits of this one or all of them after training, read in the same way.
@@ -170,27 +186,103 @@ class NetworkBlock(Block):
     def proceed(self, first: int, stage: int, X: Array, memory: Memory) -> Array:
         kept: Activations | None = memory.get("activations")
         out = np.empty((len(X), self.width))
-        for start in range(0, len(X), self.batch_rows):
+        start, fewer = 0, False
+        while start < len(X):
             rows = slice(start, min(start + self.batch_rows, len(X)))
-            began = time.perf_counter()
+            said = self._batch(first, stage, X, rows, kept)
+            if said is None:
+                self._take_fewer(rows.stop - start)
+                fewer = True
+                continue
+            out[rows] = said
+            start = rows.stop
+        if fewer:
+            warnings.warn(
+                f"rows go through the network {self.batch_rows} at a time: more do not fit into the memory of the GPU",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return self._scaled(stage, out)
+
+    def _batch(
+        self, first: int, stage: int, X: Array, rows: slice, kept: Activations | None
+    ) -> NDArray[np.float32] | None:
+        """What the head of ``stage`` says of one batch; None where the memory of the device is too small for it."""
+        began = time.perf_counter()
+        try:
             state = None if kept is None else kept.take(rows)
+            begin = 0 if state is None else first
             if state is None:
-                state, begin = self.inputs(X[rows]), 0
-            else:
-                begin = first
+                state = self.inputs(X[rows])
             for block in self._blocks[begin : stage + 1]:
                 state = block(state)
-            said = self._heads[stage](state)
-            # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
-            out[rows] = said.float().cpu().numpy()  # waits for the device
-            if kept is not None:
-                kept.put(rows, state)
-            if begin == stage:
-                self._note(stage, rows.stop - rows.start, time.perf_counter() - began)
+            said = self._said(stage, state)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return None  # and not tried again here, where the error still holds what was computed
+        if kept is not None:
+            kept.put(rows, state)
+        if begin == stage:
+            n, taken = rows.stop - rows.start, time.perf_counter() - began
+            self.block_pace.note(stage, n, taken - self.head_pace.seconds(_ANY, n))
+        return said
+
+    def _take_fewer(self, n_rows: int) -> None:
+        """Halve the batches."""
+        if n_rows < 2:
+            raise MemoryError(
+                f"the memory of the device {self.device} is too small for one row: free some, or use device='cpu'"
+            )
+        self.batch_rows = n_rows // 2
+        torch.cuda.empty_cache()
+
+    @torch.inference_mode()
+    def proceed_while(
+        self, first: int, end: int, X: Array, memory: Memory, has_time: Callable[[float], bool]
+    ) -> tuple[int, Array | None]:
+        """As of every block. Nobody sees what the exits on the way say, so only the head behind the last block is computed."""
+        if self.device.type in _TIMED:
+            try:
+                return self._through_blocks(first, end, X, memory["activations"], has_time)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise  # else by halves
+            self._take_fewer(len(X))
+        return super().proceed_while(first, end, X, memory, has_time)
+
+    def _through_blocks(
+        self, first: int, end: int, X: Array, kept: Activations, has_time: Callable[[float], bool]
+    ) -> tuple[int, Array | None]:
+        if first == end or not has_time(self.seconds(first, len(X))):
+            return first, None
+        rows = slice(0, len(X))
+        state = kept.take(rows)
+        if state is None:
+            state = self.inputs(X)
+            for block in self._blocks[:first]:
+                state = block(state)
+        stage, watching = first, watch(self.block_pace, len(X), self.device)
+        while stage < end and (stage == first or has_time(watching.ahead + self.seconds(stage, len(X)))):
+            state = self._blocks[stage](state)
+            watching.begun(stage)
+            stage += 1
+        watching.finish()
+        began = time.perf_counter()
+        said = self._said(stage - 1, state)
+        self.head_pace.note(_ANY, len(X), time.perf_counter() - began)
+        kept.put(rows, state)
+        return stage, self._scaled(stage - 1, said.astype(np.float64))
+
+    def _said(self, stage: int, state: Any) -> NDArray[np.float32]:
+        """What the head of a stage says."""
+        # the last bits of a double depend on how many rows were multiplied together: single precision leaves them out
+        said: NDArray[np.float32] = self._heads[stage](state).float().cpu().numpy()  # waits for the device
+        return said
+
+    def _scaled(self, stage: int, out: Array) -> Array:
         out /= self.temperatures[stage]
-        if self.unit is not None and self.offset is not None:
-            out = self.offset + self.unit * out
-        return out
+        return out if self.unit is None or self.offset is None else self.offset + self.unit * out
 
     def inputs(self, X: Array) -> Tensor:
         """Rows as the first block reads them, on the device."""
@@ -202,10 +294,11 @@ class NetworkBlock(Block):
 
     def prepared(self, x: Tensor) -> Tensor:
         """Inputs on the scale of training."""
+        self._place()
         return (x.to(self.dtype) - self._centre) / self._spread
 
     def head(self, n_stages: int) -> NetworkBlock:
-        return self if n_stages == self.n_stages else self.changed(self.network.head(n_stages))
+        return self if n_stages == self.n_stages else self.changed(self._network.head(n_stages))
 
     def state(self) -> State:
         from anytime.networks.stored import state_of  # it knows blocks, to read them
@@ -215,42 +308,38 @@ class NetworkBlock(Block):
     # ------------------------------------------------------------------ time
 
     def seconds(self, stage: int, n_rows: int) -> float:
-        """Seconds that ``stage`` takes for rows that stand before it, as measured so far; 0 where nothing is known.
-
-        Where so many rows were not met yet, the time of the nearest number that was is taken in proportion.
-        """
-        known = self._pace.get(stage)
-        if not known:
-            return 0.0
-        bucket = _bucket(n_rows)
-        nearest = min(known, key=lambda met: abs(met - bucket))
-        return known[nearest] * 2.0 ** (bucket - nearest)
+        return self.block_pace.seconds(stage, n_rows) + self.head_pace.seconds(_ANY, n_rows)
 
     def rows_in_time(self, stage: int, n_rows: int, seconds: float) -> int:
-        if stage not in self._pace and seconds < np.inf:
-            n_rows = min(
-                n_rows, 1
-            )  # the first that goes there in a hurry goes alone, and says how long it takes
+        if seconds < np.inf and not self.block_pace.knows(stage):
+            n_rows = min(n_rows, 1)  # the first that go there in a hurry go alone, and say how long it takes
         return super().rows_in_time(stage, n_rows, seconds)
-
-    def _note(self, stage: int, n_rows: int, taken: float) -> None:
-        met, bucket = self._pace.setdefault(stage, {}), _bucket(n_rows)
-        met[bucket] = _FORGETS * met[bucket] + (1 - _FORGETS) * taken if bucket in met else taken
 
     def measure(self, n_rows: int = 1, repeats: int = 3) -> NDArray[np.float64]:
         """(L,) seconds of each stage for ``n_rows`` rows: the median of ``repeats`` runs, after one that warms up."""
         X = np.zeros((n_rows, int(np.prod(self.input_shape))))
-        times = np.empty((repeats + 1, self.n_stages))
+        whole, heads = np.empty((2, repeats + 1, self.n_stages))
         for repeat in range(repeats + 1):
             memory = self.remember(n_rows)
             for stage in range(self.n_stages):
                 began = time.perf_counter()
                 self.proceed(stage, stage, X, memory)
-                times[repeat, stage] = time.perf_counter() - began
-        median = np.asarray(np.median(times[1:], axis=0))
+                ended = time.perf_counter()
+                self._say_again(stage, memory["activations"])
+                whole[repeat, stage], heads[repeat, stage] = ended - began, time.perf_counter() - ended
+        median = np.asarray(np.median(whole[1:], axis=0))
+        head = float(np.median(heads[1:]))
+        self.head_pace.begin_with(_ANY, n_rows, head)
         for stage, taken in enumerate(median.tolist()):
-            self._pace.setdefault(stage, {})[_bucket(n_rows)] = taken
+            self.block_pace.begin_with(stage, n_rows, max(taken - head, 0.0))
         return median
+
+    @torch.inference_mode()
+    def _say_again(self, stage: int, kept: Activations) -> None:
+        """Compute the head of a stage, as far as its batch is kept."""
+        state = kept.take(slice(0, min(len(kept), self.batch_rows)))
+        if state is not None:
+            self._said(stage, state)
 
 
 class Activations:
@@ -366,8 +455,3 @@ def bytes_of(state: Any) -> int:
     if isinstance(state, tuple):
         return sum(bytes_of(part) for part in state)
     return state.numel() * state.element_size() if isinstance(state, Tensor) else 0
-
-
-def _bucket(n_rows: int) -> int:
-    """Rows up to the next power of two: batches of about the same size take about the same time."""
-    return max(int(n_rows) - 1, 0).bit_length()

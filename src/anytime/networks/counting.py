@@ -50,7 +50,7 @@ def mult_adds(network: ExitNetwork, input_shape: Sequence[int]) -> MultAdds:
     input_shape : sequence of int
         Of one input.
     """
-    example = next(network.parameters())
+    example = next(network.parameters(), torch.zeros(()))
     state: Any = torch.zeros(1, *input_shape, device=example.device, dtype=example.dtype)
     was_training = network.training
     had_fast_path = torch.backends.mha.get_fastpath_enabled()

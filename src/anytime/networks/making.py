@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_consistent_length
 from torch import nn
 
 from anytime.networks.block import NetworkBlock
+from anytime.networks.devices import chosen_device
 from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.network_model import calibrated
+from anytime.networks.stopping import temperature
 from anytime.plan import Plan
 from anytime.trees.rows import checked_weights
 
@@ -47,7 +48,7 @@ def make_network(
     if not isinstance(network, ExitNetwork):
         network = ExitNetwork([network], [nn.Identity()])
     example = next(network.parameters(), torch.zeros(()))
-    where = torch.device(device) if device is not None else example.device
+    where = example.device if device is None else chosen_device(device)
     model = _face(y_val, classes)(backbone=network, device=device, **parameters)
     model._validate_params()
     rows = _read(model, X_val, input_shape)
@@ -57,6 +58,9 @@ def make_network(
         check_consistent_length(rows, targets)
         weight = None if sample_weight is None else checked_weights(sample_weight, rows)
         base = model._base(targets, weight, None)
+        if isinstance(model, AnytimeNetworkClassifier):
+            said = [block.outputs(stage, rows) for stage in range(block.n_stages)]
+            block.temperatures = np.array([temperature(exit, targets, weight) for exit in said])
     else:
         base = np.zeros(block.width)
     model.history_, model.n_epochs_ = [], 0
@@ -68,8 +72,6 @@ def make_network(
         replaces=np.ones(block.n_stages, dtype=bool),
         evaluation_costs=model._evaluation_costs(block),
     )
-    if rows is not None and targets is not None and isinstance(model, AnytimeNetworkClassifier):
-        model.plan_ = calibrated(model.plan_, rows, targets, weight)
     return model
 
 

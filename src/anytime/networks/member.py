@@ -69,7 +69,6 @@ class MemberBlock(Block):
             plan.head(int(self.ends[-1])),
             evaluation_costs=None,
             expected_costs=None,
-            stop_table=None,
             quality=None,
             limit=np.inf,
         )
@@ -79,6 +78,10 @@ class MemberBlock(Block):
         self.batch_rows = min(batches, default=None)
         link = LINKS[plan.link]
         self.width = link.n_classes(plan.n_outputs) if transformed and link.classifies else plan.n_outputs
+
+    @property
+    def can_be_forked(self) -> bool:
+        return all(block.can_be_forked for block in self.plan.blocks)
 
     @cached_property
     def _columns(self) -> list[NDArray[np.int32]]:

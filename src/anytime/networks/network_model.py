@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,16 +20,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
-from anytime.losses import LINKS
 from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
+from anytime.networks.devices import chosen_device, default_device, is_here
 from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
-from anytime.networks.stopping import stop_table, temperature
+from anytime.networks.recipe import TrainingRecipe, auto_weights
+from anytime.networks.stopping import temperature
 from anytime.networks.stored import StoredNetworkBlock
-from anytime.networks.training import NetworkTrainer, TrainingRecipe, auto_weights, default_device
+from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
 from anytime.parameters import not_negative, shared, store
 from anytime.plan import Array, Plan
@@ -36,15 +38,14 @@ from anytime.rows import Rows
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import validated
 
-__all__ = ["NetworkModel", "calibrated"]
+__all__ = ["NetworkModel"]
 
 _FOR_TABLES = TrainingRecipe(
     epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2
 )
 _FOR_IMAGES = TrainingRecipe(epochs=60, batch_size=128, augment="crop_flip")
 _LEAST_BLOCKS = 2
-_FEWEST_ROWS = 32  # that say from which margin on rows may leave early
-_DEVICES = ("cpu", "cuda", "mps", "xpu")  # that a file may name
+_DEVICES = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,3})?")  # that a file may name
 
 
 class NetworkModel(AnytimeModel):
@@ -118,6 +119,7 @@ class NetworkModel(AnytimeModel):
         """
         began = time.monotonic()
         self._validate_params()
+        chosen_device(self.device)  # one that is not here is refused before anything is computed
         if y is None:
             X, y = read_dataset(X, type(self).__name__)
         if y_val is None and X_val is not None and not hasattr(X_val, "shape"):
@@ -175,9 +177,13 @@ class NetworkModel(AnytimeModel):
         )
         if not trainer.step:
             raise KeyboardInterrupt
+        temperatures = None
+        if images_val is not None and told is not None and self._link == "softmax":
+            said = trainer.said(images_val).double().cpu().numpy()
+            temperatures = [temperature(exit, told) for exit in said]
         block = start.changed(
             trainer.network,
-            temperatures=None,
+            temperatures=temperatures,
             offset=offset,
             unit=unit,
             dtype=torch.float64 if self._is_table else torch.float32,
@@ -192,8 +198,6 @@ class NetworkModel(AnytimeModel):
             replaces=np.ones(block.n_stages, dtype=bool),
             evaluation_costs=self._evaluation_costs(block),
         )
-        if self._link == "softmax" and rows_val is not None and told is not None:
-            self.plan_ = calibrated(self.plan_, rows_val, told)
 
     def _untrained(
         self, rows: NDArray[Any], targets: NDArray[Any], bound: Any, recipe: TrainingRecipe, seed: int
@@ -210,7 +214,7 @@ class NetworkModel(AnytimeModel):
             self.input_shape_,
             centre=centre,
             spread=spread,
-            device=torch.device(self.device) if self.device is not None else default_device(),
+            device=chosen_device(self.device),
             batch_rows=min(recipe.batch_size * 4, 1024),
         )
 
@@ -501,7 +505,7 @@ class NetworkModel(AnytimeModel):
 
     def _available_device(self) -> torch.device:
         """Where the network is computed: the device of the constructor, if this machine has it."""
-        if self.device is None or (self.device.startswith("cuda") and not torch.cuda.is_available()):
+        if self.device is None or not is_here(self.device):
             return default_device()
         return torch.device(self.device)
 
@@ -531,7 +535,7 @@ class NetworkModel(AnytimeModel):
         if type(state["largest_seen"]) is not float or type(state["n_epochs"]) is not int:
             raise ValueError("largest_seen and n_epochs are numbers")
         device = self.device
-        if device is not None and (type(device) is not str or device.partition(":")[0] not in _DEVICES):
+        if device is not None and (type(device) is not str or not _DEVICES.fullmatch(device)):
             raise ValueError(f"no device is called {device!r:.60}")
         self.input_shape_, self._largest_seen = shape, state["largest_seen"]
         self.n_epochs_, self.history_ = state["n_epochs"], state["history"]
@@ -566,39 +570,6 @@ class NetworkModel(AnytimeModel):
 
     def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
         raise NotImplementedError
-
-
-def calibrated(
-    plan: Plan, rows: NDArray[Any], codes: NDArray[Any], sample_weight: Array | None = None
-) -> Plan:
-    """The plan of a network that classifies, with temperatures and a table of stops chosen on validation rows.
-
-    Parameters
-    ----------
-    plan : Plan
-    rows : (n, d)
-        As the plan reads them.
-    codes : (n,) int
-        Classes.
-    sample_weight : (n,), default=None
-        For temperatures.
-    """
-    block, link = plan.blocks[0], LINKS[plan.link]
-    assert isinstance(block, NetworkBlock)
-    said = np.empty((block.n_stages, len(rows), block.width))
-    for start in range(0, len(rows), block.batch_rows):
-        some = rows[start : start + block.batch_rows]
-        memory = block.remember(len(some))
-        for stage in range(block.n_stages):
-            said[stage, start : start + len(some)] = block.proceed(stage, stage, some, memory)
-    factors = np.array([temperature(exit, codes, sample_weight) for exit in said])
-    said /= factors[:, None, None]
-    table, costs = None, plan.stage_costs
-    if len(rows) >= _FEWEST_ROWS and costs[0] < costs[-1]:
-        confidence = np.array([link.transform(exit).max(axis=1) for exit in said])
-        table = stop_table(confidence, np.array([link.margin(exit) for exit in said]), costs)
-    block = block.changed(block.network, temperatures=block.temperatures * factors)
-    return replace(plan, blocks=[block], stop_table=table)
 
 
 def _plain(value: Any) -> Any:

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.answer import Answer
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
-from anytime.plan import Answer
 from anytime.rows import warn_of_absent
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.layout import Layout
-from anytime.runtime.tile import Tile, TileSnapshot, Work
+from anytime.runtime.tile import Tile, Work
 from anytime.runtime.timing import Timings
 
 __all__ = ["BatchSession"]
 
 # rows of a tile, as they were when all tiles were looked at
-Part = tuple[Tile, TileSnapshot, NDArray[np.bool_]]
+Part = tuple[Tile, Answer, NDArray[np.bool_]]
 
 
 class BatchSession:
@@ -100,6 +100,7 @@ class BatchSession:
         self._departed = 0  # ticks paid by tiles that are gone
         self._departed_updates = np.zeros(self._layout.n_stages, dtype=np.int64)
         self._seconds = 0.0
+        self._nobody = self._tile(np.empty((0, self._layout.column_group.size)), None).snapshot
         self.reason = ""
         if examples is not None:
             self.add(examples)
@@ -225,31 +226,12 @@ class BatchSession:
         return self._answer([(tile, tile.snapshot, ~tile.gone) for _, tile in self._tiles])
 
     def _answer(self, parts: list[Part]) -> Answer:
-        layout, plan = self._layout, self._layout.plan
-        scores = np.concatenate(
-            [np.empty((0, plan.n_outputs)), *(shot.scores[kept] for _, shot, kept in parts)]
-        )
-        stage = np.concatenate([np.empty(0, dtype=np.int32), *(shot.stage[kept] for _, shot, kept in parts)])
-        paid = np.concatenate([np.empty(0, dtype=np.int64), *(shot.paid[kept] for _, shot, kept in parts)])
-        bought = np.zeros(len(layout.names), dtype=bool)
         failures: dict[str, str] = {}
-        for tile, shot, _ in parts:
-            bought |= shot.bought
+        for tile, _, _ in parts:
             for name, reasons in tile.failures.copy().items():
                 failures[name] = f"{len(reasons)} rows: {reasons[0]}" if len(reasons) > 1 else reasons[0]
-        prediction, probabilities = self.model._told(scores)
-        return Answer(
-            prediction=prediction,
-            scores=scores,
-            probabilities=probabilities,
-            stage=stage,
-            cost=plan.costs.costs.amounts(paid),
-            model_cost=np.array(layout.stage_costs)[stage],
-            elapsed=self._seconds,
-            groups=layout.listed(bought),
-            complete=all(bool(shot.finished[kept].all()) for _, shot, kept in parts),
-            failures=failures,
-        )
+        rows = [self._nobody, *(shot.rows(kept) for _, shot, kept in parts)]
+        return Answer.joined(rows, elapsed=self._seconds, reason=self.reason, failures=failures)
 
     def statistics(self) -> dict[str, Any]:
         """What happened so far: rows, the share that is finished, the share that each stage has worked on, cost and times."""

@@ -63,7 +63,7 @@ class Layout:
             )
         self.link = LINKS[plan.link]
         self.n_stages = plan.n_stages
-        self.stage_costs = [0.0, *plan.stage_costs.tolist()]
+        self.answer = model._answer
         self.block_of = [plan.locate(s)[0] for s in range(self.n_stages)]
         probe = Run(plan, np.empty((0, plan.n_features)))
         self.strides = [probe.is_native(b) for b in range(len(plan.blocks))]
@@ -96,15 +96,6 @@ class Layout:
             out[s, self.plan.stage_groups[s]] = s
         return out
 
-    @cached_property
-    def block_groups(self) -> list[Groups]:
-        """Groups that each stage's own outputs may use, rules apart."""
-        plan = self.plan
-        return [
-            plan.costs.groups_of(plan.blocks[b].columns(s - plan.block_start[b]))
-            for s, b in enumerate(self.block_of)
-        ]
-
     def rule_groups(self, rule: Rule) -> Groups:
         """Groups that a rule reads."""
         return self.plan.costs.groups_of(rule.columns())
@@ -121,18 +112,6 @@ class Layout:
         """Groups that any stage may use, with all they require."""
         asked = {int(g) for groups in self.plan.stage_groups for g in groups}
         return np.array(sorted({needed for g in asked for needed in self.closures[g]}), dtype=np.intp)
-
-    def listed(self, bought: tuple[int, ...] | NDArray[np.bool_]) -> list[str]:
-        """Names of groups in the order of purchase; of a mask, in the plan's order."""
-        if isinstance(bought, tuple):
-            return [self.names[g] for g in bought]
-        mask = bought.tolist()
-        return [self.names[g] for g in self.order if mask[g]]
-
-    @cached_property
-    def order(self) -> list[int]:
-        """Groups in the order in which the plan first buys them."""
-        return [self.number[name] for name in self.plan.order]
 
     @cached_property
     def dependents(self) -> dict[int, list[int]]:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from anytime.answer import Answer
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
-from anytime.plan import Answer
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout
-from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.steps import Steps
 from anytime.runtime.timing import Timings
 from anytime.runtime.trace import Trace
@@ -46,12 +46,6 @@ class Session:
         ending the run. This leaves the trained order; refitted models never do it.
     clock : callable, default=time.monotonic
         Seconds. Another clock is for tests; forests then look at it between native calls only.
-
-    Attributes
-    ----------
-    reason : str
-        Why the last run ended: "complete", "budget", "deadline", "stages", "confidence", "stop", or "failed" (a refitted
-        model without a group that it needs).
 
     Notes
     -----
@@ -93,8 +87,7 @@ class Session:
         self._layout, self._timings = layout, timings
         self._writer = threading.RLock()
         self._steps: Steps | None = None
-        self._best: tuple[Snapshot, Snapshot] | None = None
-        self.reason = ""
+        self._best: tuple[Answer, Answer] | None = None
 
     def sibling(self) -> Session:
         """A session for another example that shares what this one has learnt about the model and the machine."""
@@ -134,8 +127,7 @@ class Session:
         with self._writer:
             steps = self._started()
             bounds = Bounds(steps.walk.done + 1, "stages", cap=self._layout.plan.limit_ticks)
-            self.reason = steps.run(bounds)
-            return self.reason == "stages"
+            return steps.run(bounds) == "stages"
 
     def resume(
         self,
@@ -206,7 +198,16 @@ class Session:
             snapshot = self._best_validated(steps, snapshot)
         elif policy != "latest":
             raise ValueError(f"policy must be 'latest' or 'best_validated', not {policy!r}")
-        return answer_of(self._layout, snapshot)
+        return snapshot
+
+    @property
+    def reason(self) -> str:
+        """Why the last run ended; empty while one goes on, or before the first.
+
+        "complete", "budget", "deadline", "stages", "confidence", "stop", or "failed" (a refitted model without a group that it
+        needs).
+        """
+        return "" if self._steps is None else self._steps.snapshot.reason
 
     @property
     def trace(self) -> Trace:
@@ -262,12 +263,11 @@ class Session:
         self._take(Walk(self._layout, Example(self._layout, raw)))
 
     def _take(self, walk: Walk) -> Steps:
-        self.reason = ""
         self._steps = Steps(self._layout, walk, self._timings, self.skip, self._clock)
         return self._steps
 
     def _within(self, bounds: Bounds) -> Answer:
-        self.reason = self._started().run(bounds)
+        self._started().run(bounds)
         if bounds.due < np.inf:
             self._timings.finish(self._clock() - bounds.due)
         return self.read()
@@ -277,7 +277,7 @@ class Session:
             raise RuntimeError("there is no example yet; call start first")
         return self._steps
 
-    def _best_validated(self, steps: Steps, snapshot: Snapshot) -> Snapshot:
+    def _best_validated(self, steps: Steps, snapshot: Answer) -> Answer:
         quality = self._layout.plan.quality
         if quality is None:
             raise ValueError(
@@ -288,8 +288,8 @@ class Session:
             return snapshot
         known = self._best
         if known is None or known[0] is not snapshot:
-            scores = steps.walk.prefix_scores(stage, snapshot.skipped)
-            known = self._best = snapshot, snapshot._replace(scores=scores, stage=stage)
+            scores = steps.walk.prefix_scores(stage, steps.skipped)[0]
+            known = self._best = snapshot, replace(snapshot, scores=scores, stage=stage)
         return known[1]
 
 

@@ -13,10 +13,9 @@ from anytime.costs import UNLIMITED
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival
 from anytime.runtime.layout import Layout
-from anytime.runtime.snapshot import Snapshot
 from anytime.runtime.timing import Pace, Timings
 from anytime.runtime.trace import Event, Trace
-from anytime.runtime.walk import Walk
+from anytime.runtime.walk import PARTIAL, Walk
 
 __all__ = ["Steps"]
 
@@ -35,8 +34,10 @@ class Steps:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    snapshot : Answer
         The last complete state; replaced, never changed.
+    skipped : tuple of int
+        Stages that it lacks because they were left out.
     trace : Trace
     seconds : float
         Spent in earlier runs.
@@ -55,7 +56,8 @@ class Steps:
         self.blocked = False
         self._late: dict[str, str] = {}
         self._began, self._cap = clock(), int(UNLIMITED)
-        self.snapshot = Snapshot.before_the_first_stage(layout)
+        n_stages, self.skipped = layout.n_stages, walk.skipped
+        self.snapshot = layout.answer(layout.plan.base, 0, 0, (), n_stages == 0, n_stages > 0)
         self._published = True  # whether the snapshot shows the present state
 
     def run(self, bounds: Bounds) -> str:
@@ -70,9 +72,10 @@ class Steps:
         self.seconds = self._elapsed()
         self._began = self.clock()
         if self._published:
-            self.snapshot = self.snapshot._replace(elapsed=self.seconds)
+            partial = self.snapshot.partial and reason in PARTIAL
+            self.snapshot = self.snapshot.changed(elapsed=self.seconds, reason=reason, partial=partial)
         else:
-            self._publish()
+            self._publish(reason)
         return reason
 
     def continue_from(self, trace: Trace, seconds: float, blocked: bool) -> None:
@@ -88,14 +91,15 @@ class Steps:
         self.blocked = False
         names = [self.layout.names[group] for group in outcomes]
         self._late = {name: why for name, why in self._late.items() if name not in names}
-        self.snapshot = self.snapshot._replace(failures={**self.walk.example.failures, **self._late})
+        self.snapshot = self.snapshot.changed(failures={**self.walk.example.failures, **self._late})
         for name in names:
             self._record("given", group=name)
 
-    def _publish(self) -> None:
-        """Let readers see the present state."""
+    def _publish(self, reason: str = "") -> None:
+        """Let readers see the present state, and why the run ended if it has."""
+        self.skipped = self.walk.skipped
         failures = {**self.walk.example.failures, **self._late}
-        self.snapshot = Snapshot.of(self.walk, self._elapsed(), failures)
+        self.snapshot = self.walk.answer(self._elapsed(), failures, reason)
         self._published = True
 
     # ------------------------------------------------------------------ stages
@@ -114,8 +118,6 @@ class Steps:
             return reason
         if bounds.confidence is not None and walk.confidence() >= bounds.confidence:
             return "confidence"
-        if bounds.margins is not None and walk.has_margin(bounds):
-            return "budget"
         if self.layout.features is None and not walk.example.is_whole:
             return self._incomplete_unit(s, bounds)
         if walk.unasked:
@@ -139,7 +141,7 @@ class Steps:
     def _incomplete_unit(self, s: int, bounds: Bounds) -> str:
         """Stages of a row that lacks groups, one by one where somebody looks after each of them."""
         walk, last = self.walk, self.layout.plan.block_start[self.layout.block_of[s] + 1]
-        to = s + 1 if self.skip or bounds.stepwise else min(last, bounds.until)
+        to = s + 1 if self.skip or bounds.confidence is not None else min(last, bounds.until)
         began = self.clock()
         due = bounds.due if self.clock is time.monotonic else np.inf
         self._published = False  # a row may buy groups for a stage that it then cannot pay
@@ -162,8 +164,6 @@ class Steps:
             return self._acquire(s, [group], bounds, int(plan.evaluation_ticks[s]))
         if bounds.confidence is not None:
             to = walk.confident_by(to, bounds.confidence)
-        if bounds.margins is not None:
-            to = s + 1
         began = self.clock()
         due = bounds.due if self.clock is time.monotonic else np.inf  # the native clock is that one
         self._published = False
@@ -312,7 +312,7 @@ class Steps:
 
     def _advanced(self, seconds: float) -> None:
         self._publish()
-        self._record("stages", seconds=seconds, scores=tuple(self.snapshot.scores[0].tolist()))
+        self._record("stages", seconds=seconds, scores=tuple(self.snapshot.scores.tolist()))
         self.walk.example.release(self.snapshot.stage)
 
     def _record(self, kind: str, **details: Any) -> None:

@@ -20,21 +20,11 @@ from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 from anytime.runtime.timing import Timings
 
-__all__ = ["Tile", "TileSnapshot"]
+__all__ = ["Tile"]
 
 Rows = NDArray[np.intp]
 
 _FIRST_CHUNK = 16  # rows of a block whose pace is not known yet
-
-
-class TileSnapshot(NamedTuple):
-    """The state of all rows of a tile between two units of work; never written again."""
-
-    scores: Array  # (n, K)
-    stage: NDArray[np.int32]  # the last that is part of the answer
-    paid: NDArray[np.int64]
-    bought: NDArray[np.bool_]  # (G,) by any row
-    finished: NDArray[np.bool_]  # rows with nothing left to do
 
 
 class Work(NamedTuple):
@@ -72,6 +62,8 @@ class Tile:
     bought : (G,) bool
         Groups that any row has bought.
     failures : dict from group name to reasons, one per row
+    snapshot : Answer
+        The state between two units of work; replaced, never changed.
     """
 
     def __init__(
@@ -92,8 +84,8 @@ class Tile:
         if raws is not None:
             rows = [(X[i : i + 1], self.available[i]) for i in range(n)]
             self.examples = [Example(layout, raw, *row) for raw, row in zip(raws, rows, strict=True)]
-        self.until, self.bounds = bounds.until, bounds
-        self.sure = np.zeros(n, dtype=bool)
+        self.until = bounds.until
+        self.confidence, self.sure = bounds.confidence, np.zeros(n, dtype=bool)
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self.gone = np.zeros(n, dtype=bool)
         absent = () if held is None else np.flatnonzero(~held).tolist()
@@ -115,8 +107,9 @@ class Tile:
         assert run.ledger is not None
         if not self.bought[self.layout.used].all():
             self.bought = np.asarray(run.ledger.bought.any(axis=0))
-        self.snapshot = TileSnapshot(
-            run.scores(), run.answered.copy(), run.ledger.paid, self.bought, run.complete | self.sure
+        finished, waiting = run.complete | self.sure, self._waiting.copy()
+        self.snapshot = self.layout.answer(
+            run.scores(), run.answered, run.ledger.paid, self.bought, finished, waiting
         )
         self.spent = int(self.snapshot.paid.sum())
 
@@ -188,7 +181,7 @@ class Tile:
     def _stride(self, s: int, rows: Rows, work: Work) -> int:
         """The stage to go to: many at once where a forest has all its features and is quick."""
         b = self.layout.block_of[s]
-        if not self.layout.strides[b] or work.allowance is not None or self.bounds.margins is not None:
+        if not self.layout.strides[b] or work.allowance is not None:
             return s + 1
         end = min(self.plan.block_start[b + 1], self.until, work.bounds.until)
         if self.examples is not None:
@@ -229,11 +222,9 @@ class Tile:
         """Let rows wait for the next stage that may work on them."""
         run, skips = self.run, self.layout.skips
         rows = rows[~(run.finished[rows] | run.unasked[rows])]
-        if self.bounds.stepwise and rows.size:
-            link, scores = self.layout.link, run.scores(rows)
-            sure = link.transform(scores).max(axis=1) >= (self.bounds.confidence or np.inf)
+        if self.confidence is not None and rows.size:
+            sure = self.layout.link.transform(run.scores(rows)).max(axis=1) >= self.confidence
             self.sure[rows[sure]] = True
-            sure |= self.bounds.has_margin(scores, run.answered[rows], link)
             rows = rows[~sure]
         if skips is not None and rows.size:
             # What a filter is known to say no to is done: the row's scores cannot change before it gets there.
@@ -290,7 +281,7 @@ class Tile:
         if own is not None:
             wanted[rows] = own
         else:
-            wanted[np.ix_(rows, self.layout.block_groups[s] if groups is None else groups)] = True
+            wanted[np.ix_(rows, self.plan.block_groups[s] if groups is None else groups)] = True
         while True:
             short = rows[(wanted[rows] & ~self.available[rows]).any(axis=1)]
             asked: dict[int, list[int]] = {}

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
 from anytime.features import Extractor, Features
-from anytime.plan import Answer
 from anytime.runtime.example import Example
 from anytime.runtime.layout import Layout
-from anytime.runtime.snapshot import Snapshot, answer_of
 from anytime.runtime.walk import Walk
 
 __all__ = ["Event", "ReplayError", "Trace", "replay"]
@@ -116,8 +115,8 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
         except (ValueError, IndexError, AssertionError) as error:
             raise ReplayError(f"event {number} ({event.kind}): {error}") from error
         _compare(walk, number, event)
-    last = trace.events[-1].at if trace.events else 0.0
-    return answer_of(walk.layout, Snapshot.of(walk, last, walk.example.failures))
+    last = trace.events[-1] if trace.events else Event("end", 0.0, 0, 0.0)
+    return walk.answer(last.at, walk.example.failures, last.note if last.kind == "end" else "")
 
 
 def _recorded_walk(

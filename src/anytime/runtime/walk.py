@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.costs import Ledger
 from anytime.engine import Run, Stop
 from anytime.plan import Array
 from anytime.rules import Rule
-from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 
-__all__ = ["Walk"]
+__all__ = ["PARTIAL", "Walk"]
 
 _ROW = np.zeros(1, dtype=np.intp)
 _LOOK_AHEAD = 64  # stages whose confidence is worked out at once
+PARTIAL = ("", "deadline", "stop", "failed")  # reasons that no budget gives
 _GIVEN = ("plan", "X", "threads")  # what a run is started with; all else is its state
 
 
@@ -100,17 +101,27 @@ class Walk:
         """The probability of the leading class."""
         return float(self.layout.link.transform(self.scores()).max())
 
-    def has_margin(self, bounds: Bounds) -> bool:
-        """Whether the margin is enough for the mean budget."""
-        return bool(bounds.has_margin(self.scores(), self.run.answered, self.layout.link)[0])
-
     def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
         """Groups in the order of purchase, those that were given last; or which ones, when there are no extractors."""
         bought = np.asarray(self._ledger.bought[0])
         if self.layout.features is None:
             return bought
-        given = [g for g in self.layout.order if bought[g] and g not in self.bought]
+        given = [g for g in self.plan.purchases.order if bought[g] and g not in self.bought]
         return (*self.bought, *given) if given else self.bought
+
+    def answer(self, elapsed: float, failures: Mapping[str, str], reason: str = "") -> Answer:
+        """The answer now; ``reason``: why the run ended, empty while it goes on."""
+        return self.layout.answer(
+            self.scores()[0],
+            self.stage,
+            self.paid,
+            self.purchases(),
+            self.complete,
+            not self.ended and reason in PARTIAL,
+            elapsed,
+            reason,
+            dict(failures),
+        )
 
     # ------------------------------------------------------------------ what comes next
 
@@ -141,7 +152,7 @@ class Walk:
         forest = self.plan.blocks[b].forest
         if forest is None:
             wanted = self.run.wanted(s, _ROW)
-            groups = self.layout.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
+            groups = self.plan.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
             return () if available[groups].all() else groups.tolist()
         group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
         return () if group < 0 else (group,)

@@ -298,8 +298,8 @@ class Server:
     async def predict(self, call: Call) -> Reply:
         """Answer for rows, in plain JSON."""
         entry, question, classes = await self.plain(call)
-        call.served = served = await entry.engine.answer(question)
-        return Reply(orjson.dumps(write_plain(served, entry.name, served.version, classes=classes)))
+        call.answer = answer = await entry.engine.answer(question)
+        return Reply(orjson.dumps(write_plain(answer, entry.name, entry.version, classes=classes)))
 
     async def infer(self, call: Call, **_: str) -> Reply:
         """Answer for tensors, by the Open Inference Protocol."""
@@ -313,9 +313,9 @@ class Server:
         tensors = entry.tensors
         body = await call.body(self.settings.max_body)
         ask = await beside(body, read_infer, body, call.json_length(), tensors)
-        call.served = served = await entry.engine.answer(self.question(call, entry, ask))
-        answer, json_length = write_infer(ask, served, entry.name, served.version, tensors)
-        return Reply(answer) if json_length is None else Reply.binary(answer, json_length)
+        call.answer = answer = await entry.engine.answer(self.question(call, entry, ask))
+        body, json_length = write_infer(ask, answer, entry.name, entry.version, tensors)
+        return Reply(body) if json_length is None else Reply.binary(body, json_length)
 
     # ------------------------------------------------------------------ models
 
@@ -336,7 +336,7 @@ class Server:
     def question(self, call: Call, entry: ServedModel, ask: Ask) -> Question:
         """What the engine is asked."""
         rows, raws, limits = ask.rows, ask.raws, ask.limits
-        call.model = entry.name
+        call.model, call.version = entry.name, entry.version
         if raws is not None and entry.engine.extraction is None:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
         deadline = limits["deadline"]

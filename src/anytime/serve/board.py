@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from anytime.serve.questions import Served
+    from anytime.answer import Answer
 
 __all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
 
@@ -191,25 +191,25 @@ class ModelBoard:
         self._ints[_BATCHES] += 1
         self._ints[_BATCH_ROWS] += rows
 
-    def answered(self, served: Served, queue_length: int) -> None:
+    def answered(self, answer: Answer, queue_length: int) -> None:
         """Count an answer."""
         ints, at = self._ints, self._at
-        stages = served.stage.tolist()
+        stages = answer.stage.tolist()
         ints[at + _MODEL_QUEUE] = queue_length
         ints[_ANSWERS] += 1
         ints[_ROWS] += len(stages)
-        ints[_PARTIAL] += bool(np.count_nonzero(served.partial))
+        ints[_PARTIAL] += bool(np.count_nonzero(answer.partial))
         ints[at] += 1
         ints[at + 1] += len(stages)
         ints[at + 2] += sum(stages)
-        self._floats[self._seconds] += served.elapsed
+        self._floats[self._seconds] += answer.elapsed
         first = at + len(_MODEL_COUNTS)
         if len(stages) < 16:
-            self._floats[self._cost] += sum(served.cost.tolist())
+            self._floats[self._cost] += sum(answer.cost.tolist())
             for stage in stages:
                 ints[first + bisect_left(self.checkpoints, stage + 1)] += 1
             return
-        self._floats[self._cost] += float(served.cost.sum())
+        self._floats[self._cost] += float(answer.cost.sum())
         passed = np.bincount(np.searchsorted(self.checkpoints, stages, side="right"))
         for k in np.flatnonzero(passed).tolist():
             ints[first + k] += int(passed[k])

@@ -14,7 +14,7 @@ from anytime.rows import shown
 from anytime.serve.errors import Refusal, refuse
 
 if TYPE_CHECKING:
-    from anytime.serve.questions import Served
+    from anytime.answer import Answer
 
 __all__ = ["READ", "Call", "Gone", "Reply", "beside", "json_reply"]
 
@@ -58,9 +58,9 @@ class Call:
         What logs, traces and the reply call it.
     status : int
         Of the reply; 0 before that.
-    model : str
-        The name of the model that is asked.
-    served : Served or None
+    model, version : str
+        Of the model that is asked.
+    answer : Answer or None
         What it has answered.
     usual : bool
         Whether a late answer says something about the server: few rows, as they are, without a deadline of their own.
@@ -75,8 +75,8 @@ class Call:
         self.scope, self.receive, self.began, self.due = scope, receive, began, due
         self.id = _usable_id(self.headers.get(b"x-request-id")) or id
         self.status = 0
-        self.model = ""
-        self.served: Served | None = None
+        self.model = self.version = ""
+        self.answer: Answer | None = None
         self.usual = False
 
     async def body(self, limit: int) -> bytes:

@@ -7,58 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
-from anytime.losses import LINKS
-from anytime.plan import Array
-from anytime.runtime.bounds import Bounds
-from anytime.serve.questions import Served
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
 
-__all__ = ["Cohort", "Piece", "Reader"]
-
-
-class Reader:
-    """Turns scores into answers.
-
-    Parameters
-    ----------
-    model : fitted AnytimeModel
-
-    Notes
-    -----
-    The cost of a row is what it has paid where budgets are counted by that (``meter="realised"``); else
-    the cost of its stages, fixed at training, which is what a budget is compared with.
-    """
-
-    def __init__(self, model: AnytimeModel) -> None:
-        self.model, self.plan = model, model.plan_
-        self.metered = model.meter == "realised"  # it is counted what each row pays
-        self._stage_costs = model._model_costs()
-        self._first: Served | None = None
-
-    def read(
-        self,
-        scores: Array,
-        stage: NDArray[np.int32],
-        paid: Array | None,
-        partial: NDArray[np.bool_],
-    ) -> Served:
-        """The answers that ``scores`` are."""
-        cost = paid if paid is not None and self.metered else self._stage_costs[stage]
-        return Served(*self.model._told(scores), cost, stage, partial)
-
-    def before_the_first_stage(self, n: int, until: int) -> Served:
-        """What is known of any row."""
-        if self._first is None:
-            nothing = np.zeros(1, dtype=np.int32)
-            self._first = self.read(self.plan.base[None, :], nothing, None, nothing > 0)
-        columns = (None if column is None else np.repeat(column, n, axis=0) for column in self._first[:5])
-        return Served(*columns)._replace(partial=np.full(n, until > 0))  # type: ignore[arg-type]
+__all__ = ["Cohort", "Piece"]
 
 
 class Piece:
@@ -74,7 +32,7 @@ class Piece:
         Stages that those have done, and the last that one of them wants.
     cohort : Cohort or None
         None: not taken up yet.
-    part : Served or None
+    part : Answer or None
         The final answers, once there are any.
     """
 
@@ -84,7 +42,7 @@ class Piece:
         self.rows, self.stage, self.until = stop - start, 0, ticket.until
         self.cohort: Cohort | None = None
         self.offset = 0
-        self.part: Served | None = None
+        self.part: Answer | None = None
 
 
 class Cohort:
@@ -92,13 +50,19 @@ class Cohort:
 
     Parameters
     ----------
-    reader : Reader
+    model : fitted AnytimeModel
     pieces : list of Piece
         All of one plan.
+
+    Notes
+    -----
+    What each row pays is counted where budgets are counted by it (``meter="realised"``). Else an answer has the cost of its
+    stages, fixed at training, which is what a budget is compared with.
     """
 
-    def __init__(self, reader: Reader, pieces: list[Piece]) -> None:
-        self.reader, self.pieces = reader, pieces
+    def __init__(self, model: AnytimeModel, pieces: list[Piece]) -> None:
+        self.pieces, self._answer = pieces, model._answer
+        plan, self._metered = model.plan_, model.meter == "realised"
         parts = [piece.ticket.question.X[piece.start : piece.stop] for piece in pieces]
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
         sizes, wanted = [piece.rows for piece in pieces], [piece.until for piece in pieces]
@@ -108,23 +72,20 @@ class Cohort:
             self.until.fill(wanted[0])
         else:
             self.until = np.repeat(np.array(wanted, dtype=np.int32), sizes)
-        held, caps = pieces[0].ticket.held, None
-        if reader.metered:
-            caps = np.repeat(np.array([piece.ticket.cap for piece in pieces], dtype=np.int64), sizes)
-            caps = None if caps.min() >= UNLIMITED else caps
-        self.progress = start(reader.plan, X, metered=reader.metered, held=held)
-        self._caps = UNLIMITED if caps is None else caps
+        held, caps = pieces[0].ticket.held, [piece.ticket.cap for piece in pieces]
+        capped = self._metered and min(caps) < UNLIMITED
+        self.progress = start(plan, X, metered=self._metered, held=held)
+        self._caps = np.repeat(np.array(caps, dtype=np.int64), sizes) if capped else UNLIMITED
         offset = 0
         for piece in pieces:
             piece.cohort, piece.offset = self, offset
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
-        self.asks_every_stage = any(piece.ticket.bounds.margins is not None for piece in pieces)
         self.stage, self.rows = 0, len(X)
         # every row comes as far as it is told to
-        steady = caps is None and held is None and not reader.plan.stops
+        steady = not capped and held is None and not plan.stops
         self._common = wanted[0] if alike and steady and not self.stepwise else None
-        self._reading: Served | None = None
+        self._reading: Answer | None = None
 
     def advance(self, stage: int) -> None:
         """Take all rows that want it to ``stage``."""
@@ -141,7 +102,7 @@ class Cohort:
         if isinstance(self.progress, Run):
             self._note(self.progress.incomplete & ~self.progress.finished, "groups")
         if self.stepwise:
-            self._let_sure_rows_leave()
+            self._ask_for_confidence()
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
         self.stage = int(done[active].min()) if self.rows else stage
@@ -173,36 +134,21 @@ class Cohort:
             if not self.rows:
                 piece.rows = 0
 
-    def _let_sure_rows_leave(self) -> None:
-        """Rows whose leading class is as likely as was asked for, or far enough ahead for the mean budget, go no further."""
+    def _ask_for_confidence(self) -> None:
+        """Rows whose leading class is as likely as was asked for go no further."""
         done = self.progress.done
         for piece in self.pieces:
-            bounds = piece.ticket.bounds
-            if not bounds.stepwise or piece.part is not None:
+            confidence = piece.ticket.question.confidence
+            if confidence is None or piece.part is not None:
                 continue
             rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
-            for reason, sure in (
-                ("budget", self._have_margin(bounds, rows)),
-                ("confidence", self._are_likely(piece)),
-            ):
-                sure &= done[rows] < self.until[rows]
-                if sure.any():
-                    piece.ticket.reason = reason
-                    self.until[rows][sure] = done[rows][sure]
-                    self._reading = None
-
-    def _are_likely(self, piece: Piece) -> NDArray[np.bool_]:
-        confidence, probabilities = piece.ticket.bounds.confidence, self.read(piece).probabilities
-        if confidence is None or probabilities is None:
-            return np.zeros(piece.stop - piece.start, dtype=bool)
-        return np.asarray(probabilities.max(axis=1) >= confidence)
-
-    def _have_margin(self, bounds: Bounds, rows: slice) -> NDArray[np.bool_]:
-        if bounds.margins is None:
-            return np.zeros(rows.stop - rows.start, dtype=bool)
-        progress = self.progress
-        answered = progress.answered if isinstance(progress, Run) else progress.done
-        return bounds.has_margin(progress.scores()[rows], answered[rows], LINKS[self.reader.plan.link])
+            probabilities = self.read(piece).probabilities
+            assert probabilities is not None
+            sure = (probabilities.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
+            if sure.any():
+                piece.ticket.reason = "confidence"
+                self.until[rows][sure] = done[rows][sure]
+                self._reading = None
 
     def _note(self, rows: NDArray[np.bool_], reason: str) -> None:
         """Why some rows have come to their end."""
@@ -225,15 +171,16 @@ class Cohort:
         self.rows = int(np.count_nonzero(active))
         self.stage = int(self.progress.done[active].min(initial=self.stage if not self.rows else 1 << 30))
 
-    def read(self, piece: Piece) -> Served:
+    def read(self, piece: Piece) -> Answer:
         """The answers of a piece now."""
         if self._reading is None:
             progress = self.progress
-            done = progress.done.copy()
-            ticks = progress.paid
-            paid = None if ticks is None else self.reader.plan.costs.costs.amounts(ticks)
-            stage = progress.answered if isinstance(progress, Run) else done
-            self._reading = self.reader.read(progress.scores(), stage, paid, self.until > done)
-        if len(self._reading.stage) == piece.stop - piece.start:
+            stage = progress.answered if isinstance(progress, Run) else progress.done.copy()
+            partial = self.until > progress.done
+            paid = bought = None
+            if self._metered and progress.ledger is not None:
+                paid, bought = progress.ledger.paid, progress.ledger.bought
+            self._reading = self._answer(progress.scores(), stage, paid, bought, partial=partial)
+        if len(self.until) == piece.stop - piece.start:
             return self._reading
-        return self._reading.rows(piece.offset, piece.offset + piece.stop - piece.start)
+        return self._reading.rows(slice(piece.offset, piece.offset + piece.stop - piece.start))

@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.estimator import AnytimeModel
 from anytime.runtime.bounds import Bounds
-from anytime.serve.cohort import Cohort, Piece, Reader
+from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
-from anytime.serve.questions import Question, Served
+from anytime.serve.questions import Question
 from anytime.serve.scheduler import SLICE, Queue, Scheduler, slice_of
 
 if TYPE_CHECKING:
     from anytime.serve.board import ModelBoard
     from anytime.serve.extraction import Extraction
 
-__all__ = ["Engine", "Question", "Served"]
+__all__ = ["Engine", "Question"]
 
 _LOOK = 5e-3  # seconds between two looks at what sessions have come to
 _FEW = 16  # rows of a piece, if a stage of so many takes no longer than a slice
@@ -47,14 +48,13 @@ class Ticket:
         self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
         self.held: NDArray[np.bool_] | None = None  # groups that the rows have; None: all
         self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
-        self.bounds = bounds
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
-        self.stepwise = bounds.stepwise
-        self.future: asyncio.Future[Served] | None = None
+        self.stepwise = question.confidence is not None
+        self.future: asyncio.Future[Answer] | None = None
         self.news: asyncio.Event | None = None  # instead of a future: there is something to read
         self.steps = 0  # of pieces, since the last news
-        self.outcome: Served | BaseException | None = None
+        self.outcome: Answer | BaseException | None = None
 
     def improved(self) -> None:
         """A piece has come to another checkpoint. That is news once there are as many as pieces: a few for each question."""
@@ -63,7 +63,7 @@ class Ticket:
             self.steps = 0
             self.news.set()
 
-    def reply(self, outcome: Served | BaseException) -> None:
+    def reply(self, outcome: Answer | BaseException) -> None:
         """Hand over what the one who asked waits for."""
         if self.news is not None:
             self.outcome = outcome
@@ -104,8 +104,8 @@ class Engine:
     >>> async def ask():
     ...     engine = Engine(model, StagePace.measure(model, seconds=0.01), Adaptive(reserve=0.001), slo=10.0)
     ...     return await engine.answer(Question(X))
-    >>> served = asyncio.run(ask())
-    >>> served.prediction.tolist(), served.stage.tolist(), served.reason
+    >>> answer = asyncio.run(ask())
+    >>> answer.prediction.tolist(), answer.stage.tolist(), answer.reason
     ([0, 0, 1, 1], [5, 5, 5, 5], 'complete')
     """
 
@@ -133,7 +133,6 @@ class Engine:
         self._reserve = policy.reserve_of(self._allowed)
         self.slice = slice_of(pace, self._allowed)
         self._small, self._large = Queue(self, pace), Queue(self, pace, large=True)
-        self._reader = Reader(model)
         # of the model, not of self: no circle
         self._bounds_of = lru_cache(maxsize=1024)(partial(_bounds, model))
         # Many rows are cut into pieces, so that one stage, better all stages, of a piece fit into a slice.
@@ -148,10 +147,10 @@ class Engine:
 
     # ------------------------------------------------------------------ asking
 
-    async def answer(self, question: Question) -> Served:
+    async def answer(self, question: Question) -> Answer:
         """The best answer that there is time for; at once, where nobody waits and it takes but a moment."""
         if question.raws is not None:
-            return [served async for served in self._extracted(question)][-1]
+            return [answer async for answer in self._extracted(question)][-1]
         ticket = self._admit(question)
         if self._is_done_at_once(ticket):
             return self._answer_at_once(ticket)
@@ -162,11 +161,11 @@ class Engine:
         finally:
             self.forget(ticket)
 
-    async def stream(self, question: Question) -> AsyncIterator[Served]:
+    async def stream(self, question: Question) -> AsyncIterator[Answer]:
         """Improved answers, the newest whenever one is asked for; the last one has a reason."""
         if question.raws is not None:
-            async for served in self._extracted(question, _LOOK):
-                yield served
+            async for answer in self._extracted(question, _LOOK):
+                yield answer
             return
         ticket = self._admit(question)
         ticket.news, ticket.stepwise = asyncio.Event(), True
@@ -176,7 +175,7 @@ class Engine:
                 await ticket.news.wait()
                 ticket.news.clear()
                 if ticket.outcome is None:
-                    yield self._served(ticket, "")  # made only now: what has come too quickly is left out
+                    yield self._read(ticket, "")  # made only now: what has come too quickly is left out
             if isinstance(ticket.outcome, BaseException):
                 raise ticket.outcome
             yield ticket.outcome
@@ -188,7 +187,7 @@ class Engine:
         while self.queue:
             await asyncio.sleep(SLICE)
 
-    async def _extracted(self, question: Question, look: float | None = None) -> AsyncIterator[Served]:
+    async def _extracted(self, question: Question, look: float | None = None) -> AsyncIterator[Answer]:
         if self.extraction is None:
             raise ValueError(
                 "this server has no extractors, so raw examples cannot be answered; send columns"
@@ -198,10 +197,10 @@ class Engine:
         due, reserve = self._due(question)
         self.queue += 1
         try:
-            async for served in self.extraction.stream(question, due - reserve, self.version, look):
-                if served.reason:
-                    self._tell("answered", served, self.queue - 1)
-                yield served
+            async for answer in self.extraction.stream(question, due - reserve, look):
+                if answer.reason:
+                    self._tell("answered", answer, self.queue - 1)
+                yield answer
         finally:
             self.queue -= 1
 
@@ -259,24 +258,24 @@ class Engine:
         done = self.clock() + work + self.pace.per_question
         return work <= _AT_ONCE and self.policy.needs_no_plan(done, ticket.due - ticket.reserve)
 
-    def _answer_at_once(self, ticket: Ticket) -> Served:
+    def _answer_at_once(self, ticket: Ticket) -> Answer:
         piece = Piece(ticket, 0, len(ticket.question.X))
         ticket.pieces = [piece]
         try:
             cohort = self.begin(ticket.pieces)
             self.scheduler.at_once(ticket.queue, cohort, ticket.until)
             piece.part = cohort.read(piece)
-            served = self._served(ticket, self._reason(ticket))
+            answer = self._read(ticket, self._reason(ticket))
         finally:  # they hold each other: none is left for the garbage collector
             piece.cohort, ticket.pieces = None, []
-        self._tell("answered", served, self.queue)
-        return served
+        self._tell("answered", answer, self.queue)
+        return answer
 
     # ------------------------------------------------------------------ working: for the scheduler
 
     def begin(self, pieces: list[Piece]) -> Cohort:
         """Take pieces up together."""
-        cohort = Cohort(self._reader, pieces)
+        cohort = Cohort(self.model, pieces)
         self._tell("evaluated", cohort.rows)
         return cohort
 
@@ -302,14 +301,14 @@ class Engine:
 
     def _answer(self, ticket: Ticket) -> None:
         try:
-            served = self._served(ticket, self._reason(ticket))
+            answer = self._read(ticket, self._reason(ticket))
         except Exception as error:
             ticket.reply(error)
             return
         finally:
             ticket.pieces = []  # they hold each other: none is left for the garbage collector to find
-        ticket.reply(served)
-        self._tell("answered", served, self.queue)
+        ticket.reply(answer)
+        self._tell("answered", answer, self.queue)
 
     def _tell(self, what: str, *of: Any) -> None:
         """Let the observer know; an error of its own is no error of an answer."""
@@ -323,17 +322,24 @@ class Engine:
 
     # ------------------------------------------------------------------ answering
 
-    def _reading(self, piece: Piece) -> Served:
+    def _reading(self, piece: Piece) -> Answer:
         if piece.part is not None:
             return piece.part
         if piece.cohort is not None:
             return piece.cohort.read(piece)
-        return self._reader.before_the_first_stage(piece.stop - piece.start, piece.until)
+        nothing = np.zeros(piece.stop - piece.start, dtype=np.int32)
+        paid = nothing if self.model.meter == "realised" else None
+        scores = np.repeat(self.model.plan_.base[None], nothing.size, axis=0)
+        return self.model._answer(scores, nothing, paid, partial=nothing < piece.until)
 
-    def _served(self, ticket: Ticket, reason: str) -> Served:
-        answers = Served.joined([self._reading(piece) for piece in ticket.pieces])
-        elapsed = self.clock() - ticket.question.arrived
-        return answers._replace(elapsed=elapsed, reason=reason, version=self.version)
+    def _read(self, ticket: Ticket, reason: str) -> Answer:
+        """The answer to a question now; the reason is empty while work goes on."""
+        return Answer.joined(
+            [self._reading(piece) for piece in ticket.pieces],
+            elapsed=self.clock() - ticket.question.arrived,
+            reason=reason,
+            finished=reason == "complete",
+        )
 
     def _reason(self, ticket: Ticket) -> str:
         parts = [piece.part for piece in ticket.pieces if piece.part is not None]

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from anytime._native import StopFlag
+from anytime.answer import Answer
 from anytime.estimator import AnytimeModel
 from anytime.features import ExtractionError, Extractor, Features, in_background
 from anytime.runtime import Session
-from anytime.runtime.snapshot import Snapshot
-from anytime.serve.questions import Question, Served
+from anytime.serve.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +101,7 @@ class Extraction:
     ) -> None:
         self.model, self.clock = model, clock
         self._session = Session(model, _guarded(model, extractors, clock), clock=clock)
+        self._nothing = self._session.start(None).read()  # before the first stage
         self._places = asyncio.Semaphore(_PLACES)
 
     @classmethod
@@ -113,8 +114,8 @@ class Extraction:
             return None
 
     async def stream(
-        self, question: Question, due: float, version: str, look: float | None = None
-    ) -> AsyncIterator[Served]:
+        self, question: Question, due: float, look: float | None = None
+    ) -> AsyncIterator[Answer]:
         """The answer when all is done or due; with ``look``, what has improved every so many seconds until then."""
         assert question.raws is not None
         stop, n = StopFlag(), len(question.raws)
@@ -138,13 +139,13 @@ class Extraction:
                 await asyncio.wait([work], timeout=None if wait == np.inf else wait)
                 if look is None or work.done():
                     continue
-                served = self._served(sessions, question, version)
-                if served.stage.sum() > best:
-                    best = int(served.stage.sum())
-                    yield served._replace(reason="")
+                answer = self._read(sessions, question)
+                if answer.stage.sum() > best:
+                    best = int(answer.stage.sum())
+                    yield answer.changed(reason="")
             if work.done():
                 work.result()
-            yield self._served(sessions, question, version)
+            yield self._read(sessions, question)
         finally:
             stop.set()
             work.cancel()
@@ -163,32 +164,24 @@ class Extraction:
         left = None if due == np.inf else max(due - self.clock(), 0.0)
         session.resume(budget=question.budget, deadline=left, confidence=question.confidence, stop=stop)
 
-    def _served(self, sessions: list[Session | None], question: Question, version: str) -> Served:
-        layout = self._session._layout
-        unknown = Snapshot.before_the_first_stage(layout)
-        # Reasons first: they are set after the last snapshot.
-        said = ["" if session is None else session.reason for session in sessions]
-        rows = [unknown if session is None else session._started().snapshot for session in sessions]
-        reasons = [_reason(reason, row) for reason, row in zip(said, rows, strict=True)]
-        prediction, probabilities = self.model._told(np.concatenate([row.scores for row in rows]))
-        return Served(
-            prediction=prediction,
-            probabilities=probabilities,
-            cost=layout.plan.costs.costs.amounts(np.array([row.ticks for row in rows])),
-            stage=np.array([row.stage for row in rows], dtype=np.int32),
+    def _read(self, sessions: list[Session | None], question: Question) -> Answer:
+        """What all sessions have come to."""
+        rows = [self._nothing if session is None else session.read() for session in sessions]
+        reasons = [_reason(row) for row in rows]
+        return Answer.joined(
+            rows,
             elapsed=self.clock() - question.arrived,
             partial=np.array([reason in ("deadline", "failed") for reason in reasons]),
             reason=next((reason for reason in _REASONS if reason in reasons), "complete"),
-            version=version,
             failures={name: why for row in rows for name, why in row.failures.items()},
         )
 
 
-def _reason(said: str, row: Snapshot) -> str:
-    """Why a row ended, by what its session says of it: stages that were left out are not done."""
-    if said == "complete" and row.failures:
+def _reason(row: Answer) -> str:
+    """Why a row ended: stages that were left out are not done."""
+    if row.reason == "complete" and row.failures:
         return "failed"
-    return "deadline" if said in ("", "stop") else said
+    return "deadline" if row.reason in ("", "stop") else row.reason
 
 
 def _heard(work: asyncio.Future[Any]) -> None:

@@ -121,9 +121,9 @@ class Handlers:
 
         async def events() -> Events:
             try:
-                async for served in entry.engine.stream(question):
-                    answer = write_plain(served, entry.name, served.version, classes=classes)
-                    yield _event("done" if served.reason else "answer", answer)
+                async for answer in entry.engine.stream(question):
+                    written = write_plain(answer, entry.name, entry.version, classes=classes)
+                    yield _event("done" if answer.reason else "answer", written)
                 server.answered(call)
             except Exception:
                 yield _event("error", {"error": server.failed(call)})

@@ -14,8 +14,8 @@ import orjson
 from anytime.serve.errors import Refusal
 
 if TYPE_CHECKING:
+    from anytime.answer import Answer
     from anytime.serve.calls import Call
-    from anytime.serve.questions import Served
 
 __all__ = ["Tracing", "configure", "logger"]
 
@@ -101,17 +101,17 @@ class Tracing:
                 span.set_attribute("http.response.status_code", status)
                 if status >= 500:
                     span.set_status(self._error)
-                if call.served is not None:
-                    span.set_attributes(_told(call.model, call.served))
+                if call.answer is not None:
+                    span.set_attributes(_told(call, call.answer))
 
 
-def _told(model: str, served: Served) -> dict[str, Any]:
+def _told(call: Call, answer: Answer) -> dict[str, Any]:
     return {
-        "anytime.model": model,
-        "anytime.version": served.version,
-        "anytime.rows": len(served.stage),
-        "anytime.stage": int(served.stage.max()),
-        "anytime.cost": float(served.cost.sum()),
-        "anytime.partial": bool(served.partial.any()),
-        "anytime.reason": served.reason,
+        "anytime.model": call.model,
+        "anytime.version": call.version,
+        "anytime.rows": len(answer.stage),
+        "anytime.stage": int(answer.stage.max()),
+        "anytime.cost": float(answer.cost.sum()),
+        "anytime.partial": bool(answer.partial.any()),
+        "anytime.reason": answer.reason,
     }

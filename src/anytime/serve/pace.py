@@ -7,8 +7,10 @@ measured, so that under load the time for a stage is what is left of the time fo
 from __future__ import annotations
 
 import math
+import multiprocessing
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
 from anytime.plan import Array, Plan
 
-__all__ = ["StagePace", "checkpoints_of", "thresholds_of"]
+__all__ = ["StagePace", "checkpoints_of", "measured_aside", "thresholds_of"]
 
 _MOST_CHECKPOINTS = 64
 _ROWS = 32  # measured together: about what a busy server evaluates at once
@@ -86,7 +88,6 @@ class StagePace:
         X = _typical_rows(plan) if rows is None else np.ascontiguousarray(rows, dtype=np.float64)
         X = np.resize(X, (_ROWS, plan.n_features))
         checkpoints = checkpoints_of(plan.n_stages)
-        ends = time.perf_counter() + seconds
 
         def times(X: Array, stops: NDArray[np.int64]) -> Array:
             taken: list[Array] = []
@@ -94,6 +95,9 @@ class StagePace:
                 taken.append(_segments(lambda: start(plan, X, metered=metered), len(X), stops))
             return np.asarray(np.median(taken, axis=0))
 
+        for some in (X[:1], X):  # what happens once (a GPU starts, kernels are chosen) is no time of a stage
+            start(plan, some, metered=metered).advance(np.full(len(some), plan.n_stages, dtype=np.int32))
+        ends = time.perf_counter() + seconds
         # a segment by itself contains the cost of a call, so single rows say what that is, and whole runs the level
         alone = float(times(X[:1], checkpoints[:1])[0])
         ends = time.perf_counter() + seconds / 2
@@ -166,6 +170,32 @@ class StagePace:
             "per_question": self.per_question,
             "factor": self.factor,
         }
+
+
+def measured_aside(model: AnytimeModel, seconds: float) -> StagePace:
+    """``StagePace.measure`` in a process of its own, so that this one can be forked afterwards.
+
+    Raises
+    ------
+    RuntimeError
+        Where that process ends without a result; it has written why.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_measure_into, args=(there, model, seconds))
+    process.start()
+    there.close()
+    try:
+        return StagePace(*here.recv())
+    except EOFError:
+        raise RuntimeError("the model could not be run in a process of its own; the error is above") from None
+    finally:
+        process.join()
+
+
+def _measure_into(there: Connection, model: AnytimeModel, seconds: float) -> None:
+    pace = StagePace.measure(model, seconds=seconds)
+    there.send((pace.checkpoints, pace.per_row[pace.checkpoints], pace.call))
 
 
 def checkpoints_of(n_stages: int) -> NDArray[np.int64]:

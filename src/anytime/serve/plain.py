@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
-from anytime.serve.questions import Ask, Served, limits_of
+from anytime.serve.questions import Ask, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import SCHEMAS
 
@@ -73,22 +74,22 @@ def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None
 
 
 def write_plain(
-    served: Served, model: str, version: str, *, classes: list[Any] | None = None
+    answer: Answer, model: str, version: str, *, classes: list[Any] | None = None
 ) -> dict[str, Any]:
     """An answer as JSON; with probabilities where their ``classes`` are given."""
-    answer: dict[str, Any] = {
+    written: dict[str, Any] = {
         "model": model,
         "version": version,
-        "predictions": np.asarray(served.prediction).tolist(),
-        "cost": served.cost.tolist(),
-        "stage": served.stage.tolist(),
-        "partial": served.partial.tolist(),
-        "elapsed_ms": round(served.elapsed * 1e3, 4),
-        "reason": served.reason,
+        "predictions": np.asarray(answer.prediction).tolist(),
+        "cost": answer.cost.tolist(),
+        "stage": answer.stage.tolist(),
+        "partial": answer.partial.tolist(),
+        "elapsed_ms": round(answer.elapsed * 1e3, 4),
+        "reason": answer.reason,
     }
-    if served.failures:
+    if answer.failures:
         # what kind of failure, not its words, which may name what is nobody else's business
-        answer["failures"] = {group: reason.partition(":")[0] for group, reason in served.failures.items()}
-    if classes is not None and served.probabilities is not None:
-        answer["classes"], answer["probabilities"] = classes, served.probabilities.tolist()
-    return answer
+        written["failures"] = {group: reason.partition(":")[0] for group, reason in answer.failures.items()}
+    if classes is not None and answer.probabilities is not None:
+        written["classes"], written["probabilities"] = classes, answer.probabilities.tolist()
+    return written

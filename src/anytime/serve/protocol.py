@@ -17,9 +17,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
-from anytime.serve.questions import Ask, Limits, Served, amount_of, limits_of
+from anytime.serve.questions import Ask, Limits, amount_of, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import DTYPES, MOST_AXES
 
@@ -332,13 +333,13 @@ def _wanted(outputs: Any, binary: bool, tensors: Tensors) -> list[tuple[str, boo
 
 
 def write_infer(
-    ask: Ask, served: Served, model: str, version: str, tensors: Tensors
+    ask: Ask, answer: Answer, model: str, version: str, tensors: Tensors
 ) -> tuple[bytes, int | None]:
     """The body of an answer, and where its binary part begins, if it has one."""
     outputs: list[dict[str, Any]] = []
     chunks: list[bytes] = []
     for name, binary in ask.outputs:
-        datatype, array = _output(name, served, tensors)
+        datatype, array = _output(name, answer, tensors)
         entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
         if binary:
             raw = (
@@ -351,17 +352,17 @@ def write_infer(
         else:
             entry["data"] = array.ravel().tolist()
         outputs.append(entry)
-    answer: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
+    written: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
     if ask.id is not None:
-        answer["id"] = ask.id
-    head = orjson.dumps(answer, default=str)
+        written["id"] = ask.id
+    head = orjson.dumps(written, default=str)
     return (b"".join([head, *chunks]), len(head)) if chunks else (head, None)
 
 
-def _output(name: str, served: Served, tensors: Tensors) -> tuple[str, NDArray[Any]]:
+def _output(name: str, answer: Answer, tensors: Tensors) -> tuple[str, NDArray[Any]]:
     if name == "elapsed":
-        return "FP64", np.array([served.elapsed])
-    return tensors.datatypes[name], getattr(served, name)
+        return "FP64", np.array([answer.elapsed])
+    return tensors.datatypes[name], getattr(answer, name)
 
 
 def _text_bytes(array: NDArray[Any]) -> bytes:

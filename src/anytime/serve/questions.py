@@ -1,11 +1,10 @@
-"""What the server asks an engine, and what it gets: questions with their limits, and answers as they are served."""
+"""What the server asks an engine: questions with their limits."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
@@ -15,7 +14,7 @@ from anytime.plan import Array
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 
-__all__ = ["Ask", "Limits", "Question", "Served", "amount_of", "limits_of"]
+__all__ = ["Ask", "Limits", "Question", "amount_of", "limits_of"]
 
 
 class Limits(TypedDict):
@@ -121,52 +120,3 @@ class Question:
     held: NDArray[np.bool_] | None = None
     raws: Sequence[Any] | None = None
     arrived: float = field(default_factory=time.monotonic)
-
-
-class Served(NamedTuple):
-    """The answers to a question, or to some of its rows.
-
-    Attributes
-    ----------
-    prediction : (n,) or (n, K)
-    probabilities : (n, C) or None
-        For classifiers.
-    cost : (n,) float
-        What rows have paid where the model's meter is "realised", and for raw examples; else what their stages cost
-        by training.
-    stage : (n,) int
-        Stages done.
-    partial : (n,) bool
-        Rows that stopped for time, before their own last stage.
-    elapsed : float
-        Seconds since the arrival.
-    reason : str
-        Why it ended: "complete", "budget", "confidence", "groups" (those held allow no more), "failed" (an extractor has) or
-        "deadline"; empty while a stream goes on.
-    version : str
-        Of the model.
-    failures : mapping from str to str
-        Groups whose features could not be had, and why.
-    """
-
-    prediction: NDArray[Any]
-    probabilities: Array | None
-    cost: Array
-    stage: NDArray[np.int32]
-    partial: NDArray[np.bool_]
-    elapsed: float = 0.0
-    reason: str = ""
-    version: str = ""
-    failures: Mapping[str, str] = MappingProxyType({})
-
-    def rows(self, start: int, stop: int) -> Served:
-        """The answers of some rows."""
-        return Served(*(None if column is None else column[start:stop] for column in self[:5]))  # type: ignore[arg-type]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Served]) -> Served:
-        """The answers of several pieces, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        columns = zip(*(part[:5] for part in parts), strict=True)
-        return cls(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]

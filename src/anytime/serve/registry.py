@@ -18,7 +18,7 @@ from anytime.estimator import AnytimeModel
 from anytime.files import load_detached
 from anytime.serve.engine import Engine
 from anytime.serve.extraction import Extraction, Extractors
-from anytime.serve.pace import StagePace
+from anytime.serve.pace import StagePace, measured_aside
 from anytime.serve.policy import Adaptive
 from anytime.serve.protocol import Tensors
 from anytime.serve.rows import RequestReader
@@ -70,7 +70,7 @@ class Registry:
         self.settings = settings
         self._on_load, self._loader = on_load, loader
         self._extractors = None if settings.features is None else Extractors.read(settings.features)
-        self._process = os.getpid()
+        self._process = self._first_process = os.getpid()
         self._entries: dict[str, list[ServedModel]] = {}  # versions of each model, the latest last
         self._locks: dict[str, asyncio.Lock] = {}
         self.scheduler = Scheduler()
@@ -104,7 +104,11 @@ class Registry:
         return entry
 
     def settle(self) -> None:
-        """Have extractors of one's own in a process that was forked: connections are not to be shared."""
+        """Have what is not to be shared in a process that was forked: a GPU's memory, and the connections of extractors."""
+        for name in self.names:
+            entry = self.get(name)
+            if self._first_process != os.getpid() and not _can_be_forked(entry.model):
+                StagePace.measure(entry.model, seconds=0.0)  # the first answer need not wait for the device
         if self.settings.features is None or self._process == os.getpid():
             return
         self._process, self._extractors = os.getpid(), Extractors.read(self.settings.features)
@@ -160,7 +164,9 @@ class Registry:
         if self._shared is not None:
             others = (entry.version for entries in self._entries.values() for entry in entries)
             self._shared.adopt(model, version, others)
-        pace = StagePace.measure(model, seconds=seconds)
+        is_forked_later = self._shared is not None and self._first_process == os.getpid()
+        aside = is_forked_later and not _can_be_forked(model)
+        pace = measured_aside(model, seconds) if aside else StagePace.measure(model, seconds=seconds)
         policy = Adaptive.for_slo(settings.slo)
         extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
         engine = Engine(
@@ -192,6 +198,10 @@ class Registry:
     async def _retire(self, old: ServedModel) -> None:
         await old.engine.drain()
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
+
+
+def _can_be_forked(model: AnytimeModel) -> bool:
+    return all(block.can_be_forked for block in model.plan_.blocks)
 
 
 def stamp_of(path: Path) -> Stamp:

@@ -120,9 +120,16 @@ class _Planned(NamedTuple):
 
 
 class Scheduler:
-    """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone."""
+    """All work of one event loop. Engines that run there have to share one, else each plans as if it were alone.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    after_reading : callable, default=None
+        Takes what is to be called when all requests that have come by now are read. None: the event loop that runs.
+    """
+
+    def __init__(self, after_reading: Callable[[Callable[[], None]], None] | None = None) -> None:
+        self._after_reading = after_reading or _after_reading
         self.caution = Caution()
         self.busy: list[Queue] = []  # those that have pieces
         self.joined = self.answered = 0  # questions since the last work
@@ -160,7 +167,7 @@ class Scheduler:
         if not self._scheduled:
             self._scheduled = True
             # requests that came during the last slice are read, and join, before the next
-            _after_reading(self.turn)
+            self._after_reading(self.turn)
 
     def came(self, read: float) -> float:
         """When a question that was read at a moment, and joins now, may have come: who comes during a turn is read after it."""
@@ -187,12 +194,12 @@ class Scheduler:
             self._schedule()
         else:
             self._left = None
-            _after_reading(self._rest)
+            self._after_reading(self._rest)
 
     def at_once(self, queue: Queue, cohort: Cohort, stage: int) -> None:
         """Work for one who comes while nobody waits; others who are there already, or come meanwhile, have a turn."""
         self._looked = queue.engine.clock()
-        _after_reading(self._rest)
+        self._after_reading(self._rest)
         self._timed(queue, cohort, stage)
 
     def _rest(self) -> None:
@@ -286,7 +293,7 @@ class Scheduler:
         stage = min(stage, max([piece.until for piece in cohort.pieces]))
         last = pace.stage_within(engine.slice, first, stage, rows)
         if cohort.stepwise:
-            last = min(last, first + 1 if cohort.asks_every_stage else pace.next_checkpoint(first))
+            last = min(last, pace.next_checkpoint(first))
         began = engine.clock()
         if self._left is not None:  # all that was done since then is what questions take besides their stages
             pace.observe_questions((self.joined + self.answered) / 2, began - self._left)

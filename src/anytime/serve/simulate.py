@@ -1,26 +1,31 @@
 """What a server would have done: arrivals replayed on a virtual clock, to choose a policy and a machine before deploying.
 
 A plain server works on one request after the other, all stages of each. The engine of this package takes all that wait through
-the stages together and asks its policy, after every slice of work, how far there is time to go; it is that policy, the very
-code, which runs here. What a stage takes is the measured pace of the model, what HTTP takes is a constant per request. Nothing
-holds this server up, so that it never keeps more than its usual reserve.
+the stages together and asks its policy, after every slice of work, how far there is time to go; its scheduler and that policy,
+the very code, run here. What a stage takes is the measured pace of the model, what HTTP takes is a constant per request.
+Nothing holds this server up, so that it never keeps more than its usual reserve.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from operator import attrgetter
+import copy
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anytime.answer import Answer
 from anytime.engine import Run
+from anytime.runtime.bounds import Bounds
+from anytime.serve.cohort import Cohort, Piece
+from anytime.serve.engine import Engine, Ticket
 from anytime.serve.pace import StagePace
-from anytime.serve.policy import Adaptive, Waiting
-from anytime.serve.scheduler import slice_of
+from anytime.serve.policy import Adaptive
+from anytime.serve.questions import Question
+from anytime.serve.scheduler import Queue, Scheduler
 
 __all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
 
@@ -137,9 +142,7 @@ def replay(
             stage[mine] = policy
             progress(mine.size)
         else:
-            latency[mine], stage[mine] = _together(
-                times[mine], sizes[mine], policy, pace, np.inf if slo is None else slo, progress
-            )
+            latency[mine], stage[mine] = _together(times[mine], sizes[mine], policy, pace, slo, progress)
     return Outcome(latency, stage)
 
 
@@ -153,78 +156,67 @@ def _one_by_one(arrivals: Array, rows: NDArray[np.int64], last: int, pace: Stage
     return latency
 
 
-@dataclass(eq=False)
-class _Request:
-    """A request that waits; those ``together``, itself among them, were taken up at once and go through stages as one."""
+class _Request(Ticket):
+    """A request under way, of which nothing but its size is known."""
 
-    number: int
-    due: float
-    rows: int
-    stage: int = 0
-    together: list[_Request] = field(default_factory=list)
+    def reply(self, outcome: Answer | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
-def _waiting(requests: Sequence[_Request], until: int) -> Waiting:
-    return Waiting(
-        due=np.array([request.due for request in requests], dtype=np.float64),
-        rows=np.array([request.rows for request in requests], dtype=np.int64),
-        stage=np.array([request.stage for request in requests], dtype=np.int64),
-        until=np.full(len(requests), until),
-    )
+class _Together(Cohort):
+    """Requests that go through stages together, without any rows to work on."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces, self.stage, self.stepwise = pieces, 0, False
+        self.rows = sum(piece.rows for piece in pieces)
+        for piece in pieces:
+            piece.cohort = self
+
+    def advance(self, stage: int) -> None:
+        self.stage = stage
+        for piece in self.pieces:
+            piece.stage = stage
+
+    def release(self, pieces: set[Piece]) -> None:
+        self.pieces = [piece for piece in self.pieces if piece not in pieces]
+        self.rows = sum(piece.rows for piece in self.pieces)
 
 
-class _Engine:
-    """The loop of ``serve.scheduler`` in virtual time, for requests that want everything."""
+class _VirtualEngine(Engine):
+    """The server's engine and scheduler on a clock that only their work moves, for requests that want everything."""
 
-    def __init__(self, policy: Adaptive, pace: StagePace, allowed: float) -> None:
-        self.slice = slice_of(pace, allowed)
-        self.policy, self.pace, self.until = policy, pace, int(pace.checkpoints[-1])
-        self.held: list[_Request] = []  # sorted by due
-        self.ready: list[_Request] = []  # answered in this turn, to be written before the next
+    def __init__(self, policy: Adaptive, pace: StagePace, slo: float | None) -> None:
+        self.now, self._truth = 0.0, pace
+        self.due_calls: list[Callable[[], None]] = []  # of the scheduler, when all who have come are read
+        self.ready: list[Piece] = []  # answered in this turn, to be written before the next
+        scheduler = Scheduler(after_reading=self.due_calls.append)
+        unknown: Any = None  # there is no model: a pace says all of it
+        super().__init__(
+            unknown, copy.deepcopy(pace), policy, slo=slo, clock=lambda: self.now, scheduler=scheduler
+        )
 
-    def turn(self, now: float) -> float:
-        """Answer who has come as far as the plan goes; if there is nobody, work for one slice. Return the time."""
-        if not self.held:
-            return now
-        stage, first, lost = self.policy.outlook(_waiting(self.held, self.until), self.pace, now)
-        stage = min(stage, self.until)
-        horizon = self.held[first - 1].due
-        there = [request for request in self.held[:first] if request.stage >= stage]
-        there += [self.held[i] for i in lost if self.held[i] not in there]
-        if there:
-            self._settle(there)
-            return now
-        lead = next(request for request in self.held if request.stage < stage)
-        together = lead.together or self._take_up(lead, stage)
-        size = sum(request.rows for request in together)
-        last = self.pace.stage_within(self.slice, lead.stage, stage, size)
-        now += self.pace.seconds(lead.stage, last, size)
-        for request in together:
-            request.stage = last
-        self._settle([r for r in together if last >= self.until or (r.due <= horizon and last >= stage)])
-        return now
+    def read(self, arrived: float, rows: int) -> _Request:
+        """Let a request wait."""
+        question = Question(np.empty((rows, 0)), arrived=arrived)
+        request = _Request(
+            question, *self._due(question), self._small, Bounds(int(self.pace.checkpoints[-1]))
+        )
+        self.scheduler.join(self._small, [Piece(request, 0, rows)])
+        return request
 
-    def _settle(self, requests: list[_Request]) -> None:
-        for request in requests:
-            self.held.remove(request)
-            if request.together:
-                request.together.remove(request)
-        self.ready += requests
+    def begin(self, pieces: list[Piece]) -> Cohort:
+        return _Together(pieces)
 
-    def _take_up(self, lead: _Request, stage: int) -> list[_Request]:
-        """The first and as many after it as fit into a slice."""
-        room = self.pace.rows_within(self.slice, 0, stage) - lead.rows
-        together = [lead]
-        for request in self.held:
-            if request is lead or request.together:
-                continue
-            room -= request.rows
-            if room < 0:
-                break
-            together.append(request)
-        for request in together:
-            request.together = together
-        return together
+    def _compute(self, cohort: Cohort, stage: int) -> None:
+        self.now += self._truth.seconds(cohort.stage, stage, cohort.rows)
+        cohort.advance(stage)
+
+    def settle(self, queue: Queue, pieces: list[Piece]) -> None:
+        if pieces:
+            self.scheduler.leave(queue, pieces)
+            self.scheduler.answered += len(pieces)
+            self.ready += pieces
 
 
 def _together(
@@ -232,30 +224,31 @@ def _together(
     rows: NDArray[np.int64],
     policy: Adaptive,
     pace: StagePace,
-    slo: float,
+    slo: float | None,
     progress: Callable[[int], object],
 ) -> tuple[Array, NDArray[np.int64]]:
     """The engine: in each turn of the event loop it reads what has come, works for a slice, and writes what is ready."""
     n, half = arrivals.size, pace.per_question / 2
     latency, stage = np.empty(n), np.zeros(n, dtype=np.int64)
-    engine, now, upcoming = _Engine(policy, pace, slo), 0.0, 0
-    # when the last turn began, if there are more to come: who came since then may have come at once
-    looked = np.inf
-    while upcoming < n or engine.held:
-        if not engine.held and arrivals[upcoming] > now:
-            now, looked = float(arrivals[upcoming]), np.inf
+    engine, upcoming = _VirtualEngine(policy, pace, slo), 0
+    numbers: dict[Ticket, int] = {}
+    while upcoming < n or engine.due_calls:
+        if not engine.due_calls and arrivals[upcoming] > engine.now:
+            engine.now = float(arrivals[upcoming])
         # what comes while these are read is seen in the next turn
-        come = max(upcoming, int(np.searchsorted(arrivals, now, side="right")))
+        come = max(upcoming, int(np.searchsorted(arrivals, engine.now, side="right")))
         for i in range(upcoming, come):
-            due = min(float(arrivals[i]), looked) + slo
-            insort(engine.held, _Request(i, due, int(rows[i])), key=attrgetter("due"))
-            now += half
-        upcoming, looked = come, now
-        now = engine.turn(now)
-        for request in engine.ready:
-            now += half
-            latency[request.number] = now - arrivals[request.number]
-            stage[request.number] = request.stage
+            numbers[engine.read(float(arrivals[i]), int(rows[i]))] = i
+            engine.now += half
+        upcoming = come
+        calls = engine.due_calls.copy()
+        engine.due_calls.clear()
+        for call in calls:
+            call()
+        for piece in engine.ready:
+            engine.now += half
+            number = numbers.pop(piece.ticket)
+            latency[number], stage[number] = engine.now - arrivals[number], piece.stage
         progress(len(engine.ready))
         engine.ready.clear()
     return latency, stage
@@ -318,7 +311,7 @@ class Judge:
     def cost(self, outcome: Outcome) -> float:
         """Mean cost of the answers: what their rows really pay, or where there are no rows the model cost."""
         if self.costs is None:
-            return float(np.mean(np.append(0.0, self.plan.stage_costs)[outcome.stage]))
+            return float(np.mean(self.plan.prefix_costs[outcome.stage]))
         return float(np.mean(self.costs[self._places(outcome)]))
 
     @property

@@ -71,6 +71,9 @@ def serve(
         Called with the application when models are loaded, before anybody is answered.
     """
     configure(settings.log_level, 0)
+    if settings.workers > 1:
+        # torch then asks the driver whether there is a GPU, and does not begin to use it: a process that did cannot be forked
+        os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     server = Server(settings, Board(settings.workers, list(settings.models)))
     early = _Early()
     gc.collect()

@@ -1,0 +1,182 @@
+"""What is known of rows after some stages: the one record that models, sessions, batches and the server share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.losses import LINKS
+from anytime.plan import Array, Plan
+
+__all__ = ["Answer"]
+
+
+class _derived(cached_property):  # type: ignore[type-arg]  # noqa: N801
+    """Worked out when it is first read; without the lock of Python 3.11, which takes half a microsecond."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname] = self.func(instance)
+        return value
+
+
+@dataclass(eq=False, repr=False)  # not frozen, which takes a microsecond for each
+class Answer:
+    """The answer after some stages, and what it took: three meters side by side.
+
+    The one record of ``answer``, ``stages``, sessions and the server, of one example or of many rows. It holds scores and
+    payments; what follows from them is worked out when it is first read, so that one can be made after every stage. Once made it
+    is not changed: readers in other threads may hold it.
+
+    Attributes
+    ----------
+    prediction : (n,) or (n, K) array, or one value for a single example
+        Labels or numbers.
+    scores : (n, K) or (K,)
+        Raw scores.
+    probabilities : (n, C), (C,) or None
+        For classifiers.
+    confidence : (n,), float or None
+        The probability of the leading class.
+    stage : int or (n,) int
+        Stages done; one number when all rows are equally far.
+    cost : (n,) or float
+        What each row really paid (realised cost). Where that is not counted, as in a server whose model's meter is "model",
+        the model cost.
+    model_cost : float or (n,)
+        The cumulative cost of those stages as fixed at training; never less than ``cost``.
+    groups : list of str
+        Groups bought, in the order of purchase (single example) or of the plan (many rows: by any of them).
+    elapsed : float
+        Seconds since the computation began.
+    complete : bool
+        Whether nothing was left to do.
+    partial : bool or (n,) bool
+        Rows that could go on within their budget: their time has ended, features failed, or work is in progress.
+    reason : str
+        Why it ended: "complete", "budget", "deadline", "stop", "stages", "confidence", "groups" (rows lack some), or "failed" (an
+        extractor has). Empty while work goes on.
+    failures : mapping from str to str
+        Groups whose features could not be had, and why.
+    """
+
+    plan: Plan
+    classes: NDArray[Any] | None  # labels, of a classifier
+    scores: Array
+    stage: Any
+    paid: Any = None  # ticks, (n,) or of one example; None: not counted
+    bought: Any = None  # groups in the order of purchase, or a mask, (G,) or (n, G)
+    finished: Any = False  # rows that have nothing left to do
+    partial: Any = False
+    elapsed: float = 0.0
+    reason: str = ""
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    @_derived
+    def prediction(self) -> Any:
+        """Labels or numbers."""
+        return self._said(LINKS[self.plan.link].decide(self._rows, self.classes))
+
+    @_derived
+    def probabilities(self) -> Any:
+        """Of each class; None for a regressor."""
+        link = LINKS[self.plan.link]
+        return self._said(link.transform(self._rows)) if link.classifies else None
+
+    @property
+    def confidence(self) -> Any:
+        """The probability of the leading class, or None for a regressor."""
+        return None if self.probabilities is None else np.max(self.probabilities, axis=-1)
+
+    @property
+    def _rows(self) -> Array:
+        return self.scores if self.scores.ndim == 2 else self.scores[None]
+
+    def _said(self, values: NDArray[Any]) -> Any:
+        return values if self.scores.ndim == 2 else values[0]
+
+    @_derived
+    def cost(self) -> Any:
+        """What each row paid."""
+        if self.paid is None:
+            return self.model_cost
+        costs = self.plan.costs.costs
+        return costs.amounts(self.paid) if isinstance(self.paid, np.ndarray) else costs.amount(self.paid)
+
+    @_derived
+    def model_cost(self) -> Any:
+        """The cost of the stages as fixed at training."""
+        cost = self.plan.prefix_costs[self.stage]
+        return cost if isinstance(cost, np.ndarray) else float(cost)
+
+    @_derived
+    def groups(self) -> list[str]:
+        """Names of the groups bought."""
+        names = self.plan.costs.costs.names
+        if isinstance(self.bought, tuple):
+            return [names[g] for g in self.bought]
+        mask = self._mask.tolist()
+        return [names[g] for g in self.plan.purchases.order if mask[g]]
+
+    @property
+    def _mask(self) -> NDArray[np.bool_]:
+        """(G,) groups that any row has bought; where that is not counted, those that the stages may buy."""
+        bought = self.bought
+        if isinstance(bought, np.ndarray):
+            return np.asarray(bought.any(axis=0)) if bought.ndim == 2 else bought
+        if bought is None:
+            purchases = self.plan.purchases
+            bought = purchases.order[: purchases.groups[np.max(self.stage, initial=0)]]
+        mask = np.zeros(self.plan.costs.n_groups, dtype=bool)
+        mask[list(bought)] = True
+        return mask
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left to do."""
+        return bool(np.all(self.finished))
+
+    def rows(self, which: slice | NDArray[np.bool_]) -> Answer:
+        """The answer of some rows."""
+        per_row = ("scores", "stage", "paid", "finished", "partial")
+        some = {name: value[which] for name in per_row if np.ndim(value := getattr(self, name))}
+        if np.ndim(self.bought) == 2:
+            some["bought"] = self.bought[which]
+        return replace(self, **some)
+
+    def changed(self, **changes: Any) -> Answer:
+        """The same scores with another time or end: elapsed, reason, partial, finished, failures."""
+        answer = object.__new__(Answer)
+        answer.__dict__ = {**self.__dict__, **changes}
+        return answer
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answer], **changes: Any) -> Answer:
+        """The answers of several parts, examples or rows, one after the other; with ``changes`` as in ``changed``."""
+        first = parts[0]
+        if len(parts) == 1 and first.scores.ndim == 2:
+            return first.changed(**changes)
+        columns: dict[str, Any] = {
+            name: np.concatenate([np.atleast_1d(getattr(part, name)) for part in parts])
+            for name in ("stage", "finished", "partial", "paid")
+            if getattr(first, name) is not None
+        }
+        scores = np.concatenate([part._rows for part in parts])
+        bought = np.any([part._mask for part in parts], axis=0)
+        return cls(first.plan, first.classes, scores, bought=bought, **{**columns, **changes})
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What follows from the scores, instead of the plan: an answer travels without its model."""
+        derived = ("prediction", "probabilities", "cost", "model_cost", "groups")
+        read = {name: getattr(self, name) for name in derived}
+        return {**self.__dict__, **read, "plan": None, "classes": None}
+
+    def __repr__(self) -> str:
+        shown = ("prediction", "stage", "cost", "elapsed", "groups", "reason")
+        return f"Answer({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
