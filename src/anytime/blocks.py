@@ -76,6 +76,11 @@ class Block(ABC):
         return None
 
     @property
+    def times_itself(self) -> bool:
+        """Whether ``seconds`` learns from every run, so that nobody else need take the time."""
+        return False
+
+    @property
     def can_be_forked(self) -> bool:
         """Whether stages can be computed in a forked process after they were in the process that it was forked from."""
         return True

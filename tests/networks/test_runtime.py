@@ -339,6 +339,44 @@ def test_a_pause_of_the_machine_is_forgotten(clock):
     assert block.seconds(0, 1) == pytest.approx(1.0, abs=0.1)
 
 
+def test_a_stage_that_was_too_slow_once_is_tried_again(clock):
+    """A machine that was ten times as slow for a while: nobody begins the block any more, so nobody measures it."""
+    plan = timed_plan(clock, 1, *[1.0] * 3, *[10.0] * 30, 1.0)
+    for _ in range(33):
+        run_for(plan, clock, 99.0)
+    assert plan.blocks[0].seconds(0, 1) > 8.0
+    reached = []
+    for _ in range(60):
+        clock.now += 20_000.0
+        reached.append(run_for(plan, clock, 2.0)[0])
+    assert reached[0] == 0
+    assert reached[-1] == 1
+    refused = plan.blocks[0].seconds(0, 1)
+    for _ in range(50):  # at one moment it is doubted once at most
+        run_for(plan, clock, 0.1)
+    assert plan.blocks[0].seconds(0, 1) >= 0.89 * refused
+
+
+def test_a_stop_is_no_reason_to_doubt(clock):
+    plan = timed_plan(clock, 1, 1.0)
+    for _ in range(3):
+        run_for(plan, clock, 9.0)
+    known = plan.blocks[0].seconds(0, 1)
+    clock.now += 20_000.0
+    flag = threading.Event()
+    flag.set()
+    Run(plan, np.zeros((1, COLUMNS))).advance(stop=flag)
+    run_for(plan, clock, -1.0)
+    assert plan.blocks[0].seconds(0, 1) == known
+
+
+def test_a_session_does_not_give_up_a_block_whose_first_call_was_slow(clock):
+    plan = timed_plan(clock, 3, 9.0, 1.0)
+    session = at.Session(model_of(plan), clock=clock.monotonic)
+    reached = [session.predict(np.zeros(COLUMNS), deadline=2.5).stage for _ in range(7)]
+    assert reached == [1, 2, 3, 3, 2, 2, 2]
+
+
 def test_times_that_vary_are_planned_with_care(clock):
     """Runs take 1 or 1.4 seconds: an answer planned by their mean would be late every other time."""
     plan = timed_plan(clock, 1, *[1.0, 1.4] * 40)

@@ -112,6 +112,10 @@ class NetworkBlock(Block):
             raise ValueError("offset and unit must be finite")
 
     @property
+    def times_itself(self) -> bool:
+        return True
+
+    @property
     def can_be_forked(self) -> bool:
         return self.device.type == "cpu"
 
@@ -254,7 +258,7 @@ class NetworkBlock(Block):
     def _through_blocks(
         self, first: int, end: int, X: Array, kept: Activations, has_time: Callable[[float], bool]
     ) -> tuple[int, Array | None]:
-        if first == end or not has_time(self.seconds(first, len(X))):
+        if first == end or not self._fits(first, len(X), 0.0, has_time):
             return first, None
         rows = slice(0, len(X))
         state = kept.take(rows)
@@ -263,7 +267,7 @@ class NetworkBlock(Block):
             for block in self._blocks[:first]:
                 state = block(state)
         stage, watching = first, watch(self.block_pace, len(X), self.device)
-        while stage < end and (stage == first or has_time(watching.ahead + self.seconds(stage, len(X)))):
+        while stage < end and (stage == first or self._fits(stage, len(X), watching.ahead, has_time)):
             state = self._blocks[stage](state)
             watching.begun(stage)
             stage += 1
@@ -273,6 +277,14 @@ class NetworkBlock(Block):
         self.head_pace.note(_ANY, len(X), time.perf_counter() - began)
         kept.put(rows, state)
         return stage, self._scaled(stage - 1, said.astype(np.float64))
+
+    def _fits(self, stage: int, n_rows: int, ahead: float, has_time: Callable[[float], bool]) -> bool:
+        """Whether there is time for a stage after what takes ``ahead`` seconds."""
+        if has_time(ahead + self.seconds(stage, n_rows)):
+            return True
+        if has_time(ahead):
+            self.block_pace.doubt(stage, n_rows)
+        return False
 
     def _said(self, stage: int, state: Any) -> NDArray[np.float32]:
         """What the head of a stage says."""
@@ -313,7 +325,10 @@ class NetworkBlock(Block):
     def rows_in_time(self, stage: int, n_rows: int, seconds: float) -> int:
         if seconds < np.inf and not self.block_pace.knows(stage):
             n_rows = min(n_rows, 1)  # the first that go there in a hurry go alone, and say how long it takes
-        return super().rows_in_time(stage, n_rows, seconds)
+        size = super().rows_in_time(stage, n_rows, seconds)
+        if not size and n_rows and seconds > 0:
+            self.block_pace.doubt(stage, 1)
+        return size
 
     def measure(self, n_rows: int = 1, repeats: int = 3) -> NDArray[np.float64]:
         """(L,) seconds of each stage for ``n_rows`` rows: the median of ``repeats`` runs, after one that warms up."""

@@ -14,6 +14,8 @@ _SURPRISE = (
     3.0  # times what was expected: the most that one time counts, as the machine may have done something else
 )
 _CAUTION = 2.0  # mean deviations above the mean: few runs take longer
+_BELIEVED = 1000.0  # times itself for which a time is not doubted
+_DOUBT = 0.9  # what is left of it when it is
 
 
 class BatchPace:
@@ -24,7 +26,7 @@ class BatchPace:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, dict[int, tuple[float, float]]] = {}  # mean and mean deviation
+        self._known: dict[int, dict[int, _Estimate]] = {}
         self._first: dict[tuple[int, int], float] = {}  # times of what was met once
 
     def knows(self, stage: int) -> bool:
@@ -40,19 +42,16 @@ class BatchPace:
         if known is None:
             return 0.0
         bucket = _bucket(n_rows)
-        nearest = bucket if bucket in known else min(known, key=lambda met: abs(met - bucket))
-        mean, deviation = known[nearest]
-        return float((mean + _CAUTION * deviation) * 2.0 ** (bucket - nearest))
+        nearest = _nearest(known, bucket)
+        estimate = known[nearest]
+        return (estimate.mean + _CAUTION * estimate.deviation) * float(2.0 ** (bucket - nearest))
 
     def note(self, stage: int, n_rows: int, taken: float) -> None:
         """Learn from one run."""
         bucket = _bucket(n_rows)
-        known = self._known.get(stage, {})
-        if bucket in known:
-            mean, deviation = known[bucket]
-            taken = min(taken, _SURPRISE * mean)
-            deviation += (1 - _FORGETS) * (abs(taken - mean) - deviation)
-            known[bucket] = mean + (1 - _FORGETS) * (taken - mean), deviation
+        estimate = self._known.get(stage, {}).get(bucket)
+        if estimate is not None:
+            estimate.follow(taken)
         elif (stage, bucket) in self._first:
             self.begin_with(stage, n_rows, min(taken, self._first.pop((stage, bucket))))
         else:
@@ -60,7 +59,40 @@ class BatchPace:
 
     def begin_with(self, stage: int, n_rows: int, seconds: float) -> None:
         """Take what was measured in several runs for the truth."""
-        self._known.setdefault(stage, {})[_bucket(n_rows)] = seconds, 0.0
+        self._known.setdefault(stage, {})[_bucket(n_rows)] = _Estimate(seconds)
+
+    def doubt(self, stage: int, n_rows: int) -> None:
+        """A stage was left out because of its time, which may be of a slower hour: believe it a little less.
+
+        Else a stage that nobody begins any more would never be measured again.
+        """
+        known = self._known.get(stage)
+        if known is not None:
+            known[_nearest(known, _bucket(n_rows))].doubt()
+
+
+class _Estimate:
+    """Mean and mean deviation of times, and when they were last changed."""
+
+    __slots__ = ("changed", "deviation", "mean")
+
+    def __init__(self, seconds: float) -> None:
+        self.mean, self.deviation, self.changed = seconds, 0.0, time.perf_counter()
+
+    def follow(self, taken: float) -> None:
+        taken = min(taken, _SURPRISE * self.mean)
+        self.deviation += (1 - _FORGETS) * (abs(taken - self.mean) - self.deviation)
+        self.mean += (1 - _FORGETS) * (taken - self.mean)
+        self.changed = time.perf_counter()
+
+    def doubt(self) -> None:
+        now = time.perf_counter()
+        if now - self.changed > _BELIEVED * self.mean:
+            self.mean, self.deviation, self.changed = _DOUBT * self.mean, _DOUBT * self.deviation, now
+
+
+def _nearest(known: dict[int, _Estimate], bucket: int) -> int:
+    return bucket if bucket in known else min(known, key=lambda met: abs(met - bucket))
 
 
 class BlockWatch:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from anytime.blocks import Block
 from anytime.costs import UNLIMITED
 from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival
@@ -18,6 +19,10 @@ from anytime.runtime.trace import Event, Trace
 from anytime.runtime.walk import PARTIAL, Walk
 
 __all__ = ["Steps"]
+
+_BESIDES = (
+    1e-4  # seconds that a stage takes besides its block: its scores are written down and shown to readers
+)
 
 
 class Steps:
@@ -204,7 +209,7 @@ class Steps:
 
     def _do_stage(self, s: int, bounds: Bounds) -> str:
         pace, began = self.timings.stage(s, s + 1), self.clock()
-        if bounds.due < np.inf and began + self._stage_time(s) > bounds.due:
+        if bounds.due < np.inf and not self._has_time(s, bounds.due - began):
             return self._decline(s, "deadline")
         self._published = False
         self.walk.do_stage(s, bounds.cap)
@@ -260,15 +265,27 @@ class Steps:
                 return reason
         return ""
 
+    def _has_time(self, s: int, seconds: float) -> bool:
+        """Whether stage ``s`` itself is expected to be done within so many seconds."""
+        block, within = self._place(s)
+        if block.times_itself:
+            return block.rows_in_time(within, 1, seconds - _BESIDES) > 0
+        return self._stage_time(s) <= seconds
+
     def _stage_time(self, s: int) -> float:
         """Seconds that stage ``s`` itself will take, by what is known."""
+        block, within = self._place(s)
+        if block.times_itself:
+            return block.seconds(within, 1) + _BESIDES
         b = self.layout.block_of[s]
         whole = self.layout.plan.block_start[b : b + 2] if self.layout.native[b] else (s, s + 1)
         pace = self.timings.stage(*whole)
-        if pace.count:
-            return pace.expect()
-        block, within = self.layout.plan.blocks[b], s - self.layout.plan.block_start[b]
-        return max(pace.expect(), block.seconds(within, 1))
+        return pace.expect() if pace.count else max(pace.expect(), block.seconds(within, 1))
+
+    def _place(self, s: int) -> tuple[Block, int]:
+        """The block of stage ``s``, and the stage's number within it."""
+        b = self.layout.block_of[s]
+        return self.layout.plan.blocks[b], s - self.layout.plan.block_start[b]
 
     def _expected(self, groups: Sequence[int]) -> float:
         """When groups will be there, by what is known of their times."""
