@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="needs anytime[torch]; `make test-al
 import anytime as at  # noqa: E402
 from anytime.blocks import DetachedModelError  # noqa: E402
 from anytime.networks import TrainingRecipe, with_exits  # noqa: E402
-from anytime.serve.cohort import Cohort, Piece, Reader  # noqa: E402
+from anytime.serve.cohort import Cohort, Piece  # noqa: E402
 from anytime.serve.engine import Engine  # noqa: E402
 from anytime.serve.pace import StagePace  # noqa: E402
 from anytime.serve.policy import Adaptive  # noqa: E402
@@ -167,7 +167,7 @@ def test_questions_go_through_the_network_together_and_part(pictures, seeing):
     engine = Engine(seeing, StagePace([1, 2, 3], [1e-4, 2e-4, 3e-4]), Adaptive(0.001))
     tickets = [engine._admit(Question(rows[4 * i : 4 * i + 4], confidence=confidence)) for i in range(3)]
     counts, unhook = hooked(seeing)
-    cohort = Cohort(Reader(seeing), [Piece(ticket, 0, 4) for ticket in tickets])
+    cohort = Cohort(seeing, [Piece(ticket, 0, 4) for ticket in tickets])
     for stage in (1, 2, 3):
         cohort.advance(stage)
     unhook()
