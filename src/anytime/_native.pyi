@@ -3,10 +3,12 @@
 Arrays are taken as they are, never converted: type, number of dimensions and C order must be those stated.
 """
 
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_Floating = TypeVar("_Floating", np.float32, np.float64)
 
 class _Stop(Protocol):
     def is_set(self) -> bool: ...
@@ -14,6 +16,9 @@ class _Stop(Protocol):
 def vectors() -> list[str]: ...
 def vectors_in_use() -> str: ...
 def use_vectors(name: str) -> None: ...
+def softmax_pull(
+    scores: NDArray[_Floating], classes: NDArray[np.int64], weight: NDArray[_Floating]
+) -> NDArray[_Floating]: ...
 def is_within(X: NDArray[np.float64], largest: float, missing: bool) -> bool: ...
 
 class StopFlag:

@@ -6,6 +6,7 @@
 #include "arrays.hpp"
 #include "blocks.hpp"
 #include "products.hpp"
+#include "softmax.hpp"
 
 using namespace nanobind::literals;
 
@@ -49,6 +50,30 @@ void bind_products(nb::module_& m) {
       },
       "X"_a, "columns"_a, "centres"_a.none(), "coefficients"_a, "intercept"_a,
       "intercept + (X[:, columns] - centres) @ coefficients; with centres a missing value adds nothing.");
+}
+
+template <class T>
+nb::object checked_pull(Matrix<const T> scores, Vector<const int64_t> classes, Vector<const T> weight) {
+  const size_t n_classes = scores.shape(0), n = scores.shape(1);
+  check_length(classes.size(), n, "classes");
+  check_length(weight.size(), n, "weight");
+  for (const int64_t c : span_of(classes)) {
+    if (c < 0 || static_cast<size_t>(c) >= n_classes) throw std::invalid_argument("no such class");
+  }
+  T* out;
+  nb::object pull = new_array<T>({n_classes, n}, &out);
+  const nb::gil_scoped_release unlocked;
+  softmax_pull<T>(scores.data(), n_classes, span_of(classes), span_of(weight), out);
+  return pull;
+}
+
+void bind_softmax(nb::module_& m) {
+  constexpr const char* kAbout =
+      "Weight times the gradient of the multinomial loss in the scores, (K, n); scores are (K, n).";
+  m.def("softmax_pull", &checked_pull<double>, "scores"_a.noconvert(), "classes"_a.noconvert(),
+        "weight"_a.noconvert(), kAbout);
+  m.def("softmax_pull", &checked_pull<float>, "scores"_a.noconvert(), "classes"_a.noconvert(),
+        "weight"_a.noconvert(), kAbout);
 }
 
 Blocks checked_blocks(const Vector<const int64_t>& start, const Vector<const int64_t>& place,
@@ -125,6 +150,7 @@ void bind_blocks(nb::module_& m) {
 
 void bind_linear(nb::module_& m) {
   bind_products(m);
+  bind_softmax(m);
   bind_blocks(m);
 }
 

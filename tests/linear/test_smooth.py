@@ -11,6 +11,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
+from anytime._native import softmax_pull, use_vectors, vectors, vectors_in_use
 from anytime.greedy import doubling, greedy
 from anytime.linear import GroupPursuitClassifier
 from anytime.linear.learning_from_rows import _turned
@@ -51,6 +52,44 @@ def everything(objective: SmoothObjective) -> Fit:
 
 
 # ---------------------------------------------------------------------- gradients and refits
+
+
+@pytest.mark.parametrize(("n", "n_classes"), [(1, 1), (7, 1), (1, 3), (63, 2), (64, 3), (65, 11), (300, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pull_of_softmax_is_that_of_the_loss_with_any_instructions(n: int, n_classes: int, dtype: type):
+    """Rows of weight 0, scores as far apart as numbers go, and classes that are sure or impossible."""
+    rng = np.random.default_rng(n)
+    scores = rng.normal(size=(n, n_classes)).astype(dtype) * rng.choice([1, 30, 1e4, 1e30], (n, 1)).astype(
+        dtype
+    )
+    y, weight = rng.integers(0, n_classes, n), rng.random(n).astype(dtype)
+    weight[::5] = 0
+    exact = scores.astype(np.float64)
+    want = weight[:, None] * TRAINING_LOSSES["multinomial"].required_gradient()(exact, y)
+    before, pulls = vectors_in_use(), []
+    try:
+        for name in vectors():
+            use_vectors(name)
+            pulls.append(softmax_pull(np.ascontiguousarray(scores.T), y, weight))
+    finally:
+        use_vectors(before)
+    np.testing.assert_allclose(pulls[0].T, want, rtol=0, atol=4 * np.finfo(dtype).eps)
+    for pull in pulls[1:]:
+        np.testing.assert_array_equal(pull, pulls[0])
+
+
+def test_pull_of_softmax_says_where_scores_went_too_far_and_refuses_what_does_not_fit():
+    """A step of a line search may overflow: its row is NaN, the others are not."""
+    scores, y, weight = np.zeros((2, 66)), np.zeros(66, dtype=np.int64), np.ones(66)
+    scores[0, 3], scores[1, 65] = np.inf, np.nan
+    pull = softmax_pull(scores, y, weight)
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(pull).all(axis=0)), [3, 65])
+    np.testing.assert_array_equal(np.isnan(pull).any(axis=0), np.isnan(pull).all(axis=0))
+    for wrong in (-1, 2):
+        with pytest.raises(ValueError, match="no such class"):
+            softmax_pull(scores, np.full(66, wrong), weight)
+    with pytest.raises(ValueError, match="weight has 65 entries, expected 66"):
+        softmax_pull(scores, y, weight[1:])
 
 
 @pytest.mark.parametrize("name", SMOOTH)

@@ -35,8 +35,9 @@ Array = NDArray[np.float64]
 
 __all__ = ["learn_from_rows"]
 
-_FINE = 1e-5  # tolerance of the fits that ridges are compared by
-_ROUGH = 1e-3  # tolerance of refits that only say which group is next; values are then right to 6 digits
+_ROUGH = (
+    1e-3  # tolerance of refits that only say which ridge or group is best; values are then right to 6 digits
+)
 _BEYOND = 20  # steps without gain on held-out rows after which the sequence ends, besides half as many as before them
 _RANK = 1e-10  # share of a group's largest variance below which a direction of it is taken for empty
 
@@ -177,11 +178,14 @@ def learn_from_rows(
         judge = _Judge(judged, y[held], weight[held], loss)
         if loss is not training_loss("squared"):  # whose moments are exact
             Z = Z.astype(np.float32)  # has the digits of these tolerances
+        problem = objective(Z, ~held, RIDGES[-1] if ridge == "auto" else ridge, rough)
         if ridge == "auto":
-            turn = _turned(Z) if Z.shape[1] > len(Z) else None
-            problem = objective(Z if turn is None else Z @ turn, ~held, RIDGES[-1], max(tol, _FINE))
-            ridge = _best_ridge(problem, judge if turn is None else judge.seen_through(turn))
-        problem = objective(Z, ~held, ridge, rough)
+            if Z.shape[1] > len(Z):
+                turn = _turned(Z)
+                ridge = _best_ridge(objective(Z @ turn, ~held, RIDGES[-1], rough), judge.seen_through(turn))
+            else:
+                ridge = _best_ridge(problem, judge)
+            problem = problem.with_ridge(ridge)
     selection, order, fits = _sequence(problem, design, arrangement, recipe, verbose, judge)
     certificate = None
     if selection is not None and bound is None:

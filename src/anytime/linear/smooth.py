@@ -21,10 +21,12 @@ from scipy.optimize import brentq
 from scipy.sparse import block_diag, coo_array
 from sklearn.exceptions import ConvergenceWarning
 
+from anytime._native import softmax_pull
 from anytime.linear.pursuit import by_group
 from anytime.linear.solver import bounded_solution, definite_root, inverse_root, inverse_triangle, minimised
 from anytime.losses import Loss, Target, training_loss
 from anytime.losses.rows import softmax
+from anytime.losses.targets import classes
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.intp]
@@ -168,13 +170,14 @@ class SmoothObjective:
         self.smoothness = self.loss.smoothness or float(bend.sum())
         self._slope = self.residual(self._empty)
         pull = float((self.weight @ np.abs(self.gradient(scores, self.y))).max())
-        steepest = max(float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull)  # noise is no yardstick
-        self._yardstick = steepest / np.sqrt(bend.sum() + ridge)
+        self._steepest = max(
+            float(np.abs(self._slope).max(initial=0.0)), 1e-3 * pull
+        )  # noise is no yardstick
 
-    def with_ridge(self, ridge: float, tol: float | None = None) -> Self:
-        """The same risk with another ridge, and where given another tolerance."""
+    def with_ridge(self, ridge: float) -> Self:
+        """The same risk with another ridge."""
         other = copy.copy(self)
-        other.ridge, other.tol = _checked(ridge, self.bound)[0], self.tol if tol is None else tol
+        other.ridge = _checked(ridge, self.bound)[0]
         return other
 
     def empty(self) -> Fit:
@@ -203,7 +206,7 @@ class SmoothObjective:
             point = np.vstack([near.intercept, near.weights])
         point = point if self.fit_intercept else point[1:]
         own = point[int(self.fit_intercept) :]
-        goal = tol * self._yardstick
+        goal = tol * self._steepest / np.sqrt(_kept(self._empty.gram).bend.sum() + self.ridge)
 
         def solved(multiplier: float) -> float:
             """Refit with a larger ridge; how far the weights then stay within the bound, 1/|W| - 1/bound."""
@@ -241,8 +244,9 @@ class SmoothObjective:
 
     def residual(self, fit: Fit) -> Array:
         """Minus the gradient in every weight: one pass over the data, O(nDK)."""
-        pull = -self.weight[:, None] * self.gradient(_kept(fit.scores), self.y)
-        b: Array = (self.features @ pull.astype(self.features.dtype)).astype(np.float64)
+        dtype = self.features.dtype if self.loss in _PLAIN else np.dtype(np.float64)
+        pull = self._pull(_kept(fit.scores).astype(dtype, copy=False))
+        b: Array = -(self.features @ pull.astype(self.features.dtype, copy=False)).astype(np.float64)
         b[fit.columns] -= self.ridge * fit.weights
         return b
 
@@ -262,11 +266,20 @@ class SmoothObjective:
         scores = (weights.T.astype(design.dtype, copy=False) @ design).T
         return np.asarray(scores.astype(dtype, copy=False))
 
+    def _pull(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """(n, K) the gradient of each row's loss in its scores, times its weight."""
+        weight = self.weight.astype(scores.dtype, copy=False)
+        if self.loss is _PLAIN[1]:
+            return softmax_pull(np.ascontiguousarray(scores.T), classes(self.y), weight).T
+        return np.asarray(self.gradient(scores, self.y) * weight[:, None])
+
     def _bend(self, scores: Array) -> Array:
         """How sharply the loss of each row curves here, (n,): its largest second derivative in one score, times its weight.
 
         Where the loss is flat for all rows, as Huber's is far from its target, the most it can curve elsewhere.
         """
+        if self.loss in _PLAIN:
+            scores = scores.astype(np.float32)  # curvature need not be exact
         if self.loss.hessian is not None:
             bend = np.maximum.reduce(self.loss.hessian(scores, self.y), axis=1)
         else:
@@ -315,7 +328,6 @@ class SmoothObjective:
         root = definite_root(matrix, np.repeat(pull_back[:, 0], len(matrix) // len(design)))
         back, dtype = inverse_triangle(root), root.dtype
         precision = dtype if self.loss in _PLAIN else np.dtype(np.float64)
-        weight = self.weight[:, None].astype(precision)
 
         def weights_at(u: Array) -> Array:
             turned = u.reshape(shape).astype(dtype, copy=False)
@@ -323,7 +335,7 @@ class SmoothObjective:
 
         def gradient(u: Array) -> Array:
             w = weights_at(u)
-            pull = self.gradient(self._scores(design, w, precision), self.y) * weight
+            pull = self._pull(self._scores(design, w, precision))
             g = design @ pull.astype(dtype, copy=False) + (pull_back * w).astype(dtype, copy=False)
             return np.asarray((back @ g.reshape(shape)).ravel(), dtype=np.float64)
 
@@ -338,16 +350,17 @@ class SmoothObjective:
 
     def _second_derivative(self, design: NDArray[Any], weights: Array) -> NDArray[Any]:
         """(kK, kK) of the multinomial risk: ``sum_i w_i zz' (diag(p) - pp')``, and a little where all classes shift alike."""
-        chances = softmax(self._scores(design, weights)).T.astype(design.dtype, copy=False)
+        dtype, design = design.dtype, design.astype(np.float32, copy=False)  # it need not be exact
+        chances = softmax(self._scores(design, weights, np.float32)).T
         (k, n), K = design.shape, len(chances)
-        weight = self.weight.astype(design.dtype)
+        weight = self.weight.astype(np.float32)
         rooted = (design[:, None] * (chances * np.sqrt(weight))).reshape(k * K, n)
         matrix = -(rooted @ rooted.T)
         by_class = matrix.reshape(k, K, k, K)
         for c in range(K):
             by_class[:, c, :, c] += (design * (weight * chances[c])) @ design.T
         matrix[range(k * K), range(k * K)] += _SHIFT * matrix.diagonal().max()
-        return np.asarray(matrix)
+        return matrix.astype(dtype, copy=False)
 
 
 class QuadraticObjective:
