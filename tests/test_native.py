@@ -244,6 +244,65 @@ def test_a_column_with_as_many_thresholds_as_a_byte_counts_is_ranked_rightly(ins
         np.testing.assert_array_equal(acc, row)
 
 
+@pytest.mark.parametrize("n_features", [3, 8, 41])
+@pytest.mark.parametrize("grid", [0, 5000], ids=["any thresholds", "two bytes"])
+@pytest.mark.parametrize("float32_input", [False, True])
+def test_prefixes_that_test_few_thresholds_of_a_column_give_the_bits_of_walks(
+    instructions, n_features, grid, float32_input
+):
+    """Comparisons with the few thresholds take the place of a search among all; 33 rows leave a vector half empty."""
+    random = np.random.default_rng(8)
+    shape = Shape(
+        n_stages=60,
+        most_trees=1,
+        most_leaves=24,
+        n_features=n_features,
+        grid=grid,
+        float32_input=float32_input,
+    )
+    trees = random_forest(random, shape if not grid else replace(shape, n_stages=900))
+    forest = forest_of(trees)
+    X = random_rows(random, trees, 333)
+    acc = np.zeros(forest.n_outputs, np.int64)
+    for until in (1, 2, 5, 12, 30):
+        got = run(forest, X, until)
+        for x, row in zip(X, got, strict=True):  # one row by itself is ranked by doubles alone
+            forest.run_one(x, until, INF, acc)
+            np.testing.assert_array_equal(acc, row)
+        for threads in (2, 4):
+            np.testing.assert_array_equal(run(forest, np.tile(X, (9, 1)), until, threads=threads)[:333], got)
+    for n in (49, 333):
+        limits = random.integers(0, 13, n)
+        np.testing.assert_array_equal(run(forest, X[:n], limits), walked(forest, X[:n], limits))
+
+
+@pytest.mark.parametrize("unlimited", [False, True])
+def test_rows_with_little_money_are_scanned_to_the_bits_of_walks(instructions, unlimited):
+    """Only stages that some row could pay for are ranked; where a stage is free, or a row has all the money, that is all."""
+    random = np.random.default_rng(9)
+    trees = random_forest(random, Shape(n_stages=80, most_trees=1, most_leaves=20, n_features=12))
+    forest = forest_of(trees)
+    table = table_of(random.integers(0, 3, 12).astype(float), [[]] * 12, np.arange(12))
+    evaluation = random.integers(0, 3, forest.n_stages)
+    X = random_rows(random, trees, 300)
+    budget = random.integers(0, 40, 300)
+    budget[:2] = np.iinfo(np.int64).max if unlimited else 0
+    start = random.integers(0, 6, 300).astype(np.int32)
+    until = random.integers(0, forest.n_stages + 1, 300).astype(np.int32)
+
+    def metered(rows):
+        acc, done = np.zeros((len(rows), 1), np.int64), start[rows]
+        ledger = Ledger(table, len(rows))
+        assert forest.run_metered(X[rows], acc, done, until[rows], ledger, evaluation, budget[rows])
+        return acc, done, np.array(ledger.paid)
+
+    parts = [
+        metered(np.arange(first, min(first + 32, 300))) for first in range(0, 300, 32)
+    ]  # too few to scan
+    for got, want in zip(metered(np.arange(300)), zip(*parts, strict=True), strict=True):
+        np.testing.assert_array_equal(got, np.concatenate(want))
+
+
 def test_sums_are_the_values_to_the_last_bits():
     random = np.random.default_rng(3)
     trees = random_forest(random, Shape(n_stages=300))

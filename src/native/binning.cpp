@@ -109,16 +109,90 @@ inline void bin_pack(const Layout& layout, bool float32_input, const Search sear
   }
 }
 
+// The ranks of a pack where few thresholds are tested.
+template <class Rank>
+inline void bin_few(bool float32_input, const FewTests::Columns& columns, int column,
+                    const PackRows<Rank>& pack) noexcept {
+  const FewTests::Test test = columns.tests[column];
+  double x[kLanes];
+  for (int i = 0; i < kLanes; ++i) x[i] = pack.row[i][test.search->feature];
+  if (float32_input) {
+    for (double& value : x) value = static_cast<float>(value);
+  }
+  prepare(x, test.search->reading);
+  uint32_t ranks[kLanes] = {};
+  for (int j = 0; j < test.count; ++j) {
+    const double threshold = columns.thresholds[j][column];
+    const uint32_t step = test.rank[j] - (j > 0 ? test.rank[j - 1] : 0);
+    for (int i = 0; i < kLanes; ++i) ranks[i] += step & -static_cast<uint32_t>(threshold < x[i]);
+  }
+  Rank out[kLanes];
+  for (int i = 0; i < kLanes; ++i) out[i] = static_cast<Rank>(ranks[i]);
+  if (nan_goes_right(test.search->reading)) {
+    for (int i = 0; i < kLanes; ++i) out[i] = std::isnan(x[i]) ? kLastRank<Rank> : out[i];
+  }
+  const size_t at = test.search->column * pack.ranks.stride;
+  std::copy_n(out, kHalf, pack.ranks.low + at);
+  std::copy_n(out + kHalf, kHalf, pack.ranks.high + at);
+}
+
 }  // namespace
+
+FewTests::FewTests(const Layout& layout, int32_t end)
+    : has_(static_cast<size_t>(layout.searches_needed[static_cast<size_t>(end)])) {
+  for (size_t s = 0; s < has_.size(); ++s) {
+    const Search& search = layout.searches[s];
+    const Early& early = layout.early[s];
+    if (early.many < end) continue;
+    has_[s] = 1;
+    const int32_t first = search.feature / kColumns * kColumns, column = search.feature - first;
+    auto at = std::find_if(columns_.begin(), columns_.end(), [&](const Columns& some) {
+      return some.first == first && some.tests[column].search == nullptr;
+    });
+    if (at == columns_.end()) {
+      at = columns_.insert(at, Columns{.first = first, .thresholds = {}});
+      std::fill_n(&at->thresholds[0][0], kFew * kColumns, kInfinity);
+    }
+    Test& test = at->tests[column];
+    test.search = &search;
+    for (int j = 0; j < kFew; ++j) {
+      if (early.stage[j] >= end) continue;
+      at->thresholds[test.count][column] = layout.thresholds[search.first + early.rank[j]];
+      test.rank[test.count++] = early.rank[j] + 1;
+    }
+    at->most = std::max(at->most, test.count);
+    const auto bit = static_cast<uint8_t>(1 << column);
+    const bool right = nan_goes_right(search.reading);
+    at->read |= bit;
+    if (search.reading == Reading::kNanIsZero) at->fix_up[column] = 0x88;
+    if (right) at->nan_last |= bit;
+    if (search.reading == Reading::kNanOrZeroLeft || search.reading == Reading::kNanOrZeroRight) {
+      at->zero_is_missing |= bit;
+      at->missing[column] = right ? kNan : -kInfinity;
+    }
+  }
+  std::sort(columns_.begin(), columns_.end(),
+            [](const Columns& a, const Columns& b) { return a.first < b.first; });
+}
 
 template <class Rank>
 void bin_packs(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs, int32_t from,
-               int32_t to) noexcept {
-  const BinByKeys<Rank> by_keys = packs.size() > 1 ? bin_by_keys_for<Rank>(vectors_in_use()) : nullptr;
-  if (by_keys) by_keys(layout, float32_input, packs, from, to);
+               int32_t to, const FewTests& few) noexcept {
+  const bool several = packs.size() > 1;
+  const BinByKeys<Rank> by_keys = several ? bin_by_keys_for<Rank>(vectors_in_use()) : nullptr;
+  const BinFew<Rank> few_together = several ? bin_few_for<Rank>(vectors_in_use()) : nullptr;
+  const auto few_columns = from == 0 ? few.columns() : std::span<const FewTests::Columns>{};
+  if (few_together) few_together(float32_input, few_columns, packs);
+  for (const FewTests::Columns& columns : few_columns) {
+    for (int column = 0; column < FewTests::kColumns && !few_together; ++column) {
+      if (columns.tests[column].search == nullptr) continue;
+      for (const PackRows<Rank>& pack : packs) bin_few(float32_input, columns, column, pack);
+    }
+  }
+  if (by_keys) by_keys(layout, float32_input, packs, from, to, few);
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
-    if (by_keys && search.key_step != 0) continue;
+    if (few.has(s) || (by_keys && search.key_step != 0)) continue;
     bin_by_doubles(layout, float32_input, search, packs);
   }
 }
@@ -162,8 +236,10 @@ void bin_row(const Layout& layout, bool float32_input, const double* row, int32_
   }
 }
 
-template void bin_packs(const Layout&, bool, std::span<const PackRows<uint8_t>>, int32_t, int32_t) noexcept;
-template void bin_packs(const Layout&, bool, std::span<const PackRows<uint16_t>>, int32_t, int32_t) noexcept;
+template void bin_packs(const Layout&, bool, std::span<const PackRows<uint8_t>>, int32_t, int32_t,
+                        const FewTests&) noexcept;
+template void bin_packs(const Layout&, bool, std::span<const PackRows<uint16_t>>, int32_t, int32_t,
+                        const FewTests&) noexcept;
 template void bin_by_doubles(const Layout&, bool, const Search&, std::span<const PackRows<uint8_t>>) noexcept;
 template void bin_by_doubles(const Layout&, bool, const Search&,
                              std::span<const PackRows<uint16_t>>) noexcept;

@@ -68,9 +68,11 @@ Job::Job(const Forest& forest_, const Rows& rows_)
   const auto stages = [&](int64_t i) {
     return std::pair(start[static_cast<size_t>(i)], until[static_cast<size_t>(i)]);
   };
+  order.reserve(static_cast<size_t>(rows.n));
   for (int64_t i = 0; i < rows.n; ++i) {
     if (stages(i).first < stages(i).second) order.push_back(i);
   }
+  packs.reserve((order.size() + kLanes - 1) / kLanes);
   const auto before = [&](int64_t a, int64_t b) { return stages(a) < stages(b); };
   if (!std::is_sorted(order.begin(), order.end(), before))
     std::stable_sort(order.begin(), order.end(), before);
@@ -124,6 +126,7 @@ class Worker {
     scans_ = job.scans && !plain_;
     if (!plain_) {
       store_ = RankStore<Rank>(layout_, end, keep_ ? block_ : std::min(packs.size(), kSpan), scans_);
+      if (!pacer_.armed()) few_ = FewTests(layout_, end);  // which come all at once
     }
     if (pacer_.armed()) {
       backup_.resize(std::min(packs.size(), kSpan) * kLanes * static_cast<size_t>(forest_.n_outputs()));
@@ -236,7 +239,7 @@ class Worker {
   bool rank(std::span<const PackRows<Rank>> packs, int32_t from, int32_t end) noexcept {
     while (from < end) {
       const int32_t to = pacer_.armed() ? std::min(end, from + kSearchesPerLook) : end;
-      bin_packs(layout_, forest_.float32_input(), packs, from, to);
+      bin_packs(layout_, forest_.float32_input(), packs, from, to, few_);
       if (pacer_.expired_after((to - from) * static_cast<int64_t>(packs.size()) * 3 * kLanes)) return false;
       from = to;
     }
@@ -357,6 +360,7 @@ class Worker {
   Pacer pacer_;
   ScanTree<Rank> scan_;
   RankStore<Rank> store_;
+  FewTests few_;
   int32_t begin_ = 0;
   bool scans_ = false;
   bool plain_ = false;  // too few stages for ranks to pay

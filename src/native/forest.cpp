@@ -185,8 +185,8 @@ Forest Forest::select(std::span<const int64_t> stages) const {
 
 namespace {
 
-constexpr uint64_t kFrozenMark = 0x32726f662d796e61;  // "any-for2"
-constexpr size_t kFrozenArrays = 27;
+constexpr uint64_t kFrozenMark = 0x33726f662d796e61;  // "any-for3"
+constexpr size_t kFrozenArrays = 28;
 constexpr size_t kLine = 64;
 
 struct FrozenHead {

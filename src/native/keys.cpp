@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #if defined(__x86_64__)
@@ -187,18 +188,17 @@ ANYTIME_AVX512 inline bool is_mostly_open(std::span<const Open> open, size_t pac
 
 template <class Rank>
 ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
-                                   std::span<const PackRows<Rank>> packs, int32_t from, int32_t to) noexcept {
+                                   std::span<const PackRows<Rank>> packs, int32_t from, int32_t to,
+                                   const FewTests& few) noexcept {
   Open open[kMostOpen];
   size_t n_open = 0;
   for (int32_t s = from; s < to; ++s) {
     const Search& search = layout.searches[static_cast<size_t>(s)];
     const size_t before = n_open;
-    if (search.key_step == 1)
-      n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
-    if (search.key_step == 2)
-      n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
-    if (search.key_step == 4)
-      n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
+    const uint32_t key_step = few.has(s) ? 0 : search.key_step;
+    if (key_step == 1) n_open += bin_avx512<Rank, 1>(layout, float32_input, search, packs, open + n_open);
+    if (key_step == 2) n_open += bin_avx512<Rank, 2>(layout, float32_input, search, packs, open + n_open);
+    if (key_step == 4) n_open += bin_avx512<Rank, 4>(layout, float32_input, search, packs, open + n_open);
     if (is_mostly_open(std::span(open + before, n_open - before), packs.size())) {
       n_open = before;
       bin_by_doubles(layout, float32_input, search, packs);
@@ -206,6 +206,84 @@ ANYTIME_AVX512 void bin_all_avx512(const Layout& layout, bool float32_input,
     if (n_open + packs.size() + 4 < kMostOpen && s + 1 < to) continue;
     for (size_t i = 0; i < n_open; ++i) settle(layout, float32_input, packs, open[i]);
     n_open = 0;
+  }
+}
+
+ANYTIME_AVX512 inline __m512i replaced(__m512i ranks, uint64_t rows, uint8_t rank) noexcept {
+  return _mm512_mask_mov_epi8(ranks, rows, _mm512_set1_epi8(static_cast<char>(rank)));
+}
+ANYTIME_AVX512 inline __m512i replaced(__m512i ranks, uint64_t rows, uint16_t rank) noexcept {
+  return _mm512_mask_mov_epi16(ranks, static_cast<__mmask32>(rows),
+                               _mm512_set1_epi16(static_cast<short>(rank)));
+}
+
+constexpr size_t kFewRows = kBinTogether * kLanes;
+constexpr size_t kColumnsTogether = 8;  // eights of columns
+static_assert(kFewRows == 64 && FewTests::kColumns == 8);
+
+// A row's answers to the tests of eight columns, a bit for each.
+struct FewBits {
+  alignas(64) uint8_t above[kFew][kFewRows], nan[kFewRows];
+};
+
+ANYTIME_AVX512 inline void compare_few(bool float32_input, const FewTests::Columns& columns,
+                                       const double* x_row, size_t row, FewBits& bits) noexcept {
+  __m512d x = _mm512_maskz_loadu_pd(columns.read, x_row + columns.first);
+  if (float32_input) x = _mm512_cvtps_pd(_mm512_cvtpd_ps(x));
+  x = _mm512_fixupimm_pd(x, x, _mm512_loadu_si512(columns.fix_up), 0);
+  if (columns.zero_is_missing != 0) {
+    const __mmask8 zero =
+        _mm512_mask_cmp_pd_mask(columns.zero_is_missing, _mm512_abs_pd(x), _mm512_set1_pd(kZero), _CMP_LE_OQ);
+    x = _mm512_mask_mov_pd(x, zero, _mm512_loadu_pd(columns.missing));
+  }
+  if (columns.nan_last != 0) {
+    bits.nan[row] = _mm512_mask_cmp_pd_mask(columns.nan_last, x, x, _CMP_UNORD_Q);
+  }
+  for (int j = 0; j < columns.most; ++j) {
+    bits.above[j][row] = _mm512_cmp_pd_mask(x, _mm512_loadu_pd(columns.thresholds[j]), _CMP_GT_OQ);
+  }
+}
+
+template <class Rank>
+ANYTIME_AVX512 inline void store_few(const FewTests::Columns& columns, const FewBits& bits,
+                                     std::span<const PackRows<Rank>> packs) noexcept {
+  constexpr size_t kParts = sizeof(Rank);
+  for (int column = 0; column < FewTests::kColumns; ++column) {
+    const FewTests::Test& test = columns.tests[column];
+    if (test.search == nullptr) continue;
+    const __m512i bit = _mm512_set1_epi8(static_cast<char>(1 << column));
+    __m512i ranks[kParts] = {};
+    const int last = test.count + (columns.nan_last >> column & 1);
+    for (int j = 0; j < last; ++j) {
+      const uint8_t* where = j < test.count ? bits.above[j] : bits.nan;
+      const Rank rank = j < test.count ? static_cast<Rank>(test.rank[j]) : kLastRank<Rank>;
+      const uint64_t rows = _mm512_test_epi8_mask(_mm512_load_si512(where), bit);
+      for (size_t part = 0; part < kParts; ++part) {
+        ranks[part] = replaced(ranks[part], rows >> (part * 32), rank);
+      }
+    }
+    Rank out[kFewRows];
+    std::memcpy(out, ranks, sizeof out);
+    for (size_t p = 0; p < packs.size(); ++p) {
+      const PackRanks<Rank>& to = packs[p].ranks;
+      std::copy_n(out + p * kLanes, kHalf, to.low + test.search->column * to.stride);
+      std::copy_n(out + p * kLanes + kHalf, kHalf, to.high + test.search->column * to.stride);
+    }
+  }
+}
+
+// Row after row, as they stand in memory.
+template <class Rank>
+ANYTIME_AVX512 void bin_few_avx512(bool float32_input, std::span<const FewTests::Columns> columns,
+                                   std::span<const PackRows<Rank>> packs) noexcept {
+  FewBits bits[kColumnsTogether];
+  for (size_t first = 0; first < columns.size(); first += kColumnsTogether) {
+    const auto some = columns.subspan(first, std::min(kColumnsTogether, columns.size() - first));
+    for (size_t row = 0; row < packs.size() * kLanes; ++row) {
+      const double* x = packs[row / kLanes].row[row % kLanes];
+      for (size_t c = 0; c < some.size(); ++c) compare_few(float32_input, some[c], x, row, bits[c]);
+    }
+    for (size_t c = 0; c < some.size(); ++c) store_few(some[c], bits[c], packs);
   }
 }
 
@@ -222,7 +300,19 @@ BinByKeys<Rank> bin_by_keys_for(Vectors vectors) noexcept {
   return nullptr;
 }
 
+template <class Rank>
+BinFew<Rank> bin_few_for(Vectors vectors) noexcept {
+#if defined(__x86_64__)
+  if (vectors == Vectors::kAvx512) return bin_few_avx512<Rank>;
+#else
+  (void)vectors;
+#endif
+  return nullptr;
+}
+
 template BinByKeys<uint8_t> bin_by_keys_for(Vectors) noexcept;
 template BinByKeys<uint16_t> bin_by_keys_for(Vectors) noexcept;
+template BinFew<uint8_t> bin_few_for(Vectors) noexcept;
+template BinFew<uint16_t> bin_few_for(Vectors) noexcept;
 
 }  // namespace anytime

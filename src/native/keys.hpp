@@ -12,13 +12,22 @@
 
 namespace anytime {
 
-// The ranks of a few packs in those of the searches [from, to) that have keys.
+// The ranks of a few packs in those of the searches [from, to) that have keys and are not among the few
+// tests.
 template <class Rank>
 using BinByKeys = void (*)(const Layout& layout, bool float32_input, std::span<const PackRows<Rank>> packs,
-                           int32_t from, int32_t to) noexcept;
+                           int32_t from, int32_t to, const FewTests& few) noexcept;
+
+// The ranks of at most kBinTogether packs in columns of which few thresholds are tested. A row's columns are
+// compared as they stand in memory; only bits change from rows to columns.
+template <class Rank>
+using BinFew = void (*)(bool float32_input, std::span<const FewTests::Columns> columns,
+                        std::span<const PackRows<Rank>> packs) noexcept;
 
 // Null where an instruction set has none.
 template <class Rank>
 BinByKeys<Rank> bin_by_keys_for(Vectors vectors) noexcept;
+template <class Rank>
+BinFew<Rank> bin_few_for(Vectors vectors) noexcept;
 
 }  // namespace anytime

@@ -65,6 +65,7 @@ struct SlotsDraft {
 // A Layout while it grows.
 struct Draft {
   std::vector<Search> searches;
+  std::vector<Early> early;
   std::vector<double> thresholds;
   std::vector<uint16_t> buckets;
   std::vector<uint16_t> keys;
@@ -92,6 +93,7 @@ class Builder {
     collect_thresholds();
     collect_categories();
     choose_ranks();
+    collect_early();
     out_.set_bits.assign(1, 0);  // word 0 is read, and ignored, at numeric nodes
     for (int32_t t = 0; t < forest_.n_trees(); ++t) place_tree(static_cast<size_t>(t));
     add_up_work();
@@ -254,6 +256,37 @@ class Builder {
     }
     per_column_ = out_.small_ranks ? kPerColumn<uint8_t> : kPerColumn<uint16_t>;
     n_columns_ = number_columns(per_column_);
+  }
+
+  void collect_early() {
+    for (const Search& search : out_.searches) {
+      const bool numeric = search.reading != Reading::kCategory && search.columns == 1;
+      Early early{.many = numeric ? forest_.n_stages() : 0, .stage = {}};
+      std::fill_n(early.stage, kFew, Early::kNever);
+      out_.early.push_back(early);
+    }
+    for (int32_t s = 0; s < forest_.n_stages(); ++s) {
+      const int64_t begin = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s))];
+      const int64_t end = forest_.tree_start()[static_cast<size_t>(forest_.first_tree(s + 1))];
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        if (!node(i).is_leaf() && out_.early[numbers_[i]].many > s) add_early(out_.early[numbers_[i]], i, s);
+      }
+    }
+  }
+
+  void add_early(Early& early, size_t i, int32_t stage) const {
+    const uint32_t rank = place_of(i).rank;
+    int at = 0;
+    while (at < kFew && early.stage[at] != Early::kNever && early.rank[at] < rank) ++at;
+    if (at < kFew && early.stage[at] != Early::kNever && early.rank[at] == rank) return;
+    if (early.stage[kFew - 1] != Early::kNever) {
+      early.many = stage;
+      return;
+    }
+    std::copy_backward(early.stage + at, early.stage + kFew - 1, early.stage + kFew);
+    std::copy_backward(early.rank + at, early.rank + kFew - 1, early.rank + kFew);
+    early.stage[at] = stage;
+    early.rank[at] = rank;
   }
 
   size_t number_columns(uint32_t per_column) {
@@ -462,6 +495,7 @@ class Builder {
 Layout::Layout(const Forest& forest) {
   Draft draft = Builder(forest).build();
   searches = std::move(draft.searches);
+  early = std::move(draft.early);
   thresholds = std::move(draft.thresholds);
   buckets = std::move(draft.buckets);
   keys = std::move(draft.keys);

@@ -95,6 +95,17 @@ struct Search {
   static constexpr double kLastKey = 65533.0;
 };
 
+// The thresholds of a search that stages test first. As long as these are all, comparisons with each of them
+// take the place of a search: a value's rank is one more than that of the last of them that lies below it,
+// which every node of these stages compares as it compares the number of all thresholds below.
+inline constexpr int kFew = 4;
+struct Early {
+  int32_t many = 0;          // stages that test no others
+  int32_t stage[kFew];       // the first that tests each; kNever: there is no such threshold
+  uint32_t rank[kFew] = {};  // how many thresholds lie below it; they rise
+  static constexpr int32_t kNever = 0x7fffffff;
+};
+
 // Keys of a search stand in tables of so many, which vectors look up without memory: first the pivots (every
 // key_step-th key, from the last of its step on), then the first keys of all steps, the second ones, ...
 // Behind the last key stands kNoKey, which is above every key.
@@ -146,6 +157,7 @@ struct Layout {
   Layout() = default;  // to be filled by each()
 
   Frozen<Search> searches;    // in the order in which stages first need them
+  Frozen<Early> early;        // of each search
   Frozen<double> thresholds;  // behind those of a search so many infinities that its last steps stay inside
   Frozen<uint16_t> buckets;   // how many of the search's thresholds lie in the buckets before this one
   Frozen<uint16_t> keys;
@@ -167,6 +179,7 @@ struct Layout {
   template <class Self, class Visit>
   static void each(Self& self, Visit&& visit) {
     visit(self.searches);
+    visit(self.early);
     visit(self.thresholds);
     visit(self.buckets);
     visit(self.keys);

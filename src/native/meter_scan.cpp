@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "pack.hpp"
@@ -10,7 +11,8 @@ namespace anytime {
 namespace {
 
 constexpr int64_t kLeastRows = 48;
-constexpr int32_t kTogether = 16;  // stages that are looked up, and paid for, together
+constexpr int32_t kTogether = 16;     // stages that are looked up, and paid for, together
+constexpr size_t kMostTogether = 32;  // trees whose leaves are looked up row by row
 
 // Rows, at most kScanRows of them, that go through the stages together. A row that can pay for all that its
 // paths through the next stages read pays at once: the order of payments does not matter where all are made.
@@ -27,7 +29,9 @@ class MeteredSpan {
         scan_(scan_for<Rank>(vectors_in_use())),
         words_(static_cast<size_t>(meter.ledger->words_per_row())),
         outputs_(static_cast<size_t>(forest.n_outputs())),
-        store_(layout_, forest.n_stages(), kSpan, true),
+        horizon_(farthest(rows, meter)),
+        store_(layout_, horizon_, kSpan, true),
+        few_(layout_, horizon_),
         paths_(static_cast<size_t>(forest.n_trees())),
         needs_(kScanRows * words_),
         path_(words_),
@@ -66,6 +70,32 @@ class MeteredSpan {
   }
 
  private:
+  // The end of the stages that some row could pay for, if all groups were free.
+  static int32_t farthest(const Rows& rows, const Meter& meter) {
+    std::vector<int64_t> before(1, 0);  // what the stages before each cost
+    for (const int64_t ticks : meter.evaluation) {
+      int64_t sum = 0;
+      if (__builtin_add_overflow(before.back(), ticks, &sum)) sum = std::numeric_limits<int64_t>::max();
+      before.push_back(sum);
+    }
+    int32_t end = 0, done = -1, last = 0;
+    int64_t money = 0;
+    for (int64_t i = 0; i < rows.n; ++i) {
+      const int64_t left = meter.budget[i] - meter.ledger->paid()[static_cast<size_t>(i)];
+      if (left < 0 || rows.until[i] <= end) continue;
+      if (rows.done[i] != done || left != money) {  // not what the row before could pay
+        done = rows.done[i];
+        money = left;
+        int64_t goal = 0;
+        if (__builtin_add_overflow(before[static_cast<size_t>(done)], money, &goal)) goal = before.back();
+        last =
+            static_cast<int32_t>(std::upper_bound(before.begin(), before.end(), goal) - before.begin()) - 1;
+      }
+      end = std::max(end, std::min(rows.until[i], last));
+    }
+    return end;
+  }
+
   void take(std::span<const int64_t> active) {
     n_packs_ = (active.size() + kLanes - 1) / kLanes;
     searched_ = 0;
@@ -89,7 +119,7 @@ class MeteredSpan {
       last = std::max(last, rows_.until[row]);
     }
     int32_t end = stage;
-    for (; end < std::min(last, stage + kTogether); ++end) {
+    for (; end < std::min({last, horizon_, stage + kTogether}); ++end) {
       money -= meter_.evaluation[static_cast<size_t>(end)];
       if (money < 0) break;
     }
@@ -110,19 +140,18 @@ class MeteredSpan {
     const int32_t needed = layout_.searches_needed[static_cast<size_t>(end)];
     for (size_t p = 0; p < n_packs_ && searched_ < needed; p += kBinTogether) {
       bin_packs<Rank>(layout_, forest_.float32_input(),
-                      std::span(packs_ + p, std::min(kBinTogether, n_packs_ - p)), searched_, needed);
+                      std::span(packs_ + p, std::min(kBinTogether, n_packs_ - p)), searched_, needed, few_);
     }
     searched_ = std::max(searched_, needed);
-    std::fill(needs_.begin(), needs_.end(), 0);
-    std::fill(sums_.begin(), sums_.end(), 0);
     first_tree_ = begin;
     const auto last = static_cast<size_t>(forest_.first_tree(end));
     leaves_.resize(std::max(leaves_.size(), (last - begin) * kScanRows));
     evaluation_ = 0;
     for (int32_t s = stage; s < end; ++s) evaluation_ += meter_.evaluation[static_cast<size_t>(s)];
-    for (size_t t = begin; t < last; ++t) {
-      with_slots_of_scans([&](const auto& slots) { add_tree(slots, t); });
-    }
+    with_slots_of_scans([&](const auto& slots) {
+      for (size_t t = begin; t < last; ++t) scan(slots, t);
+      add_trees(slots, begin, last);
+    });
     return end;
   }
 
@@ -138,28 +167,53 @@ class MeteredSpan {
   const Rank* leaves_of(size_t tree) const { return leaves_.data() + (tree - first_tree_) * kScanRows; }
 
   template <class Node>
-  void add_tree(const Slots<Node>& slots, size_t t) {
+  void scan(const Slots<Node>& slots, size_t t) {
     const Tree& tree = layout_.trees[t];
     const ScanNode<Rank>* nodes = slots.scan.data() + tree.scan;
     if (paths_[t].empty()) paths_[t] = paths(tree, nodes);
-    const uint64_t* groups = paths_[t].data();
-    Rank* leaf = leaves_.data() + (t - first_tree_) * kScanRows;
-    const size_t rows = n_packs_ * kLanes;
-    scan_(nodes, tree.scan_count, store_[0].low, rows, static_cast<Rank>(tree.first_leaf), leaf);
+    scan_(nodes, tree.scan_count, store_[0].low, n_packs_ * kLanes, static_cast<Rank>(tree.first_leaf),
+          leaves_.data() + (t - first_tree_) * kScanRows);
+  }
+
+  // What the trees read and add, row by row: sums stay in registers while trees are added.
+  template <class Node>
+  void add_trees(const Slots<Node>& slots, size_t begin, size_t end) {
     const auto width = static_cast<size_t>(forest_.value_width());
-    const int64_t* values = slots.values.data() + tree.value * width;
-    uint64_t* const needs = needs_.data();
-    int64_t* const sums = sums_.data();
-    if (words_ == 1 && outputs_ == 1) {
-      for (size_t i = 0; i < rows; ++i) {
-        needs[i] |= groups[leaf[i]];
-        add_units(sums[i], values[leaf[i]]);
+    const size_t rows = n_packs_ * kLanes, n_trees = end - begin;
+    const Rank* const leaves = leaves_.data();
+    if (words_ == 1 && outputs_ == 1 && n_trees <= kMostTogether) {
+      const uint64_t* groups[kMostTogether];
+      const int64_t* values[kMostTogether];
+      for (size_t t = 0; t < n_trees; ++t) {
+        groups[t] = paths_[begin + t].data();
+        values[t] = slots.values.data() + layout_.trees[begin + t].value;
+      }
+      constexpr size_t kFour = 4;  // rows side by side, which look up the same trees
+      for (size_t i = 0; i < rows; i += kFour) {
+        uint64_t read[kFour] = {};
+        int64_t sum[kFour] = {};
+        for (size_t t = 0; t < n_trees; ++t) {
+          for (size_t k = 0; k < kFour; ++k) {
+            const size_t leaf = leaves[t * kScanRows + i + k];
+            read[k] |= groups[t][leaf];
+            add_units(sum[k], values[t][leaf]);
+          }
+        }
+        std::copy_n(read, kFour, needs_.data() + i);
+        std::copy_n(sum, kFour, sums_.data() + i);
       }
       return;
     }
-    for (size_t i = 0; i < rows; ++i) {
-      for (size_t w = 0; w < words_; ++w) needs[i * words_ + w] |= groups[leaf[i] * words_ + w];
-      add_values(values + leaf[i] * width, width, tree.output, sums + i * outputs_);
+    std::fill(needs_.begin(), needs_.end(), 0);
+    std::fill(sums_.begin(), sums_.end(), 0);
+    for (size_t t = begin; t < end; ++t) {
+      const Tree& tree = layout_.trees[t];
+      const Rank* leaf = leaves_of(t);
+      const int64_t* values = slots.values.data() + tree.value * width;
+      for (size_t i = 0; i < rows; ++i) {
+        for (size_t w = 0; w < words_; ++w) needs_[i * words_ + w] |= paths_[t][leaf[i] * words_ + w];
+        add_values(values + leaf[i] * width, width, tree.output, sums_.data() + i * outputs_);
+      }
     }
   }
 
@@ -242,7 +296,9 @@ class MeteredSpan {
   Pacer pacer_{nobody_};
   ScanTree<Rank> scan_;
   size_t words_, outputs_;
+  int32_t horizon_;
   RankStore<Rank> store_;
+  FewTests few_;
   std::vector<size_t> column_group_;          // of the columns of ranks
   std::vector<uint64_t> closures_;            // (groups, words)
   std::vector<std::vector<uint64_t>> paths_;  // per tree, once it is needed

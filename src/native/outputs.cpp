@@ -36,7 +36,7 @@ class StageOutputs {
     for (size_t p = 0; p < n_packs_; p += kBinTogether) {
       const std::span some(packs + p, std::min(kBinTogether, n_packs_ - p));
       bin_packs<Rank>(layout_, forest_.float32_input(), some, 0,
-                      layout_.searches_needed[static_cast<size_t>(end_)]);
+                      layout_.searches_needed[static_cast<size_t>(end_)], {});
     }
   }
 
