@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.answer import Answer
-from anytime.engine import Run
 from anytime.runtime.bounds import Bounds
 from anytime.serve.cohort import Cohort, Piece
 from anytime.serve.engine import Engine, Ticket
@@ -299,14 +298,9 @@ class Judge:
         self.said: NDArray[Any] | None = None
         if X is None:
             return
-        run = Run(model.plan_, model._checked(X), metered=True)
-        costs, said = [], []
-        for stage in self.stages:
-            run.advance(int(stage))
-            answer = model._read(run, 0.0, int(stage))
-            costs.append(answer.cost)
-            said.append(answer.prediction)
-        self.costs, self.said = np.array(costs), np.array(said)
+        answers = [answer for answer in model.stages(X) if answer.stage in self.stages]
+        self.costs = np.array([answer.cost for answer in answers])
+        self.said = np.array([answer.prediction for answer in answers])
 
     def cost(self, outcome: Outcome) -> float:
         """Mean cost of the answers: what their rows really pay, or where there are no rows the model cost."""
