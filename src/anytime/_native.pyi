@@ -756,3 +756,68 @@ class StreamNets(StreamBank):
 
     def track(self) -> None:
         """Keep means of the parameters from now on."""
+
+def segment(
+    rgb: NDArray[np.uint8], sigma: float, scales: NDArray[np.float64], least: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """(h, w) the atom of every pixel, (L, A) the region of every atom at each level, (L,) how many regions levels have."""
+
+def atom_moments(atom: NDArray[np.int32], n_atoms: int) -> NDArray[np.float64]:
+    """(A, 10) pixels; sums of x, y, xx, yy, xy; least and greatest x; least and greatest y."""
+
+def atom_borders(
+    atom: NDArray[np.int32], n_atoms: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Pairs of atoms with pixels side by side, the smaller number first, increasing; and how many."""
+
+def lab_planes(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(3, h, w) CIELAB, divided by 100."""
+
+def thin_planes(planes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Means of two by two pixels: one per grid point."""
+
+def texture_planes(lab: NDArray[np.float32], *, threads: int = 1) -> NDArray[np.float32]:
+    """(17, grid) responses of a filter bank."""
+
+def pattern_planes(lightness: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(20, grid) square roots of the frequencies of binary patterns around each point."""
+
+def edge_planes(planes: NDArray[np.float32], *, threads: int = 1) -> NDArray[np.float32]:
+    """(8 p, grid with a margin of four) strength of edges in eight directions, in cells of four by four pixels."""
+
+def inverse_lengths(
+    planes: NDArray[np.float32], shifts: NDArray[np.int64], height: int, width: int, floor: float
+) -> NDArray[np.float32]:
+    """(grid) 1 / (length + floor) of each point's descriptor, whose numbers stand ``shifts`` behind it in the planes."""
+
+def code_means(
+    planes: NDArray[np.float32],
+    shifts: NDArray[np.int64],
+    scale: NDArray[np.float32] | None,
+    height: int,
+    width: int,
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    start: NDArray[np.int64],
+    points: NDArray[np.int32],
+    wanted: NDArray[np.bool_] | None,
+    means: NDArray[np.float32],
+    deadline: float = ...,
+    stop: _Stop | None = None,
+    *,
+    threads: int = 1,
+) -> bool:
+    """Means over atoms of ``max(0, bias + <weights, descriptor>)``, (C, A); False: stopped before the end.
+
+    ``points[start[a]:start[a + 1]]`` are the grid points of atom ``a``. What is not ``wanted`` is 0.
+    """
+
+def descriptors_at(
+    planes: NDArray[np.float32],
+    shifts: NDArray[np.int64],
+    scale: NDArray[np.float32] | None,
+    height: int,
+    width: int,
+    points: NDArray[np.int32],
+) -> NDArray[np.float32]:
+    """(m, d) the descriptors of some grid points."""

@@ -9,15 +9,7 @@
 #include <vector>
 
 #include "threads.hpp"
-
-// Compiled for wider vectors too, and chosen when the program is loaded; no fused operations, so the bits are
-// the same.
-#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define ANYTIME_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define ANYTIME_WIDE
-#endif
+#include "wide.hpp"
 
 namespace anytime {
 namespace {

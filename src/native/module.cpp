@@ -23,6 +23,7 @@
 #include "layout.hpp"
 #include "meter.hpp"
 #include "scan.hpp"
+#include "stops.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -50,38 +51,6 @@ class RowList {
  private:
   std::vector<int64_t> all_;
   std::span<const int64_t> rows_;
-};
-
-// What a caller gave to stop a run: nothing, a StopFlag, or an object with is_set() (a threading.Event).
-class Stop final : public Poll {
- public:
-  explicit Stop(nb::handle stop) {
-    if (stop.is_none() || nb::try_cast(stop, flag_)) return;
-    is_set_ = nb::getattr(stop, "is_set");
-  }
-
-  Watch watch(double deadline) { return Watch(deadline, flag_, is_set_.is_valid() ? this : nullptr); }
-  // The exception that asking the object raised, if any; with the interpreter's lock held.
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  bool ask() noexcept override {
-    const nb::gil_scoped_acquire locked;
-    try {
-      const int answer = PyObject_IsTrue(is_set_().ptr());
-      if (answer < 0) nb::raise_python_error();
-      return answer != 0;
-    } catch (...) {
-      error_ = std::current_exception();
-      return true;
-    }
-  }
-
-  StopFlag* flag_ = nullptr;
-  nb::object is_set_;
-  std::exception_ptr error_;
 };
 
 void bind_stop_flag(nb::module_& m) {
@@ -301,20 +270,6 @@ Rows rows_of(const Forest& forest, const Matrix<const double>& x, const Matrix<i
           .acc = acc.data(),
           .done = done.data(),
           .until = until.data()};
-}
-
-// Runs `run` without the interpreter's lock, under what may cut it short.
-template <class Run>
-bool watched(double deadline, nb::handle stop, Run&& run) {
-  Stop asked(stop);
-  const Watch watch = asked.watch(deadline);
-  bool finished;
-  {
-    const nb::gil_scoped_release unlocked;
-    finished = run(watch);
-  }
-  asked.rethrow();
-  return finished;
 }
 
 bool forest_run(const Forest& forest, Matrix<const double> x, Matrix<int64_t> acc, Vector<int32_t> done,
@@ -547,6 +502,7 @@ NB_MODULE(_native, m) {
   anytime::bind_linear(m);
   anytime::bind_margins(m);
   anytime::bind_prune(m);
+  anytime::bind_scene(m);
   anytime::bind_stream(m);
   anytime::bind_stream_banks(m);
 }

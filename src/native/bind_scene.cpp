@@ -1,0 +1,246 @@
+// Images: their regions, what they look like, and soft codes of it.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "arrays.hpp"
+#include "scene_codes.hpp"
+#include "scene_descriptors.hpp"
+#include "scene_segments.hpp"
+#include "stops.hpp"
+
+using namespace nanobind::literals;
+
+namespace anytime {
+namespace {
+
+template <class T>
+using Cube = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+constexpr int64_t kMostPixels = int64_t{1} << 28;
+
+int64_t rows_of(size_t n) { return static_cast<int64_t>(n); }
+
+void check_picture(int64_t height, int64_t width) {
+  if (height < 1 || width < 1 || height > kMostPixels / width)
+    throw std::invalid_argument("a picture has at least one pixel and at most 2**28");
+}
+
+// The atoms of a picture, each at least once and none beyond `n_atoms`.
+void check_atoms(const Matrix<const int32_t>& atom, int64_t n_atoms) {
+  check_picture(rows_of(atom.shape(0)), rows_of(atom.shape(1)));
+  for (size_t i = 0; i < atom.size(); ++i) {
+    if (atom.data()[i] < 0 || atom.data()[i] >= n_atoms) throw std::invalid_argument("no such atom");
+  }
+}
+
+void bind_segments(nb::module_& m) {
+  m.def(
+      "segment",
+      [](Cube<const uint8_t> rgb, double sigma, Vector<const double> scales, Vector<const int64_t> least) {
+        const int64_t height = rows_of(rgb.shape(0)), width = rows_of(rgb.shape(1));
+        check_picture(height, width);
+        check_length(rgb.shape(2), 3, "a pixel");
+        check_length(least.size(), scales.size(), "least");
+        if (scales.size() == 0) throw std::invalid_argument("there is at least one level");
+        if (!(sigma >= 0.0 && sigma <= 100.0)) throw std::invalid_argument("sigma is between 0 and 100");
+        Segments found;
+        {
+          const nb::gil_scoped_release unlocked;
+          found = segment(rgb.data(), height, width, sigma, span_of(scales), span_of(least));
+        }
+        int32_t *atom, *region;
+        nb::object atoms = new_array<int32_t>({rgb.shape(0), rgb.shape(1)}, &atom);
+        std::copy(found.atom.begin(), found.atom.end(), atom);
+        nb::object regions = new_array<int32_t>({scales.size(), static_cast<size_t>(found.n_atoms)}, &region);
+        std::copy(found.region.begin(), found.region.end(), region);
+        return nb::make_tuple(atoms, regions, array_of<int32_t>(found.count));
+      },
+      "rgb"_a.noconvert(), "sigma"_a, "scales"_a.noconvert(), "least"_a.noconvert(),
+      "The atom of every pixel, the region of every atom at each level, and how many regions a level has.");
+  m.def(
+      "atom_moments",
+      [](Matrix<const int32_t> atom, int64_t n_atoms) {
+        check_atoms(atom, n_atoms);
+        double* out;
+        nb::object sums = new_array<double>({static_cast<size_t>(n_atoms), size_t{kMoments}}, &out);
+        const nb::gil_scoped_release unlocked;
+        moments({atom.data(), atom.size()}, rows_of(atom.shape(1)), {out, static_cast<size_t>(n_atoms * kMoments)});
+        return sums;
+      },
+      "atom"_a.noconvert(), "n_atoms"_a,
+      "Of every atom: pixels; sums of x, y, xx, yy, xy; least and greatest x; least and greatest y.");
+  m.def(
+      "atom_borders",
+      [](Matrix<const int32_t> atom, int64_t n_atoms) {
+        check_atoms(atom, n_atoms);
+        Borders found;
+        {
+          const nb::gil_scoped_release unlocked;
+          found = borders({atom.data(), atom.size()}, rows_of(atom.shape(1)));
+        }
+        return nb::make_tuple(array_of<int32_t>(found.first), array_of<int32_t>(found.second),
+                              array_of<int64_t>(found.length));
+      },
+      "atom"_a.noconvert(), "n_atoms"_a, "Pairs of atoms with pixels side by side, and how many.");
+}
+
+void bind_descriptors(nb::module_& m) {
+  const auto grid = [](size_t n) { return static_cast<size_t>(grid_length(rows_of(n))); };
+  m.def(
+      "lab_planes",
+      [](Cube<const uint8_t> rgb) {
+        check_picture(rows_of(rgb.shape(0)), rows_of(rgb.shape(1)));
+        check_length(rgb.shape(2), 3, "a pixel");
+        float* out;
+        nb::object planes = new_array<float>({size_t{3}, rgb.shape(0), rgb.shape(1)}, &out);
+        const nb::gil_scoped_release unlocked;
+        lab(rgb.data(), rows_of(rgb.shape(0) * rgb.shape(1)), out);
+        return planes;
+      },
+      "rgb"_a.noconvert(), "CIELAB, divided by 100, (3, height, width).");
+  m.def(
+      "thin_planes",
+      [grid](Cube<const float> planes) {
+        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
+        float* out;
+        nb::object thinned = new_array<float>({planes.shape(0), grid(planes.shape(1)), grid(planes.shape(2))}, &out);
+        const nb::gil_scoped_release unlocked;
+        thin(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)), out);
+        return thinned;
+      },
+      "planes"_a.noconvert(), "Means of two by two pixels.");
+  m.def(
+      "texture_planes",
+      [grid](Cube<const float> planes, int threads) {
+        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
+        check_length(planes.shape(0), 3, "planes");
+        float* out;
+        nb::object found = new_array<float>({size_t{kTextures}, grid(planes.shape(1)), grid(planes.shape(2))}, &out);
+        const nb::gil_scoped_release unlocked;
+        textures(planes.data(), rows_of(planes.shape(1)), rows_of(planes.shape(2)), threads, out);
+        return found;
+      },
+      "lab"_a.noconvert(), nb::kw_only(), "threads"_a = 1, "Responses of seventeen filters at every grid point.");
+  m.def(
+      "pattern_planes",
+      [grid](Matrix<const float> lightness) {
+        check_picture(rows_of(lightness.shape(0)), rows_of(lightness.shape(1)));
+        float* out;
+        nb::object found = new_array<float>(
+            {size_t{2 * kPatterns}, grid(lightness.shape(0)), grid(lightness.shape(1))}, &out);
+        const nb::gil_scoped_release unlocked;
+        binary_patterns(lightness.data(), rows_of(lightness.shape(0)), rows_of(lightness.shape(1)), out);
+        return found;
+      },
+      "lightness"_a.noconvert(), "Frequencies of binary patterns around every grid point, as square roots.");
+  m.def(
+      "edge_planes",
+      [grid](Cube<const float> planes, int threads) {
+        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
+        float* out;
+        nb::object found = new_array<float>({planes.shape(0) * size_t{kDirections},
+                                             grid(planes.shape(1)) + 2 * size_t{kMargin},
+                                             grid(planes.shape(2)) + 2 * size_t{kMargin}},
+                                            &out);
+        const nb::gil_scoped_release unlocked;
+        edge_cells(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)),
+                   threads, out);
+        return found;
+      },
+      "planes"_a.noconvert(), nb::kw_only(), "threads"_a = 1,
+      "Strength of edges in eight directions in cells of four by four pixels, with a margin of four points.");
+}
+
+DescriptorGrid grid_of(const Cube<const float>& planes, const Vector<const int64_t>& shifts,
+                       const std::optional<Matrix<const float>>& scale, int64_t height, int64_t width) {
+  DescriptorGrid grid{{planes.data(), planes.size()}, span_of(shifts), nullptr, rows_of(planes.shape(2)), height, width};
+  check_picture(height, width);
+  if (height > rows_of(planes.shape(1)) || width > grid.padded) throw std::invalid_argument("the grid is larger than its planes");
+  for (const int64_t shift : grid.shifts) {
+    if (shift < 0 || shift + (height - 1) * grid.padded + width > rows_of(planes.size()))
+      throw std::invalid_argument("a shift leads beyond the planes");
+  }
+  if (scale) {
+    check_length(scale->shape(0), static_cast<size_t>(height), "scale");
+    check_length(scale->shape(1), static_cast<size_t>(width), "a row of scale");
+    grid.scale = scale->data();
+  }
+  return grid;
+}
+
+void check_points(const Vector<const int32_t>& points, const DescriptorGrid& grid) {
+  for (const int32_t point : span_of(points)) {
+    if (point < 0 || point >= grid.height * grid.width) throw std::invalid_argument("no such grid point");
+  }
+}
+
+bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts, std::optional<Matrix<const float>> scale,
+                    int64_t height, int64_t width, Matrix<const float> weights, Vector<const float> bias,
+                    Vector<const int64_t> start, Vector<const int32_t> points,
+                    std::optional<Vector<const bool>> wanted, Matrix<float> means, double deadline, nb::object stop,
+                    int threads) {
+  const DescriptorGrid grid = grid_of(planes, shifts, scale, height, width);
+  check_length(weights.shape(1), shifts.size(), "a row of weights");
+  check_length(bias.size(), weights.shape(0), "bias");
+  check_points(points, grid);
+  if (start.size() == 0 || start.data()[0] != 0 || start.data()[start.size() - 1] != rows_of(points.size()) ||
+      !std::is_sorted(start.data(), start.data() + start.size()))
+    throw std::invalid_argument("start does not describe lists of points");
+  const size_t n_atoms = start.size() - 1;
+  check_length(means.shape(0), weights.shape(0), "means");
+  check_length(means.shape(1), n_atoms, "a row of means");
+  if (wanted) check_length(wanted->size(), n_atoms, "wanted");
+  const AtomPoints atoms{span_of(start), span_of(points),
+                         wanted ? reinterpret_cast<const uint8_t*>(wanted->data()) : nullptr};
+  return watched(deadline, stop, [&](const Watch& watch) {
+    return code_means(grid, weights.data(), bias.data(), rows_of(weights.shape(0)), atoms, watch, threads, means.data());
+  });
+}
+
+void bind_codes(nb::module_& m) {
+  m.def(
+      "inverse_lengths",
+      [](Cube<const float> planes, Vector<const int64_t> shifts, int64_t height, int64_t width, float floor) {
+        const DescriptorGrid grid = grid_of(planes, shifts, std::nullopt, height, width);
+        float* out;
+        nb::object scale = new_array<float>({static_cast<size_t>(height), static_cast<size_t>(width)}, &out);
+        const nb::gil_scoped_release unlocked;
+        inverse_lengths(planes.data(), grid.shifts, grid.padded, height, width, floor, out);
+        return scale;
+      },
+      "planes"_a.noconvert(), "shifts"_a.noconvert(), "height"_a, "width"_a, "floor"_a,
+      "1 / (length + floor) of the descriptor of every grid point.");
+  m.def("code_means", &means_of_codes, "planes"_a.noconvert(), "shifts"_a.noconvert(), "scale"_a.noconvert().none(),
+        "height"_a, "width"_a, "weights"_a.noconvert(), "bias"_a.noconvert(), "start"_a.noconvert(),
+        "points"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
+        "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(), nb::kw_only(), "threads"_a = 1,
+        "Means over atoms of max(0, bias + <weights, descriptor>), one row per centre; False: stopped before the end.");
+  m.def(
+      "descriptors_at",
+      [](Cube<const float> planes, Vector<const int64_t> shifts, std::optional<Matrix<const float>> scale,
+         int64_t height, int64_t width, Vector<const int32_t> points) {
+        const DescriptorGrid grid = grid_of(planes, shifts, scale, height, width);
+        check_points(points, grid);
+        float* out;
+        nb::object found = new_array<float>({points.size(), shifts.size()}, &out);
+        const nb::gil_scoped_release unlocked;
+        descriptors_at(grid, span_of(points), out);
+        return found;
+      },
+      "planes"_a.noconvert(), "shifts"_a.noconvert(), "scale"_a.noconvert().none(), "height"_a, "width"_a,
+      "points"_a.noconvert(), "The descriptors of some grid points.");
+}
+
+}  // namespace
+
+void bind_scene(nb::module_& m) {
+  bind_segments(m);
+  bind_descriptors(m);
+  bind_codes(m);
+}
+
+}  // namespace anytime

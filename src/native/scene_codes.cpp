@@ -1,0 +1,168 @@
+#include "scene_codes.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "scan.hpp"
+#include "threads.hpp"
+
+namespace anytime {
+namespace {
+
+constexpr int64_t kPoints = 32;   // grid points side by side that are worked on together
+constexpr int64_t kCentres = 3;   // centres, too: their sums stay in registers
+constexpr int64_t kBands = 8;     // rows of the grid that are one task
+
+// Numbers of up to kPoints points from `point` on, for kTogether centres: sums[c][p] = <weights_c, v_p>, added up in the
+// order of the numbers whatever is computed beside it.
+template <int kBytes, int64_t kTogether>
+[[gnu::always_inline]] inline void products(const float* point, std::span<const int64_t> shifts, const float* weights,
+                                            float* sums) noexcept {
+  typedef float Vector __attribute__((vector_size(kBytes)));
+  constexpr int64_t kVectors = kPoints * 4 / kBytes, kLength = kBytes / 4;
+  const auto n = static_cast<int64_t>(shifts.size());
+  // where a register is too short for all points, one stretch after the other
+  constexpr int64_t kAtOnce = kBytes == 16 ? 3 : 4;
+  for (int64_t first = 0; first < kVectors; first += kAtOnce) {
+    Vector sum[kTogether][kAtOnce] = {};
+    for (int64_t k = 0; k < n; ++k) {
+      const float* from = point + shifts[static_cast<size_t>(k)];
+      Vector value[kAtOnce];
+#pragma GCC unroll 4
+      for (int64_t v = 0; v < kAtOnce; ++v) {
+        std::memcpy(&value[v], from + std::min(first + v, kVectors - 1) * kLength, kBytes);
+      }
+#pragma GCC unroll 4
+      for (int64_t c = 0; c < kTogether; ++c) {
+        const Vector weight = Vector{} + weights[c * n + k];
+#pragma GCC unroll 4
+        for (int64_t v = 0; v < kAtOnce; ++v) sum[c][v] += weight * value[v];
+      }
+    }
+    for (int64_t c = 0; c < kTogether; ++c) {
+      for (int64_t v = 0; v < kAtOnce && first + v < kVectors; ++v) {
+        std::memcpy(sums + c * kPoints + (first + v) * kLength, &sum[c][v], kBytes);
+      }
+    }
+  }
+}
+
+template <int kBytes>
+[[gnu::always_inline]] inline void any_products(const float* point, std::span<const int64_t> shifts,
+                                                const float* weights, int64_t n_centres, float* sums) noexcept {
+  if (n_centres == 3) {
+    products<kBytes, 3>(point, shifts, weights, sums);
+  } else if (n_centres == 2) {
+    products<kBytes, 2>(point, shifts, weights, sums);
+  } else {
+    products<kBytes, 1>(point, shifts, weights, sums);
+  }
+}
+
+using Products = void (*)(const float*, std::span<const int64_t>, const float*, int64_t, float*) noexcept;
+
+void products_portable(const float* point, std::span<const int64_t> shifts, const float* weights, int64_t n_centres,
+                       float* sums) noexcept {
+  any_products<16>(point, shifts, weights, n_centres, sums);
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void products_avx2(const float* point, std::span<const int64_t> shifts, const float* weights,
+                                           int64_t n_centres, float* sums) noexcept {
+  any_products<32>(point, shifts, weights, n_centres, sums);
+}
+#endif
+
+Products products_in_use() noexcept {
+#if defined(__x86_64__)
+  if (vectors_in_use() != Vectors::kPortable) return products_avx2;
+#endif
+  return products_portable;
+}
+
+// Where stretches of kPoints points begin in a row: the last one ends with the row.
+int64_t begin_of(int64_t stretch, int64_t width) noexcept {
+  return std::max<int64_t>(0, std::min(stretch * kPoints, width - kPoints));
+}
+
+}  // namespace
+
+bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
+                const AtomPoints& atoms, const Watch& watch, int threads, float* means) {
+  const int64_t size = grid.height * grid.width, n_numbers = static_cast<int64_t>(grid.shifts.size());
+  const int64_t stretches = (grid.width + kPoints - 1) / kPoints, bands = (grid.height + kBands - 1) / kBands;
+  const int64_t n_atoms = static_cast<int64_t>(atoms.start.size()) - 1;
+  std::vector<float> roomy;  // a narrow grid: a stretch of points reads beyond the end of the planes
+  const float* planes = grid.planes.data();
+  if (grid.width < kPoints) {
+    roomy.assign(grid.planes.begin(), grid.planes.end());
+    roomy.resize(roomy.size() + kPoints, 0.0f);
+    planes = roomy.data();
+  }
+  std::vector<uint8_t> needed(static_cast<size_t>(grid.height * stretches), atoms.wanted == nullptr);
+  for (int64_t a = 0; atoms.wanted != nullptr && a < n_atoms; ++a) {
+    if (atoms.wanted[a] == 0) continue;
+    for (int64_t i = atoms.start[static_cast<size_t>(a)]; i < atoms.start[static_cast<size_t>(a) + 1]; ++i) {
+      const int32_t point = atoms.point[static_cast<size_t>(i)];
+      needed[static_cast<size_t>(point / grid.width * stretches + point % grid.width / kPoints)] = 1;
+    }
+  }
+  std::vector<float> codes(static_cast<size_t>(n_centres * size));
+  const Products product = products_in_use();
+  std::atomic<bool> stopped{false};
+  Team team(size < 8192 ? 1 : threads);
+  team.each(bands, true, [&](int64_t band, size_t) noexcept {
+    float sums[kCentres * kPoints];
+    float edge[kPoints];
+    for (int64_t y = band * kBands; y < std::min(grid.height, (band + 1) * kBands); ++y) {
+      if (stopped.load(std::memory_order_relaxed) || (watch.armed() && watch.expired())) {
+        stopped.store(true, std::memory_order_relaxed);
+        return;
+      }
+      for (int64_t s = 0; s < stretches; ++s) {
+        if (needed[static_cast<size_t>(y * stretches + s)] == 0) continue;
+        const int64_t x = begin_of(s, grid.width), count = std::min(kPoints, grid.width - x);
+        const float* point = planes + y * grid.padded + x;
+        for (int64_t c = 0; c < n_centres; c += kCentres) {
+          const int64_t together = std::min(kCentres, n_centres - c);
+          product(point, grid.shifts, weights + c * n_numbers, together, sums);
+          for (int64_t k = 0; k < together; ++k) {
+            const float start = bias[c + k];
+            const float* scale = grid.scale == nullptr ? nullptr : grid.scale + y * grid.width + x;
+            for (int64_t p = 0; p < kPoints; ++p) edge[p] = sums[k * kPoints + p];
+            if (scale != nullptr) {
+              for (int64_t p = 0; p < count; ++p) edge[p] *= scale[p];
+            }
+            float* to = codes.data() + (c + k) * size + y * grid.width + x;
+            for (int64_t p = 0; p < count; ++p) to[p] = std::max(0.0f, start + edge[p]);
+          }
+        }
+      }
+    }
+  });
+  if (stopped.load(std::memory_order_relaxed)) return false;
+  team.each(n_centres, true, [&](int64_t c, size_t) noexcept {
+    const float* code = codes.data() + c * size;
+    for (int64_t a = 0; a < n_atoms; ++a) {
+      const int64_t first = atoms.start[static_cast<size_t>(a)], last = atoms.start[static_cast<size_t>(a) + 1];
+      double sum = 0.0;
+      if (atoms.wanted == nullptr || atoms.wanted[a] != 0) {
+        for (int64_t i = first; i < last; ++i) sum += static_cast<double>(code[atoms.point[static_cast<size_t>(i)]]);
+      }
+      means[c * n_atoms + a] = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(last - first, 1)));
+    }
+  });
+  return true;
+}
+
+void descriptors_at(const DescriptorGrid& grid, std::span<const int32_t> points, float* out) {
+  for (const int32_t point : points) {
+    const int64_t y = point / grid.width, x = point % grid.width;
+    const float* from = grid.planes.data() + y * grid.padded + x;
+    const float scale = grid.scale == nullptr ? 1.0f : grid.scale[point];
+    for (const int64_t shift : grid.shifts) *out++ = from[shift] * scale;
+  }
+}
+
+}  // namespace anytime

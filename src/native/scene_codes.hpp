@@ -1,0 +1,38 @@
+// Soft codes of descriptors, centre by centre, averaged over the atoms of an image.
+//
+// The code of centre i is max(0, mean_j d_j - d_i) with squared distances d. The squares of the descriptor v cancel,
+// so that it is max(0, bias_i + <weights_i, v>): one inner product, whatever other codes are computed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "clock.hpp"
+
+namespace anytime {
+
+// Descriptors on a grid: number k of the point (y, x) is planes[y * padded + x + shifts[k]], times scale[y * width + x]
+// where there is a scale.
+struct DescriptorGrid {
+  std::span<const float> planes;
+  std::span<const int64_t> shifts;  // none is negative
+  const float* scale = nullptr;
+  int64_t padded = 0, height = 0, width = 0;
+};
+
+// Grid points of every atom, one list after the other.
+struct AtomPoints {
+  std::span<const int64_t> start;  // n_atoms + 1
+  std::span<const int32_t> point;
+  const uint8_t* wanted = nullptr;  // by atom; none: all
+};
+
+// means: (n_centres, n_atoms); of atoms that are not wanted, or have no point, 0. False: stopped before the end, and
+// the means are worth nothing.
+bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
+                const AtomPoints& atoms, const Watch& watch, int threads, float* means);
+
+// The descriptors of some points themselves, (n_points, n_numbers).
+void descriptors_at(const DescriptorGrid& grid, std::span<const int32_t> points, float* out);
+
+}  // namespace anytime

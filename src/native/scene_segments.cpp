@@ -1,0 +1,241 @@
+#include "scene_segments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "scene_blur.hpp"
+
+namespace anytime {
+namespace {
+
+constexpr float kSteps = 128.0f;    // weights are whole multiples of 1 / kSteps
+constexpr size_t kWeights = 65536;  // more than 255 sqrt(3) kSteps
+
+struct Edge {
+  int32_t a, b;
+  float weight;
+};
+
+// Sums of the colours of regions.
+class Colours {
+ public:
+  explicit Colours(size_t n) : sum_(n), pixels_(n, 0) {}
+  void add(int32_t region, const std::array<double, 3>& colour, int64_t pixels) noexcept {
+    const auto r = static_cast<size_t>(region);
+    for (size_t c = 0; c < 3; ++c) sum_[r][c] += colour[c];
+    pixels_[r] += pixels;
+  }
+  const std::array<double, 3>& sum(size_t region) const noexcept { return sum_[region]; }
+  const std::vector<int64_t>& pixels() const noexcept { return pixels_; }
+  double distance(size_t a, size_t b) const noexcept {
+    double square = 0.0;
+    for (size_t c = 0; c < 3; ++c) {
+      const double d = sum_[a][c] / static_cast<double>(pixels_[a]) - sum_[b][c] / static_cast<double>(pixels_[b]);
+      square += d * d;
+    }
+    return std::sqrt(square);
+  }
+
+ private:
+  std::vector<std::array<double, 3>> sum_;
+  std::vector<int64_t> pixels_;
+};
+
+class Components {
+ public:
+  Components(std::vector<int64_t> pixels, double scale)
+      : parent_(pixels.size()), pixels_(std::move(pixels)), limit_(parent_.size()), scale_(static_cast<float>(scale)) {
+    for (size_t i = 0; i < parent_.size(); ++i) {
+      parent_[i] = static_cast<int32_t>(i);
+      limit_[i] = room(i);
+    }
+  }
+
+  int32_t find(int32_t i) noexcept {
+    while (parent_[at(i)] != i) i = parent_[at(i)] = parent_[at(parent_[at(i)])];
+    return i;
+  }
+  // Joins along edges, which come lightest first, that are no heavier than either side allows.
+  void join_alike(std::span<const Edge> edges) noexcept {
+    for (const Edge& edge : edges) {
+      const int32_t a = find(edge.a), b = find(edge.b);
+      if (a == b || edge.weight > limit_[at(a)] || edge.weight > limit_[at(b)]) continue;
+      const size_t root = at(join(a, b));
+      limit_[root] = edge.weight + room(root);
+    }
+  }
+  void join_small(std::span<const Edge> edges, int64_t least) noexcept {
+    for (const Edge& edge : edges) {
+      const int32_t a = find(edge.a), b = find(edge.b);
+      if (a != b && std::min(pixels_[at(a)], pixels_[at(b)]) < least) join(a, b);
+    }
+  }
+
+ private:
+  static size_t at(int32_t i) noexcept { return static_cast<size_t>(i); }
+  float room(size_t i) const noexcept { return scale_ / static_cast<float>(pixels_[i]); }
+
+  int32_t join(int32_t a, int32_t b) noexcept {
+    if (pixels_[at(a)] < pixels_[at(b)] || (pixels_[at(a)] == pixels_[at(b)] && b < a)) std::swap(a, b);
+    parent_[at(b)] = a;
+    pixels_[at(a)] += pixels_[at(b)];
+    return a;
+  }
+
+  std::vector<int32_t> parent_;
+  std::vector<int64_t> pixels_;
+  std::vector<float> limit_;
+  float scale_;
+};
+
+// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels.
+std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width) {
+  const size_t n = static_cast<size_t>(height * width);
+  const auto weight = [&](size_t a, size_t b) noexcept {
+    float sum = 0.0f;
+    for (size_t c = 0; c < 3; ++c) {
+      const float d = colours[c * n + a] - colours[c * n + b];
+      sum += d * d;
+    }
+    return static_cast<uint16_t>(std::sqrt(sum) * kSteps);
+  };
+  constexpr int64_t kAcross[4] = {1, 0, 1, 1}, kDown[4] = {0, 1, 1, -1};
+  std::vector<uint16_t> weights(4 * n);
+  std::vector<uint32_t> start(kWeights + 1, 0);
+  const auto each = [&](auto&& use) {
+    for (int64_t y = 0; y < height; ++y) {
+      for (int k = 0; k < 4; ++k) {
+        if (y + kDown[k] < 0 || y + kDown[k] >= height) continue;
+        for (int64_t x = 0; x + kAcross[k] < width; ++x) {
+          const size_t a = static_cast<size_t>(y * width + x);
+          use(a, static_cast<size_t>((y + kDown[k]) * width + x + kAcross[k]), weights[4 * a + static_cast<size_t>(k)]);
+        }
+      }
+    }
+  };
+  each([&](size_t a, size_t b, uint16_t& w) { ++start[(w = weight(a, b)) + size_t{1}]; });
+  for (size_t w = 0; w < kWeights; ++w) start[w + 1] += start[w];
+  std::vector<Edge> edges(start[kWeights]);
+  each([&](size_t a, size_t b, uint16_t& w) {
+    edges[start[w]++] = {static_cast<int32_t>(a), static_cast<int32_t>(b), static_cast<float>(w) / kSteps};
+  });
+  return edges;
+}
+
+// The component of every node, numbered by their first nodes.
+std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale, int64_t least) {
+  const size_t n = pixels.size();
+  Components components(std::move(pixels), scale);
+  components.join_alike(edges);
+  components.join_small(edges, least);
+  std::vector<int32_t> name(n), number(n, -1);
+  int32_t next = 0;
+  for (size_t i = 0; i < n; ++i) {
+    int32_t& known = number[static_cast<size_t>(components.find(static_cast<int32_t>(i)))];
+    if (known < 0) known = next++;
+    name[i] = known;
+  }
+  return name;
+}
+
+// Pairs of regions that touch, by the distance of their mean colours.
+std::vector<Edge> edges_between(const Colours& means, const Borders& beside, const std::vector<int32_t>& region) {
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  for (size_t i = 0; i < beside.first.size(); ++i) {
+    const int32_t a = region[static_cast<size_t>(beside.first[i])], b = region[static_cast<size_t>(beside.second[i])];
+    if (a != b) pairs.emplace_back(std::min(a, b), std::max(a, b));
+  }
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  std::vector<Edge> edges;
+  for (const auto& [a, b] : pairs) {
+    edges.push_back({a, b, static_cast<float>(means.distance(static_cast<size_t>(a), static_cast<size_t>(b)))});
+  }
+  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.weight < b.weight; });
+  return edges;
+}
+
+}  // namespace
+
+Segments segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma, std::span<const double> scales,
+                 std::span<const int64_t> least) {
+  const size_t n = static_cast<size_t>(height * width);
+  std::vector<float> colours(3 * n);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < n; ++i) colours[c * n + i] = rgb[3 * i + c];
+    if (sigma > 0.0) blur(colours.data() + c * n, height, width, sigma, colours.data() + c * n);
+  }
+  Segments out;
+  out.atom = joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0]);
+  out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
+  const auto n_atoms = static_cast<size_t>(out.n_atoms);
+  Colours atoms(n_atoms);
+  for (size_t i = 0; i < n; ++i) atoms.add(out.atom[i], {colours[i], colours[n + i], colours[2 * n + i]}, 1);
+  const Borders beside = borders(out.atom, width);
+  std::vector<int32_t> region(n_atoms);
+  for (size_t a = 0; a < n_atoms; ++a) region[a] = static_cast<int32_t>(a);
+  for (size_t level = 0; level < scales.size(); ++level) {
+    if (level > 0) {
+      Colours means(static_cast<size_t>(out.count.back()));
+      for (size_t a = 0; a < n_atoms; ++a) means.add(region[a], atoms.sum(a), atoms.pixels()[a]);
+      const std::vector<int32_t> next =
+          joined(edges_between(means, beside, region), means.pixels(), scales[level], least[level]);
+      for (int32_t& name : region) name = next[static_cast<size_t>(name)];
+    }
+    out.count.push_back(*std::max_element(region.begin(), region.end()) + 1);
+    out.region.insert(out.region.end(), region.begin(), region.end());
+  }
+  return out;
+}
+
+void moments(std::span<const int32_t> atom, int64_t width, std::span<double> sums) {
+  const size_t n_atoms = sums.size() / kMoments;
+  for (size_t a = 0; a < n_atoms; ++a) {
+    double* s = sums.data() + a * kMoments;
+    std::fill(s, s + 6, 0.0);
+    s[6] = s[8] = std::numeric_limits<double>::infinity();
+    s[7] = s[9] = -1.0;
+  }
+  for (size_t i = 0; i < atom.size(); ++i) {
+    double* s = sums.data() + static_cast<size_t>(atom[i]) * kMoments;
+    const double x = static_cast<double>(static_cast<int64_t>(i) % width);
+    const double y = static_cast<double>(static_cast<int64_t>(i) / width);
+    const double terms[6] = {1.0, x, y, x * x, y * y, x * y};
+    for (int k = 0; k < 6; ++k) s[k] += terms[k];
+    s[6] = std::min(s[6], x);
+    s[7] = std::max(s[7], x);
+    s[8] = std::min(s[8], y);
+    s[9] = std::max(s[9], y);
+  }
+}
+
+Borders borders(std::span<const int32_t> atom, int64_t width) {
+  const int64_t n = static_cast<int64_t>(atom.size());
+  std::vector<uint64_t> pairs;
+  const auto look = [&](int64_t i, int64_t j) {
+    const auto a = static_cast<uint32_t>(atom[static_cast<size_t>(i)]);
+    const auto b = static_cast<uint32_t>(atom[static_cast<size_t>(j)]);
+    if (a != b) pairs.push_back(uint64_t{std::min(a, b)} << 32 | std::max(a, b));
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    if ((i + 1) % width != 0) look(i, i + 1);
+    if (i + width < n) look(i, i + width);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  Borders out;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (i == 0 || pairs[i] != pairs[i - 1]) {
+      out.first.push_back(static_cast<int32_t>(pairs[i] >> 32));
+      out.second.push_back(static_cast<int32_t>(pairs[i] & 0xffffffffu));
+      out.length.push_back(0);
+    }
+    ++out.length.back();
+  }
+  return out;
+}
+
+}  // namespace anytime
