@@ -360,7 +360,7 @@ class SmoothObjective:
         for c in range(K):
             by_class[:, c, :, c] += (design * (weight * chances[c])) @ design.T
         matrix[range(k * K), range(k * K)] += _SHIFT * matrix.diagonal().max()
-        return matrix.astype(dtype, copy=False)
+        return np.asarray(matrix, dtype=dtype)
 
 
 class QuadraticObjective:
