@@ -1,7 +1,8 @@
 """Rows that leave a network early, by our rule and by that of earlyon 0.3.0: accuracy at every mean cost, same exits, same rows.
 
 The exits' scores come from ``network_training.py`` (jobs with ``keep_said``), with the mult-adds of the exits in the file beside.
-On one half of the rows temperatures and thresholds are chosen, the other half judges; this is repeated over splits.
+Temperatures and thresholds are chosen on rows held out of training, and test images judge. Where a file holds scores of test
+images alone, one half of them stands for the rows held out and the other half judges; this is repeated over splits.
 
     python benchmarks/network_confidence.py FOLDER [--splits 5] [--json FILE]
 """
@@ -19,15 +20,16 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from anytime.networks.stopping import exits_taken, stopping_thresholds, temperature
+from anytime.networks.stopping import exits_taken, stop_table, temperature
 
 SHARES = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)
+FINE_SHARES = tuple(np.round(np.arange(0.04, 1.0, 0.01), 2).tolist())  # of our curve
 DROPS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
 @dataclass
 class Half:
-    """Scores, (L, n, K), and labels, (n,), of half of the rows."""
+    """Scores, (L, n, K), and labels, (n,), of rows that choose or judge."""
 
     said: Any
     y: Any
@@ -39,20 +41,30 @@ class Half:
 
 
 def ours(first: Half, second: Half, costs: Any) -> dict[float, tuple[float, float]]:
-    """A point for each mean cost asked for."""
+    """A point for each mean cost asked for, as ``predict(X, mean_budget=...)`` answers."""
     heat = np.array([temperature(exit, first.y) for exit in first.said])[:, None, None]
-    sure, sure2 = (np.exp(log_softmax(half.said / heat, axis=2).max(axis=2)) for half in (first, second))
+    table = stop_table(confidence(first, heat), margins(first, heat), costs)
+    spent, ahead = table.leaving @ costs, margins(second, heat)
     points = {}
-    for share in SHARES:
-        thresholds = stopping_thresholds(sure, costs, share)
-        points[share] = second.judge(exits_taken(sure2, thresholds), costs)
+    for share in FINE_SHARES:
+        policy = max(int(np.searchsorted(spent, share + 1e-9, side="right")) - 1, 0)
+        points[share] = second.judge(exits_taken(ahead, table.margins[policy]), costs)
     return points
+
+
+def confidence(half: Half, heat: Any) -> Any:
+    return np.exp(log_softmax(half.said / heat, axis=2).max(axis=2))
+
+
+def margins(half: Half, heat: Any) -> Any:
+    top = np.partition(half.said / heat, -2, axis=2)
+    return top[:, :, -1] - top[:, :, -2]
 
 
 def one_threshold(first: Half, second: Half, costs: Any) -> dict[float, tuple[float, float]]:
     """The same with one threshold for all exits: what choosing them one by one is worth."""
     heat = np.array([temperature(exit, first.y) for exit in first.said])[:, None, None]
-    sure, sure2 = (np.exp(log_softmax(half.said / heat, axis=2).max(axis=2)) for half in (first, second))
+    sure, sure2 = confidence(first, heat), confidence(second, heat)
     grid = np.unique(np.quantile(sure, np.linspace(0, 1, 500)))
     spent = np.array([costs[exits_taken(sure, np.full(len(costs), t))].mean() for t in grid])
     points = {}
@@ -118,14 +130,19 @@ def earlyon(first: Half, second: Half, costs: Any) -> list[tuple[float, float]]:
 def compare(path: Path, splits: int) -> dict[str, Any]:
     with np.load(path) as kept:
         said, y = kept["said"].astype(np.float64), kept["y"].astype(np.int64)
+        held = None
+        if "said_val" in kept:
+            held = Half(kept["said_val"].astype(np.float64), kept["y_val"].astype(np.int64))
     counted = np.array(json.loads(path.with_suffix(".json").read_text())["mult_adds"], dtype=np.float64)
     costs = counted / counted[-1]
-    mine: dict[float, list[Any]] = {share: [] for share in SHARES}
+    mine: dict[float, list[Any]] = {share: [] for share in FINE_SHARES}
     plain: dict[float, list[Any]] = {share: [] for share in SHARES}
     theirs: list[list[Any]] = []
-    for split in range(splits):
-        order = np.random.default_rng(split).permutation(len(y))
-        first, second = (Half(said[:, rows], y[rows]) for rows in np.array_split(order, 2))
+    for split in range(splits if held is None else 1):
+        first, second = held, Half(said, y)
+        if first is None:
+            order = np.random.default_rng(split).permutation(len(y))
+            first, second = (Half(said[:, rows], y[rows]) for rows in np.array_split(order, 2))
         for found, points in (
             (mine, ours(first, second, costs)),
             (plain, one_threshold(first, second, costs)),
@@ -134,7 +151,7 @@ def compare(path: Path, splits: int) -> dict[str, Any]:
                 found[share].append(point)
         theirs.append(earlyon(first, second, costs))
     full = 100 * float((said[-1].argmax(axis=1) == y).mean())
-    our_curve = np.array([np.mean(mine[share], axis=0) for share in SHARES])
+    our_curve = np.array([np.mean(mine[share], axis=0) for share in FINE_SHARES])
     plain_curve = np.array([np.mean(plain[share], axis=0) for share in SHARES])
     their_points = np.mean(theirs, axis=0)
     # what we reach at the mean cost of each point of theirs; the curve rises from the first exit to the last
@@ -142,9 +159,12 @@ def compare(path: Path, splits: int) -> dict[str, Any]:
     curve = np.vstack([ends[:1], our_curve, ends[1:]])
     curve = curve[np.argsort(curve[:, 0], kind="stable")]
     at_theirs = np.interp(their_points[:, 0], curve[:, 0], np.maximum.accumulate(curve[:, 1]))
+    near = our_curve[our_curve[:, 1] >= full - 0.2]
     return {
         "file": path.name,
+        "rows": "half of the test images" if held is None else f"{len(held.y):,} rows held out of training",
         "full": full,
+        "within_0.2_at": near[:, 0].min() if len(near) else 1.0,
         "ours": our_curve.tolist(),
         "one_threshold": plain_curve.tolist(),
         "earlyon": their_points.tolist(),
@@ -153,10 +173,14 @@ def compare(path: Path, splits: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"\n{found['file']}\nfull network {found['full']:.2f} %")
+    print(f"\n{found['file']}, thresholds chosen on {found['rows']}")
+    print(
+        f"full network {found['full']:.2f} %; at most 0.2 points less at {found['within_0.2_at']:.3f} of its cost"
+    )
     print("mean cost   ours    one threshold for all exits")
-    for (cost, right), (cost1, right1) in zip(found["ours"], found["one_threshold"], strict=True):
-        print(f"  {cost:.3f}    {right:.2f}    {right1:.2f} at {cost1:.3f}")
+    ours = np.array(found["ours"])
+    for cost, right in found["one_threshold"]:
+        print(f"  {cost:.3f}    {np.interp(cost, ours[:, 0], ours[:, 1]):.2f}    {right:.2f}")
     print("mean cost   earlyon  ours   better")
     gaps = []
     rows = sorted(zip(found["earlyon"], found["ours_at_the_cost_of_earlyon"], strict=True))

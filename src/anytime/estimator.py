@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,14 @@ Amount = float | None
 METERS = ("model", "realised")  # by which a budget can be counted
 
 _FLOAT = np.dtype(np.float64)
+
+
+class Reach(NamedTuple):
+    """How far bounds let rows go."""
+
+    stages: Any  # the most, for all rows or for each
+    cap: Any  # the most ticks of realised cost; None where no ledger is needed
+    policy: int | None  # of the plan's table of stops
 
 
 class AnytimeModel(BaseEstimator):  # type: ignore[misc]
@@ -131,8 +139,9 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         deadline : float, default=None
             Seconds from now, for the whole batch.
         mean_budget : float, default=None
-            What rows may pay on average. All go on to the last stage whose mean cost fits: as measured on validation rows in
-            training, or, in a model that has not measured it, the most that the stage can cost.
+            What rows may pay on average, as measured on validation rows in training or, in a model that has not measured it, at
+            most. Where the plan has a table of stops, sure rows leave early and others go further; else all go on to the
+            last stage whose mean cost fits.
         stop : StopFlag, threading.Event or similar, default=None
             Set from another thread to interrupt.
 
@@ -150,7 +159,7 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         elif run.incomplete.any():
             reason = "groups"
         else:
-            reason = "complete" if run.complete.all() else "budget"
+            reason = "complete" if self._complete(run).all() else "budget"
         return self._read(run, began, reason=reason)
 
     def stages(self, X: ArrayLike) -> Iterator[Answer]:
@@ -220,13 +229,15 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         """A model of its own that never spends more than ``budget`` on a row, or ``mean_budget`` on average.
 
         Stages beyond the bounds are dropped; a budget that is counted by what each row really pays is kept as a cap instead.
+        Where rows leave early for the mean, they do so in every answer of the smaller model.
         """
         check_is_fitted(self, "plan_")
         if (budget is None and mean_budget is None) or np.ndim(budget or 0):
             raise ValueError("truncate needs a budget or a mean_budget, a number of units")
-        stages, cap = self._reach(budget, mean_budget)
+        stages, cap, policy = self._reach(budget, mean_budget)
         smaller = copy.copy(self)
-        smaller.plan_ = self.plan_.head(int(stages))
+        plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
+        smaller.plan_ = plan.head(int(stages))
         if cap is not None:
             smaller.plan_ = replace(smaller.plan_, limit=min(self.plan_.limit, self.costs_.amount(int(cap))))
         return smaller
@@ -442,25 +453,26 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             return self.costs_.budget_ticks(float(amounts))
         return self.costs_.budgets_ticks(amounts)
 
-    def _reach(self, budget: Budget, mean_budget: float | None = None) -> tuple[Any, Any]:
-        """How far bounds let rows go: the most stages, and the most ticks of realised cost; None where no ledger is needed."""
+    def _reach(self, budget: Budget, mean_budget: float | None = None) -> Reach:
+        """How far bounds let rows go."""
         plan = self.plan_
         if self.meter not in METERS:
             raise ValueError(f"meter must be 'model' or 'realised', not {self.meter!r}")
         if budget is None and mean_budget is None:
             budget, mean_budget = self.budget, self.mean_budget
         cap = UNLIMITED if budget is None else self._ticks("budget", budget)
-        stages = plan.n_stages
+        stages, policy = plan.n_stages, None
         if mean_budget is not None:
             if np.ndim(mean_budget):
                 raise ValueError("mean_budget is one number, for all rows together")
-            stages = int(plan.affordable_on_average(self._ticks("mean_budget", mean_budget)))
+            ticks = self._ticks("mean_budget", mean_budget)
+            stages, policy = plan.affordable_on_average(ticks), plan.policy_within(ticks)
         if self.meter == "model":
-            return np.minimum(stages, plan.affordable(cap)), None
+            return Reach(np.minimum(stages, plan.affordable(cap)), None, policy)
         most = plan.stage_ticks[stages - 1] if stages else 0
         several = isinstance(cap, np.ndarray)
         least = np.min(cap, initial=UNLIMITED) if several else cap
-        return stages, cap if several or min(least, plan.limit_ticks) < most else None
+        return Reach(stages, cap if several or min(least, plan.limit_ticks) < most else None, policy)
 
     @staticmethod
     def _due(began: float, deadline: float | None) -> float:
@@ -481,16 +493,15 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
         metered: bool = False,
     ) -> Run | ForestRun:
         """The plan run over rows as far as the bounds, and what is there of the rows, allow."""
-        stages, cap = self._reach(budget, mean_budget)
+        stages, cap, policy = self._reach(budget, mean_budget)
         for entries in (stages, cap):
             if isinstance(entries, np.ndarray) and entries.ndim and entries.shape != (len(rows.X),):
                 raise ValueError(
                     f"budget has shape {np.shape(entries)}, but X has {len(rows.X)} rows: give one number, or one per row"
                 )
         kind = Run if metered else start
-        run = kind(
-            self.plan_, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held
-        )
+        plan = self.plan_ if policy is None else self.plan_.with_policy(policy)
+        run = kind(plan, rows.X, metered=metered or cap is not None, threads=self._threads(), held=rows.held)
         run.advance(stages, budget=UNLIMITED if cap is None else cap, deadline=due, stop=stop)
         if isinstance(run, Run) and run.incomplete.any():
             warn_of_absent(rows)
@@ -515,11 +526,15 @@ class AnytimeModel(BaseEstimator):  # type: ignore[misc]
             run.answered if stage is None else stage,
             run.ledger.paid,
             np.asarray(run.ledger.bought.any(axis=0)),
-            run.complete,
+            self._complete(run),
             run.partial,
             time.monotonic() - began,
             reason,
         )
+
+    def _complete(self, run: Run) -> NDArray[np.bool_]:
+        """(n,) rows that have nothing left to do, whatever the budget: those that left early for a mean have."""
+        return run.complete if run.plan is self.plan_ else run.complete & (run.done == self.plan_.n_stages)
 
     def _decide(self, scores: Array) -> Any:
         """What scores, (n, K), say."""

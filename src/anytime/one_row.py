@@ -61,6 +61,10 @@ class OneRow:
         if budget is None and mean_budget is None:
             budget, mean_budget = self.model.budget, self.model.mean_budget
         until, cap = self.affordable, self.limit
+        if mean_budget is not None and self.plan.stop_table is not None:
+            return self.model._decide(
+                self.model._run_plan(Rows(x[None, :]), budget, mean_budget, due).scores()
+            )[0]
         if mean_budget is not None:
             until = min(until, bisect_right(self.mean_costs, self.ticks(_amount("mean_budget", mean_budget))))
         if budget is not None:

@@ -29,7 +29,7 @@ from anytime._native import Forest
 from anytime.blocks import Block
 from anytime.costs import UNLIMITED, BoundCosts, FeatureCosts
 from anytime.losses import LINKS
-from anytime.rules import MarginRule, Rule
+from anytime.rules import MarginRule, Rule, StopTable
 
 Array = NDArray[np.float64]
 
@@ -86,6 +86,8 @@ class Plan:
         Quality of every prefix on held-out data, higher is better; entry 0 is before the first stage.
     expected_costs : (S,) float, default=None
         What validation rows paid on average by the end of each stage: what a mean budget is compared with.
+    stop_table : StopTable, default=None
+        For mean budgets: which rows leave early, so that others go further. None: with a mean budget all go equally far.
     limit : float, default=inf
         A spending cap that no budget lifts.
     """
@@ -103,6 +105,7 @@ class Plan:
     stops: Mapping[int, Rule] = field(default_factory=dict)
     quality: Array | None = None
     expected_costs: Array | None = None
+    stop_table: StopTable | None = None
     limit: float = np.inf
 
     def __post_init__(self) -> None:
@@ -289,8 +292,25 @@ class Plan:
         """The most stages that cost any row at most ``ticks``, and no more than the plan's limit."""
         return self.stage_ticks.searchsorted(np.minimum(ticks, self.limit_ticks), side="right")
 
+    @cached_property
+    def policy_ticks(self) -> NDArray[np.int64]:
+        """(m,) what rows pay on average under each policy of the table of stops, in ticks; none without a table."""
+        if self.stop_table is None:
+            return np.empty(0, dtype=np.int64)
+        return np.rint(self.stop_table.leaving @ self.stage_ticks).astype(np.int64)
+
+    def policy_within(self, ticks: int) -> int | None:
+        """The dearest policy that costs rows at most ``ticks`` on average; None: there is none, or all stages are affordable."""
+        if self.stop_table is None or ticks >= self.stage_ticks[-1]:
+            return None
+        within = np.flatnonzero(self.policy_ticks <= ticks)
+        return int(within[self.policy_ticks[within].argmax()]) if within.size else None
+
     def affordable_on_average(self, ticks: int) -> int:
-        """The most stages that cost rows at most ``ticks`` on average."""
+        """The most stages that any row goes through where rows pay at most ``ticks`` on average."""
+        policy = self.policy_within(ticks)
+        if policy is not None and self.stop_table is not None:
+            return self.stop_table.last_stage(policy)
         return int(np.searchsorted(self.mean_ticks, ticks, side="right"))
 
     @cached_property
@@ -341,7 +361,28 @@ class Plan:
             stops={s: rule for s, rule in self.stops.items() if s < n_stages},
             quality=None if self.quality is None else self.quality[: n_stages + 1],
             expected_costs=None if self.expected_costs is None else self.expected_costs[:n_stages],
+            stop_table=None if self.stop_table is None else self.stop_table.head(n_stages),
         )
+
+    def with_policy(self, policy: int) -> Plan:
+        """The plan in which rows leave as a policy of the table of stops says, whatever the budget."""
+        if policy not in self._plans_of_policies:
+            table = self.stop_table
+            assert table is not None
+            n_stages, leaving = table.last_stage(policy), table.leaving[policy]
+            gone = np.cumsum(leaving) - leaving  # before each stage
+            paid = np.cumsum(leaving * self.stage_costs) - leaving * self.stage_costs
+            self._plans_of_policies[policy] = replace(
+                self.head(n_stages),
+                stops=table.rules(policy),
+                expected_costs=np.maximum.accumulate(paid + (1.0 - gone) * self.stage_costs)[:n_stages],
+                stop_table=None,
+            )
+        return self._plans_of_policies[policy]
+
+    @cached_property
+    def _plans_of_policies(self) -> dict[int, Plan]:
+        return {}
 
     def with_costs(self, costs: FeatureCosts, names: Sequence[str] | None = None) -> Plan:
         """The same stages under other prices, as on another machine; what rows pay on average has to be measured anew."""
@@ -400,6 +441,13 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"a rule stands at a stage that is not among the plan's {n_stages}")
     for rule in (*plan.passes.values(), *plan.stops.values()):
         rule.check(LINKS[plan.link], n_outputs)
+    if plan.stop_table is not None:
+        if plan.passes or plan.stops or not LINKS[plan.link].classifies:
+            raise ValueError("a table of stops is for classifiers whose plan has no rules of its own")
+        if plan.stop_table.margins.shape[1] != n_stages:
+            raise ValueError(
+                f"the table of stops is for {plan.stop_table.margins.shape[1]} stages, but the plan has {n_stages}"
+            )
     if plan.weights is not None:
         _check_weights(plan)
 

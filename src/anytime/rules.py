@@ -2,6 +2,9 @@
 
 A rule that reads no column looks only at the row's scores. These change only when a stage works on the row, so such a rule
 answers the same until then, and the runtime may jump over the stages that it closes (``anytime.runtime.skipping``).
+
+Rules of a plan hold whatever the budget. A ``StopTable`` holds those that go with a mean budget: easy rows leave early, so that
+hard ones can go further.
 """
 
 from __future__ import annotations
@@ -20,7 +23,16 @@ from anytime.losses import Link
 
 Array = NDArray[np.float64]
 
-__all__ = ["EntropyRule", "FunctionRule", "MarginRule", "OutsideRule", "Rule", "ScoreRule", "ThresholdRule"]
+__all__ = [
+    "EntropyRule",
+    "FunctionRule",
+    "MarginRule",
+    "OutsideRule",
+    "Rule",
+    "ScoreRule",
+    "StopTable",
+    "ThresholdRule",
+]
 
 
 class Rule(ABC):
@@ -164,3 +176,62 @@ class ScoreRule(Rule):
         if self.doubt:
             measure = measure - self.doubt * link.margin(scores)
         return np.asarray((measure > self.threshold) != self.below)
+
+
+@dataclass(frozen=True, eq=False)
+class StopTable:
+    """When rows leave, for several mean budgets: margins after each stage that are enough.
+
+    Parameters
+    ----------
+    margins : (m, S) float
+        A policy in each row: after a stage, a row of the data whose margin is at least this goes no further. ``inf``: none leaves
+        there; ``-inf``: all do.
+    leaving : (m, S) float
+        Share of validation rows for which this was the last stage; each policy's shares add up to 1. With the prices of
+        stages they say what the policy costs on average, so that a table outlives a change of prices.
+
+    Raises
+    ------
+    ValueError
+        Where shapes differ, a margin is not a number, or shares do not add up to 1.
+    """
+
+    margins: Array
+    leaving: Array
+
+    def __post_init__(self) -> None:
+        for name in ("margins", "leaving"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        if self.margins.ndim != 2 or self.leaving.shape != self.margins.shape or not len(self.margins):
+            raise ValueError(
+                f"margins and leaving are (policies, stages); they have shapes {self.margins.shape} and {self.leaving.shape}"
+            )
+        if np.isnan(self.margins).any():
+            raise ValueError("margins that are enough must be numbers")
+        shares = np.isfinite(self.leaving).all() and (self.leaving >= 0).all()
+        if not shares or not np.allclose(self.leaving.sum(axis=1), 1.0, rtol=0, atol=1e-9):
+            raise ValueError("shares of rows that leave must not be negative and must add up to 1")
+
+    def head(self, n_stages: int) -> StopTable | None:
+        """The table of a plan that ends after ``n_stages`` stages; policies that then do the same are kept once."""
+        if not n_stages:
+            return None
+        margins, leaving = self.margins[:, :n_stages].copy(), self.leaving[:, :n_stages].copy()
+        margins[:, -1] = -np.inf
+        leaving[:, -1] = np.maximum(1.0 - leaving[:, :-1].sum(axis=1), 0.0)
+        kept = np.sort(np.unique(leaving, axis=0, return_index=True)[1])
+        return StopTable(margins[kept], leaving[kept])
+
+    def last_stage(self, policy: int) -> int:
+        """The stage, counted from 1, after which no row goes on."""
+        everyone = np.isneginf(self.margins[policy])
+        return int(everyone.argmax()) + 1 if everyone.any() else self.margins.shape[1]
+
+    def rules(self, policy: int) -> dict[int, Rule]:
+        """Stopping rules of a policy, by stage counted from 0, before the last."""
+        margins = self.margins[policy, : self.last_stage(policy) - 1]
+        return {
+            s: MarginRule(float(margins[s]), below=False)
+            for s in np.flatnonzero(np.isfinite(margins)).tolist()
+        }

@@ -176,19 +176,52 @@ def test_networks_of_the_registry_are_taken_too():
 def test_rows_leave_early_and_hard_ones_go_deeper(images, made):
     X = images[0]
     budget = float(made.stage_costs_[0] + made.stage_costs_[-1]) / 2
-    leaving = made.leave_early(X, mean_budget=budget)
-    answer = leaving.answer(X)
-    assert answer.cost.mean() <= budget < made.stage_costs_[-1]
+    answer = made.answer(X[160:], mean_budget=budget)
+    assert 0.95 * budget < answer.cost.mean() <= budget < made.stage_costs_[-1]
     assert len(np.unique(answer.stage)) > 1
-    assert answer.complete
-    together = made.predict_proba(X, mean_budget=budget).max(axis=1)  # all rows go equally far
+    bare = at.make_anytime(
+        made.backbone, input_shape=(3, 8, 8), classes=NAMES
+    )  # no rows to choose margins on
+    assert bare.plan_.stop_table is None
+    assert len(np.unique(bare.answer(X, mean_budget=budget).stage)) == 1
+    together = made.predict_proba(X[160:], budget=budget).max(axis=1)  # all rows go equally far
     assert answer.probabilities.max(axis=1).mean() > together.mean()
-    np.testing.assert_allclose(leaving.plan_.expected_costs[-1], answer.cost.mean())
-    assert leaving.plan_.expected_costs[-1] <= budget
-    assert not made.plan_.stops
-    np.testing.assert_array_equal([leaving.predict_one(x) for x in X[:20]], leaving.predict(X[:20]))
+    np.testing.assert_array_equal(
+        [made.predict_one(x, mean_budget=budget) for x in X[:20]], made.predict(X[:20], mean_budget=budget)
+    )
 
 
-def test_a_mean_budget_that_buys_nothing_is_refused(images, made):
-    with pytest.raises(ValueError, match="a mean budget of 1 buys no stage for 240 rows: the first costs"):
-        made.leave_early(images[0], mean_budget=1.0)
+def test_milliseconds_take_the_place_of_mult_adds_in_mean_budgets(images, made):
+    timed = made.profile(repeats=1)
+    for share in (0.4, 0.7):
+        answer = timed.answer(images[0][160:], mean_budget=share * timed.stage_costs_[-1])
+        assert answer.cost.mean() <= share * timed.stage_costs_[-1]
+    assert len(np.unique(answer.stage)) > 1
+
+
+def test_rows_of_later_calibrate_anew(network, images, made):
+    """The same as if the model had been made with these rows; the model itself stays as it was."""
+    X, y = images[0], NAMES[images[1]]
+    before, heat = made.plan_.stop_table, made.plan_.blocks[0].temperatures.copy()
+    other = made.calibrate(X[:160], y[:160])
+    anew = at.make_anytime(network, X_val=X[:160], y_val=y[:160], classes=NAMES)
+    np.testing.assert_allclose(
+        other.plan_.blocks[0].temperatures, anew.plan_.blocks[0].temperatures, rtol=1e-4
+    )
+    np.testing.assert_allclose(other.plan_.policy_ticks, anew.plan_.policy_ticks, rtol=0.02)
+    assert not np.allclose(other.plan_.blocks[0].temperatures, heat, rtol=1e-2)
+    assert made.plan_.stop_table is before
+    np.testing.assert_array_equal(made.plan_.blocks[0].temperatures, heat)
+    few = made.calibrate(X[:20], y[:20])
+    assert few.plan_.stop_table is None
+
+
+def test_calibrating_says_what_is_wrong(images, made):
+    X, y = images[0][:40], NAMES[images[1][:40]]
+    with pytest.raises(ValueError, match="the label 'dog', which is no class of the model"):
+        made.calibrate(X, np.array(["dog"] * 40))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        made.calibrate(X, y[:39])
+    leaving = made.truncate(mean_budget=float(made.stage_costs_[1]))
+    with pytest.raises(ValueError, match="calibrate the one it was truncated from"):
+        leaving.calibrate(X, y)

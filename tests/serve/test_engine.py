@@ -150,7 +150,7 @@ def test_rows_that_lack_groups_are_answered_as_the_engine_answers_them(plan, dat
     X[:, ~held[plan.costs.column_group]] = np.nan
     engine = VirtualEngine(model, steady(max(plan.n_stages, 1), 1e-4), Adaptive(0.0))
     (served,) = replay(engine, [(0.0, X, {"held": held, "budget": budget})])
-    stages, cap = model._reach(budget)
+    stages, cap, _ = model._reach(budget)
     run = Run(plan, X, metered=True, held=held)
     run.advance(stages, budget=UNLIMITED if cap is None else cap)
     assert_array_equal(served.stage, run.answered)

@@ -83,8 +83,8 @@ def tree_arrays(block: Any) -> TreeArrays:
 
 def _within_budget(model: Any) -> bool:
     """Whether the model answers with its whole plan."""
-    stages, cap = model._reach(None)
-    return bool(cap is None and stages == model.plan_.n_stages)
+    stages, cap, policy = model._reach(None)
+    return bool(cap is None and policy is None and stages == model.plan_.n_stages)
 
 
 def _reads_alike(columns: Columns, question: CostlyQuestion) -> bool:

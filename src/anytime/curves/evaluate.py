@@ -23,6 +23,9 @@ __all__ = ["curve"]
 
 METERS = ("budget", "model", "realised", "time")
 _MOST_BUDGETS = 64  # points of a curve over budgets
+_MOST_POLICIES = (
+    24  # points of a curve over mean budgets for which rows leave early: each is a run of its own
+)
 
 
 def curve(
@@ -58,9 +61,10 @@ def curve(
     meter : {"budget", "model", "realised", "time"}, default=None
         The cost axis. "budget": the most that any row may pay, as in ``predict(X, budget=b)``; points lie where an answer
         changes, or at 64 of these budgets. The others are read after every stage. "model": the most that the stages can cost,
-        fixed at training. "realised": the mean over rows of what was really paid, as in ``predict(X, mean_budget=b)``. "time":
-        seconds for the whole batch, judging not included. None: what the budgets of the model are about, "realised" for a
-        family that is trained for a ``mean_budget``, else "budget" or, where that is the same, "model".
+        fixed at training. "realised": the mean over rows of what was really paid, as in ``predict(X, mean_budget=b)``;
+        where rows leave early for that, points lie at up to 24 mean budgets. "time": seconds for the whole batch, judging not
+        included. None: what the budgets of the model are about, "realised" for a family that is trained for a
+        ``mean_budget``, else "budget" or, where that is the same, "model".
     sample_weight : (n,), default=None
     qid : (n,), default=None
         The query of each row, for ranking metrics. Bootstrap draws are then of whole queries.
@@ -116,6 +120,10 @@ def curve(
         for budget in _budgets(model, X):
             answer = model.answer(X, budget=budget)
             records.append(judge.record(answer, answer.elapsed, classes, budget))
+    elif meter == "realised" and (means := _mean_budgets(model)):
+        answers = [model.answer(X, mean_budget=mean) for mean in means]
+        records = [judge.record(answer, answer.elapsed, classes) for answer in answers]
+        records.sort(key=lambda record: record.realised_cost)  # new rows may pay a little more or less
     else:
         records = [judge.record(stage, seconds, classes) for stage, seconds in _timed(model.stages(X))]
     return _assemble(model, records, judge, meter, confidence, label)
@@ -215,6 +223,17 @@ def _budgets(model: Any, X: Any) -> list[float]:
     if paid.size > _MOST_BUDGETS:
         paid = paid[np.linspace(0, paid.size - 1, _MOST_BUDGETS).astype(np.intp)]
     return [float(budget) for budget in paid]
+
+
+def _mean_budgets(model: Any) -> list[float]:
+    """Mean budgets at which answers change, from none to all, where sure rows leave early; an empty list where they do not."""
+    plan: Any = getattr(model, "plan_", None)
+    if getattr(plan, "stop_table", None) is None:
+        return []
+    means = plan.costs.costs.amounts(np.unique(plan.policy_ticks))
+    if means.size > _MOST_POLICIES:
+        means = means[np.linspace(0, means.size - 1, _MOST_POLICIES).astype(np.intp)]
+    return [0.0, *means.tolist(), float(plan.stage_costs[-1])]
 
 
 def _timed(stages: Iterator[Any]) -> Iterator[tuple[Any, float]]:

@@ -93,7 +93,11 @@ def exported(model: Any, budgets: Sequence[float | None] | None = None) -> Expor
 
 def _reached(model: Any, budget: float | None) -> int:
     """Stages that a budget buys."""
-    reached, cap = model._reach(budget)
+    reached, cap, policy = model._reach(budget)
+    if policy is not None:
+        raise ExportError(
+            "the model's mean_budget lets sure rows leave early: export truncate(mean_budget=...), which always does"
+        )
     if cap is not None:
         raise ExportError(
             f"meter={model.meter!r} stops each row where its own money ends, which needs the ledger of this library; "

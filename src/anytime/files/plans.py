@@ -29,6 +29,7 @@ from anytime.rules import (
     OutsideRule,
     Rule,
     ScoreRule,
+    StopTable,
     ThresholdRule,
 )
 from anytime.trees.block import TreeBlock
@@ -128,6 +129,9 @@ def _write_stages(plan: Plan, prefix: str, arrays: Arrays) -> dict[str, Any]:
     for name, dtype in optional.items():
         if getattr(plan, name) is not None:
             arrays[f"{prefix}.{name}"] = np.asarray(getattr(plan, name), dtype=dtype)
+    if plan.stop_table is not None:
+        arrays[f"{prefix}.stop_table.margins"] = plan.stop_table.margins
+        arrays[f"{prefix}.stop_table.leaving"] = plan.stop_table.leaving
     if plan.weights is not None:
         rows = [np.asarray(row, dtype=np.float64) for row in plan.weights]
         arrays[f"{prefix}.weights"] = np.concatenate([np.empty(0), *[row.ravel() for row in rows]])
@@ -232,6 +236,7 @@ def _read_stages(
         replaces=_optional(arrays, f"{prefix}.replaces", "|b1", n_stages),
         quality=_optional(arrays, f"{prefix}.quality", "<f8", n_stages + 1),
         expected_costs=_optional(arrays, f"{prefix}.expected_costs", "<f8", n_stages),
+        stop_table=_read_stop_table(arrays, f"{prefix}.stop_table"),
         passes=_read_rules(fields, "passes", prefix, arrays, costs, n_stages),
         stops=_read_rules(fields, "stops", prefix, arrays, costs, n_stages),
         **more,
@@ -258,6 +263,12 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
             stages = max(len(own) - 1, 0) if kind == "trees" else len(own)
         out.append((kind, stages))
     return out
+
+
+def _read_stop_table(arrays: ArrayShelf, name: str) -> StopTable | None:
+    if f"{name}.margins" not in arrays:
+        return None
+    return StopTable(*(arrays.take(f"{name}.{part}", "<f8", 2) for part in ("margins", "leaving")))
 
 
 def _optional(arrays: ArrayShelf, name: str, dtype: str, size: int) -> NDArray[Any] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anytime.networks.stopping import exits_taken, stopping_thresholds
+from anytime.networks.stopping import exits_taken, stop_table
 from anytime.networks.weights import (
     AdaLoss,
     ConstantWeights,
@@ -88,7 +88,7 @@ __all__ = [
     "mult_adds",
     "output_schedule",
     "resann",
-    "stopping_thresholds",
+    "stop_table",
     "with_exits",
 ]
 

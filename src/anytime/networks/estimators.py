@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.linear import GroupPursuitClassifier, GroupPursuitRegressor
-from anytime.losses import LINKS
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.network_model import NetworkModel
-from anytime.networks.stopping import exits_taken, stopping_thresholds
+from anytime.networks.network_model import NetworkModel, calibrated
 from anytime.parameters import without
 from anytime.plan import Array
-from anytime.rules import MarginRule
+from anytime.trees.rows import checked_weights
 from anytime.validation import target_numbers
 
 __all__ = ["AnytimeNetworkClassifier", "AnytimeNetworkRegressor"]
@@ -61,7 +58,7 @@ LossWeights, default="auto"
         Epochs, batches, optimizer and all else; see ``anytime.networks.TrainingRecipe``. None: one for tables, one for images.
     validation_fraction : float or None, default=0.1
         Share of the training rows held out to decide on. None: none are. Confidence is calibrated on them, by a temperature
-        per exit.
+        per exit, and they say which rows leave early under a mean budget.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit. The learning rate falls by the clock, so that training ends well.
     checkpoint : path, default=None
@@ -102,47 +99,41 @@ LossWeights, default="auto"
 
     _link = "softmax"
 
-    def leave_early(self, X_val: Any, *, mean_budget: float) -> Self:
-        """A model of its own in which rows leave as soon as they are sure enough, so that the mean cost is at most a budget.
+    def calibrate(self, X_val: Any, y_val: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """The same model, calibrated on other rows than those that ``fit`` had for it.
 
-        Hard rows go deeper than ``predict(X, mean_budget=...)`` could let all rows go. Every exit has a threshold on the margin,
-        see ``anytime.networks.stopping_thresholds``. No labels are needed.
+        Probabilities get a temperature per exit, and the plan the margins from which on rows leave early under a mean budget,
+        see ``anytime.networks.stop_table``.
 
         Parameters
         ----------
         X_val : rows or images
-            Validation rows, on which the mean is taken.
-        mean_budget : float
+            None of them a row of training, whose answers would be too sure.
+        y_val : (n,)
+        sample_weight : (n,), default=None
+            For temperatures.
 
         Returns
         -------
         AnytimeNetworkClassifier
-            Its plan has stopping rules; ``cost`` says what each row pays.
+            A model of its own.
 
         Raises
         ------
         ValueError
-            Where not even the first exit is affordable, or exits cost nothing.
+            Where labels are no classes of the model, numbers of rows differ, or the model was truncated to a mean budget.
         """
         plan, rows = self._plan, self._checked(X_val)
-        costs, link, block = plan.stage_costs, LINKS[plan.link], plan.blocks[0]
-        if not len(rows) or costs[0] > mean_budget:
+        if plan.stops:
             raise ValueError(
-                f"a mean budget of {mean_budget:g} buys no stage for {len(rows)} rows: the first costs {costs[0]:g}"
+                "rows leave this model early in every answer; calibrate the one it was truncated from"
             )
-        memory = block.remember(len(rows)) or {}
-        scores = [block.proceed(stage, stage, rows, memory) for stage in range(plan.n_stages)]
-        margins = np.array([link.margin(exit) for exit in scores])
-        confidence = np.array([link.transform(exit).max(axis=1) for exit in scores])
-        thresholds = stopping_thresholds(confidence, costs, mean_budget, margins)
-        n_stages = int(np.flatnonzero(np.isneginf(thresholds))[0]) + 1  # no row comes further
-        taken = np.minimum(exits_taken(margins, thresholds), n_stages - 1)
-        spent = np.array([costs[np.minimum(taken, stage)].mean() for stage in range(n_stages)])
-        rules = {s: MarginRule(float(thresholds[s]), below=False) for s in range(n_stages - 1)}
-        finite = {s: rule for s, rule in rules.items() if np.isfinite(rule.threshold)}
-        leaving = copy.copy(self)
-        leaving.plan_ = replace(plan.head(n_stages), stops=finite, expected_costs=spent)
-        return leaving
+        codes = self._encode_more(y_val)
+        check_consistent_length(rows, codes)
+        weight = None if sample_weight is None else checked_weights(sample_weight, rows)
+        other = copy.copy(self)
+        other.plan_ = calibrated(plan, rows, codes, weight)
+        return other
 
     @property
     def _n_outputs(self) -> int:

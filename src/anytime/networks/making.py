@@ -17,7 +17,7 @@ from anytime.networks.block import NetworkBlock
 from anytime.networks.devices import chosen_device
 from anytime.networks.estimators import AnytimeNetworkClassifier, AnytimeNetworkRegressor
 from anytime.networks.exits import ExitNetwork
-from anytime.networks.stopping import temperature
+from anytime.networks.network_model import calibrated
 from anytime.plan import Plan
 from anytime.trees.rows import checked_weights
 
@@ -58,9 +58,6 @@ def make_network(
         check_consistent_length(rows, targets)
         weight = None if sample_weight is None else checked_weights(sample_weight, rows)
         base = model._base(targets, weight, None)
-        if isinstance(model, AnytimeNetworkClassifier):
-            said = [block.outputs(stage, rows) for stage in range(block.n_stages)]
-            block.temperatures = np.array([temperature(exit, targets, weight) for exit in said])
     else:
         base = np.zeros(block.width)
     model.history_, model.n_epochs_ = [], 0
@@ -72,6 +69,8 @@ def make_network(
         replaces=np.ones(block.n_stages, dtype=bool),
         evaluation_costs=model._evaluation_costs(block),
     )
+    if rows is not None and targets is not None and isinstance(model, AnytimeNetworkClassifier):
+        model.plan_ = calibrated(model.plan_, rows, targets, weight)
     return model
 
 

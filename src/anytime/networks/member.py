@@ -69,6 +69,7 @@ class MemberBlock(Block):
             plan.head(int(self.ends[-1])),
             evaluation_costs=None,
             expected_costs=None,
+            stop_table=None,
             quality=None,
             limit=np.inf,
         )

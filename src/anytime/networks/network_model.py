@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
+from anytime.losses import LINKS
 from anytime.networks.backbones import BACKBONES, build
 from anytime.networks.block import NetworkBlock
 from anytime.networks.counting import mult_adds
@@ -28,7 +29,7 @@ from anytime.networks.exits import ExitNetwork
 from anytime.networks.images import ImageRows
 from anytime.networks.inputs import as_array, count_axes, image_shape, moments, read_dataset
 from anytime.networks.recipe import TrainingRecipe, auto_weights
-from anytime.networks.stopping import temperature
+from anytime.networks.stopping import stop_table, temperature
 from anytime.networks.stored import StoredNetworkBlock
 from anytime.networks.training import NetworkTrainer
 from anytime.networks.weights import SCHEMES, LossWeights, loss_weights
@@ -38,13 +39,14 @@ from anytime.rows import Rows
 from anytime.trees.rows import checked_weights, split_rows
 from anytime.validation import validated
 
-__all__ = ["NetworkModel"]
+__all__ = ["NetworkModel", "calibrated"]
 
 _FOR_TABLES = TrainingRecipe(
     epochs=100, batch_size=64, optimizer="adamw", learning_rate=2e-3, weight_decay=1e-2
 )
 _FOR_IMAGES = TrainingRecipe(epochs=60, batch_size=128, augment="crop_flip")
 _LEAST_BLOCKS = 2
+_FEWEST_ROWS = 32  # that say from which margin on rows may leave early
 _DEVICES = re.compile(r"(cpu|cuda|mps|xpu)(:\d{1,3})?")  # that a file may name
 
 
@@ -177,13 +179,9 @@ class NetworkModel(AnytimeModel):
         )
         if not trainer.step:
             raise KeyboardInterrupt
-        temperatures = None
-        if images_val is not None and told is not None and self._link == "softmax":
-            said = trainer.said(images_val).double().cpu().numpy()
-            temperatures = [temperature(exit, told) for exit in said]
         block = start.changed(
             trainer.network,
-            temperatures=temperatures,
+            temperatures=None,
             offset=offset,
             unit=unit,
             dtype=torch.float64 if self._is_table else torch.float32,
@@ -198,6 +196,8 @@ class NetworkModel(AnytimeModel):
             replaces=np.ones(block.n_stages, dtype=bool),
             evaluation_costs=self._evaluation_costs(block),
         )
+        if self._link == "softmax" and rows_val is not None and told is not None:
+            self.plan_ = calibrated(self.plan_, rows_val, told)
 
     def _untrained(
         self, rows: NDArray[Any], targets: NDArray[Any], bound: Any, recipe: TrainingRecipe, seed: int
@@ -570,6 +570,39 @@ class NetworkModel(AnytimeModel):
 
     def _base(self, targets: NDArray[Any], weight: Array | None, offset: Array | None) -> Array:
         raise NotImplementedError
+
+
+def calibrated(
+    plan: Plan, rows: NDArray[Any], codes: NDArray[Any], sample_weight: Array | None = None
+) -> Plan:
+    """The plan of a network that classifies, with temperatures and a table of stops chosen on validation rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    rows : (n, d)
+        As the plan reads them.
+    codes : (n,) int
+        Classes.
+    sample_weight : (n,), default=None
+        For temperatures.
+    """
+    block, link = plan.blocks[0], LINKS[plan.link]
+    assert isinstance(block, NetworkBlock)
+    said = np.empty((block.n_stages, len(rows), block.width))
+    for start in range(0, len(rows), block.batch_rows):
+        some = rows[start : start + block.batch_rows]
+        memory = block.remember(len(some))
+        for stage in range(block.n_stages):
+            said[stage, start : start + len(some)] = block.proceed(stage, stage, some, memory)
+    factors = np.array([temperature(exit, codes, sample_weight) for exit in said])
+    said /= factors[:, None, None]
+    table, costs = None, plan.stage_costs
+    if len(rows) >= _FEWEST_ROWS and costs[0] < costs[-1]:
+        confidence = np.array([link.transform(exit).max(axis=1) for exit in said])
+        table = stop_table(confidence, np.array([link.margin(exit) for exit in said]), costs)
+    block = block.changed(block.network, temperatures=block.temperatures * factors)
+    return replace(plan, blocks=[block], stop_table=table)
 
 
 def _plain(value: Any) -> Any:

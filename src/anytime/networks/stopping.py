@@ -1,13 +1,13 @@
-"""When a row may leave a network: thresholds on confidence, one per exit, for what rows may cost on average.
+"""When a row may leave a network: margins that are enough, one per exit, for what rows may cost on average.
 
-With a price on cost, whether to stop at an exit is a question of what comes after it, so thresholds are chosen from the last exit
+With a price on cost, whether to stop at an exit is a question of what comes after it, so margins are chosen from the last exit
 to the first. What an answer is worth is its calibrated confidence: the labels of validation rows, which would say the same with
-more noise, are needed for temperatures only.
+more noise, are needed for temperatures only. Every price gives a policy; those of all prices, and steps between them, are the
+table that answers any mean budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,115 +15,151 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from anytime.rules import StopTable
+
 Array = NDArray[np.float64]
 
-__all__ = ["exits_taken", "stopping_thresholds", "temperature"]
+__all__ = ["exits_taken", "stop_table", "temperature"]
 
-_HALVINGS = 40  # of the interval in which the price of cost is sought
+_PRICES = 48  # of cost, over all that make a difference
+_POLICIES = 96  # of a table, at equal steps of mean cost
+_HALVINGS = 12  # of a step between two policies
 
 
-def stopping_thresholds(
-    confidence: ArrayLike, costs: ArrayLike, mean_cost: float, measure: ArrayLike | None = None
-) -> Array:
-    """(L,) thresholds for which rows cost at most ``mean_cost`` on average and are as likely to be right as can be.
+def stop_table(confidence: ArrayLike, margins: ArrayLike, costs: ArrayLike) -> StopTable:
+    """Policies for many mean costs, from all rows at the first exit to all at the last; answers are as sure as can be.
 
     Parameters
     ----------
     confidence : (L, n)
         Calibrated probability, at every exit, that the answer for each validation row is right.
+    margins : (L, n)
+        What decides whether a row leaves, larger for surer rows.
     costs : (L,)
-        Of a row that leaves at each exit; increasing.
-    mean_cost : float
-    measure : (L, n), default=None
-        What thresholds are compared with, larger for surer rows, such as margins. None: confidence.
+        Of a row that leaves at each exit; never falling.
 
     Returns
     -------
-    (L,) float
-        A row leaves at the first exit where its measure is at least the threshold; the last one is minus infinity. Where not
-        even the first exit is affordable, all rows leave there.
+    StopTable
+        In increasing order of mean cost on these rows.
+
+    Raises
+    ------
+    ValueError
+        Where shapes differ, there is no row, or costs fall.
 
     Examples
     --------
-    >>> from anytime.networks.stopping import exits_taken, stopping_thresholds
-    >>> confidence = [[0.9, 0.5, 0.6, 0.8], [0.9, 0.9, 0.7, 0.8], [0.9, 0.9, 0.9, 0.9]]
-    >>> thresholds = stopping_thresholds(confidence, [1.0, 2.0, 3.0], 1.5)
-    >>> exits_taken(confidence, thresholds)
+    >>> import numpy as np
+    >>> from anytime.networks.stopping import exits_taken, stop_table
+    >>> confidence = np.array([[0.9, 0.5, 0.6, 0.8], [0.9, 0.9, 0.7, 0.8], [0.9, 0.9, 0.9, 0.9]])
+    >>> table = stop_table(confidence, confidence, [1.0, 2.0, 3.0])
+    >>> (table.leaving @ [1.0, 2.0, 3.0])[[0, 1, -1]]
+    array([1.  , 1.25, 3.  ])
+    >>> exits_taken(confidence, table.margins[1])
     array([0, 1, 0, 0])
     """
-    confidence, costs = np.asarray(confidence, dtype=np.float64), np.asarray(costs, dtype=np.float64)
-    if confidence.ndim != 2 or costs.shape != (len(confidence),) or not confidence.size:
+    confidence, margins = np.asarray(confidence, dtype=np.float64), np.asarray(margins, dtype=np.float64)
+    costs = np.asarray(costs, dtype=np.float64)
+    if confidence.ndim != 2 or margins.shape != confidence.shape or not confidence.size:
         raise ValueError(
-            f"confidence is (exits, rows) and costs (exits,); they have shapes {confidence.shape} and {costs.shape}"
+            f"confidence and margins are (exits, rows); they have shapes {confidence.shape} and {margins.shape}"
         )
-    measure = confidence if measure is None else np.asarray(measure, dtype=np.float64)
-    if not (np.diff(costs) > 0).all() or costs[0] < 0:
-        raise ValueError("costs must not be negative and must increase from exit to exit")
+    if costs.shape != (len(confidence),) or not (np.diff(costs) >= 0).all() or costs[0] < 0:
+        raise ValueError("costs has a number for each exit, not negative and never falling from exit to exit")
+    policies = _Policies(confidence, margins, costs)
+    found = [policies.all_at(0), *map(policies.at_price, _prices(costs)), policies.all_at(-1)]
+    found.sort(key=policies.mean_cost)
+    spent = np.array([policies.mean_cost(counts) for counts in found])
+    enough, leaving, dearest = [], [], -1.0
+    for most in np.linspace(costs[0], costs[-1], _POLICIES):
+        cheaper = int(np.searchsorted(spent, most * (1 + 1e-12), side="right")) - 1
+        counts = (
+            policies.between(found[cheaper], found[cheaper + 1], most)
+            if cheaper + 1 < len(found)
+            else found[-1]
+        )
+        if (cost := policies.mean_cost(counts)) > dearest:
+            dearest = cost
+            enough.append(policies.margins_of(counts))
+            leaving.append(policies.leaving(counts))
+    return StopTable(np.array(enough), np.array(leaving))
 
-    def spent(thresholds: Array) -> float:
-        return float(costs[exits_taken(measure, thresholds)].mean())
 
-    dearer = _thresholds_at_price(confidence, measure, costs, 0.0)
-    if spent(dearer) <= mean_cost:
-        return dearer
-    cheaper = _thresholds_at_price(confidence, measure, costs, np.inf)
-    low, high = 1e-6 / costs[-1], 1e4 / np.diff(costs, prepend=0.0).min()
-    for _ in range(_HALVINGS):
-        middle = float(np.sqrt(low * high))
-        thresholds = _thresholds_at_price(confidence, measure, costs, middle)
-        if spent(thresholds) <= mean_cost:
-            high, cheaper = middle, thresholds
-        else:
-            low, dearer = middle, thresholds
-    return _between(cheaper, dearer, measure, lambda thresholds: spent(thresholds) <= mean_cost)
-
-
-def exits_taken(measure: ArrayLike, thresholds: ArrayLike) -> NDArray[Any]:
-    """(n,) the exit, counted from 0, at which each row leaves; ``measure`` is (L, n) and ``thresholds`` (L,)."""
-    leaves = np.asarray(measure) >= np.asarray(thresholds)[:, None]
+def exits_taken(margins: ArrayLike, enough: ArrayLike) -> NDArray[Any]:
+    """(n,) the exit, counted from 0, at which each row leaves; ``margins`` is (L, n) and ``enough`` (L,)."""
+    leaves = np.asarray(margins) >= np.asarray(enough)[:, None]
     leaves[-1] = True
     return np.asarray(leaves.argmax(axis=0))
 
 
-def _between(cheaper: Array, dearer: Array, measure: Array, is_affordable: Callable[[Array], bool]) -> Array:
-    """As much of the step from affordable thresholds to dearer ones as is affordable too, from the last exit to the first."""
-    thresholds = cheaper.copy()
-    for i in range(len(thresholds) - 2, -1, -1):
-        within = (measure[i] > cheaper[i]) & (measure[i] < dearer[i])
-        steps = [*np.unique(measure[i][within]), dearer[i]] if dearer[i] > cheaper[i] else [dearer[i]]
-        first, last = 0, len(steps)  # of the steps, so many are affordable
-        while first < last:
-            middle = (first + last) // 2
-            trial = thresholds.copy()
-            trial[i] = steps[middle]
-            if is_affordable(trial):
-                first = middle + 1
+class _Policies:
+    """Policies as (L,) numbers of rows: so many, those with the largest margins, may leave at each exit if they get there."""
+
+    def __init__(self, confidence: Array, margins: Array, costs: Array) -> None:
+        self.confidence, self.margins, self.costs = confidence, margins, costs
+        self.order = np.argsort(-margins, axis=1, kind="stable")
+        self.falling = np.take_along_axis(margins, self.order, axis=1)
+        self.n_exits, self.n_rows = margins.shape
+
+    def all_at(self, exit: int) -> Array:
+        """All rows leave at one exit."""
+        counts = np.zeros(self.n_exits)
+        counts[exit] = counts[-1] = self.n_rows
+        return counts
+
+    def at_price(self, price: float) -> Array:
+        """What makes confidence less ``price`` times cost largest, each exit for what those after it do."""
+        counts = self.all_at(-1)
+        value = (
+            self.confidence[-1] - price * self.costs[-1]
+        )  # of going on, to the end of what was decided so far
+        for i in range(self.n_exits - 2, -1, -1):
+            stopping, order = self.confidence[i] - price * self.costs[i], self.order[i]
+            gains = np.concatenate([[0.0], np.cumsum((stopping - value)[order])])
+            alike = self.falling[i, 1:] == self.falling[i, :-1]
+            gains[1:-1][alike] = -np.inf  # rows with the same margin leave together
+            counts[i] = gains.argmax()
+            leave = order[: int(counts[i])]
+            value[leave] = stopping[leave]
+        return counts
+
+    def margins_of(self, counts: Array) -> Array:
+        """(L,) the margins that are enough where so many rows may leave."""
+        enough = np.full(self.n_exits, -np.inf)
+        for i, count in enumerate(np.rint(counts[:-1]).astype(int).tolist()):
+            if count == 0:
+                enough[i] = np.inf
+            elif count < self.n_rows:
+                enough[i] = (self.falling[i, count - 1] + self.falling[i, count]) / 2
+        return enough
+
+    def mean_cost(self, counts: Array) -> float:
+        """What rows cost on average."""
+        return float(self.leaving(counts) @ self.costs)
+
+    def leaving(self, counts: Array) -> Array:
+        """(L,) share of the rows that leave at each exit."""
+        taken = exits_taken(self.margins, self.margins_of(counts))
+        return np.asarray(np.bincount(taken, minlength=self.n_exits) / self.n_rows)
+
+    def between(self, cheaper: Array, dearer: Array, most: float) -> Array:
+        """As much of the step from a policy to a dearer one as costs at most ``most``."""
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if self.mean_cost(cheaper + middle * (dearer - cheaper)) <= most:
+                low = middle
             else:
-                last = middle
-        if first:
-            thresholds[i] = steps[first - 1]
-    return thresholds
+                high = middle
+        return np.asarray(cheaper + low * (dearer - cheaper))
 
 
-def _thresholds_at_price(confidence: Array, measure: Array, costs: Array, price: float) -> Array:
-    """Thresholds that make confidence less ``price`` times cost largest, each for what those after it do."""
-    thresholds = np.full(len(costs), -np.inf)
-    if np.isinf(price):
-        return thresholds
-    value = confidence[-1] - price * costs[-1]  # of going on, to the end of what was decided so far
-    for i in range(len(costs) - 2, -1, -1):
-        stopping = confidence[i] - price * costs[i]
-        order = np.argsort(-measure[i], kind="stable")
-        surest = measure[i][order]
-        gains = np.concatenate([[0.0], np.cumsum((stopping - value)[order])])
-        gains[1:-1][surest[1:] == surest[:-1]] = -np.inf  # rows that measure the same leave together
-        n_leaving = int(gains.argmax())
-        if n_leaving == 0:
-            thresholds[i] = np.inf
-        elif n_leaving < len(order):
-            thresholds[i] = (surest[n_leaving - 1] + surest[n_leaving]) / 2
-        value = np.where(measure[i] >= thresholds[i], stopping, value)
-    return thresholds
+def _prices(costs: Array) -> Array:
+    """Prices of cost, from one for which nothing is worth a step to one that hardly matters, and zero."""
+    steps = np.diff(costs)
+    dearest = 1.0 / steps[steps > 0].min() if (steps > 0).any() else 1.0
+    return np.concatenate([[0.0], np.geomspace(1e-5 / max(costs[-1], 1e-300), dearest, _PRICES)])
 
 
 def temperature(said: Array, codes: NDArray[Any], weight: Array | None = None) -> float:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from anytime.costs import UNLIMITED
 from anytime.engine import Stop
 from anytime.estimator import AnytimeModel
-from anytime.losses import LINKS
+from anytime.losses import LINKS, Link
+from anytime.plan import Array
 from anytime.validation import is_amount
 
 __all__ = ["Bounds"]
@@ -32,6 +34,8 @@ class Bounds:
         On the session's clock.
     confidence : float or None
         The probability of the leading class that is enough.
+    margins : (S,) float or None
+        The margin after each stage that is enough, where a mean budget lets sure rows leave early.
     stop : StopFlag, threading.Event or similar, or None
     """
 
@@ -41,6 +45,7 @@ class Bounds:
     due: float = np.inf
     confidence: float | None = None
     stop: Stop | None = None
+    margins: Array | None = None
 
     @classmethod
     def of(
@@ -63,12 +68,27 @@ class Bounds:
         _check_confidence(model, confidence)
         _check_stop(stop)
         due = model._due(now, deadline)
-        stages, most = model._reach(budget, mean_budget)
+        stages, most, policy = model._reach(budget, mean_budget)
         until, cap = int(stages), int(UNLIMITED) if most is None else min(int(most), plan.limit_ticks)
         reason = "complete" if until == plan.n_stages else "budget"
         if max_stages is not None and max_stages < until:
             until, reason = max_stages, "stages"
-        return cls(until, reason, cap, due, confidence, stop)
+        margins = None
+        if policy is not None and plan.stop_table is not None:
+            margins = plan.stop_table.margins[policy]
+        return cls(until, reason, cap, due, confidence, stop, margins)
+
+    @property
+    def stepwise(self) -> bool:
+        """Whether somebody looks at the answer after each stage."""
+        return self.confidence is not None or self.margins is not None
+
+    def has_margin(self, scores: Array, answered: NDArray[np.int32], link: Link) -> NDArray[np.bool_]:
+        """(n,) rows whose margin, after the last stage that worked on them, is enough for the mean budget."""
+        if self.margins is None:
+            return np.zeros(len(scores), dtype=bool)
+        enough = np.concatenate([[np.inf], self.margins])[answered]
+        return np.asarray(link.margin(scores) >= enough)
 
     @property
     def hurried(self) -> bool:

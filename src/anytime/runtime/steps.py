@@ -123,6 +123,8 @@ class Steps:
             return reason
         if bounds.confidence is not None and walk.confidence() >= bounds.confidence:
             return "confidence"
+        if bounds.margins is not None and walk.has_margin(bounds):
+            return "budget"
         if self.layout.features is None and not walk.example.is_whole:
             return self._incomplete_unit(s, bounds)
         if walk.unasked:
@@ -146,7 +148,7 @@ class Steps:
     def _incomplete_unit(self, s: int, bounds: Bounds) -> str:
         """Stages of a row that lacks groups, one by one where somebody looks after each of them."""
         walk, last = self.walk, self.layout.plan.block_start[self.layout.block_of[s] + 1]
-        to = s + 1 if self.skip or bounds.confidence is not None else min(last, bounds.until)
+        to = s + 1 if self.skip or bounds.stepwise else min(last, bounds.until)
         began = self.clock()
         due = bounds.due if self.clock is time.monotonic else np.inf
         self._published = False  # a row may buy groups for a stage that it then cannot pay
@@ -169,6 +171,8 @@ class Steps:
             return self._acquire(s, [group], bounds, int(plan.evaluation_ticks[s]))
         if bounds.confidence is not None:
             to = walk.confident_by(to, bounds.confidence)
+        if bounds.margins is not None:
+            to = s + 1
         began = self.clock()
         due = bounds.due if self.clock is time.monotonic else np.inf  # the native clock is that one
         self._published = False

@@ -84,8 +84,8 @@ class Tile:
         if raws is not None:
             rows = [(X[i : i + 1], self.available[i]) for i in range(n)]
             self.examples = [Example(layout, raw, *row) for raw, row in zip(raws, rows, strict=True)]
-        self.until = bounds.until
-        self.confidence, self.sure = bounds.confidence, np.zeros(n, dtype=bool)
+        self.until, self.bounds = bounds.until, bounds
+        self.sure = np.zeros(n, dtype=bool)
         self.cap = np.full(n, min(bounds.cap, layout.plan.limit_ticks), dtype=np.int64)
         self.gone = np.zeros(n, dtype=bool)
         absent = () if held is None else np.flatnonzero(~held).tolist()
@@ -181,7 +181,7 @@ class Tile:
     def _stride(self, s: int, rows: Rows, work: Work) -> int:
         """The stage to go to: many at once where a forest has all its features and is quick."""
         b = self.layout.block_of[s]
-        if not self.layout.strides[b] or work.allowance is not None:
+        if not self.layout.strides[b] or work.allowance is not None or self.bounds.margins is not None:
             return s + 1
         end = min(self.plan.block_start[b + 1], self.until, work.bounds.until)
         if self.examples is not None:
@@ -222,9 +222,11 @@ class Tile:
         """Let rows wait for the next stage that may work on them."""
         run, skips = self.run, self.layout.skips
         rows = rows[~(run.finished[rows] | run.unasked[rows])]
-        if self.confidence is not None and rows.size:
-            sure = self.layout.link.transform(run.scores(rows)).max(axis=1) >= self.confidence
+        if self.bounds.stepwise and rows.size:
+            link, scores = self.layout.link, run.scores(rows)
+            sure = link.transform(scores).max(axis=1) >= (self.bounds.confidence or np.inf)
             self.sure[rows[sure]] = True
+            sure |= self.bounds.has_margin(scores, run.answered[rows], link)
             rows = rows[~sure]
         if skips is not None and rows.size:
             # What a filter is known to say no to is done: the row's scores cannot change before it gets there.

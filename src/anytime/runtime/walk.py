@@ -17,6 +17,7 @@ from anytime.costs import Ledger
 from anytime.engine import Run, Stop
 from anytime.plan import Array
 from anytime.rules import Rule
+from anytime.runtime.bounds import Bounds
 from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Groups, Layout
 
@@ -100,6 +101,10 @@ class Walk:
     def confidence(self) -> float:
         """The probability of the leading class."""
         return float(self.layout.link.transform(self.scores()).max())
+
+    def has_margin(self, bounds: Bounds) -> bool:
+        """Whether the margin is enough for the mean budget."""
+        return bool(bounds.has_margin(self.scores(), self.run.answered, self.layout.link)[0])
 
     def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
         """Groups in the order of purchase, those that were given last; or which ones, when there are no extractors."""

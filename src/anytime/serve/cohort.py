@@ -12,6 +12,8 @@ from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
+from anytime.losses import LINKS
+from anytime.runtime.bounds import Bounds
 
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
@@ -81,6 +83,7 @@ class Cohort:
             piece.cohort, piece.offset = self, offset
             offset += piece.rows
         self.stepwise = any(piece.ticket.stepwise for piece in pieces)
+        self.asks_every_stage = any(piece.ticket.bounds.margins is not None for piece in pieces)
         self.stage, self.rows = 0, len(X)
         # every row comes as far as it is told to
         steady = not capped and held is None and not plan.stops
@@ -102,7 +105,7 @@ class Cohort:
         if isinstance(self.progress, Run):
             self._note(self.progress.incomplete & ~self.progress.finished, "groups")
         if self.stepwise:
-            self._ask_for_confidence()
+            self._let_sure_rows_leave()
         active = self.until > done
         self.rows = int(np.count_nonzero(active))
         self.stage = int(done[active].min()) if self.rows else stage
@@ -134,21 +137,36 @@ class Cohort:
             if not self.rows:
                 piece.rows = 0
 
-    def _ask_for_confidence(self) -> None:
-        """Rows whose leading class is as likely as was asked for go no further."""
+    def _let_sure_rows_leave(self) -> None:
+        """Rows whose leading class is as likely as was asked for, or far enough ahead for the mean budget, go no further."""
         done = self.progress.done
         for piece in self.pieces:
-            confidence = piece.ticket.question.confidence
-            if confidence is None or piece.part is not None:
+            bounds = piece.ticket.bounds
+            if not bounds.stepwise or piece.part is not None:
                 continue
             rows = slice(piece.offset, piece.offset + piece.stop - piece.start)
-            probabilities = self.read(piece).probabilities
-            assert probabilities is not None
-            sure = (probabilities.max(axis=1) >= confidence) & (done[rows] < self.until[rows])
-            if sure.any():
-                piece.ticket.reason = "confidence"
-                self.until[rows][sure] = done[rows][sure]
-                self._reading = None
+            for reason, sure in (
+                ("budget", self._have_margin(bounds, rows)),
+                ("confidence", self._are_likely(piece)),
+            ):
+                sure &= done[rows] < self.until[rows]
+                if sure.any():
+                    piece.ticket.reason = reason
+                    self.until[rows][sure] = done[rows][sure]
+                    self._reading = None
+
+    def _are_likely(self, piece: Piece) -> NDArray[np.bool_]:
+        confidence, probabilities = piece.ticket.bounds.confidence, self.read(piece).probabilities
+        if confidence is None or probabilities is None:
+            return np.zeros(piece.stop - piece.start, dtype=bool)
+        return np.asarray(probabilities.max(axis=1) >= confidence)
+
+    def _have_margin(self, bounds: Bounds, rows: slice) -> NDArray[np.bool_]:
+        if bounds.margins is None:
+            return np.zeros(rows.stop - rows.start, dtype=bool)
+        progress = self.progress
+        answered = progress.answered if isinstance(progress, Run) else progress.done
+        return bounds.has_margin(progress.scores()[rows], answered[rows], LINKS[self.progress.plan.link])
 
     def _note(self, rows: NDArray[np.bool_], reason: str) -> None:
         """Why some rows have come to their end."""

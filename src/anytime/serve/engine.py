@@ -48,9 +48,10 @@ class Ticket:
         self.question, self.due, self.reserve, self.queue = question, due, reserve, queue
         self.held: NDArray[np.bool_] | None = None  # groups that the rows have; None: all
         self.until, self.cap, self.reason = bounds.until, bounds.cap, bounds.reason
+        self.bounds = bounds
         self.pieces: list[Piece] = []
         self.open = 0  # pieces that have no final answer yet
-        self.stepwise = question.confidence is not None
+        self.stepwise = bounds.stepwise
         self.future: asyncio.Future[Answer] | None = None
         self.news: asyncio.Event | None = None  # instead of a future: there is something to read
         self.steps = 0  # of pieces, since the last news

@@ -93,7 +93,8 @@ def cost_never_exceeds_the_budget(model: Any, X: Any) -> None:
 
 def a_mean_budget_holds_on_new_rows(model: Any, X: Any) -> None:
     plan, n = model.plan_, len(X)
-    means = plan.costs.costs.amounts(plan.mean_ticks)[:: max(1, plan.n_stages // 8)]
+    listed = [ticks[:: max(1, ticks.size // 8)] for ticks in (plan.mean_ticks, plan.policy_ticks)]
+    means = plan.costs.costs.amounts(np.concatenate(listed))
     for budget in [0.0, *means.tolist(), *(0.7 * means).tolist()]:
         for meter in ("model", "realised"):
             answer = _with(model, meter=meter).answer(X, mean_budget=budget)
