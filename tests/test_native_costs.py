@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anytime._native import Ledger, StopFlag
+from anytime.trees.arrays import LEAF
 from tests.native.cases import forest_of, ints, run, seeds, shapes, table_of
 from tests.reference import trees as reference
 from tests.reference.random_trees import Shape, random_forest, random_rows
+from tests.reference.tree_walk import goes_left
 
 
 @st.composite
@@ -158,6 +160,19 @@ def test_metered_interrupts_resume_to_the_same_bits(seed, shape):
     assert not forest.run_metered(X, acc, np.zeros_like(done), until, ledger, free, budget, stop=flag)
 
 
+def _ends(trees, stage, x, groups, available):
+    """Groups at which the trees of a stage come to a stop, in their order."""
+    for tree in range(trees.stage_start[stage], trees.stage_start[stage + 1]):
+        start = node = int(trees.tree_start[tree])
+        while trees.left[node] != LEAF:
+            group = groups[trees.feature[node]]
+            if not available[group]:
+                yield group
+                break
+            child = trees.left if goes_left(trees, node, x[trees.feature[node]]) else trees.right
+            node = start + int(child[node])
+
+
 @given(seed=seeds, costs=cost_cases(5), shape=shapes.filter(lambda s: s.n_features == 5))
 def test_need_asks_for_exactly_the_groups_a_metered_run_buys(seed, costs, shape):
     """And values of a group that is not there are never read: they are filled in only when asked for."""
@@ -169,9 +184,13 @@ def test_need_asks_for_exactly_the_groups_a_metered_run_buys(seed, costs, shape)
     hidden = random_rows(random, trees, 1)[0]
     x = np.full(5, 1e99)
     available = np.zeros(table.n_groups, bool)
+    lost = random.random(table.n_groups) < 0.3
     for stage in range(forest.n_stages):
         while (group := forest.need(x, stage, available, table)) >= 0:
             assert not available[group]
+            assert forest.need(x, stage, available, table, ~available) == group
+            met = forest.need(x, stage, available, table, lost & ~available)
+            assert met == next((g for g in _ends(trees, stage, x, groups, available) if lost[g]), -1)
             available[group] = True
             x[groups == group] = hidden[groups == group]
     acc, done = np.zeros((1, forest.n_outputs), np.int64), np.zeros(1, np.int32)

@@ -179,6 +179,8 @@ def test_metered_run_refuses_what_does_not_fit():
             forest.run_metered(X, acc, done, until, *bad)
     with pytest.raises(ValueError, match="do not fit"):
         forest.need(X[0], 0, np.zeros(3, bool), table)
+    with pytest.raises(ValueError, match="do not fit"):
+        forest.need(X[0], 0, np.zeros(2, bool), table, np.zeros(3, bool))
     with pytest.raises(ValueError, match="stage"):
         forest.need(X[0], 2, np.zeros(2, bool), table)
 

@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,11 +16,9 @@ from anytime.blocks import LinearBlock
 from anytime.costs import UNLIMITED
 from anytime.engine import Run
 from anytime.plan import Plan
-from anytime.rules import ScoreRule
 from anytime.runtime import replay
-from anytime.testing.strategies import plans
 from tests.reference.engine import run_row
-from tests.runtime.bench import ROWS, features_of, linear_plan, model_of
+from tests.runtime.bench import ROWS, features_of, incomplete, linear_plan, model_of
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -52,23 +49,6 @@ def wordy():
 
 
 # ---------------------------------------------------------------------- the rule
-
-
-@st.composite
-def incomplete(draw):
-    """A plan, some of whose rules read columns, the groups that rows have, and a budget in ticks."""
-    plan = draw(plans())
-    n_groups, n_stages = plan.costs.n_groups, plan.n_stages
-    held = np.array(draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
-    rule = ScoreRule(LinearBlock([draw(st.integers(0, 3))], np.ones((1, 1))))
-    reading = draw(st.sets(st.integers(0, n_stages - 1), max_size=2))
-    passes = {} if plan.weights is not None else dict.fromkeys(reading, rule)
-    plan = replace(
-        plan, passes={**plan.passes, **passes}, stops={**plan.stops, **dict.fromkeys(reading, rule)}
-    )
-    held[np.setdiff1d(np.arange(n_groups), plan.costs.groups_of(np.flatnonzero(plan.read_columns)))] = True
-    everything = int(plan.costs.prices.sum() + plan.evaluation_ticks.sum())
-    return plan, held, draw(st.none() | st.integers(0, everything))
 
 
 @settings(max_examples=150)

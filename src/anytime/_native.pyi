@@ -217,8 +217,19 @@ class Forest:
         ``last`` is the last stage that was not left out.
         """
 
-    def need(self, x: NDArray[np.float64], stage: int, available: NDArray[np.bool_], table: CostTable) -> int:
-        """First group that the row's path through the stage tests and that is not available, else -1."""
+    def need(
+        self,
+        x: NDArray[np.float64],
+        stage: int,
+        available: NDArray[np.bool_],
+        table: CostTable,
+        lost: NDArray[np.bool_] | None = None,
+    ) -> int:
+        """First group that the row's path through the stage tests and that is not available, else -1.
+
+        With ``lost``, the first of those groups that the trees are known to test, by what is available.
+        """
+
     def stage_columns(self, stage: int) -> NDArray[np.int32]:
         """Columns that the stage may test, ascending."""
     def stage_outputs(self, X: NDArray[np.float64], stages: NDArray[np.int64]) -> NDArray[np.float64]:

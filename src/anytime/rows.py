@@ -4,14 +4,14 @@ A row is a line of a table (pandas, polars, Arrow), a mapping by name (a dict, a
 the columns. Words become the codes of their categories; None is a value known to be missing.
 
 **Rows that are not complete.** Columns are found by name, in any order; others are ignored. A group of which a column is not
-there cannot be had, and a stage that would read it is left out: the answer is the best of what can be run, and nothing of a stage
-that is left out is paid. Stages that add up are left out one by one, for each row by its own path; of stages that replace each
-other the last that can be run is the answer; a refitted table ends at its longest complete prefix; a stopping rule is not asked;
-where nothing can be run, the answer is the plan's base. A warning names the columns that were wanted. One that the budget
+there cannot be had. A row leaves out a stage if its own path through that stage meets a group that it cannot have, and nothing is
+bought for the stage once that is known. The answer is the best of what can be run: of stages that add up the others, of stages
+that replace each other the last that can be run; a refitted table ends at its longest complete prefix; a stopping rule is not
+asked; where nothing can be run, the answer is the plan's base. A warning names the columns that were wanted. One that the budget
 does not reach is not missed: by realised cost, a row that could not pay for the group ends there, as a complete row would.
 This holds for tables, mappings, sessions, batches, the server and the command line. An extractor that fails is the same, but
-what was started is paid. Values without names have to be complete. A missing *value* (NaN or None in a column that is
-there) is no missing column: the model reads it as in training.
+that is known only when it was tried: what was tried or bought before stays paid. Values without names have to be complete. A
+missing *value* (NaN or None in a column that is there) is no missing column: the model reads it as in training.
 """
 
 from __future__ import annotations

@@ -121,9 +121,11 @@ bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, con
 }
 
 int32_t need(const Forest& forest, const double* x, int32_t stage, std::span<const uint8_t> available,
-             const CostTable& table) {
+             const CostTable& table, std::span<const uint8_t> lost) {
   forest.check_stage(stage);
-  if (table.n_columns() != forest.n_features() || available.size() != static_cast<size_t>(table.n_groups())) {
+  const auto n_groups = static_cast<size_t>(table.n_groups());
+  if (table.n_columns() != forest.n_features() || available.size() != n_groups ||
+      (!lost.empty() && lost.size() != n_groups)) {
     throw std::invalid_argument("cost table, availability and forest do not fit together");
   }
   int32_t wanted = -1;
@@ -131,7 +133,7 @@ int32_t need(const Forest& forest, const double* x, int32_t stage, std::span<con
     find_leaf(forest, forest.tree_start()[static_cast<size_t>(t)], x, [&](int32_t feature) {
       const int32_t group = table.group_of(feature);
       if (available[static_cast<size_t>(group)]) return true;
-      wanted = group;
+      if (lost.empty() || lost[static_cast<size_t>(group)]) wanted = group;
       return false;
     });
     if (wanted >= 0) return wanted;

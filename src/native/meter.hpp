@@ -33,8 +33,10 @@ Outcome walk_stage(const Forest& forest, const Meter& meter, const double* x, in
 // True unless the watch cut it short; a row whose budget is spent stays at its last complete stage.
 bool run_metered(const Forest& forest, const Rows& rows, const Meter& meter, const Watch& watch);
 
-// First group on the row's path through a stage that is not available, else -1; reads no column of such.
+// First group on the row's path through a stage that is not available, else -1; reads no column of such. With
+// `lost`, the first of those groups that the part of the path seen so far meets: one tree may show it before
+// another tree needs anything else.
 int32_t need(const Forest& forest, const double* x, int32_t stage, std::span<const uint8_t> available,
-             const CostTable& table);
+             const CostTable& table, std::span<const uint8_t> lost = {});
 
 }  // namespace anytime

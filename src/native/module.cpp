@@ -394,14 +394,18 @@ void bind_forest(nb::module_& m) {
       .def(
           "need",
           [](const Forest& forest, Vector<const double> x, int64_t stage, Vector<const bool> available,
-             const CostTable& table) {
+             const CostTable& table, std::optional<Vector<const bool>> lost) {
             check_length(x.size(), static_cast<size_t>(forest.n_features()), "x");
             forest.check_stage(stage);
+            std::span<const uint8_t> gone;
+            if (lost) gone = {reinterpret_cast<const uint8_t*>(lost->data()), lost->size()};
             return need(forest, x.data(), static_cast<int32_t>(stage),
-                        {reinterpret_cast<const uint8_t*>(available.data()), available.size()}, table);
+                        {reinterpret_cast<const uint8_t*>(available.data()), available.size()}, table, gone);
           },
           "x"_a.noconvert(), "stage"_a, "available"_a.noconvert(), "table"_a,
-          "First group that the row's path through the stage tests and that is not available, else -1.")
+          "lost"_a.noconvert().none() = nb::none(),
+          "First group that the row's path through the stage tests and that is not available, else -1.\n\n"
+          "With `lost`, the first of those groups that the trees are known to test, by what is available.")
       .def(
           "stage_columns",
           [](const Forest& forest, int64_t stage) {

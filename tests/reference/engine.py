@@ -1,5 +1,7 @@
 """The obvious way to run a plan: one row, one stage at a time, prices added up by hand."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from anytime.losses import LINKS
@@ -13,16 +15,19 @@ def run_row(
     until: int | None = None,
     budget: int | None = None,
     held: np.ndarray | None = None,
+    broken: Collection[int] = (),
 ) -> tuple[np.ndarray, int, int]:
     """Scores, ticks paid and the last stage done for one row. ``budget`` limits realised ticks, ``held`` are its groups.
 
     A stage that would read a group that is not there is left out, with all that was bought for it; a row that could not pay
-    for that group ends before the stage, as a complete row would.
+    for that group ends before the stage, as a complete row would. Groups ``broken`` are had from extractors, which fail when
+    they are first asked: what was bought before that stays paid, and no more is bought for a stage that is known to need it.
     """
     held = np.ones(plan.costs.n_groups, dtype=bool) if held is None else held
     link = LINKS[plan.link]
     row = x[None, :]
     bought: set[int] = set()
+    failed: set[int] = set()
     paid = 0
     outputs: list[np.ndarray] = []  # of the stages that are in the answer, for sum and mean
     everything: list[np.ndarray] = []  # of all stages, for a refitted table
@@ -50,32 +55,41 @@ def run_row(
 
     def pay(groups, evaluation: int = 0) -> str:
         nonlocal paid
-        wanted = {c for g in groups for c in closure(int(g))} - bought
-        price = sum(int(plan.costs.prices[g]) for g in wanted) + evaluation
+        wanted = {c for g in groups for c in closure(int(g))}
+        price = sum(int(plan.costs.prices[g]) for g in wanted - bought) + evaluation
         if budget is not None and paid + price > budget:
             return "broke"
-        if not held[list(groups)].all():
+        if not held[list(groups)].all() or wanted & failed:
             return "lacking"
-        bought.update(wanted)
-        paid += price
+        in_order = [names.index(name) for g in groups for name in plan.costs.costs.closure([names[g]])]
+        for g in in_order:
+            if g in wanted - bought:
+                bought.add(g)
+                paid += int(plan.costs.prices[g])
+                if g in broken:
+                    failed.add(g)
+                    return "lacking"
+        paid += evaluation
         return ""
 
     def pay_path(block, within: int, evaluation: int) -> str:
         nonlocal paid
         before, had = paid, set(bought)
-        trouble = pay([], evaluation)
+        if trouble := pay([], evaluation):
+            return trouble
         while not trouble:
-            available = np.zeros(plan.costs.n_groups, dtype=bool)
-            available[list(bought)] = True
+            available = np.isin(np.arange(plan.costs.n_groups), list(bought - failed))
             group = block.forest.need(x, within, available, plan.costs.table)
             if group < 0:
                 return ""
-            trouble = pay([group])
-            if trouble == "broke":
-                paid -= evaluation  # an evaluation that was not completed is not paid; what was bought is
-        if trouble == "lacking":
+            lost = np.array([bool(closure(g) & failed) for g in range(plan.costs.n_groups)]) & ~available
+            known = block.forest.need(x, within, available, plan.costs.table, lost)
+            trouble = pay([group] if known < 0 else [group, known])
+        if trouble == "lacking" and not broken:
             paid = before
             bought.intersection_update(had)
+        else:
+            paid -= evaluation  # an evaluation that was not completed is not paid; what was bought is
         return trouble
 
     s, end = 0, plan.n_stages if until is None else until

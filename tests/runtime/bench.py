@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
@@ -12,6 +14,10 @@ from anytime.estimator import AnytimeModel, ClassifierFace, RegressorFace
 from anytime.features import Extractor, Features
 from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.rules import ScoreRule
+from anytime.testing.strategies import plans
+from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
+from anytime.trees.block import TreeBlock
 
 ROWS = np.random.default_rng(1).normal(size=(12, 4)).round(1)
 
@@ -41,6 +47,50 @@ def model_of(plan: Plan, **parameters: Any) -> AnytimeModel:
     if link.classifies:
         model.classes_ = np.arange(link.n_classes(plan.n_outputs))
     return model
+
+
+@st.composite
+def incomplete(draw):
+    """A plan, some of whose rules read columns, the groups that rows have, and a budget in ticks."""
+    plan = draw(plans())
+    n_groups, n_stages = plan.costs.n_groups, plan.n_stages
+    held = np.array(draw(st.lists(st.booleans(), min_size=n_groups, max_size=n_groups)))
+    rule = ScoreRule(LinearBlock([draw(st.integers(0, 3))], np.ones((1, 1))))
+    reading = draw(st.sets(st.integers(0, n_stages - 1), max_size=2))
+    passes = {} if plan.weights is not None else dict.fromkeys(reading, rule)
+    plan = replace(
+        plan, passes={**plan.passes, **passes}, stops={**plan.stops, **dict.fromkeys(reading, rule)}
+    )
+    held[np.setdiff1d(np.arange(n_groups), plan.costs.groups_of(np.flatnonzero(plan.read_columns)))] = True
+    everything = int(plan.costs.prices.sum() + plan.evaluation_ticks.sum())
+    return plan, held, draw(st.none() | st.integers(0, everything))
+
+
+def one_tree() -> Plan:
+    """A tree that tests column 0, then column 1 on the left and column 2 on the right."""
+    feature = np.array([0, 1, 2, LEAF, LEAF, LEAF, LEAF], dtype=np.int32)
+    trees = TreeArrays(
+        tree_start=np.array([0, 7]),
+        stage_start=np.array([0, 1]),
+        feature=feature,
+        threshold=np.zeros(7),
+        left=np.array([1, 3, 5, LEAF, LEAF, LEAF, LEAF], dtype=np.int32),
+        right=np.array([2, 4, 6, LEAF, LEAF, LEAF, LEAF], dtype=np.int32),
+        default_left=np.zeros(7, dtype=np.uint8),
+        missing=np.full(7, MISSING_NAN, dtype=np.uint8),
+        category_set=np.full(7, NUMERIC, dtype=np.int32),
+        members_left=np.zeros(7, dtype=np.uint8),
+        category_start=np.zeros(1, dtype=np.int64),
+        categories=np.zeros(0, dtype=np.int32),
+        value=np.arange(7.0)[:, None],
+        tree_output=np.zeros(1, dtype=np.int32),
+        n_outputs=1,
+        n_features=3,
+    )
+    costs = FeatureCosts(
+        {"root": 1.0, "left": 2.0, "right": 4.0}, groups={"root": [0], "left": [1], "right": [2]}
+    )
+    return Plan(blocks=[TreeBlock(trees)], costs=costs.bind(3), base=[0.0], link="identity")
 
 
 class Clock:

@@ -4,17 +4,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from anytime.blocks import FunctionBlock
+from anytime.blocks import FunctionBlock, LinearBlock
 from anytime.costs import FeatureCosts
-from anytime.engine import Run
 from anytime.features import ExtractionError, Extractor, Features
-from anytime.losses import LINKS
 from anytime.plan import Plan
+from anytime.rules import ScoreRule
 from anytime.runtime import BatchSession, Session, replay
-from anytime.testing.strategies import plans
-from tests.runtime.bench import ROWS, RegressorByHand, features_of, linear_plan, model_of
+from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
+from anytime.trees.block import TreeBlock
+from tests.reference.engine import run_row
+from tests.runtime.bench import (
+    ROWS,
+    RegressorByHand,
+    features_of,
+    incomplete,
+    linear_plan,
+    model_of,
+    one_tree,
+)
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -107,45 +116,92 @@ def test_missing_value_is_a_failure_only_for_a_model_that_cannot_use_it():
     assert answer.prediction == 301.5
 
 
-def without(plan: Plan, x: np.ndarray, lost: int) -> np.ndarray:
-    """The obvious way: one stage at a time, leaving out those whose features, or their requirements, are lost."""
-    run = Run(plan, x[None].copy())
-    needed = np.array([lost in plan.costs.table.closure(g) for g in range(plan.costs.n_groups)])
-    s = 0
-    while s < plan.n_stages:
-        b, within = plan.locate(s)
-        block = plan.blocks[b]
-        if s in plan.passes and not plan.passes[s].holds(run.X, run.scores(), LINKS[plan.link])[0]:
-            skipped = False
-        elif block.forest is not None:
-            skipped = block.forest.need(x, within, ~needed, plan.costs.table) >= 0
-        else:
-            skipped = bool(needed[plan.costs.groups_of(block.columns(within))].any())
-        to = plan.stage_after_leaving_out(s) if skipped else s + 1
-        if to == s:
-            break
-        if skipped:
-            run.done[0] = to
-        else:
-            run.advance(to)
-        if run.finished[0]:
-            break
-        s = to
-    return run.scores()[0]
-
-
 @settings(max_examples=150)
-@given(plans(), st.sampled_from(list(ROWS)), st.data())
-def test_lost_group_leaves_out_exactly_the_stages_on_whose_path_it_is(plan, x, data):
-    name = data.draw(st.sampled_from(plan.costs.costs.names))
-    model = model_of(plan)
-    session = Session(model, features_of(plan, **{name: broken}))
+@given(incomplete(), st.sampled_from(list(ROWS)), st.data())
+def test_lost_group_leaves_out_exactly_the_stages_on_whose_path_it_is(case, x, data):
+    """The answer is that of a row without the group, and no more is bought for a stage than it takes to know that."""
+    plan, _, budget = case
+    names, amount = plan.costs.costs.names, plan.costs.costs.amount
+    broken_ones = data.draw(st.sets(st.integers(0, len(names) - 1)))
+    model = model_of(plan, meter="realised", budget=None if budget is None else amount(budget))
+
+    def features() -> Features:
+        return features_of(plan, **{names[g]: broken for g in broken_ones})
+
+    scores, paid, stage = run_row(plan, x, budget=budget, broken=broken_ones)
+    session = Session(model, features())
     answer = session.predict(x)
-    assert_array_equal(answer.scores, without(plan, x, plan.costs.costs.names.index(name)))
+    assert_allclose(answer.scores, scores, atol=1e-9)
+    assert (answer.cost, answer.stage) == (amount(paid), stage)
     assert_array_equal(replay(model, session.trace, session.values()).scores, answer.scores)
-    batch = BatchSession(model, [x, x], features_of(plan, **{name: broken}))
-    assert_array_equal(batch.advance().scores, [answer.scores, answer.scores])
-    assert_array_equal(batch.read().cost, [answer.cost, answer.cost])
+    earlier = data.draw(st.integers(0, answer.stage))
+    walk, part = session._steps.walk, Session(model, features()).predict(x, max_stages=earlier)
+    assert_array_equal(walk.prefix_scores(earlier, walk.skipped)[0], part.scores)
+    batch = BatchSession(model, [x, x], features()).advance()
+    assert_array_equal(batch.scores, [answer.scores, answer.scores])
+    assert_array_equal((batch.cost, batch.stage), [2 * [answer.cost], 2 * [answer.stage]])
+    assert (batch.complete, batch.failures.keys() <= answer.failures.keys()) == (answer.complete, True)
+    if budget is None:
+        lost = [not broken_ones.isdisjoint(plan.costs.table.closure(g)) for g in range(len(names))]
+        scores, _, stage = run_row(plan, x, held=~np.array(lost))
+        assert_allclose(answer.scores, scores, atol=1e-9)
+        assert answer.stage == stage
+
+
+def stumps(*features: int) -> TreeBlock:
+    """One stage of trees, each of which tests one column at 0 and adds 1 to the right of it."""
+    n = len(features)
+    split = np.array(features).repeat(3)
+    split[1::3] = split[2::3] = LEAF
+    arrays = TreeArrays(
+        tree_start=3 * np.arange(n + 1),
+        stage_start=np.array([0, n]),
+        feature=split.astype(np.int32),
+        threshold=np.zeros(3 * n),
+        left=np.tile([1, LEAF, LEAF], n).astype(np.int32),
+        right=np.tile([2, LEAF, LEAF], n).astype(np.int32),
+        default_left=np.zeros(3 * n, np.uint8),
+        missing=np.full(3 * n, MISSING_NAN, np.uint8),
+        category_set=np.full(3 * n, NUMERIC, np.int32),
+        members_left=np.zeros(3 * n, np.uint8),
+        category_start=np.zeros(1, np.int64),
+        categories=np.zeros(0, np.int32),
+        value=np.tile([[0.0], [0.0], [1.0]], (n, 1)),
+        tree_output=np.zeros(n, np.int32),
+        n_outputs=1,
+        n_features=3,
+    )
+    return TreeBlock(arrays)
+
+
+@pytest.mark.parametrize("replaces", [None, [False, True, False]])
+def test_nothing_is_bought_for_trees_once_one_of_them_is_known_to_need_what_is_lost(replaces):
+    """Columns 0, 1, 2 cost 1, 2, 3. The second stage needs 2, then 1, which was lost: a later tree shows that at once."""
+    blocks = [LinearBlock([1], [[1.0]]), stumps(2, 1), LinearBlock([0], [[10.0]])]
+    plan = linear_plan(blocks=blocks, replaces=replaces and np.array(replaces))
+    model, log = model_of(plan), []
+    answer = Session(model, features_of(plan, log, g1=broken)).predict(X)
+    end = replaces is not None  # what the last stage adds belongs to the second
+    assert (answer.prediction, answer.cost, log) == ((0.5, 2.0, []) if end else (10.5, 3.0, ["g0"]))
+    batch = BatchSession(model, [X], features_of(plan, g1=broken)).advance()
+    assert (batch.prediction.tolist(), batch.cost.tolist()) == ([answer.prediction], [answer.cost])
+
+
+def test_replacing_stage_whose_path_does_not_meet_what_is_lost_is_done():
+    """The second stage is a tree with three columns; this row needs 0 and 2 of them, and has lost 1."""
+    blocks = [LinearBlock([1], [[1.0]]), *one_tree().blocks]
+    plan = linear_plan(blocks=blocks, replaces=np.array([True, True]))
+    answer = Session(model_of(plan), features_of(plan, g1=broken)).predict(X)
+    assert (answer.prediction, answer.stage, answer.cost) == (6.0, 2, 6.0)
+
+
+def test_best_validated_answer_asks_no_gate_that_reads_what_could_not_be_had():
+    """Such a gate was not asked: asked with NaN, it would have ended the run after the first stage."""
+    gate = ScoreRule(LinearBlock([1], [[1.0]]), below=True)
+    plan = linear_plan(4, stops={0: gate}, quality=np.array([0.0, 0.1, 0.2, 0.9, 0.5]))
+    session = Session(model_of(plan), features_of(plan, g1=broken))
+    assert session.predict(np.array([1.0, -2.0, 3.0, 4.0])).prediction == 0.5 + 1 + 300 + 4000
+    assert session.read("best_validated").prediction == 0.5 + 1 + 300
 
 
 def test_derived_extractor_gets_what_others_returned():

@@ -18,7 +18,7 @@ from anytime.rules import MarginRule, ScoreRule
 from anytime.runtime import Session
 from anytime.testing.strategies import plans, tree_arrays
 from anytime.trees.block import TreeBlock
-from tests.runtime.bench import ROWS, features_of, linear_plan, model_of
+from tests.runtime.bench import ROWS, features_of, linear_plan, model_of, one_tree
 
 rows = st.sampled_from(list(ROWS))
 
@@ -97,35 +97,6 @@ def test_only_groups_on_the_rows_own_path_are_computed():
         seen[first] = []
         Session(model, features_of(model.plan_, seen[first])).predict(np.array([first, 0.0, 0.0]))
     assert seen == {-1.0: ["root", "left"], 1.0: ["root", "right"]}
-
-
-def one_tree() -> Plan:
-    """A tree that tests column 0, then column 1 on the left and column 2 on the right."""
-    from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
-
-    feature = np.array([0, 1, 2, LEAF, LEAF, LEAF, LEAF], dtype=np.int32)
-    trees = TreeArrays(
-        tree_start=np.array([0, 7]),
-        stage_start=np.array([0, 1]),
-        feature=feature,
-        threshold=np.zeros(7),
-        left=np.array([1, 3, 5, LEAF, LEAF, LEAF, LEAF], dtype=np.int32),
-        right=np.array([2, 4, 6, LEAF, LEAF, LEAF, LEAF], dtype=np.int32),
-        default_left=np.zeros(7, dtype=np.uint8),
-        missing=np.full(7, MISSING_NAN, dtype=np.uint8),
-        category_set=np.full(7, NUMERIC, dtype=np.int32),
-        members_left=np.zeros(7, dtype=np.uint8),
-        category_start=np.zeros(1, dtype=np.int64),
-        categories=np.zeros(0, dtype=np.int32),
-        value=np.arange(7.0)[:, None],
-        tree_output=np.zeros(1, dtype=np.int32),
-        n_outputs=1,
-        n_features=3,
-    )
-    costs = FeatureCosts(
-        {"root": 1.0, "left": 2.0, "right": 4.0}, groups={"root": [0], "left": [1], "right": [2]}
-    )
-    return Plan(blocks=[TreeBlock(trees)], costs=costs.bind(3), base=[0.0], link="identity")
 
 
 # ---------------------------------------------------------------------- interrupt, resume, state

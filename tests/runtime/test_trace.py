@@ -1,17 +1,35 @@
 """A recorded run can be replayed, and a replay that goes another way says where."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from anytime.blocks import LinearBlock
 from anytime.costs import FeatureCosts
+from anytime.rules import ScoreRule
 from anytime.runtime import Event, ReplayError, Session, Trace, replay
 from anytime.testing.strategies import plans
-from tests.runtime.bench import ROWS, Clock, features_of, linear_plan, model_of, slow_features, timed_plan
+from tests.runtime.bench import (
+    ROWS,
+    Clock,
+    features_of,
+    incomplete,
+    linear_plan,
+    model_of,
+    one_tree,
+    slow_features,
+    timed_plan,
+)
 
 X = np.array([1.0, 2.0, 3.0])
+
+
+def broken(row):
+    raise OSError("no connection")
 
 
 @settings(max_examples=75)
@@ -33,6 +51,98 @@ def test_replay_repeats_every_run(plan, x, data):
     eager = Session(model)
     eager.predict(x)
     assert_array_equal(replay(model, eager.trace, x).scores, eager.read().scores)
+
+
+@settings(max_examples=75)
+@given(incomplete(), st.data())
+def test_replay_repeats_whatever_was_done_with_an_example(case, data):
+    """Rows that lack groups, extractors that fail, budgets that rise and fall, stages skipped, values given, and given again."""
+    plan, held, _ = case
+    names, amount = plan.costs.costs.groups, plan.costs.costs.amount
+    lost = [name for name, there in zip(names, held, strict=True) if not there]
+    model = model_of(plan, meter=data.draw(st.sampled_from(["model", "realised"])))
+    features, skip = None, data.draw(st.booleans())
+    raw = {name: ROWS[0, columns] for name, columns in names.items() if columns and name not in lost}
+    if data.draw(st.booleans()):
+        features, raw = features_of(plan, **dict.fromkeys(lost, broken)), ROWS[0]
+    session = Session(model, features, skip=skip).start(raw)
+    budgets = st.none() | st.integers(0, int(plan.costs.prices.sum() + plan.evaluation_ticks.sum())).map(
+        amount
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        action = data.draw(st.sampled_from(["resume", "step", "stages", "confidence", "give", "restore"]))
+        if action == "step":
+            session.step()
+        elif action == "give":
+            rows = st.sampled_from([name for name, columns in names.items() if columns])
+            chosen = data.draw(st.dictionaries(rows, st.sampled_from(list(ROWS))))
+            session.give({name: x[list(names[name])] for name, x in chosen.items()})
+        elif action == "restore":
+            session = Session.restore(session.state(), model, features, skip=skip)
+        else:
+            bounds = {"stages": {"max_stages": data.draw(st.integers(0, plan.n_stages))}}
+            bounds["confidence"] = {"confidence": data.draw(st.floats(0.3, 1.0))}
+            session.resume(budget=data.draw(budgets), **bounds.get(action, {}))
+    answer = session.resume(budget=data.draw(budgets))
+    again = replay(model, Trace.from_json(session.trace.to_json()), session.values())
+    assert_array_equal(again.scores, answer.scores)
+    told = ("prediction", "stage", "cost", "model_cost", "groups", "complete", "failures")
+    assert [getattr(again, name) for name in told] == [getattr(answer, name) for name in told]
+
+
+def test_replay_of_a_session_that_asked_no_extractor():
+    """What is given requires group "g2", which nobody computes: it is paid for all the same, unlike one that a row lacks."""
+    prices, groups = {"g0": 1.0, "g1": 2.0, "g2": 4.0}, {"g0": [0], "g1": [1], "g2": [2]}
+    costs = FeatureCosts(prices, groups=groups, requires={"g0": ["g2"]}).bind(3)
+    plan = linear_plan(2, costs=costs)
+    session = Session(model_of(plan), features_of(plan)).start(X)
+    answer = session.give({"g0": [1.0], "g1": [5.0]}).resume()
+    assert replay(session.model, session.trace, session.values()).cost == answer.cost == 7.0
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_replay_knows_the_numbers_that_were_replaced(features):
+    plan = linear_plan()
+    session = Session(model_of(plan), features_of(plan) if features else None).start(X)
+    session.step()
+    session.give({"g0": [5.0], "g2": [6.0]}).step()
+    answer = session.give({"g0": [7.0]}).resume()
+    assert answer.prediction == 0.5 + 7 + 20 + 600
+    again = replay(session.model, Trace.from_json(session.trace.to_json()), session.values())
+    assert again.prediction == answer.prediction
+
+
+@pytest.mark.parametrize("raw", [X, {"root": 1.0, "left": 2.0}], ids=["whole", "incomplete"])
+@pytest.mark.parametrize("skip", [True, False])
+def test_replay_pays_for_a_stage_that_could_not_be_finished(raw, skip):
+    """The path needs column 0, then column 2, which is too dear: the first is paid for."""
+    plan = one_tree()
+    session = Session(model_of(plan, meter="realised"), skip=skip)
+    answer = session.predict(raw, budget=3.0)
+    assert (answer.cost, answer.groups) == (1.0, ["root"])
+    again = replay(session.model, session.trace, session.values())
+    assert (again.cost, again.groups) == (1.0, ["root"])
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_replay_asks_the_gate_that_could_not_be_paid_at_first(features):
+    gate = ScoreRule(LinearBlock([2], [[1.0]]))
+    plan = linear_plan(stops={0: gate})
+    session = Session(model_of(plan, meter="realised"), features_of(plan) if features else None)
+    assert session.predict(X, budget=2.0).cost == 1.0
+    answer = session.resume()
+    assert (answer.stage, answer.cost, answer.complete) == (1, 4.0, True)
+    again = replay(session.model, session.trace, session.values())
+    assert (again.stage, again.cost, again.complete) == (1, 4.0, True)
+
+
+def test_replay_ends_where_a_stage_cannot_be_paid():
+    plan = linear_plan()
+    session = Session(model_of(plan, meter="realised"), features_of(plan)).start(X)
+    session.give({"g0": [1.0]}).resume()
+    events = [replace(event, cap=0.5) for event in session.trace.events]
+    with pytest.raises(ReplayError, match="stage 1 costs more than the session could pay"):
+        replay(session.model, Trace(events), session.values())
 
 
 def recorded():

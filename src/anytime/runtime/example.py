@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
@@ -15,7 +15,7 @@ from anytime.engine import Stop
 from anytime.features import ExtractionError, Extractor, group_values, timed_out
 from anytime.plan import Array
 from anytime.rows import warn_of_absent
-from anytime.runtime.layout import Layout
+from anytime.runtime.layout import Groups, Layout
 
 __all__ = ["Arrival", "Example"]
 
@@ -166,11 +166,18 @@ class Example:
             self.results[name] = outcome
         return Arrival.HERE
 
-    def lost(self) -> NDArray[np.bool_]:
-        """(G,) groups that cannot be had: an extractor failed, or that of a group which they require."""
+    def lost(self) -> NDArray[np.bool_] | None:
+        """(G,) groups that cannot be had: an extractor failed, or that of a group which they require. None: all can."""
+        if not self.failures:
+            return None
         failed = {self.layout.number[name] for name in self.failures}
         lost = [not failed.isdisjoint(closure) for closure in self.layout.closures]
         return np.asarray(np.array(lost, dtype=bool) & ~self.available)
+
+    def has_lost(self, groups: Sequence[int] | Groups) -> bool:
+        """Whether one of ``groups`` cannot be had."""
+        lost = self.lost()
+        return lost is not None and bool(lost[groups].any())
 
     def _fail(self, group: int, reason: str) -> Arrival:
         self.failures[self.layout.names[group]] = reason

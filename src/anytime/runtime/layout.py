@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.blocks import Block
 from anytime.engine import Run
 from anytime.estimator import AnytimeModel
 from anytime.features import Features
 from anytime.losses import LINKS
+from anytime.plan import Array, Plan
 from anytime.rows import reader_of
 from anytime.rules import Rule
 from anytime.runtime.skipping import Skips
 
 Groups = NDArray[np.int32]
+Mask = NDArray[np.bool_]
 
 
 class Layout:
@@ -37,8 +38,6 @@ class Layout:
         Positions that a group's vector fills, in the order in which ``FeatureCosts`` lists the group's columns.
     closures : list of tuple of int
         Each group with all it requires, requirements first, itself last.
-    refits : bool
-        Whether every stage needs all that the stages before it need: where one cannot be had, the run ends.
     native : list of bool
         Whether a block is a plain forest, many stages of which run in one native call.
     strides : list of bool
@@ -71,11 +70,6 @@ class Layout:
         # what a filter keeps out must not be fetched, so such stages are taken one by one
         if features is not None:
             self.strides = self.native
-        # A stage that needs all that earlier ones need: without one of its groups, none after it can be had either.
-        nested = all(np.isin(a, b).all() for a, b in pairwise(plan.stage_groups))
-        replacing = plan.replaces is not None and bool(np.all(plan.replaces))
-        alike = all(block.forest is None and type(block).reads is Block.reads for block in plan.blocks)
-        self.refits = plan.weights is not None or (replacing and nested and alike)
         if features is not None:
             self._check(features)
 
@@ -96,9 +90,32 @@ class Layout:
             out[s, self.plan.stage_groups[s]] = s
         return out
 
+    def known_path(self, s: int, x: Array, available: Mask, lost: Mask | None) -> Sequence[int]:
+        """Groups that the trees of stage ``s`` are known to need of a row: the next one, and one that cannot be had.
+
+        A row leaves a stage out whose path meets a lost group, and pays for nothing more as soon as a tree shows that.
+        """
+        b = self.block_of[s]
+        forest, within, table = (
+            self.plan.blocks[b].forest,
+            s - self.plan.block_start[b],
+            self.plan.costs.table,
+        )
+        assert forest is not None
+        group = forest.need(x, within, available, table)
+        if group < 0 or lost is None:
+            return () if group < 0 else (group,)
+        cannot_be_had = forest.need(x, within, available, table, lost)
+        return (group,) if cannot_be_had < 0 else (group, cannot_be_had)
+
     def rule_groups(self, rule: Rule) -> Groups:
         """Groups that a rule reads."""
         return self.plan.costs.groups_of(rule.columns())
+
+    @cached_property
+    def ungated(self) -> Plan:
+        """The plan without its stopping rules."""
+        return replace(self.plan, stops={})
 
     @cached_property
     def skips(self) -> Skips | None:

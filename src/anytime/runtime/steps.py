@@ -57,13 +57,18 @@ class Steps:
         self.skip = skip and layout.plan.weights is None
         self.clock = clock
         self.trace = Trace()
+        if layout.features is None:
+            self.trace.held = layout.names if walk.example.is_whole else [*walk.example.values()]
         self.seconds = 0.0
         self.blocked = False
         self._late: dict[str, str] = {}
         self._began, self._cap = clock(), int(UNLIMITED)
         n_stages, self.skipped = layout.n_stages, walk.skipped
         self.snapshot = layout.answer(layout.plan.base, 0, 0, (), n_stages == 0, n_stages > 0)
+        if walk.example.failures:
+            self.snapshot = self.snapshot.changed(failures=dict(walk.example.failures))
         self._published = True  # whether the snapshot shows the present state
+        self._unfinished = False  # whether groups may have been paid for a stage that could then not be done
 
     def run(self, bounds: Bounds) -> str:
         """Work until a bound is met; return which."""
@@ -92,13 +97,14 @@ class Steps:
         """Take features that are there already, by group; readers keep the answer so far until there is a new one."""
         if not outcomes:
             return
+        names = [self.layout.names[group] for group in outcomes]
+        before = self.walk.example.values()
         self.walk.give(outcomes)
         self.blocked = False
-        names = [self.layout.names[group] for group in outcomes]
         self._late = {name: why for name, why in self._late.items() if name not in names}
         self.snapshot = self.snapshot.changed(failures={**self.walk.example.failures, **self._late})
-        for name in names:
-            self._record("given", group=name)
+        replaced = {name: before[name].tolist() for name in names if name in before}
+        self._record("given", groups=tuple(names), replaced=replaced)
 
     def _publish(self, reason: str = "") -> None:
         """Let readers see the present state, and why the run ended if it has."""
@@ -125,10 +131,10 @@ class Steps:
             return "confidence"
         if bounds.margins is not None and walk.has_margin(bounds):
             return "budget"
-        if self.layout.features is None and not walk.example.is_whole:
-            return self._incomplete_unit(s, bounds)
         if walk.unasked:
             return self._ask_again(s - 1, bounds)
+        if self.layout.features is None and not walk.example.is_whole:
+            return self._incomplete_unit(s, bounds)
         if self.layout.native[self.layout.block_of[s]]:
             return self._forest_unit(s, bounds)
         return self._stage_unit(s, bounds)
@@ -137,13 +143,16 @@ class Steps:
         """The gate of stage ``s``, which could not be paid when the stage was done."""
         walk = self.walk
         lacking = walk.lacks_for(self.layout.plan.stops[s])
-        if lacking and not walk.example.lost()[lacking].any():
+        if lacking and not walk.example.has_lost(lacking):
             if walk.paid + walk.price(lacking) > bounds.cap:
                 return "budget"
             return self._acquire(s, lacking, bounds, 0, for_gate=True)
         self._published = False
         walk.ask_again(bounds.cap)
-        return "budget" if walk.unasked else ""
+        if walk.unasked:
+            return "budget"
+        self._record("asked")
+        return ""
 
     def _incomplete_unit(self, s: int, bounds: Bounds) -> str:
         """Stages of a row that lacks groups, one by one where somebody looks after each of them."""
@@ -153,6 +162,7 @@ class Steps:
         due = bounds.due if self.clock is time.monotonic else np.inf
         self._published = False  # a row may buy groups for a stage that it then cannot pay
         able = walk.advance(to, bounds.cap, due, bounds.stop)
+        self._unfinished = walk.done < to and not walk.ended
         if walk.done > s:
             self._advanced(self.clock() - began)
         if walk.done >= to or walk.ended:
@@ -166,9 +176,9 @@ class Steps:
         """As many stages of a plain forest as the features at hand allow, or the next group it needs."""
         walk, plan, b = self.walk, self.layout.plan, self.layout.block_of[s]
         first, last = plan.block_start[b : b + 2]
-        to, group = walk.clear_until(min(last, bounds.until))
+        to, lacking = walk.clear_until(min(last, bounds.until))
         if to == s:
-            return self._acquire(s, [group], bounds, int(plan.evaluation_ticks[s]))
+            return self._acquire(s, lacking, bounds, int(plan.evaluation_ticks[s]))
         if bounds.confidence is not None:
             to = walk.confident_by(to, bounds.confidence)
         if bounds.margins is not None:
@@ -178,6 +188,7 @@ class Steps:
         self._published = False
         walk.forward(to, bounds.cap, due, bounds.stop)
         done = walk.done
+        self._unfinished = done < to
         if done > s:
             seconds = self.clock() - began
             self.timings.observe(self.timings.stage(first, last), seconds, done - s)
@@ -194,19 +205,19 @@ class Steps:
         if entry is not None:
             if lacking := walk.lacks_for(entry):
                 return self._acquire(s, lacking, bounds, 0)
-            if unpaid := walk.unpaid(entry):
-                if walk.paid + walk.price(unpaid) > bounds.cap:
-                    return self._decline(s, "budget")
-                for group in unpaid:
-                    walk.buy(group)
-                    self._record("paid", group=self.layout.names[group])
+            unpaid = walk.unpaid(entry)
+            if self.layout.rule_groups(entry).size and walk.paid + walk.price(unpaid) > bounds.cap:
+                return self._decline(s, "budget")
+            for group in unpaid:
+                walk.buy(group)
+                self._record("paid", group=self.layout.names[group])
             if not walk.passes(entry):
                 return self._pass_over(s, bounds.until)
         if lacking := walk.lacks(s):
             return self._acquire(s, lacking, bounds, evaluation)
         if gate is not None and (lacking := walk.lacks_for(gate)):
             affordable = walk.paid + evaluation + walk.price(lacking) <= bounds.cap
-            if affordable and not walk.example.lost()[lacking].any():
+            if affordable and not walk.example.has_lost(lacking):
                 return self._acquire(s, lacking, bounds, evaluation, for_gate=True)
         # A gate that cannot be paid ends the run, but not before its stage, which can.
         return self._do_stage(s, bounds) or ("budget" if walk.unasked else "")
@@ -218,6 +229,7 @@ class Steps:
         self._published = False
         self.walk.do_stage(s, bounds.cap)
         if self.walk.done == s:
+            self._unfinished = True
             return self._decline(s, "budget")
         seconds = self.clock() - began
         self.timings.observe(pace, seconds)
@@ -251,14 +263,8 @@ class Steps:
         lacking = layout.missing(groups, walk.example.available)
         if walk.paid + walk.price(groups) + evaluation > bounds.cap:
             return self._decline(s, "budget")
-        if walk.example.failures:
-            # A whole model that uses what cannot be had is left out before more is bought for it: its many trees would ask.
-            replaces = layout.plan.replaces is not None and layout.plan.replaces[s]
-            needed = [*groups, *(layout.plan.stage_groups[s].tolist() if replaces else ())]
-            missing = layout.missing(needed, walk.example.available)
-            failed = [g for g in missing if layout.names[g] in walk.example.failures]
-            if failed:
-                return self._give_up(s, failed[0], needed)
+        if failed := [g for g in lacking if layout.names[g] in walk.example.failures]:
+            return self._give_up(s, failed[0], groups)
         if bounds.due < np.inf and self._expected(lacking) + self._stage_time(s) > bounds.due:
             return self._decline(s, "deadline")  # features without the stage they are for would be money lost
         for g in lacking:
@@ -317,14 +323,12 @@ class Steps:
         asked = layout.names[next(g for g in groups if failed in layout.closures[g])]
         failures.setdefault(asked, f"requires {layout.names[failed]!r}, which could not be had")
         to = layout.plan.stage_after_leaving_out(s)
-        if layout.refits or to == s:
-            self.blocked = True
-            return "failed"
         for left_out in range(s, to):
             self.walk.skip(left_out, failed=True)
         self._record("skip", group=asked, note=failures[asked])
         self._publish()
-        return ""
+        self.blocked = to == s
+        return "failed" if self.blocked else ""
 
     # ------------------------------------------------------------------ recording
 
@@ -340,6 +344,9 @@ class Steps:
         self._published = self._published and kind in ("stages", "end")
         costs = self.walk.costs
         cap = None if self._cap == UNLIMITED else costs.amount(self._cap)
+        if self._unfinished:
+            details["groups"] = tuple(self.layout.names[g] for g in self.walk.paid_for())
+            self._unfinished = False
         event = Event(kind, self._elapsed(), self.walk.done, costs.amount(self.walk.paid), cap=cap, **details)
         self.trace.events.append(event)
 

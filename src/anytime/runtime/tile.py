@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime._native import Forest
 from anytime.engine import Run
 from anytime.plan import Array
 from anytime.runtime.bounds import Bounds
@@ -210,8 +209,8 @@ class Tile:
         gate = self.plan.stops.get(s)
         unaskable = np.zeros(rows.size, dtype=bool)
         if self.examples is not None and gate is not None:
-            groups, examples = self.layout.rule_groups(gate), [self.examples[i] for i in rows.tolist()]
-            unaskable[:] = [bool(e.failures) and bool(e.lost()[groups].any()) for e in examples]
+            groups = self.layout.rule_groups(gate)
+            unaskable[:] = [self.examples[i].has_lost(groups) for i in rows.tolist()]
             for i in rows[unaskable].tolist():
                 self.run.absent = self.examples[i].lost()
                 self.run.do_stage(s, np.array([i]), limit, self.cap)
@@ -277,9 +276,9 @@ class Tile:
     ) -> tuple[Rows, str]:
         """Compute ``groups`` (None: what the stage itself needs) for rows; those that have them, and why it was cut short."""
         assert self.examples is not None
-        path = self.plan.blocks[self.layout.block_of[s]].forest if groups is None else None
+        by_path = groups is None and self.plan.blocks[self.layout.block_of[s]].forest is not None
         wanted = np.zeros_like(self.available)
-        own = self.run.wanted(s, rows) if groups is None and path is None else None
+        own = self.run.wanted(s, rows) if groups is None and not by_path else None
         if own is not None:
             wanted[rows] = own
         else:
@@ -289,13 +288,13 @@ class Tile:
             asked: dict[int, list[int]] = {}
             left_out = []
             for i in short.tolist():
-                lacking = self._lacking(s, i, wanted[i], path)
-                if any(self.layout.names[g] in self.examples[i].failures for g in lacking):
+                lacking = self._lacking(s, i, wanted[i], by_path)
+                if lacking and not self._can_pay(i, lacking, evaluation):
+                    left_out.append(i)  # it stays where it is, and waits no more
+                elif any(self.layout.names[g] in self.examples[i].failures for g in lacking):
                     left_out.append(i)
                     if not for_gate:
                         self._fail(s, i)
-                elif lacking and not self._can_pay(i, lacking, evaluation):
-                    left_out.append(i)  # it stays where it is, and waits no more
                 elif lacking:
                     asked.setdefault(lacking[0], []).append(i)
             if left_out:
@@ -307,14 +306,15 @@ class Tile:
                     self._waiting[rows] = True
                     return rows[:0], reason
 
-    def _lacking(self, s: int, i: int, wanted: NDArray[np.bool_], path: Forest | None) -> list[int]:
-        """What row ``i`` has to get next, requirements first: of ``wanted`` groups, or the next on its path through trees."""
-        groups = np.flatnonzero(wanted).tolist()
-        if path is not None:
-            within = s - self.plan.block_start[self.layout.block_of[s]]
-            group = path.need(self.run.X[i], within, self.available[i], self.plan.costs.table)
-            groups = [] if group < 0 else [group]
-        return self.layout.missing(groups, self.available[i])
+    def _lacking(self, s: int, i: int, wanted: NDArray[np.bool_], by_path: bool) -> list[int]:
+        """What row ``i`` still has to get, requirements first: of ``wanted`` groups, or of those known to be on its path."""
+        assert self.examples is not None
+        x, available = self.run.X[i], self.available[i]
+        if by_path:
+            return self.layout.missing(
+                self.layout.known_path(s, x, available, self.examples[i].lost()), available
+            )
+        return self.layout.missing(np.flatnonzero(wanted).tolist(), available)
 
     def _can_pay(self, i: int, groups: list[int], evaluation: int) -> bool:
         assert self.run.ledger is not None
@@ -351,5 +351,5 @@ class Tile:
         """A row cannot have its features: it leaves the stage out, or stops where a refitted row needs all stages."""
         row = np.array([i])
         self.run.leave_out(s, row, self.run.done)
-        if not self.layout.refits and not self.run.stuck[i]:
+        if not self.run.stuck[i]:
             self._wait(row)

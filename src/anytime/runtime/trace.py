@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from anytime.answer import Answer
 from anytime.costs import UNLIMITED
 from anytime.estimator import AnytimeModel
 from anytime.features import Extractor, Features
-from anytime.runtime.example import Example
+from anytime.runtime.example import Arrival, Example
 from anytime.runtime.layout import Layout
 from anytime.runtime.walk import Walk
 
@@ -32,10 +32,11 @@ class Event:
 
     Attributes
     ----------
-    kind : {"group", "failure", "late", "given", "paid", "stages", "skip", "end"}
-        A group arrived, failed, was not there in time, or was given (stages are then done again from the first); one that was
-        there was paid for, to ask a filter; stages were done up to ``stage``; stage ``stage`` was left out; the run ended
-        (``note`` says why; resuming goes on after it).
+    kind : {"group", "failure", "late", "given", "paid", "stages", "asked", "skip", "end"}
+        A group arrived, failed or was not there in time; ``groups`` were given (stages are then done again from the first);
+        a group that was there was paid for, to ask a filter; stages were done up to ``stage``; the gate of stage ``stage``
+        was asked, which could not be paid before; stages up to ``stage`` were left out, or none where the run cannot go on; the
+        run ended (``note`` says why; resuming goes on after it).
     at : float
         Seconds of work since the example was started.
     stage : int
@@ -50,6 +51,10 @@ class Event:
     note : str, default=""
     cap : float or None
         What the example could have paid in all; None: anything.
+    groups : tuple of str, default=()
+        Groups that were given; or all that were paid for when a stage was begun and could not be finished.
+    replaced : dict from str to list of float, default={}
+        Numbers that those of the given groups had before which were there already.
     """
 
     kind: str
@@ -61,6 +66,8 @@ class Event:
     scores: tuple[float, ...] | None = None
     note: str = ""
     cap: float | None = None
+    groups: tuple[str, ...] = ()
+    replaced: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass
@@ -70,19 +77,26 @@ class Trace:
     Attributes
     ----------
     events : list of Event
+    held : sequence of str or None
+        Groups that the row had when it was started. None: groups come from extractors.
     """
 
     events: list[Event] = field(default_factory=list)
+    held: Sequence[str] | None = None
 
     def to_json(self) -> str:
-        """All events as JSON; numbers are written so that they are read back to the same bits."""
-        return json.dumps({"events": [asdict(event) for event in self.events]})
+        """The trace as JSON; numbers are written so that they are read back to the same bits."""
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read what ``to_json`` wrote."""
-        events = [Event(**entry) for entry in json.loads(text)["events"]]
-        return cls([replace(event, scores=event.scores and tuple(event.scores)) for event in events])
+        told = json.loads(text)
+        events = [Event(**entry) for entry in told["events"]]
+        return cls(
+            [replace(e, scores=e.scores and tuple(e.scores), groups=tuple(e.groups)) for e in events],
+            told["held"],
+        )
 
     def __len__(self) -> int:
         return len(self.events)
@@ -96,7 +110,7 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     model : fitted AnytimeModel
     trace : Trace
     values : (d,) array, or mapping from group to its numbers
-        The features that the session saw: the row it was started with, or ``session.values()``.
+        The features that the session saw: ``session.values()``, or the row it was started with if none were given to it.
 
     Returns
     -------
@@ -108,10 +122,10 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
     ReplayError
         At the first event that goes another way.
     """
-    walk, recorded = _recorded_walk(model, trace, values)
+    walk, given = _recorded_walk(model, trace, values)
     for number, event in enumerate(trace.events):
         try:
-            _redo(walk, event, recorded)
+            _redo(walk, event, given.get(number, {}))
         except (ValueError, IndexError, AssertionError) as error:
             raise ReplayError(f"event {number} ({event.kind}): {error}") from error
         _compare(walk, number, event)
@@ -121,38 +135,43 @@ def replay(model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, A
 
 def _recorded_walk(
     model: AnytimeModel, trace: Trace, values: ArrayLike | Mapping[str, ArrayLike]
-) -> tuple[Walk, dict[str, ArrayLike]]:
-    """The example before the first event, and the numbers of its groups."""
+) -> tuple[Walk, dict[int, dict[str, ArrayLike]]]:
+    """The example before the first event, and the numbers that each event gave, by its position."""
     layout = Layout(model, None)
     if not isinstance(values, Mapping):
         row = layout.reader.one(values).X
         values = {name: row[0, columns] for name, columns in zip(layout.names, layout.columns, strict=True)}
-    recorded = dict(values)
-    if any(event.kind in ("group", "failure", "late") for event in trace.events):
-        extractors = {name: Extractor(partial(_look_up, name, recorded)) for name in layout.names}
+    numbers, given = dict(values), {}
+    for place, event in reversed(
+        [*enumerate(trace.events)]
+    ):  # from those at the end to those at the beginning
+        if event.kind == "given":
+            given[place] = {name: numbers.pop(name, ()) for name in event.groups}
+            numbers |= event.replaced
+    if trace.held is None:
+        extractors = {name: Extractor(partial(_look_up, name, numbers)) for name in layout.names}
         layout = Layout(model, Features(extractors))
-        return Walk(layout, Example(layout, None)), recorded
-    there = set(recorded) - {event.group for event in trace.events if event.kind == "given"}
-    X, available = np.full((1, layout.column_group.size), np.nan), np.zeros(len(layout.names), dtype=bool)
-    available[[columns.size == 0 for columns in layout.columns]] = True
-    for name in there:
-        X[0, layout.columns[layout.number[name]]], available[layout.number[name]] = recorded[name], True
-    failures = {name: "is not there" for name in layout.names if name not in there}
-    state = {"raw": None, "X": X, "available": available, "failures": failures, "results": {}}
-    return Walk(layout, Example.from_state(layout, state)), recorded
+        return Walk(layout, Example(layout, None)), given
+    example = Example(layout, {})
+    for name in trace.held:
+        if example.accept(layout.number[name], numbers.get(name, ())) is Arrival.FAILED:
+            raise ReplayError(f"group {name!r}: {example.failures[name]}")
+        example.failures.pop(name, None)
+    return Walk(layout, example), given
 
 
-def _look_up(name: str, recorded: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
-    if name not in recorded:
+def _look_up(name: str, numbers: Mapping[str, ArrayLike], _: Any) -> ArrayLike:
+    if name not in numbers:
         raise LookupError("the recorded values do not have it")
-    return recorded[name]
+    return numbers[name]
 
 
-def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
+def _redo(walk: Walk, event: Event, given: Mapping[str, ArrayLike]) -> None:
     cap = int(UNLIMITED) if event.cap is None else walk.costs.budget_ticks(event.cap)
     if event.kind == "given":
-        walk.give({walk.layout.number[event.group]: _look_up(event.group, recorded, None)})
-    elif event.kind in ("group", "failure", "late", "paid"):
+        walk.give({walk.layout.number[name]: numbers for name, numbers in given.items()})
+        return
+    if event.kind in ("group", "failure", "late", "paid"):
         group = walk.layout.number[event.group]
         walk.buy(group)  # what failed has been paid for
         if event.kind == "group":
@@ -166,26 +185,29 @@ def _redo(walk: Walk, event: Event, recorded: Mapping[str, ArrayLike]) -> None:
             walk.skip(left_out, failed=bool(event.group))
     elif event.kind == "stages":
         _redo_stages(walk, event.stage, cap)
-    elif walk.layout.features is None and walk.costs.amount(walk.paid) < event.cost:
-        walk.advance(event.stage + 1, cap)  # groups that were bought for a stage which then could not be done
+    elif event.kind == "asked":
+        walk.ask_again(cap)
+    walk.pay([walk.layout.number[name] for name in event.groups])
 
 
 def _redo_stages(walk: Walk, to: int, cap: int) -> None:
     plan, layout = walk.plan, walk.layout
     if layout.features is None:
         walk.advance(to, cap)
+        return
     while walk.done < to and not walk.ended:
         s = walk.done
         if layout.native[layout.block_of[s]]:
             end = min(to, plan.block_start[layout.block_of[s] + 1])
-            clear, group = walk.clear_until(end)
+            clear, lacking = walk.clear_until(end)
             if clear < end:
-                raise ValueError(
-                    f"stage {clear + 1} needs group {layout.names[group]!r}, which was not recorded before it"
-                )
+                name = layout.names[lacking[0]]
+                raise ValueError(f"stage {clear + 1} needs group {name!r}, which was not recorded before it")
             walk.forward(end, cap)
         else:
             walk.do_stage(s, cap)
+        if walk.done == s:
+            raise ValueError(f"stage {s + 1} costs more than the session could pay")
 
 
 def _compare(walk: Walk, number: int, event: Event) -> None:

@@ -48,14 +48,13 @@ class Walk:
     def __init__(self, layout: Layout, example: Example) -> None:
         self.layout, self.example, self.plan = layout, example, layout.plan
         self.costs = layout.plan.costs.costs
-        self.run = self._fresh_run(example.X, metered=True)
-        self._table = layout.plan.costs.table
+        self.run = self._fresh_run()
         self.bought: tuple[int, ...] = ()
         self.skipped: tuple[int, ...] = ()
 
-    def _fresh_run(self, X: Array, metered: bool) -> Run:
+    def _fresh_run(self) -> Run:
         held = self.example.available if self.layout.features is None else None
-        return Run(self.plan, X, metered=metered, held=held)
+        return Run(self.plan, self.example.X, metered=True, held=held)
 
     @property
     def _ledger(self) -> Ledger:
@@ -106,6 +105,10 @@ class Walk:
         """Whether the margin is enough for the mean budget."""
         return bool(bounds.has_margin(self.scores(), self.run.answered, self.layout.link)[0])
 
+    def paid_for(self) -> list[int]:
+        """Groups that are paid, in no particular order."""
+        return np.flatnonzero(self._ledger.bought[0]).tolist()
+
     def purchases(self) -> tuple[int, ...] | NDArray[np.bool_]:
         """Groups in the order of purchase, those that were given last; or which ones, when there are no extractors."""
         bought = np.asarray(self._ledger.bought[0])
@@ -130,37 +133,31 @@ class Walk:
 
     # ------------------------------------------------------------------ what comes next
 
-    def clear_until(self, end: int) -> tuple[int, int]:
-        """How far a plain forest can go on what is there, and the group that the stage after that needs (-1: none)."""
-        if self.example.is_whole:
-            return end, -1
-        s, x, available = self.done, self.example.x, self.example.available
-        lacking = np.flatnonzero(~available)
-        if lacking.size == 0:
-            return end, -1
-        s = min(int(self.layout.next_use[s, lacking].min()), end)  # stages that no path of which needs more
-        b = self.layout.block_of[self.done]
-        forest, first, table = self.plan.blocks[b].forest, self.plan.block_start[b], self._table
+    def clear_until(self, end: int) -> tuple[int, Sequence[int]]:
+        """How far a plain forest can go on what is there, and what the stage after that lacks."""
+        x, available, layout = self.example.x, self.example.available, self.layout
+        lacking = () if self.example.is_whole else np.flatnonzero(~available)
+        if len(lacking) == 0:
+            return end, ()
+        b = layout.block_of[self.done]
+        forest, first, table = self.plan.blocks[b].forest, self.plan.block_start[b], self.plan.costs.table
         assert forest is not None
-        for stage in range(s, end):
-            group = forest.need(x, stage - first, available, table)
-            if group >= 0:
-                return stage, group
-        return end, -1
+        clear = min(int(layout.next_use[self.done, lacking].min()), end)  # no path of theirs needs more
+        for stage in range(clear, end):
+            if forest.need(x, stage - first, available, table) >= 0:
+                return stage, layout.known_path(stage, x, available, self.example.lost())
+        return end, ()
 
     def lacks(self, s: int) -> Sequence[int]:
-        """Groups that stage ``s`` itself, rules apart, still needs: the next on this row's path, or all of them."""
+        """Groups that stage ``s`` itself, rules apart, still needs: those known to be on this row's path, or all of them."""
         available = self.example.available
         if self.example.is_whole:
             return ()
-        b = self.layout.block_of[s]
-        forest = self.plan.blocks[b].forest
-        if forest is None:
-            wanted = self.run.wanted(s, _ROW)
-            groups = self.plan.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
-            return () if available[groups].all() else groups.tolist()
-        group = forest.need(self.example.x, s - self.plan.block_start[b], available, self._table)
-        return () if group < 0 else (group,)
+        if self.plan.blocks[self.layout.block_of[s]].forest is not None:
+            return self.layout.known_path(s, self.example.x, available, self.example.lost())
+        wanted = self.run.wanted(s, _ROW)
+        groups = self.plan.block_groups[s] if wanted is None else np.flatnonzero(wanted[0])
+        return () if available[groups].all() else groups.tolist()
 
     def lacks_for(self, rule: Rule) -> Sequence[int]:
         """Groups that a rule still needs."""
@@ -193,9 +190,13 @@ class Walk:
 
     # ------------------------------------------------------------------ going on
 
+    def pay(self, groups: Sequence[int]) -> None:
+        """Pay for ``groups`` with what they require."""
+        self._ledger.buy(np.array(groups, dtype=np.int32))
+
     def buy(self, group: int) -> None:
-        """Pay for a group whose requirements are paid."""
-        self._ledger.buy(np.array([group], dtype=np.int32))
+        """Pay for a group whose requirements are paid, and which is then computed."""
+        self.pay([group])
         if group not in self.bought:
             self.bought = (*self.bought, group)
 
@@ -223,7 +224,7 @@ class Walk:
 
     def _note_lost(self) -> None:
         """Let the run know which groups extractors could not give."""
-        if self.example.failures and self.layout.features is not None:
+        if self.layout.features is not None:
             self.run.absent = self.example.lost()
 
     def pass_over(self, to: int) -> None:
@@ -259,14 +260,18 @@ class Walk:
             if outcomes.keys().isdisjoint(layout.closures[layout.number[name]])
         }
         bought = self._ledger.bought[0]
-        self.run, self.skipped = self._fresh_run(example.X, metered=True), ()
+        self.run, self.skipped = self._fresh_run(), ()
         self.run.ledger = self.plan.costs.ledger(1, self.run.absent, bought)
 
     # ------------------------------------------------------------------ prefixes and state
 
     def prefix_scores(self, stage: int, skipped: Sequence[int]) -> Array:
-        """(1, K) the answer after an earlier stage, worked out again from the features that are there."""
-        run = self._fresh_run(self.example.X.copy(), metered=False)
+        """(1, K) the answer after an earlier stage, worked out again from the features that are there.
+
+        No gate is asked: none has released the example, and some read what could not be had.
+        """
+        held = self.example.available if self.layout.features is None else None
+        run = Run(self.layout.ungated, self.example.X.copy(), held=held)
         for s in skipped:
             if s < stage:
                 run.advance(s)
