@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         runtime,
         sensing,
         streaming,
+        structured,
         testing,
         trees,
     )
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
+    from anytime.structured import SequenceLabeler
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
@@ -124,6 +126,7 @@ __all__ = [
     "PrunedForestRegressor",
     "SensorNetworkClassifier",
     "SensorNetworkRegressor",
+    "SequenceLabeler",
     "Session",
     "SpeedBoostClassifier",
     "SpeedBoostRanker",
@@ -157,13 +160,14 @@ __all__ = [
     "save",
     "sensing",
     "streaming",
+    "structured",
     "testing",
     "trees",
 ]
 
 _ROOMS = [
     *("acquisition", "adaptive", "boosting", "curves", "datasets", "forests", "greedy", "linear"),
-    *("losses", "networks", "online", "runtime", "sensing", "streaming", "testing", "trees"),
+    *("losses", "networks", "online", "runtime", "sensing", "streaming", "structured", "testing", "trees"),
 ]
 _HOMES = {
     "_native": ["StopFlag"],
@@ -209,6 +213,7 @@ _HOMES = {
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
+    "structured": ["SequenceLabeler"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

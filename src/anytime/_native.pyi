@@ -330,6 +330,8 @@ class Bins:
     @property
     def n_columns(self) -> int:
         """Number of columns."""
+    def refill(self, first: int, X: NDArray[np.float64], threads: int) -> None:
+        """Put other values into the columns from ``first`` on."""
     @property
     def n_slots(self) -> int:
         """Numbers kept per row: columns that exclude each other share one."""
@@ -390,6 +392,32 @@ def grow_tree(
     options: GrowOptions,
 ) -> GrownTree:
     """Grow one tree. Numbers that cannot be used are a ``ValueError`` that names the row."""
+
+def coded_scores(
+    X: NDArray[np.float64],
+    sizes: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    threads: int,
+) -> NDArray[np.float64]:
+    """Linear scores of rows whose columns hold numbers or codes of categories."""
+
+def coded_softmax_fit(
+    X: NDArray[np.float64],
+    sizes: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    offset: NDArray[np.float64],
+    y: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    weights: NDArray[np.float32],
+    bias: NDArray[np.float32],
+    epochs: int,
+    rate: float,
+    l2: float,
+    seed: int,
+) -> None:
+    """Multinomial logistic regression beside scores that are there already; weights and bias are changed."""
 
 class ClassGrowOptions:
     """How a tree is grown; see ``anytime.forests.growing.ClassTreeGrower``. All columns are 0, no limit of depth is -1."""

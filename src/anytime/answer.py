@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.ragged import Ragged
 
 __all__ = ["Answer"]
 
@@ -37,8 +38,8 @@ class Answer:
     Attributes
     ----------
     prediction : (n,) or (n, K) array, or one value for a single example
-        Labels or numbers.
-    scores : (n, K) or (K,)
+        Labels or numbers. Where each example has many elements, a list with one array per example.
+    scores : (n, K), (K,) or Ragged
         Raw scores.
     probabilities : (n, C), (C,) or None
         For classifiers.
@@ -68,7 +69,7 @@ class Answer:
 
     plan: Plan
     classes: NDArray[Any] | None  # labels, of a classifier
-    scores: Array
+    scores: Any
     stage: Any
     paid: Any = None  # ticks, (n,) or of one example; None: not counted
     bought: Any = None  # groups in the order of purchase, or a mask, (G,) or (n, G)
@@ -81,24 +82,31 @@ class Answer:
     @_derived
     def prediction(self) -> Any:
         """Labels or numbers."""
-        return self._said(LINKS[self.plan.link].decide(self._rows, self.classes))
+        link = LINKS[self.plan.link]
+        return self._said(lambda scores: link.decide(scores, self.classes))
 
     @_derived
     def probabilities(self) -> Any:
         """Of each class; None for a regressor."""
         link = LINKS[self.plan.link]
-        return self._said(link.transform(self._rows)) if link.classifies else None
+        return self._said(link.transform) if link.classifies else None
 
     @property
     def confidence(self) -> Any:
         """The probability of the leading class, or None for a regressor."""
-        return None if self.probabilities is None else np.max(self.probabilities, axis=-1)
+        probabilities = self.probabilities
+        if isinstance(probabilities, list):
+            return [np.max(part, axis=-1) for part in probabilities]
+        return None if probabilities is None else np.max(probabilities, axis=-1)
 
     @property
-    def _rows(self) -> Array:
+    def _rows(self) -> Any:
         return self.scores if self.scores.ndim == 2 else self.scores[None]
 
-    def _said(self, values: NDArray[Any]) -> Any:
+    def _said(self, of_scores: Callable[[Array], NDArray[Any]]) -> Any:
+        if isinstance(self.scores, Ragged):
+            return self.scores.like(of_scores(self.scores.values)).parts()
+        values = of_scores(self._rows)
         return values if self.scores.ndim == 2 else values[0]
 
     @_derived
@@ -167,7 +175,8 @@ class Answer:
             for name in ("stage", "finished", "partial", "paid")
             if getattr(first, name) is not None
         }
-        scores = np.concatenate([part._rows for part in parts])
+        rows = [part._rows for part in parts]
+        scores = Ragged.joined(rows) if isinstance(rows[0], Ragged) else np.concatenate(rows)
         bought = np.any([part._mask for part in parts], axis=0)
         return cls(first.plan, first.classes, scores, bought=bought, **{**columns, **changes})
 

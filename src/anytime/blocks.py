@@ -66,6 +66,9 @@ class Block(ABC):
     n_stages: int
     width: int  # how many numbers a stage gives per row
     forest: Forest | None = None  # given by a block of trees: the engine then runs its stages natively
+    uses_answer: bool = (
+        False  # stages go on from the scores so far: all that ``memory`` then holds, as "answer"
+    )
     batch_rows: int | None = (
         None  # rows that are best taken together, also by who is in a hurry; None: a slice of time decides
     )

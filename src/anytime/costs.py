@@ -20,6 +20,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
@@ -469,6 +470,15 @@ class BoundCosts:
         ledger = Ledger(self._table(kept), n_rows)
         ledger.buy(np.flatnonzero(bought & (self.prices > 0)).astype(np.int32))
         return ledger
+
+    def with_free_columns(self, n: int) -> BoundCosts:
+        """The same prices for a matrix with ``n`` more columns at its end, which are one group and cost nothing."""
+        wider = copy(self)
+        wider.column_group = np.append(self.column_group, np.full(n, self.n_groups)).astype(np.int32)
+        wider.prices = np.append(self.prices, 0).astype(np.int64)
+        wider._required = [*self._required, []]
+        wider.table = wider._table(wider._required)
+        return wider
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BoundCosts, (self.costs, self.column_group)

@@ -18,6 +18,7 @@ from anytime.blocks import Block, Memory
 from anytime.costs import UNLIMITED, Ledger
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
+from anytime.ragged import Ragged, zeros_for
 
 __all__ = ["Run", "Stop", "combined"]
 
@@ -62,7 +63,8 @@ class Run:
     ----------
     plan : Plan
     X : (n, d) float64, C order
-        Only columns of groups that a stage may use are read.
+        Only columns of groups that a stage may use are read. Or examples of many elements each, which have ``offsets`` and are
+        taken by their numbers: scores are then ``Ragged``.
     metered : bool, default=False
         Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
     threads : int, default=1
@@ -114,7 +116,7 @@ class Run:
         # stages in the answer: done, less skipped and replaced ones
         self._applied = np.zeros(n, dtype=np.int32)
         self._rebased = np.zeros(n, dtype=bool)  # rows whose answer a stage has replaced, base included
-        self._sum = np.zeros((n, plan.n_outputs))
+        self._sum: Any = zeros_for(X, plan.n_outputs)
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
         self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
@@ -326,7 +328,7 @@ class Run:
             together = block.batch_rows
             if hurried and self._history is None and rows.size > (together or 1):
                 # the least certain rows first: they gain most
-                margin = LINKS[self.plan.link].margin(self.scores(rows))
+                margin = self._margins(rows)
                 rows = rows[np.argsort(margin, kind="stable")]
             at = 0
             while at < rows.size:
@@ -410,6 +412,8 @@ class Run:
         """What stage ``s``, not of trees, gives for rows that have all they need."""
         b, within = self.plan.locate(s)
         block, memory = self.plan.blocks[b], self._memory_of(b)
+        if block.uses_answer:
+            return block.proceed(within, within, self._matrix_of(rows), {"answer": self.scores(rows)})
         if not memory:
             return block.outputs(within, self._matrix_of(rows))
         came_from = np.where(self._jumped_from[rows] < 0, s, self._jumped_from[rows])
@@ -505,10 +509,13 @@ class Run:
         if type(block).reads is Block.reads:
             return None
         known = {name: self._taken(array, rows) for name, array in memory.items()}
+        if block.uses_answer:
+            known = {"answer": self.scores(rows)}
         columns = block.reads(within, self._matrix_of(rows), known)
         if columns is None:
             return None
-        self._keep(memory, known, rows)
+        if not block.uses_answer:
+            self._keep(memory, known, rows)
         groups = np.zeros((rows.size, self.plan.costs.n_groups), dtype=bool)
         row, column = np.nonzero(columns)
         groups[row, self.plan.costs.column_group[column]] = True
@@ -595,12 +602,18 @@ class Run:
 
     # ------------------------------------------------------------------ reading
 
-    def scores(self, rows: NDArray[np.intp] | slice = slice(None)) -> Array:
-        """The answer so far, (n, K) raw scores."""
+    def scores(self, rows: NDArray[np.intp] | slice = slice(None)) -> Any:
+        """The answer so far, (n, K) raw scores; those of all elements of each example, where it has many."""
         if self._history is not None:
             return self._weighted(rows)
         mean = self.plan.combine == "mean"
-        return np.asarray(combined(self._total(rows), self._applied[rows, None], self._base(rows), mean))
+        scores = combined(self._total(rows), self._applied[rows, None], self._base(rows), mean)
+        return scores if isinstance(scores, Ragged) else np.asarray(scores)
+
+    def _margins(self, rows: NDArray[np.intp]) -> Array:
+        """(n,) how far the leading class of each row is ahead; the mean over its elements, where it has any."""
+        link, scores = LINKS[self.plan.link], self.scores(rows)
+        return scores.mean(link.margin(scores.values)) if isinstance(scores, Ragged) else link.margin(scores)
 
     def scores_ahead(self, b: int, end: int) -> Array:
         """(m, K) the answers of the first row after each of its next stages up to ``end``, all in the forest ``b``."""
@@ -616,7 +629,7 @@ class Run:
         """(n,) ticks that rows have paid; None where no ledger is kept."""
         return None if self.ledger is None else self.ledger.paid
 
-    def _total(self, rows: NDArray[np.intp] | slice, before: int | None = None) -> Array:
+    def _total(self, rows: NDArray[np.intp] | slice, before: int | None = None) -> Any:
         """(n, K) what stages, of blocks before ``before`` only, have added, in the order of blocks: the same bits for all."""
         total = self._sum[rows].copy()
         for b in sorted(self._trees):

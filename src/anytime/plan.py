@@ -153,7 +153,7 @@ class Plan:
     def fresh_start(self) -> NDArray[np.int32]:
         """(S + 1,) for the answer after ``t`` stages, the number of stages whose work it does not contain."""
         start = np.zeros(self.n_stages + 1, dtype=np.int32)
-        if self.replaces is not None and not self.passes and not self.stops:
+        if self.replaces is not None and not self.passes and not self.stops and not self._uses_answers:
             replacing = np.where(self.replaces, np.arange(self.n_stages), 0)
             start[1:] = np.maximum.accumulate(replacing)
         return start
@@ -167,9 +167,14 @@ class Plan:
     @cached_property
     def always_replaces(self) -> bool:
         """Whether every stage replaces the answer before it, without rules, and can be evaluated by itself."""
-        if self.replaces is None or self.passes or self.stops or not self.replaces.all():
+        if self.replaces is None or self.passes or self.stops or not self.replaces.all() or self._uses_answers:
             return False
         return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
+
+    @cached_property
+    def _uses_answers(self) -> bool:
+        """Whether a stage goes on from the scores before it, so that none of those can be left out."""
+        return any(block.uses_answer for block in self.blocks)
 
     def stage_after_leaving_out(self, s: int) -> int:
         """Where a row goes on that cannot have stage ``s``; ``s`` itself where it has to end there.

@@ -53,6 +53,7 @@ nb::dict tree_arrays(const GrownTree& tree);  // the fields of TreeArrays; bind_
 
 void bind_bandit(nb::module_& m);        // bind_bandit.cpp
 void bind_class_grow(nb::module_& m);    // bind_class_grow.cpp
+void bind_coded(nb::module_& m);         // bind_coded.cpp
 void bind_grow(nb::module_& m);          // bind_grow.cpp
 void bind_lasso(nb::module_& m);         // bind_lasso.cpp
 void bind_linear(nb::module_& m);        // bind_linear.cpp

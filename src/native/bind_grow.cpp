@@ -53,6 +53,16 @@ void bind_bins(nb::module_& m) {
                                           threads);
           },
           "X"_a.noconvert(), "threads"_a, "Bin other rows by the same cuts.")
+      .def(
+          "refill",
+          [](Bins& bins, int32_t first, Matrix<const double> x, int threads) {
+            if (first < 0 || first > bins.cuts().n_columns()) throw std::invalid_argument("no such column");
+            check_length(x.shape(0), static_cast<size_t>(bins.n_rows()), "X");
+            check_length(x.shape(1), static_cast<size_t>(bins.cuts().n_columns() - first), "a row of X");
+            const nb::gil_scoped_release unlocked;
+            bins.refill(first, x.data(), threads);
+          },
+          "first"_a, "X"_a.noconvert(), "threads"_a, "Put other values into the columns from first on.")
       .def_prop_ro("n_rows", &Bins::n_rows, "Number of rows.")
       .def_prop_ro(
           "n_columns", [](const Bins& bins) { return bins.cuts().n_columns(); }, "Number of columns.")

@@ -1,4 +1,4 @@
-// A matrix whose values are bins: what trees are grown on. Immutable.
+// A matrix whose values are bins: what trees are grown on. Immutable, but for columns that are filled anew.
 //
 // Cuts are found once (Cuts), any rows can be binned by them (Bins). A numeric column has `n_values` bins:
 // bin b holds the values in (cuts[b - 1], cuts[b]]. A categorical one has a bin for each category, the
@@ -62,6 +62,10 @@ struct BinPlace {
 class Bins {
  public:
   Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads);
+
+  // Put other values into the columns from `first` on; x is (n_rows, n_columns - first). Throws std::invalid_argument
+  // if one of them shares its slot. No tree may be grown meanwhile.
+  void refill(int32_t first, const double* x, int threads);
 
   const Cuts& cuts() const noexcept { return *cuts_; }
   const std::shared_ptr<const Cuts>& shared_cuts() const noexcept { return cuts_; }

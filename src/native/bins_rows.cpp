@@ -1,6 +1,7 @@
 // The rows of a binned matrix: which columns share a slot, and filling the slots in.
 #include <algorithm>
 #include <bit>
+#include <stdexcept>
 #include <utility>
 
 #include "bins.hpp"
@@ -147,6 +148,32 @@ void Bins::fill(const double* x, int threads, std::vector<Value>& columns) {
         uint8_t* to = rows_.data() + static_cast<size_t>(row) * stride + slot;
         for (int64_t i = 0; i < count; ++i)
           to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(from[i]);
+      }
+    }
+  });
+}
+
+void Bins::refill(int32_t first, const double* x, int threads) {
+  const auto n = static_cast<size_t>(n_rows_), stride = static_cast<size_t>(n_slots());
+  const int32_t width = cuts_->n_columns() - first;
+  for (int32_t j = 0; j < width; ++j) {
+    if (place(first + j).first >= 0) throw std::invalid_argument("a column that shares its slot cannot be filled anew");
+  }
+  Team team(threads);
+  team.share((n_rows_ + kRowsTogether - 1) / kRowsTogether, 16, [&](int64_t begin, int64_t end) noexcept {
+    uint16_t bins[kRowsTogether];
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t row = block * kRowsTogether, count = std::min(kRowsTogether, n_rows_ - row);
+      for (int32_t j = 0; j < width; ++j) {
+        cuts_->find(first + j, x + row * width + j, width, count, bins);
+        const auto slot = static_cast<size_t>(place(first + j).slot);
+        if (wide_) {
+          std::copy_n(bins, count, wide_columns_.data() + slot * n + row);
+          continue;
+        }
+        std::copy_n(bins, count, narrow_.data() + slot * n + row);
+        uint8_t* to = rows_.data() + static_cast<size_t>(row) * stride + slot;
+        for (int64_t i = 0; i < count; ++i) to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(bins[i]);
       }
     }
   });

@@ -502,6 +502,7 @@ NB_MODULE(_native, m) {
   anytime::bind_bandit(m);
   anytime::bind_grow(m);
   anytime::bind_class_grow(m);
+  anytime::bind_coded(m);
   anytime::bind_lasso(m);
   anytime::bind_linear(m);
   anytime::bind_margins(m);

@@ -1,0 +1,28 @@
+"""Structured prediction: many labels at once, refined where they are still uncertain, features bought when they are needed."""
+
+from anytime.structured.block import EntropySelector, StructuredBlock, Update
+from anytime.structured.chains import Chains
+from anytime.structured.graphs import Graphs, grid_edges
+from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
+from anytime.structured.sequences import SequenceLabeler
+from anytime.structured.structures import WHOLE, ElementTable, Regions, Structures
+from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
+
+__all__ = [
+    "WHOLE",
+    "Chains",
+    "ElementTable",
+    "EntropySelector",
+    "Graphs",
+    "LinearUpdateLearner",
+    "Regions",
+    "SequenceLabeler",
+    "StructuredBlock",
+    "StructuredRules",
+    "StructuredStep",
+    "StructuredTrainer",
+    "Structures",
+    "TreeUpdateLearner",
+    "Update",
+    "grid_edges",
+]

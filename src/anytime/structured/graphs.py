@@ -1,0 +1,84 @@
+"""Graphs and grids: elements that are told what those beside them are taken for, on average."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from anytime.ragged import elements_of
+from anytime.structured.structures import ElementTable
+
+__all__ = ["Graphs", "grid_edges"]
+
+Array = NDArray[np.float64]
+
+
+class Graphs(ElementTable):
+    """Nodes with their features, and edges between nodes of the same graph.
+
+    The context of a node are its own current class probabilities, their mean over its neighbours, and over theirs; and the share
+    of classes that lead among its neighbours. A node without neighbours is told zeros of them.
+
+    Parameters
+    ----------
+    table, offsets, categories
+        As of :class:`ElementTable`: one row per node.
+    edges : (m, 2) int
+        Pairs of nodes, numbered through all graphs, in either direction; a pair that stands twice counts twice.
+    weights : (m,) float, default=None
+        How much each edge counts. None: 1.
+    """
+
+    def __init__(
+        self,
+        table: ArrayLike,
+        offsets: ArrayLike,
+        categories: ArrayLike | None = None,
+        *,
+        edges: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(table, offsets, categories)
+        pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+        strength = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
+        ends = (np.concatenate([pairs[:, 0], pairs[:, 1]]), np.concatenate([pairs[:, 1], pairs[:, 0]]))
+        n = self.n_elements
+        beside = csr_array((np.concatenate([strength, strength]), ends), shape=(n, n))
+        degree = np.asarray(beside.sum(axis=1)).reshape(-1)
+        spread = np.repeat(np.where(degree > 0, degree, 1.0), np.diff(beside.indptr))
+        self.averaging = csr_array((beside.data / spread, beside.indices, beside.indptr), shape=(n, n))
+
+    def take(self, rows: NDArray[np.intp]) -> Graphs:
+        """Graphs ``rows``, in that order."""
+        elements, offsets = elements_of(self.offsets, rows)
+        some = object.__new__(Graphs)
+        ElementTable.__init__(some, self.table[elements], offsets, self.categories)
+        some.averaging = self.averaging[elements][:, elements]
+        return some
+
+    def context_categories(self, n_classes: int) -> NDArray[np.int32]:
+        """(q,) zeros: all columns of the context hold numbers."""
+        return np.zeros(4 * n_classes, dtype=np.int32)
+
+    def context(self, level: int, probabilities: Array) -> Array:
+        """(E, 4 K) what nodes are told of the current predictions of others."""
+        n, n_classes = probabilities.shape
+        leading = np.zeros((n, n_classes))
+        if n:
+            leading[np.arange(n), probabilities.argmax(axis=1)] = 1.0
+        beside = self.averaging @ probabilities
+        return np.hstack([probabilities, beside, self.averaging @ beside, self.averaging @ leading])
+
+
+def grid_edges(height: int, width: int) -> NDArray[np.intp]:
+    """(m, 2) pairs of neighbours, up and down, left and right, among the cells of a grid, counted row by row.
+
+    Examples
+    --------
+    >>> grid_edges(2, 2).tolist()
+    [[0, 1], [2, 3], [0, 2], [1, 3]]
+    """
+    cells = np.arange(height * width).reshape(height, width)
+    pairs = [(cells[:, :-1], cells[:, 1:]), (cells[:-1], cells[1:])]
+    return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])

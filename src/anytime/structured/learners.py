@@ -1,0 +1,321 @@
+"""Learners of updates: given what the objective asks of regions, the predictor that comes closest.
+
+Weighted least squares over selected regions is the projection of the functional gradient (Grubb, *Anytime Prediction*, 2014,
+equations 3.6 and 7.11): trees fit it as it is, with prices in their splits; linear predictors of elements take it to choose
+what to buy, and then minimise the loss itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from anytime._native import coded_softmax_fit
+from anytime.costs import BoundCosts
+from anytime.structured.predictors import LinearPredictor, RegionPredictor, TreePredictor, coded_starts
+from anytime.structured.structures import Array, Regions, Structures
+from anytime.trees.binning import BinnedData
+from anytime.trees.growing import TreeGrower
+
+__all__ = [
+    "FittedUpdate",
+    "LevelTable",
+    "LinearUpdateLearner",
+    "TreeUpdateLearner",
+    "UpdateLearner",
+    "UpdateTask",
+]
+
+_CONTEXT_BINS = 128
+_SMOOTHING = 5.0  # rows without effect that a category is given when it is judged
+
+
+class LevelTable:
+    """Features of all training regions of one level, and their bins once a tree asks for them.
+
+    Parameters
+    ----------
+    structures : Structures
+    level : int
+    n_classes : int
+    max_bins : int, default=255
+    n_threads : int, default=1
+    """
+
+    def __init__(
+        self, structures: Structures, level: int, n_classes: int, *, max_bins: int = 255, n_threads: int = 1
+    ) -> None:
+        self.structures, self.level, self.n_threads, self.max_bins = structures, level, n_threads, max_bins
+        self.regions: Regions = structures.regions(level)
+        self.categories = structures.categories
+        self.context_categories = structures.context_categories(n_classes)
+
+    @cached_property
+    def features(self) -> Array:
+        """(R, d) all columns."""
+        columns = np.arange(self.structures.n_columns, dtype=np.int32)
+        return self.structures.read(self.level, columns)
+
+    @cached_property
+    def _bins(self) -> BinnedData:
+        # columns of the context are cut once, evenly, and filled anew whenever predictions have changed
+        even = np.linspace(0.0, 1.0, len(self.features))[:, None]
+        categorical = np.concatenate([self.categories, self.context_categories]) > 0
+        spread = np.where(self.context_categories > 0, self.context_categories, 1)
+        ramp = even * spread
+        return BinnedData.fit(
+            np.hstack([self.features, ramp]),
+            max_bins=self.max_bins,
+            categorical=categorical,
+            n_threads=self.n_threads,
+        )
+
+    def binned(self, context: Array) -> BinnedData:
+        """All columns and, behind them, those of the context, in bins."""
+        bins = self._bins
+        if context.shape[1]:
+            bins.native.refill(self.features.shape[1], np.ascontiguousarray(context), self.n_threads)
+        return bins
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateTask:
+    """What a learner is asked to fit.
+
+    Attributes
+    ----------
+    table : LevelTable
+    which : (m,) int
+        Regions to learn from.
+    target : (R, K)
+        The mean negative gradient over each region's elements.
+    weight : (R,)
+        How much each region counts.
+    context : (R, q)
+    truth : (E, K)
+        Distributions that are to be predicted.
+    scores : (E, K)
+        The scores to which the update will be added.
+    costs : BoundCosts
+    bought : (G,) bool
+        Groups that are paid for already.
+    step_cost : float
+        What any update costs, whatever it reads.
+    seed : int
+    like : RegionPredictor or None
+        A predictor whose choice of columns is to be made again.
+    """
+
+    table: LevelTable
+    which: NDArray[np.intp]
+    target: Array
+    weight: Array
+    context: Array
+    truth: Array
+    scores: Array
+    costs: BoundCosts
+    bought: NDArray[np.bool_]
+    step_cost: float
+    seed: int
+    like: RegionPredictor | None = None
+
+
+class FittedUpdate(NamedTuple):
+    """A fitted predictor, its outputs (R, K) on all training regions of its level, and whether they replace the scores."""
+
+    predictor: RegionPredictor
+    outputs: Array
+    replaces: bool = False
+
+
+class UpdateLearner(Protocol):
+    """Anything that can fit an ``UpdateTask``. A class of your own needs this one method."""
+
+    def fit(self, task: UpdateTask) -> FittedUpdate | None:
+        """The predictor of this class that serves best; None where there is none."""
+
+
+@dataclass(frozen=True)
+class TreeUpdateLearner:
+    """One tree with an output per class, with prices in its splits: ``E[w |target - h|^2] + cost_penalty * price`` (7.11).
+
+    Parameters
+    ----------
+    max_leaf_nodes, max_depth : int or None
+    cost_penalty : float, default=0
+        What one unit of price must save of the mean square, as a share of that of the target, to be paid.
+    min_samples_leaf : int, default=20
+    l2_regularization : float, default=1
+    use_context : bool, default=True
+        Whether trees may ask for the current predictions of others.
+    n_threads : int, default=1
+    """
+
+    max_leaf_nodes: int | None = 31
+    max_depth: int | None = None
+    cost_penalty: float = 0.0
+    min_samples_leaf: int = 20
+    l2_regularization: float = 1.0
+    use_context: bool = True
+    n_threads: int = 1
+
+    def fit(self, task: UpdateTask) -> FittedUpdate | None:
+        """Grow one tree."""
+        mean = task.weight[task.which].mean() if task.which.size else 0.0
+        if not mean > 0:
+            return None
+        weight = task.weight / mean
+        table, n_columns = task.table, task.table.features.shape[1]
+        square = float(np.mean(weight[task.which] * (task.target[task.which] ** 2).sum(axis=1)))
+        grower = TreeGrower(
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            min_weight=0.0,
+            l2_regularization=self.l2_regularization,
+            cost_penalty=self.cost_penalty * square,
+            scale="mean",
+            n_threads=self.n_threads,
+        )
+        context = task.context if self.use_context else task.context[:, :0]
+        data = table.binned(task.context)
+        allowed = np.ones(data.n_features, dtype=bool)
+        allowed[n_columns + context.shape[1] :] = False
+        costs, bought = _with_free_columns(task.costs, task.bought, data.n_features)
+        tree = grower.grow(
+            data, task.target, weight, rows=task.which, columns=allowed, costs=costs, bought=bought
+        )
+        return FittedUpdate(TreePredictor.of(tree.arrays, n_columns), tree.values[tree.leaf])
+
+
+def _with_free_columns(
+    costs: BoundCosts, bought: NDArray[np.bool_], n_columns: int
+) -> tuple[BoundCosts, NDArray[np.bool_]]:
+    """The same prices with more columns at the end, which cost nothing: those of the context."""
+    extra = n_columns - costs.column_group.size
+    if not extra:
+        return costs, bought
+    return costs.with_free_columns(extra), np.append(bought, True)
+
+
+@dataclass(frozen=True)
+class LinearUpdateLearner:
+    """Multinomial logistic regression over what is bought, what is worth buying, and the context; it replaces the scores.
+
+    Added to scores of a model of the same features it could only repeat what those have learned by heart: in forward stacking
+    (Algorithm 3.2) each layer is a model of its own, and reads what the layer before said.
+
+    What is worth buying is judged by how much of the gradient a column explains on rows other than those that say how, per unit
+    of cost. For updates of elements only.
+
+    Parameters
+    ----------
+    growth : float, default=0.15
+        At least this share of what is spent already is spent at each step: how many groups are bought at once.
+    buys : bool, default=True
+        False: only columns that are bought already are used.
+    use_context : bool, default=True
+    epochs : int, default=8
+    rate : float, default=0.1
+        Of AdaGrad.
+    l2_regularization : float, default=1.0
+    """
+
+    growth: float = 0.15
+    buys: bool = True
+    use_context: bool = True
+    epochs: int = 8
+    rate: float = 0.1
+    l2_regularization: float = 1.0
+
+    def fit(self, task: UpdateTask) -> FittedUpdate | None:
+        """Choose columns, and fit them."""
+        if task.table.level != 0:
+            raise ValueError("a linear update is one of elements, at level 0")
+        table = task.table
+        context = np.arange(task.context.shape[1] if self.use_context else 0, dtype=np.int32)
+        if task.like is not None:
+            columns = task.like.columns
+        else:
+            columns = np.flatnonzero(self._groups(task)[task.costs.column_group]).astype(np.int32)
+        if not columns.size and not context.size:
+            return None
+        categories = np.concatenate([table.categories[columns], table.context_categories[context]])
+        X = np.ascontiguousarray(np.hstack([table.features[:, columns], task.context[:, context]]))
+        scale = np.append(self._scales(X[task.which, : columns.size], categories), np.ones(context.size))
+        used = np.zeros(len(X))
+        used[task.which] = task.weight[task.which]
+        starts, n_rows = coded_starts(categories)
+        weights = np.zeros((n_rows, task.scores.shape[1]), dtype=np.float32)
+        bias = np.zeros(task.scores.shape[1], dtype=np.float32)
+        coded_softmax_fit(
+            X / scale,
+            categories,
+            starts,
+            np.zeros(task.scores.shape),
+            task.truth.argmax(axis=1).astype(np.int32),
+            used / max(used[task.which].mean(), 1e-300),
+            weights,
+            bias,
+            self.epochs,
+            self.rate,
+            self.l2_regularization,
+            task.seed,
+        )
+        weights[starts] /= scale[:, None].astype(np.float32)
+        predictor = LinearPredictor(columns, context, categories, weights, bias)
+        return FittedUpdate(predictor, predictor.outputs(X), replaces=True)
+
+    @staticmethod
+    def _scales(X: Array, categories: NDArray[np.int32]) -> Array:
+        """(c,) the root mean square of columns of numbers; 1 for others."""
+        categories = categories[: X.shape[1]]
+        square = np.nanmean(np.where(categories > 0, 1.0, X) ** 2, axis=0) if len(X) else np.ones(X.shape[1])
+        return np.where(np.isfinite(square) & (square > 0) & (categories == 0), np.sqrt(square), 1.0)
+
+    def _groups(self, task: UpdateTask) -> NDArray[np.bool_]:
+        """(G,) groups that are bought, and those that are to be."""
+        costs, owned = task.costs, task.bought.copy()
+        if not self.buys:
+            return owned
+        gain = np.bincount(costs.column_group, weights=self._explained(task), minlength=costs.n_groups)
+        closures = np.array([costs.closure(np.array([g])) for g in range(costs.n_groups)])
+        spent = int(costs.prices[owned].sum())
+        while True:
+            price = np.array([costs.costs.amount(int(costs.prices[c & ~owned].sum())) for c in closures])
+            rate = np.where(owned | (gain <= 0), -1.0, gain / (price + task.step_cost))
+            best = int(np.argmax(rate))
+            if rate[best] < 0:
+                return owned
+            owned |= closures[best]
+            if int(costs.prices[owned].sum()) - spent >= self.growth * spent:
+                return owned
+
+    def _explained(self, task: UpdateTask) -> Array:
+        """(d,) how much of the target each column explains: what one half of the rows says of it, seen by the other."""
+        rows, target = task.which, task.target[task.which] * task.weight[task.which, None]
+        half = (np.arange(rows.size) * 2 < rows.size).astype(np.float64)
+        features, categories = task.table.features, task.table.categories
+        out = np.zeros(categories.size)
+        numbers = np.flatnonzero(categories == 0)
+        if numbers.size:
+            X = np.nan_to_num(features[np.ix_(rows, numbers)])
+            X = X - X.mean(axis=0)
+            first, second = (X.T @ (target * side[:, None]) for side in (half, 1 - half))
+            square = (X**2).sum(axis=0)
+            smooth = _SMOOTHING * np.where(square > 0, square / rows.size, 1.0)
+            out[numbers] = 4 * (first * second).sum(axis=1) / (square + smooth)
+        for j in np.flatnonzero(categories > 0):
+            code = features[rows, j]
+            known = np.flatnonzero(code >= 0)
+            cells = (np.ones(known.size), (code[known].astype(np.intp), known))
+            members = csr_array(cells, shape=(int(categories[j]), rows.size))
+            first, second = (members @ (target * side[:, None]) for side in (half, 1 - half))
+            count = np.asarray(members.sum(axis=1)).reshape(-1)
+            out[j] = 4 * ((first * second).sum(axis=1) / (count + _SMOOTHING)).sum()
+        return np.maximum(out, 0.0)

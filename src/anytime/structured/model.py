@@ -1,0 +1,215 @@
+"""The face that all models of structures share: ``predict`` gives a list with one array per structure."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from anytime.costs import BoundCosts
+from anytime.estimator import Amount, AnytimeModel, Budget, ClassifierFace
+from anytime.losses import LINKS
+from anytime.plan import Plan
+from anytime.ragged import Ragged
+from anytime.rows import Rows
+from anytime.structured.block import EntropySelector
+from anytime.structured.learners import UpdateLearner
+from anytime.structured.structures import Array, Structures
+from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
+from anytime.trees.clock import Clock
+
+__all__ = ["ElementLabels", "StructuredModel", "read_labels", "train_structured"]
+
+
+class StructuredModel(ClassifierFace, AnytimeModel):
+    """A model whose examples are structures. Not used by itself: ``_structures`` reads what a user has.
+
+    A budget is a cap on what any structure pays, a deadline is one for the whole list.
+    """
+
+    @abstractmethod
+    def _structures(self, X: Any) -> Structures:
+        """A batch of structures out of what a user gives."""
+
+    def _read_in(self, X: Any) -> Rows:
+        if not hasattr(self, "plan_"):
+            check_is_fitted(self, "plan_")
+        return Rows(self._structures(X))  # type: ignore[arg-type]
+
+    def predict(
+        self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> list[NDArray[Any]]:
+        """Labels of the elements of each structure. See ``answer`` for the parameters."""
+        link = LINKS[self.plan_.link]
+        return self._parts(X, budget, deadline, mean_budget, lambda s: link.decide(s, self.classes_))
+
+    def predict_proba(
+        self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> list[Array]:
+        """(L, C) class probabilities of the elements of each structure, in the order of ``classes_``."""
+        return self._parts(X, budget, deadline, mean_budget, LINKS[self.plan_.link].transform)
+
+    def predict_log_proba(
+        self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> list[Array]:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return [np.log(p) for p in self.predict_proba(X, budget, deadline, mean_budget=mean_budget)]
+
+    def decision_function(
+        self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> list[Array]:
+        """(L, C) scores of the elements of each structure, whose largest decides."""
+        return self._parts(X, budget, deadline, mean_budget, lambda scores: scores)
+
+    def predict_one(
+        self, x: Any, budget: Amount = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> NDArray[Any]:
+        """Labels of the elements of one structure."""
+        return self.predict([x], budget, deadline, mean_budget=mean_budget)[0]
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        budget: Budget = None,
+        deadline: Amount = None,
+        *,
+        mean_budget: Amount = None,
+    ) -> float:
+        """Share of the elements with a label that are labelled rightly; ``sample_weight`` is one number per structure."""
+        said = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        truth = [np.asarray(labels, dtype=object) for labels in y]
+        if [len(a) for a in said] != [len(a) for a in truth]:
+            raise ValueError("y needs one label for every element of every structure of X")
+        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        there = [np.array([label is not None for label in labels], dtype=bool) for labels in truth]
+        right = np.array([np.sum((a == b)[t]) for a, b, t in zip(said, truth, there, strict=True)])
+        total = float(weight @ np.array([np.sum(t) for t in there]))
+        if not total:
+            raise ValueError("no element has a label: there is nothing to score")
+        return float(weight @ right) / total
+
+    def _parts(
+        self, X: Any, budget: Budget, deadline: Amount, mean_budget: Amount, of_scores: Any
+    ) -> list[Any]:
+        scores = self._scores(X, budget, deadline, mean_budget)
+        assert isinstance(scores, Ragged)
+        return scores.like(of_scores(scores.values)).parts()
+
+
+# ---------------------------------------------------------------------- labels
+
+
+class ElementLabels(NamedTuple):
+    """Labels as a trainer needs them."""
+
+    classes: NDArray[Any]
+    truth: Array  # (E, K)
+    weight: Array  # (E,), 0 where there is no label
+
+
+def read_labels(y: Any, offsets: NDArray[np.int64], class_weight: Any, name: str) -> ElementLabels:
+    """Labels of all elements; None stands for an element without one. Raises where they do not fit ``offsets``."""
+    lengths = np.diff(offsets)
+    if len(y) != lengths.size:
+        raise ValueError(f"X has {lengths.size} {name}s but y has {len(y)}")
+    flat: list[Any] = []
+    for i, (labels, length) in enumerate(zip(y, lengths.tolist(), strict=True)):
+        if isinstance(labels, str) or np.ndim(labels) != 1 or len(labels) != length:
+            found = "one string" if isinstance(labels, str) else f"shape {np.shape(labels)}"
+            raise ValueError(
+                f"{name} {i} has {length} elements, but its labels are {found}: give one label each"
+            )
+        flat.extend(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    there = np.array([label is not None for label in flat], dtype=bool)
+    known = [label for label in flat if label is not None]
+    if not known:
+        raise ValueError("no element has a label: there is nothing to learn from")
+    classes, code = np.unique(np.array(known), return_inverse=True)
+    if classes.dtype.kind not in "iuUbSO":
+        raise ValueError(f"labels must be strings or whole numbers, not {classes.dtype}")
+    if classes.size < 2:
+        raise ValueError(f"all labels are {classes[0]!r}; a model needs at least two classes")
+    truth = np.full((len(flat), classes.size), 1.0 / classes.size)
+    truth[there] = 0.0
+    truth[np.flatnonzero(there), code] = 1.0
+    weight = there.astype(np.float64)
+    weight[there] = _class_weights(class_weight, classes, code)[code]
+    return ElementLabels(classes, truth, weight)
+
+
+def _class_weights(class_weight: Any, classes: NDArray[Any], code: NDArray[np.intp]) -> Array:
+    if class_weight is None:
+        return np.ones(classes.size)
+    if class_weight == "balanced":
+        return np.asarray(code.size / (classes.size * np.bincount(code, minlength=classes.size)))
+    unknown = [label for label in class_weight if label not in classes.tolist()]
+    if unknown:
+        raise ValueError(
+            f"class_weight names {unknown[0]!r}, which is no class; the classes are {classes.tolist()[:10]}"
+        )
+    return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+
+
+# ---------------------------------------------------------------------- training
+
+
+def train_structured(
+    structures: Structures,
+    labels: ElementLabels,
+    costs: BoundCosts,
+    selectors: Sequence[EntropySelector],
+    learners: Sequence[UpdateLearner],
+    rules: StructuredRules,
+    *,
+    max_stages: int,
+    n_iter_no_change: int,
+    clock: Clock,
+    seed: int,
+    n_threads: int,
+) -> tuple[Plan, StructuredTrainer]:
+    """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
+
+    Training ends after ``max_stages``, when nothing gains, when the held-out loss has not fallen for ``n_iter_no_change`` stages
+    that buy nothing, when time is up, or by Ctrl-C after the first stage.
+    """
+    prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
+    trainer = StructuredTrainer(
+        structures, labels.truth, labels.weight, costs, selectors, learners, rules,
+        base=prior, seed=seed, n_threads=n_threads,
+    )  # fmt: skip
+    falls: list[float] = []
+
+    def go_on(step: StructuredStep) -> bool:
+        clock.tell(
+            f"stage {len(trainer.steps)}: loss {step.value:.5f}, held out {step.held_out:.5f}, cost {step.cost:.4g}"
+        )
+        bought = step.cost > rules.evaluation_cost
+        falls.append(step.held_out)
+        since = len(falls) - 1 - int(np.argmin(falls)) if np.isfinite(step.held_out) else 0
+        return not clock.over and (bought or since < n_iter_no_change)
+
+    try:
+        trainer.run(max_stages, go_on)
+    except KeyboardInterrupt:
+        if not trainer.steps:
+            raise
+    n_stages = len(trainer.steps)
+    if n_stages and rules.folds:
+        n_stages = 1 + int(np.argmin([step.held_out for step in trainer.steps]))
+    plan = Plan(
+        blocks=[trainer.block(n_stages)] if n_stages else [],
+        costs=costs,
+        base=prior,
+        link="softmax",
+        replaces=np.array([step.update.replaces for step in trainer.steps[:n_stages]], dtype=bool),
+        evaluation_costs=np.full(n_stages, rules.evaluation_cost),
+        expected_costs=np.maximum.accumulate(np.array(trainer.expected_costs[:n_stages])),
+    )
+    return plan, trainer

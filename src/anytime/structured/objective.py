@@ -1,0 +1,81 @@
+"""The objective of structured prediction: cross-entropy of every element, elements weighted by their sizes (7.7-7.8)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from anytime.losses import LINKS
+from anytime.structured.structures import Array
+
+__all__ = ["ElementLoss"]
+
+_FLAT = 1e-10  # slope at which the search for a step ends, relative to 1 + the loss
+_LARGEST = 10.0  # step
+_TURNS = 60
+
+
+class ElementLoss:
+    """Weighted mean over elements of ``-sum_k p_k log q_k``, ``q`` the softmax of the scores.
+
+    Parameters
+    ----------
+    truth : (E, K)
+        The distributions ``p``, one-hot for plain labels.
+    weight : (E,)
+        How much each element counts; 0: not at all.
+    """
+
+    def __init__(self, truth: Array, weight: Array) -> None:
+        self.truth, self.weight = truth, weight
+        self.total = float(weight.sum())
+        if not self.total > 0:
+            raise ValueError("no element has a label: there is nothing to learn from")
+
+    def on(self, elements: NDArray[np.bool_]) -> ElementLoss:
+        """The loss of some elements."""
+        return ElementLoss(self.truth, np.where(elements, self.weight, 0.0))
+
+    def value(self, scores: Array) -> float:
+        """The mean loss."""
+        there = np.flatnonzero(self.weight)
+        return self._sum(scores[there], there) / self.total
+
+    def residual(self, scores: Array) -> Array:
+        """(E, K) the negative gradient ``p - q``, weights not included."""
+        return np.asarray(self.truth - LINKS["softmax"].transform(scores))
+
+    def search(
+        self, scores: Array, direction: Array, moved: NDArray[np.intp] | None = None
+    ) -> tuple[float, float]:
+        """The step along ``direction`` with the least loss, and how much less it is; ``moved``: where direction is not 0.
+
+        Newton's steps within a bracket; no step is longer than 10.
+        """
+        there = np.flatnonzero(self.weight) if moved is None else moved[self.weight[moved] > 0]
+        if not there.size:
+            return 0.0, 0.0
+        f, h, p, w = scores[there], direction[there], self.truth[there], self.weight[there]
+        before = self._sum(f, there)
+        low, high, step = -_LARGEST, _LARGEST, 0.0
+        for _ in range(_TURNS):
+            q = LINKS["softmax"].transform(f + step * h)
+            mean = (q * h).sum(axis=1)
+            slope = float(w @ (mean - (p * h).sum(axis=1)))
+            bend = float(w @ ((q * h * h).sum(axis=1) - mean**2))
+            if abs(slope) <= _FLAT * (self.total + abs(before)):
+                break
+            low, high = (step, high) if slope < 0 else (low, step)
+            ahead = step - slope / bend if bend > 0 else np.nan
+            if not low < ahead < high:
+                ahead = 0.5 * (low + high) if bend > 0 or abs(step) < _LARGEST else step
+            if abs(ahead - step) <= 1e-14 * max(abs(step), 1.0):
+                break
+            step = ahead
+        gain = (before - self._sum(f + step * h, there)) / self.total
+        return (step, gain) if gain > 0 else (0.0, 0.0)
+
+    def _sum(self, scores: Array, there: NDArray[np.intp]) -> float:
+        p, w = self.truth[there], self.weight[there]
+        return float(w @ (logsumexp(scores, axis=1) - (p * scores).sum(axis=1))) if there.size else 0.0

@@ -1,0 +1,183 @@
+"""What is labelled: examples of many elements, with neighbours, regions and features that are computed when they are asked for.
+
+One example is one structure: a sentence, a picture, a graph. It has *elements* (words, the finest regions of a picture, nodes),
+each of which gets a label. ``Structures`` is a batch of them, and all that trainer and stages know of the data. A kind of
+data of its own (pictures) is a subclass that says
+
+- ``offsets`` and ``sizes``: where each structure's elements begin, and how much each of them counts (pixels);
+- ``regions(level)``: nested partitions of the elements, from single elements (level 0) up; ``WHOLE`` is the whole structure;
+- ``read(level, columns, which)``: features of regions. A column that nobody has asked for need not be computed: what is
+  computed may be kept by the batch, and by the structures of which it is a part (``take``);
+- ``context(level, probabilities)``: what regions are told of the current predictions of others: neighbours, parents, children;
+- ``take(rows)``: some of the structures, sharing what has been computed.
+
+Columns are those of the price list (``FeatureCosts``), which is per structure: a column of a group that is bought is there for
+all of a structure's elements. Where features are given by element (words), prices are per element: all elements of a
+structure buy together, so that the mean per element is the price.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from anytime.ragged import elements_of, offsets_of
+
+__all__ = ["WHOLE", "ElementTable", "Regions", "Structures"]
+
+Array = NDArray[np.float64]
+WHOLE = -1  # the level of whole structures
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """A partition of the elements of a batch.
+
+    Attributes
+    ----------
+    label : (E,) int
+        The region of each element, counted through the batch.
+    sizes : (E,) float
+        How much each element counts.
+    n_regions : int
+    """
+
+    label: NDArray[np.intp]
+    sizes: Array
+    n_regions: int
+
+    @cached_property
+    def size(self) -> Array:
+        """(R,) how much each region counts."""
+        return np.bincount(self.label, weights=self.sizes, minlength=self.n_regions).astype(np.float64)
+
+    @cached_property
+    def first(self) -> NDArray[np.intp]:
+        """(R,) an element of each region."""
+        first = np.zeros(self.n_regions, dtype=np.intp)
+        first[self.label[::-1]] = np.arange(self.label.size)[::-1]
+        return first
+
+    @cached_property
+    def are_elements(self) -> bool:
+        """Whether each region is one element, in their order."""
+        return self.n_regions == self.label.size and bool((self.label == np.arange(self.label.size)).all())
+
+    @cached_property
+    def averaging(self) -> csr_array:
+        """(R, E) sparse: the weights with which a region's elements make up its mean."""
+        share = self.sizes / np.where(self.size > 0, self.size, 1.0)[self.label]
+        cells = (share, (self.label, np.arange(self.label.size)))
+        return csr_array(cells, shape=(self.n_regions, self.label.size))
+
+    def mean(self, values: Array) -> Array:
+        """(R, ...) means of (E, ...) values, elements weighted by their sizes."""
+        return values if self.are_elements else np.asarray(self.averaging @ values)
+
+
+class Structures(ABC):
+    """A batch of structures; see the module.
+
+    Attributes
+    ----------
+    offsets : (n + 1,) int64
+        Where the elements of each structure begin.
+    n_levels : int
+        Levels of regions, the elements themselves included.
+    n_columns : int
+        Columns that ``read`` knows.
+    categories : (n_columns,) int32
+        How many categories a column has whose values are codes; 0: it holds numbers.
+    """
+
+    offsets: NDArray[np.int64]
+    n_levels: int = 1
+    n_columns: int
+    categories: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return self.offsets.size - 1
+
+    def __getitem__(self, rows: Any) -> Structures:
+        """Some of the structures, by number: what the engine asks for."""
+        return self.take(np.arange(len(self))[rows])
+
+    @property
+    def n_elements(self) -> int:
+        """Of all structures together."""
+        return int(self.offsets[-1])
+
+    @property
+    def sizes(self) -> Array:
+        """(E,) how much each element counts."""
+        return np.ones(self.n_elements)
+
+    def regions(self, level: int) -> Regions:
+        """The regions of a level: 0 are the elements, ``WHOLE`` the structures."""
+        if level == WHOLE:
+            return Regions(np.repeat(np.arange(len(self)), np.diff(self.offsets)), self.sizes, len(self))
+        if level != 0:
+            raise ValueError(f"there is no level {level}: these structures have elements only")
+        return Regions(np.arange(self.n_elements), self.sizes, self.n_elements)
+
+    @abstractmethod
+    def take(self, rows: NDArray[np.intp]) -> Structures:
+        """Structures ``rows``, in that order."""
+
+    @abstractmethod
+    def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None = None) -> Array:
+        """(m, len(columns)) features of regions ``which`` of a level; None: all. NaN: missing."""
+
+    def context(self, level: int, probabilities: Array) -> Array:
+        """(R, q) what the regions of a level are told of the (E, K) current predictions; free of charge."""
+        return np.empty((self.regions(level).n_regions, 0))
+
+    def context_categories(self, n_classes: int) -> NDArray[np.int32]:
+        """(q,) as ``categories``, of the columns that ``context`` gives."""
+        return np.empty(0, dtype=np.int32)
+
+
+class ElementTable(Structures):
+    """Structures whose elements come with their features: rows of one table.
+
+    Parameters
+    ----------
+    table : (E, d)
+        Features, NaN where missing; codes in columns of categories, -1 for one that is not known.
+    offsets : (n + 1,) int
+    categories : (d,) int, default=None
+        See ``Structures``; None: all columns hold numbers.
+    """
+
+    def __init__(self, table: ArrayLike, offsets: ArrayLike, categories: ArrayLike | None = None) -> None:
+        self.table = np.ascontiguousarray(table, dtype=np.float64)
+        self.offsets = np.asarray(offsets, dtype=np.int64)
+        self.n_columns = self.table.shape[1]
+        given = np.zeros(self.n_columns) if categories is None else categories
+        self.categories = np.asarray(given, dtype=np.int32)
+
+    def take(self, rows: NDArray[np.intp]) -> ElementTable:
+        """Structures ``rows``, in that order."""
+        elements, offsets = elements_of(self.offsets, rows)
+        return ElementTable(self.table[elements], offsets, self.categories)
+
+    def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None = None) -> Array:
+        """(m, len(columns)) the table's entries."""
+        if level != 0:
+            raise ValueError("features are given for elements, not for regions of other levels")
+        rows = self.table if which is None else self.table[which]
+        every = len(columns) == self.n_columns and bool((columns == np.arange(self.n_columns)).all())
+        return rows if every else np.ascontiguousarray(rows[:, columns])
+
+    @staticmethod
+    def stacked(rows: Sequence[ArrayLike], n_columns: int) -> tuple[Array, NDArray[np.int64]]:
+        """One table of the rows of all structures, and their offsets."""
+        tables = [np.asarray(row, dtype=np.float64).reshape(-1, n_columns) for row in rows]
+        return np.concatenate([np.empty((0, n_columns)), *tables]), offsets_of([len(t) for t in tables])

@@ -1,0 +1,180 @@
+"""Features of elements in the forms that users have: a dict per element, or rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.ragged import offsets_of
+
+__all__ = ["FeatureReader"]
+
+Array = NDArray[np.float64]
+_UNKNOWN = -1.0
+
+
+class FeatureReader:
+    """Turns elements into rows of one table: numbers as they are, strings as codes of categories.
+
+    Elements are dicts from names of features to strings, numbers or booleans, or rows of numbers. A feature that an element does
+    not have is missing; a value or a name that training has not seen is passed over.
+
+    Parameters
+    ----------
+    names : sequence of str or None
+        Names of the features; None: rows of numbers.
+    n_columns : int
+    vocabularies : sequence of (list of str or None)
+        The values of each feature that holds strings, in the order of their codes; None: it holds numbers.
+    what : str
+        What a structure is called in messages.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str] | None,
+        n_columns: int,
+        vocabularies: Sequence[list[str] | None],
+        what: str = "sentence",
+    ) -> None:
+        self.names = None if names is None else list(names)
+        self.n_columns, self.vocabularies, self.what = n_columns, list(vocabularies), what
+        self.categories = np.array(
+            [0 if words is None else max(len(words), 1) for words in self.vocabularies], dtype=np.int32
+        )
+        self._place = {name: j for j, name in enumerate(self.names or ())}
+        self._codes = [
+            None if words is None else {word: float(code) for code, word in enumerate(words)}
+            for words in self.vocabularies
+        ]
+
+    @classmethod
+    def fit(cls, X: Any, *, min_count: int = 1, what: str = "sentence") -> FeatureReader:
+        """Learn names and values from training structures; values that fewer than ``min_count`` elements have are unknown."""
+        listed = _listed(X, what)
+        first = next((structure[0] for structure in listed if len(structure)), None)
+        if first is None:
+            raise ValueError(f"X has no element: every {what} is empty")
+        if not isinstance(first, Mapping):
+            width = np.ndim(first) and np.size(first)
+            if not width:
+                raise ValueError(
+                    f"an element of a {what} is a dict of features or a row of numbers, not {type(first).__name__}"
+                )
+            return cls(None, int(width), [None] * int(width), what)
+        counts: dict[str, dict[Any, int]] = {}
+        numbers: dict[str, bool] = {}
+        for i, structure in enumerate(listed):
+            for element in structure:
+                if not isinstance(element, Mapping):
+                    raise ValueError(f"{what} {i} holds a {type(element).__name__} among dicts of features")
+                for name, value in element.items():
+                    if type(name) is not str:
+                        raise ValueError(f"{what} {i}: the name of a feature is a string, not {name!r}")
+                    seen = counts.setdefault(name, {})
+                    if type(value) is str:
+                        numbers[name] = False
+                    elif not (value is None or isinstance(value, (Real, np.bool_))):
+                        raise ValueError(
+                            f"{what} {i}: feature {name!r} is a {type(value).__name__}; it must be a string or a number"
+                        )
+                    seen[value] = seen.get(value, 0) + 1
+        names = sorted(counts)
+        if not names:
+            raise ValueError("no element has a feature: every dict is empty")
+        words: list[list[str] | None] = []
+        for name in names:
+            if numbers.get(name, True):
+                words.append(None)
+                continue
+            total: dict[str, int] = {}
+            for value, count in counts[name].items():
+                if value is not None:
+                    total[str(value)] = total.get(str(value), 0) + count
+            kept = sorted((-count, word) for word, count in total.items() if count >= min_count)
+            words.append([word for _, word in kept])
+        return cls(names, len(names), words, what)
+
+    def read(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
+        """(E, d) the table of all elements, and where each structure begins."""
+        listed = _listed(X, self.what)
+        if self.names is None:
+            return self._rows(listed)
+        offsets = offsets_of([len(structure) for structure in listed])
+        table = np.full((int(offsets[-1]), self.n_columns), np.nan)
+        flat, d, place, codes = table.reshape(-1), self.n_columns, self._place, self._codes
+        cells: list[int] = []
+        values: list[float] = []
+        row = 0
+        for i, structure in enumerate(listed):
+            for element in structure:
+                if not isinstance(element, Mapping):
+                    raise ValueError(
+                        f"{self.what} {i} holds a {type(element).__name__}, not a dict of features"
+                    )
+                for name, value in element.items():
+                    j = place.get(name)
+                    if j is None or value is None:
+                        continue
+                    known = codes[j]
+                    if known is None:
+                        number = _number(value, name, self.what, i)
+                    elif type(value) is str:
+                        number = known.get(value, _UNKNOWN)
+                    else:
+                        number = known.get(str(value), _UNKNOWN)
+                    cells.append(row + j)
+                    values.append(number)
+                row += d
+        flat[cells] = values
+        return table, offsets
+
+    def _rows(self, listed: Sequence[Any]) -> tuple[Array, NDArray[np.int64]]:
+        tables = []
+        for i, structure in enumerate(listed):
+            if len(structure) and isinstance(structure[0], Mapping):
+                raise ValueError(f"{self.what} {i} holds dicts, but the model was fitted to rows of numbers")
+            try:
+                rows = np.asarray(structure, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(f"{self.what} {i} is no table of numbers with one row per element") from None
+            if not rows.size and not len(rows):
+                rows = np.empty((0, self.n_columns))
+            if rows.ndim != 2 or rows.shape[1] != self.n_columns:
+                raise ValueError(
+                    f"{self.what} {i} has shape {rows.shape}, but elements have {self.n_columns} features"
+                )
+            if np.isinf(rows).any():
+                raise ValueError(f"{self.what} {i} holds an infinite number")
+            tables.append(rows)
+        return (
+            np.concatenate([np.empty((0, self.n_columns)), *tables]),
+            offsets_of([len(rows) for rows in tables]),
+        )
+
+
+def _number(value: Any, name: str, what: str, i: int) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} {i}: feature {name!r} holds numbers, but here it is {value!r}") from None
+    if number in (np.inf, -np.inf):
+        raise ValueError(f"{what} {i}: feature {name!r} is infinite")
+    return number
+
+
+def _listed(X: Any, what: str) -> Sequence[Any]:
+    """Structures as a list of sequences."""
+    if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__len__"):
+        raise ValueError(f"X must be a list of {what}s, not {type(X).__name__}")
+    for i, structure in enumerate(X):
+        if isinstance(structure, (str, bytes, Mapping)) or not hasattr(structure, "__len__"):
+            raise ValueError(
+                f"{what} {i} is a {type(structure).__name__}; it must be a sequence of elements, each with its features"
+            )
+    listed: Sequence[Any] = X
+    return listed

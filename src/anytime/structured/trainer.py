@@ -1,0 +1,413 @@
+"""Structured functional gradient descent, and its cost-greedy form: selectors x learners, the most gain per unit of cost.
+
+Grubb, *Anytime Prediction*, 2014: Algorithm 3.1 (``cost_aware=False``), StructuredSpeedBoost, Algorithm 7.1, and, with
+``folds``, Algorithm 3.3: copies that have not seen a fold predict it, and what updates are told of the predictions of others,
+while they are learned, are those held-out predictions. At prediction the copies are gone.
+
+To use it for another kind of data: a subclass of ``Structures``, distributions to be predicted, prices, selectors and learners.
+
+    trainer = StructuredTrainer(structures, truth, weight, costs, selectors, learners, StructuredRules(...))
+    trainer.run(100)
+    block = trainer.block()                               # for a Plan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.costs import BoundCosts
+from anytime.losses import LINKS
+from anytime.structured.block import EntropySelector, StructuredBlock, Update
+from anytime.structured.learners import LevelTable, UpdateLearner, UpdateTask
+from anytime.structured.objective import ElementLoss
+from anytime.structured.structures import WHOLE, Array, Structures
+
+__all__ = ["StructuredRules", "StructuredStep", "StructuredTrainer"]
+
+
+@dataclass(frozen=True)
+class StructuredRules:
+    """How a structured trainer chooses.
+
+    Parameters
+    ----------
+    cost_aware : bool, default=True
+        Choose by gain per unit of cost (Algorithm 7.1). False: by how close a candidate comes to the gradient (3.1).
+    evaluation_cost : float, default=0
+        Price of an update, whatever it reads.
+    least_cost : float, default=0.01
+        Added to the cost of every candidate when they are compared: what costs nothing has no gain per unit of cost.
+    folds : int, default=0
+        Copies for held-out predictions (3.3), over structures; 0: updates are told training predictions.
+    copies_are_told : {"held_out", "own"}, default="held_out"
+        What copies, while they learn, are told of the predictions of others. "own": those of the copy itself, as printed in 3.3.
+        "held_out": those that the main predictor is told, as in forward stacking (3.2).
+    stacking : {"shared", "independent"}, default="shared"
+        Whether copies make the main predictor's choice of selector, learner and columns again, or choose for themselves.
+    holdout : float or None, default=None
+        Share of the structures, drawn anew at each step, on which gain is measured; candidates are fitted to the others, and the
+        step of the one that is taken to all (section 6.5.4).
+    draws : int, default=5
+        ``holdout``: draws in a row without a gain on what is held out after which there is no further step.
+    learning_rate : float, default=1
+        Times each step, after it was chosen.
+    """
+
+    cost_aware: bool = True
+    evaluation_cost: float = 0.0
+    least_cost: float = 0.01
+    folds: int = 0
+    copies_are_told: Literal["held_out", "own"] = "held_out"
+    stacking: Literal["shared", "independent"] = "shared"
+    holdout: float | None = None
+    draws: int = 5
+    learning_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.least_cost > 0 and self.evaluation_cost >= 0):
+            raise ValueError("least_cost must be positive, and evaluation_cost not negative")
+        if self.folds == 1 or self.folds < 0:
+            raise ValueError(f"folds is {self.folds}; it must be 0 or at least 2")
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredStep:
+    """What one step did.
+
+    Attributes
+    ----------
+    update : Update
+    gain : float
+        Drop of the objective on all training elements.
+    cost : float
+        Mean over structures of what it cost, given what they had bought.
+    value : float
+        The objective after it.
+    held_out : float
+        The objective of the copies' held-out predictions after it; NaN without copies.
+    selected : float
+        Share of the regions of its level that it worked on.
+    """
+
+    update: Update
+    gain: float
+    cost: float
+    value: float
+    held_out: float
+    selected: float
+
+
+@dataclass(eq=False)
+class _Learned:
+    """A predictor in the making: the main one, or a copy that has not seen a fold."""
+
+    loss: ElementLoss
+    scores: Array
+    bought: NDArray[np.bool_]
+    updates: list[Update] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    update: Update
+    direction: Array  # (E, K)
+    moved: NDArray[np.intp]  # elements
+    regions: NDArray[np.intp]
+    learner: int
+    improvement: float
+    cost: float
+
+
+class StructuredTrainer:
+    """Structured boosting, one step at a time; see the module.
+
+    Parameters
+    ----------
+    structures : Structures
+    truth : (E, K)
+        Distributions to predict.
+    weight : (E,)
+        How much each element counts: its size, 0 where it has no label.
+    costs : BoundCosts
+        Of the columns of ``structures``, per structure.
+    selectors : sequence of EntropySelector
+    learners : sequence of UpdateLearner
+    rules : StructuredRules
+    base : (K,), default=None
+        Scores before the first step; None: 0, the even distribution.
+    seed : int, default=0
+    n_threads : int, default=1
+
+    Attributes
+    ----------
+    steps : list of StructuredStep
+    scores : (E, K)
+        Of the main predictor on the training elements, as they were added up in training.
+    value : float
+        The objective now.
+    """
+
+    def __init__(
+        self,
+        structures: Structures,
+        truth: Array,
+        weight: Array,
+        costs: BoundCosts,
+        selectors: Sequence[EntropySelector],
+        learners: Sequence[UpdateLearner],
+        rules: StructuredRules | None = None,
+        *,
+        base: Array | None = None,
+        seed: int = 0,
+        n_threads: int = 1,
+    ) -> None:
+        self.structures, self.costs, self.rules = structures, costs, rules or StructuredRules()
+        self.selectors, self.learners, self.seed = tuple(selectors), tuple(learners), seed
+        self.n_classes = truth.shape[1]
+        self.base = np.zeros(self.n_classes) if base is None else np.asarray(base, dtype=np.float64)
+        self._owner = structures.regions(WHOLE).label
+        random = np.random.RandomState(seed)
+        n = len(structures)
+        if self.rules.folds > n:
+            raise ValueError(f"{self.rules.folds} folds need as many structures, but there are {n}")
+        folds = max(self.rules.folds, 1)
+        self._fold = random.permutation(n) % folds
+        self._tables = {
+            level: LevelTable(structures, level, self.n_classes, n_threads=n_threads)
+            for level in sorted({s.level for s in self.selectors})
+        }
+        self._main = self._start(ElementLoss(truth, weight))
+        in_fold = self._fold[self._owner]
+        self._copies = [self._start(self._main.loss.on(in_fold != k)) for k in range(self.rules.folds)]
+        self._in_fold = in_fold
+        self._ledger = costs.ledger(n)
+        self.steps: list[StructuredStep] = []
+        self.value = self._main.loss.value(self._main.scores)
+        self.expected_costs: list[float] = []
+
+    def _start(self, loss: ElementLoss) -> _Learned:
+        scores = np.tile(self.base, (self.structures.n_elements, 1))
+        return _Learned(loss, scores, np.zeros(self.costs.n_groups, dtype=bool))
+
+    @property
+    def scores(self) -> Array:
+        """(E, K) of the main predictor."""
+        return self._main.scores
+
+    @property
+    def copies(self) -> list[list[Update]]:
+        """Updates of each copy."""
+        return [copy.updates for copy in self._copies]
+
+    def block(self, n_stages: int | None = None) -> StructuredBlock:
+        """The steps so far, or the first of them, as stages of a plan."""
+        updates = self._main.updates if n_stages is None else self._main.updates[:n_stages]
+        return StructuredBlock(updates, self.n_classes, self.structures.n_columns)
+
+    def held_out_scores(self) -> Array:
+        """(E, K) what copies say of the folds that they have not seen; without copies, the main predictor's scores."""
+        if not self._copies:
+            return self._main.scores
+        out = np.empty_like(self._main.scores)
+        for k, copy in enumerate(self._copies):
+            out[self._in_fold == k] = copy.scores[self._in_fold == k]
+        return out
+
+    def run(
+        self, n_steps: int, go_on: Callable[[StructuredStep], bool] | None = None
+    ) -> list[StructuredStep]:
+        """Up to so many further steps, while there is something to gain and ``go_on`` says so after each."""
+        taken = []
+        for _ in range(n_steps):
+            step = self.step()
+            if step is None:
+                break
+            taken.append(step)
+            if go_on is not None and not go_on(step):
+                break
+        return taken
+
+    def step(self) -> StructuredStep | None:
+        """Take the best next step; None when nothing gains."""
+        told = self.held_out_scores()  # before any copy is updated
+        main = self._main
+        best = None
+        for draw in range(1 if self.rules.holdout is None else self.rules.draws):
+            best = best or self._best(main, told, None, draw)
+        if best is None:
+            return None
+        if self._step(main, best)[1] <= 0:
+            return None
+        new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
+        cost = self._pay(best)
+        update, gain = self._move(main, best)
+        for copy, candidate in zip(self._copies, new, strict=True):
+            if candidate is not None:
+                self._move(copy, candidate)
+        self.value -= gain
+        held_out = main.loss.value(self.held_out_scores()) if self._copies else float("nan")
+        share = best.regions.size / max(self._tables[update.selector.level].regions.n_regions, 1)
+        taken = StructuredStep(update, gain, cost, self.value, held_out, share)
+        self.steps.append(taken)
+        return taken
+
+    # ------------------------------------------------------------------ candidates
+
+    def _best(
+        self, learned: _Learned, told: Array, like: _Candidate | None, draw: int = 0
+    ) -> _Candidate | None:
+        """The best candidate; ``like``: only the one that makes this choice again."""
+        split = self._split(draw)
+        probabilities = LINKS["softmax"].transform(told)
+        contexts = {level: self.structures.context(level, probabilities) for level in self._tables}
+        residual = learned.loss.residual(learned.scores)
+        best: _Candidate | None = None
+        for selector in self.selectors if like is None else (like.update.selector,):
+            regions = selector.select(self.structures, probabilities)
+            table = self._tables[selector.level]
+            which = np.arange(table.regions.n_regions) if regions is None else regions
+            target, weight = self._projection(learned.loss, residual, selector.level)
+            fitted_on = which[weight[which] > 0]
+            if split is not None:
+                fitted_on = fitted_on[split[self._owner[table.regions.first[fitted_on]]]]
+            if not fitted_on.size:
+                continue
+            for number in range(len(self.learners)):
+                if like is not None and number != like.learner:
+                    continue
+                task = UpdateTask(
+                    table,
+                    fitted_on,
+                    target,
+                    weight,
+                    contexts[selector.level],
+                    learned.loss.truth,
+                    learned.scores,
+                    self.costs,
+                    learned.bought if like is None else self._main.bought,
+                    self.rules.evaluation_cost + self.rules.least_cost,
+                    (self.seed + 7919 * len(learned.updates)) % 2**31,
+                    None if like is None else like.update.predictor,
+                )
+                candidate = self._judge(learned, task, selector, number, which, split)
+                if candidate is None:
+                    continue
+                if like is not None:
+                    return candidate
+                if best is None or self._rank(candidate) < self._rank(best):
+                    best = candidate
+        return best
+
+    def _split(self, draw: int) -> NDArray[np.bool_] | None:
+        """(n,) structures that candidates are fitted to at this step; None: all."""
+        if self.rules.holdout is None:
+            return None
+        random = np.random.RandomState((self.seed + 104729 * (len(self.steps) + 1) + draw) % 2**31)
+        n = len(self.structures)
+        fitted = np.ones(n, dtype=bool)
+        fitted[random.permutation(n)[: max(1, round(self.rules.holdout * n))]] = False
+        return fitted
+
+    def _projection(self, loss: ElementLoss, residual: Array, level: int) -> tuple[Array, Array]:
+        """(R, K) mean negative gradients of regions, and (R,) weights (7.11)."""
+        regions = self._tables[level].regions
+        if regions.are_elements:
+            return residual, loss.weight
+        weight = np.bincount(regions.label, weights=loss.weight, minlength=regions.n_regions).astype(float)
+        total = np.empty((regions.n_regions, residual.shape[1]))
+        for k in range(residual.shape[1]):
+            total[:, k] = np.bincount(
+                regions.label, weights=loss.weight * residual[:, k], minlength=regions.n_regions
+            )
+        return total / np.where(weight > 0, weight, 1.0)[:, None], weight
+
+    def _judge(
+        self,
+        learned: _Learned,
+        task: UpdateTask,
+        selector: EntropySelector,
+        number: int,
+        which: NDArray[np.intp],
+        split: NDArray[np.bool_] | None,
+    ) -> _Candidate | None:
+        fitted = self.learners[number].fit(task)
+        if fitted is None:
+            return None
+        regions = task.table.regions
+        chosen = np.zeros(regions.n_regions, dtype=bool)
+        chosen[which] = True
+        direction = np.where(chosen[:, None], fitted.outputs, 0.0)[regions.label]
+        moved = np.flatnonzero(chosen[regions.label])
+        if fitted.replaces:
+            judged = learned.loss if split is None else learned.loss.on(~split[self._owner])
+            gain = judged.value(learned.scores) - judged.value(direction)
+        elif split is None:
+            _, gain = learned.loss.search(learned.scores, direction, moved)
+        else:
+            inside = split[self._owner]
+            step, _ = learned.loss.on(inside).search(learned.scores, direction, moved)
+            rest = learned.loss.on(~inside)
+            gain = rest.value(learned.scores) - rest.value(learned.scores + step * direction)
+        if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
+            residual, weight = learned.loss.residual(learned.scores), learned.loss.weight
+            gain = (
+                float(weight @ (residual**2 - (residual - direction) ** 2).sum(axis=1)) / learned.loss.total
+            )
+        if gain <= 0:
+            return None
+        update = Update(selector, fitted.predictor, 1.0, fitted.replaces)
+        groups = self.costs.groups_of(fitted.predictor.columns)
+        payers = np.unique(self._owner[regions.first[which]]).astype(np.int64)
+        ticks = self._ledger.quote(groups, payers).sum() if groups.size else 0
+        price = self.costs.costs.amount(1) * float(ticks) / max(len(self.structures), 1)
+        cost = price + self.rules.evaluation_cost + self.rules.least_cost
+        return _Candidate(update, direction, moved, which, number, gain, cost)
+
+    def _rank(self, candidate: _Candidate) -> tuple[float, float]:
+        """The best comes first; of equals the cheaper, then the earlier."""
+        rate = candidate.improvement / (candidate.cost if self.rules.cost_aware else 1.0)
+        return -rate, candidate.cost
+
+    def _copy_update(self, k: int, copy: _Learned, told: Array, best: _Candidate) -> _Candidate | None:
+        """What copy ``k`` learns at this step, from structures that are not in its fold."""
+        context = copy.scores if self.rules.copies_are_told == "own" else told
+        return self._best(copy, context, best if self.rules.stacking == "shared" else None)
+
+    # ------------------------------------------------------------------ taking
+
+    def _pay(self, best: _Candidate) -> float:
+        """Charge structures for what the update reads of them; the mean cost."""
+        before = self._ledger.paid.sum()
+        regions = self._tables[best.update.selector.level].regions
+        payers = np.unique(self._owner[regions.first[best.regions]]).astype(np.int64)
+        groups = self.costs.groups_of(best.update.predictor.columns)
+        if groups.size:
+            self._ledger.buy(groups, payers)
+        self._ledger.charge(self.costs.costs.ticks(self.rules.evaluation_cost), None)
+        n = max(len(self.structures), 1)
+        self.expected_costs.append(self.costs.costs.amount(1) * float(self._ledger.paid.sum()) / n)
+        return self.costs.costs.amount(1) * float(self._ledger.paid.sum() - before) / n
+
+    def _step(self, learned: _Learned, candidate: _Candidate) -> tuple[float, float]:
+        """The best step along a candidate on all elements that are learned from, and its gain."""
+        if not candidate.update.replaces:
+            return learned.loss.search(learned.scores, candidate.direction, candidate.moved)
+        # it was fitted to the loss itself, with a penalty that a longer step would undo
+        return 1.0, learned.loss.value(learned.scores) - learned.loss.value(candidate.direction)
+
+    def _move(self, learned: _Learned, candidate: _Candidate) -> tuple[Update, float]:
+        step, _ = self._step(learned, candidate)
+        before = learned.loss.value(learned.scores)
+        replaces = candidate.update.replaces
+        if not replaces:
+            step *= self.rules.learning_rate
+        learned.scores = step * candidate.direction + (0.0 if replaces else learned.scores)
+        update = replace(candidate.update, step=step)
+        learned.updates.append(update)
+        learned.bought |= self.costs.closure(self.costs.groups_of(update.predictor.columns))
+        return update, before - learned.loss.value(learned.scores)

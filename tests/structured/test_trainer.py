@@ -1,0 +1,198 @@
+"""Structured boosting: Algorithms 3.1, 3.3 and 7.1 on small chains and regions."""
+
+import numpy as np
+import pytest
+
+import anytime as at
+from anytime.engine import Run
+from anytime.losses import LINKS
+from anytime.plan import Plan
+from anytime.ragged import Ragged, offsets_of
+from anytime.structured import (
+    WHOLE,
+    Chains,
+    EntropySelector,
+    LinearUpdateLearner,
+    StructuredRules,
+    StructuredTrainer,
+    TreeUpdateLearner,
+)
+from anytime.structured.block import entropies
+
+
+def chains(n=60, seed=0, order=1):
+    """Sequences of noisy elements whose labels come in runs of four."""
+    random = np.random.default_rng(seed)
+    lengths = 4 * random.integers(1, 4, n)
+    truth = [np.repeat(random.integers(0, 3, length // 4), 4) for length in lengths]
+    flat = np.concatenate(truth)
+    noisy = np.where(random.random(flat.size) < 0.3, random.integers(0, 3, flat.size), flat)
+    table = np.column_stack([noisy, random.normal(size=flat.size), flat + random.normal(size=flat.size)])
+    structures = Chains(table, offsets_of(lengths), [3, 0, 0], order=order)
+    return structures, np.eye(3)[flat], flat
+
+
+def trainer(structures, truth, learners=None, selectors=None, prices=(1.0, 1.0, 5.0), seed=0, **rules):
+    return StructuredTrainer(
+        structures,
+        truth,
+        np.ones(len(truth)),
+        at.FeatureCosts(list(prices)).bind(3),
+        selectors or [EntropySelector(), EntropySelector(threshold=0.5)],
+        learners
+        or [TreeUpdateLearner(max_leaf_nodes=4, min_samples_leaf=5, cost_penalty=p) for p in (0.0, 0.1)],
+        StructuredRules(**rules),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [{}, {"cost_aware": False}, {"folds": 3}, {"folds": 3, "copies_are_told": "own"}, {"holdout": 0.2}],
+    ids=str,
+)
+def test_training_objective_never_rises(rules):
+    """speedboost_and_structured 5, P1."""
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth, **rules)
+    values = [learned.value, *(step.value for step in learned.run(8))]
+    assert len(values) > 5
+    assert (np.diff(values) <= 1e-12).all()
+    assert values[-1] == pytest.approx(learned._main.loss.value(learned.scores))
+
+
+def test_prediction_repeats_what_training_added_up():
+    """Without copies, context in training is what the model says itself."""
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth)
+    learned.run(10)
+    run = Run(plan_of(learned), structures)
+    run.advance()
+    np.testing.assert_allclose(run.scores().values, learned.scores, atol=1e-9)
+
+
+def plan_of(learned):
+    block = learned.block()
+    replaces = np.array([update.replaces for update in block.updates])
+    return Plan(blocks=[block], costs=learned.costs, base=learned.base, link="softmax", replaces=replaces)
+
+
+def test_costs_telescope():
+    """speedboost_and_structured 5, P17: with all selected, conditional costs sum to the prices of what is used."""
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth, selectors=[EntropySelector()], evaluation_cost=0.25)
+    steps = learned.run(12)
+    used = np.unique(np.concatenate([step.update.predictor.columns for step in steps]))
+    prices = np.array([1.0, 1.0, 5.0])
+    assert sum(step.cost for step in steps) == pytest.approx(prices[used].sum() + 0.25 * len(steps))
+
+
+def test_cost_greedy_buys_the_dear_column_later_than_the_cost_blind_rule():
+    structures, truth, _ = chains()
+    first = {}
+    for aware in (True, False):
+        learners = [TreeUpdateLearner(max_leaf_nodes=4, min_samples_leaf=5, use_context=False)]
+        learners += [TreeUpdateLearner(max_leaf_nodes=4, min_samples_leaf=5, cost_penalty=5.0)]
+        steps = trainer(structures, truth, learners, prices=(50.0, 1.0, 1.0), cost_aware=aware).run(6)
+        first[aware] = next((t for t, step in enumerate(steps) if 0 in step.update.predictor.columns), 99)
+    assert first[True] > first[False]
+
+
+def test_context_tells_what_neighbours_are_taken_for():
+    """Labels come in runs: told those of its neighbours, an element is wrong by a third less often."""
+    error = {}
+    for order in (0, 1):
+        structures, truth, _ = chains(200, order=order)
+        new, _, y = chains(200, seed=1, order=order)
+        learned = trainer(structures, truth, [LinearUpdateLearner(growth=1.0)], [EntropySelector()], folds=3)
+        learned.run(4)
+        run = Run(plan_of(learned), new)
+        run.advance()
+        error[order] = np.mean(run.scores().values.argmax(axis=1) != y)
+    assert error[1] < 0.67 * error[0]
+
+
+def test_a_copy_does_not_know_the_labels_of_its_fold():
+    """speedboost_and_structured 5, P24, as printed in Algorithm 3.3: with structures chosen independently, own context."""
+    structures, truth, _ = chains()
+    fold = trainer(structures, truth, folds=3)._in_fold
+    other = truth.copy()
+    other[fold == 0] = np.random.default_rng(5).permutation(other[fold == 0])
+    steps = {}
+    for name, labels in (("as they are", truth), ("permuted", other)):
+        learned = trainer(structures, labels, folds=3, stacking="independent", copies_are_told="own")
+        learned.run(4)
+        steps[name] = learned
+    unchanged, changed = (np.array_equal(*(steps[name]._copies[k].scores for name in steps)) for k in (0, 1))
+    assert unchanged
+    assert not changed
+
+
+def test_a_shared_choice_lets_labels_of_a_fold_in():
+    """The negative control of P24: which selector and learner copies use is the main predictor's choice."""
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth, folds=3)
+    learned.run(3)
+    main = [update.selector for update in learned.block().updates]
+    assert all([update.selector for update in copy] == main for copy in learned.copies)
+
+
+def test_raising_the_threshold_shrinks_the_selection():
+    """speedboost_and_structured 5, P21."""
+    structures, _, _ = chains()
+    random = np.random.default_rng(0)
+    probabilities = LINKS["softmax"].transform(3 * random.normal(size=(structures.n_elements, 3)))
+    sizes = []
+    for threshold in (0.0, 0.2, 0.5, 0.8, np.log(3)):
+        selected = EntropySelector(threshold=threshold).select(structures, probabilities)
+        assert (entropies(probabilities)[selected] > threshold).all()
+        sizes.append(selected.size)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 0
+
+
+def test_whole_structures_are_selected_together():
+    structures, _, _ = chains()
+    random = np.random.default_rng(0)
+    probabilities = LINKS["softmax"].transform(3 * random.normal(size=(structures.n_elements, 3)))
+    selected = EntropySelector(threshold=0.5, measured_at=WHOLE).select(structures, probabilities)
+    chosen = np.zeros(structures.n_elements, dtype=bool)
+    chosen[selected] = True
+    ragged = Ragged(chosen, structures.offsets)
+    mean = ragged.mean(entropies(probabilities))
+    assert 0 < selected.size < chosen.size
+    for part, entropy in zip(ragged.parts(), mean, strict=True):
+        assert part.all() if entropy > 0.5 else not part.any()
+
+
+def test_unselected_structures_stay_as_they_were_and_pay_nothing():
+    """speedboost_and_structured 5, P18 and P21."""
+    structures, truth, _ = chains()
+    selector = EntropySelector(threshold=0.4, measured_at=WHOLE)
+    learned = trainer(structures, truth, selectors=[selector])
+    steps = learned.run(6)
+    assert 0 < steps[-1].selected < 1
+    run = Run(plan_of(learned), structures, metered=True)
+    for stage in range(1, len(steps) + 1):
+        before, paid = run.scores().copy(), run.ledger.paid.copy()
+        probabilities = LINKS["softmax"].transform(before.values)
+        selected = before.mean(entropies(probabilities)) > 0.4
+        run.advance(stage)
+        moved = (run.scores().values != before.values).any(axis=1)
+        assert not moved[~selected[before.owner]].any()
+        assert (run.ledger.paid == paid)[~selected].all()
+    assert (run.ledger.paid <= run.plan.stage_ticks[-1]).all()
+
+
+def test_a_batch_in_parts_gives_the_same_bits():
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth)
+    learned.run(6)
+    whole = Run(plan_of(learned), structures)
+    whole.advance()
+    parts = []
+    for rows in (np.arange(0, 13), np.arange(13, 60)):
+        run = Run(plan_of(learned), structures[rows])
+        run.advance()
+        parts.append(run.scores().values)
+    np.testing.assert_array_equal(np.concatenate(parts), whole.scores().values)
