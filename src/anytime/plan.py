@@ -167,7 +167,13 @@ class Plan:
     @cached_property
     def always_replaces(self) -> bool:
         """Whether every stage replaces the answer before it, without rules, and can be evaluated by itself."""
-        if self.replaces is None or self.passes or self.stops or not self.replaces.all() or self._uses_answers:
+        if (
+            self.replaces is None
+            or self.passes
+            or self.stops
+            or not self.replaces.all()
+            or self._uses_answers
+        ):
             return False
         return all(block.forest is None or block.n_stages == 1 for block in self.blocks)
 
