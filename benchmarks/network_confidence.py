@@ -154,11 +154,11 @@ def compare(path: Path, splits: int) -> dict[str, Any]:
     our_curve = np.array([np.mean(mine[share], axis=0) for share in FINE_SHARES])
     plain_curve = np.array([np.mean(plain[share], axis=0) for share in SHARES])
     their_points = np.mean(theirs, axis=0)
-    # what we reach at the mean cost of each point of theirs; the curve rises from the first exit to the last
+    # what we reach at the mean cost of each point of theirs
     ends = np.array([[costs[0], 100 * (said[0].argmax(axis=1) == y).mean()], [1.0, full]])
     curve = np.vstack([ends[:1], our_curve, ends[1:]])
     curve = curve[np.argsort(curve[:, 0], kind="stable")]
-    at_theirs = np.interp(their_points[:, 0], curve[:, 0], np.maximum.accumulate(curve[:, 1]))
+    at_theirs = np.interp(their_points[:, 0], curve[:, 0], curve[:, 1])
     near = our_curve[our_curve[:, 1] >= full - 0.2]
     return {
         "file": path.name,

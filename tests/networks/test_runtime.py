@@ -17,7 +17,7 @@ from anytime.engine import Run  # noqa: E402
 from anytime.networks import ExitNetwork, NetworkBlock  # noqa: E402
 from anytime.networks.timing import QueueWatch  # noqa: E402
 from anytime.plan import Plan  # noqa: E402
-from anytime.rules import EntropyRule  # noqa: E402
+from anytime.rules import EntropyRule, StopTable  # noqa: E402
 
 torch.set_num_threads(1)
 SLOW = 0.02  # seconds of a block below
@@ -168,6 +168,24 @@ def test_rows_that_a_rule_stops_are_not_computed_further():
     assert met(plan) == [[10], [left], [left]]
     assert 0 < left < 10
     np.testing.assert_array_equal(run.scores()[:, 0], np.arange(10) + np.where(run.finished, 1, 3))
+
+
+def test_rows_that_leave_early_for_a_mean_are_not_computed_further():
+    plan, X = plan_of(0, 0, 0), np.zeros((10, COLUMNS))
+    X[:, 0] = np.arange(10)  # its margin, at every exit
+    table = StopTable([[6.0, 3.0, -np.inf]], [[0.4, 0.3, 0.3]])
+    model = model_of(replace(plan, stop_table=table))
+    met(plan)
+    answer = model.answer(X, mean_budget=1.9)
+    assert met(plan) == [[10], [6], [3]]
+    assert answer.stage.tolist() == [3] * 3 + [2] * 3 + [1] * 4
+    assert answer.cost.mean() == pytest.approx(1.9)
+    np.testing.assert_array_equal(answer.scores[:, 0], np.arange(10) + answer.stage)  # each kept its own
+    batch = at.BatchSession(model.truncate(mean_budget=1.9), X)
+    assert batch.advance().stage.tolist() == answer.stage.tolist()
+    assert met(plan) == [[10], [6], [3]]
+    model.answer(X)  # without a mean all go on
+    assert met(plan) == [[10], [10], [10]]
 
 
 def test_a_session_stops_when_it_is_sure():
