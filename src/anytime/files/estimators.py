@@ -52,6 +52,7 @@ ESTIMATORS = {
     "PrunedForestRegressor": "anytime.forests.pruning.pruned_forests:PrunedForestRegressor",
     "SensorNetworkClassifier": "anytime.sensing.sensor_networks:SensorNetworkClassifier",
     "SensorNetworkRegressor": "anytime.sensing.sensor_networks:SensorNetworkRegressor",
+    "SequenceLabeler": "anytime.structured.sequences:SequenceLabeler",
     "SpeedBoostClassifier": "anytime.boosting.speedboost:SpeedBoostClassifier",
     "SpeedBoostRanker": "anytime.boosting.speedboost:SpeedBoostRanker",
     "SpeedBoostRegressor": "anytime.boosting.speedboost:SpeedBoostRegressor",

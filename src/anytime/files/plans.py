@@ -19,6 +19,7 @@ from anytime.blocks import Block, LinearBlock
 from anytime.boosting.blocks import KernelBlock
 from anytime.costs import BoundCosts
 from anytime.files.reading import ArrayShelf, Fields, bad, shown
+from anytime.files.structured_plans import read_structured, written_structured
 from anytime.files.values import read_costs, write_costs, write_number
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -71,6 +72,7 @@ _ARRAYS = {  # of each kind of block
     "sensor": _arrays(i4x1="columns", f8x2="message", f8x1="opening centres"),
     "costly": _arrays(i4x1="columns", f8x2="calibration probe said"),
     "member": _arrays(i8x1="ends"),
+    "structured": {},  # those of its stages: structured_plans
     "trees": _arrays(
         i8x1="tree_start stage_start category_start",
         i4x1="feature left right category_set categories tree_output",
@@ -90,7 +92,7 @@ _COUNTED_BY = {
     "trees": "stage_start",
 }
 # kinds whose rooms are imported by those who have such a model only
-_MET_LATER = ("costly", "linear tree", "member", "network", "sensor", "small nets", "stream")
+_MET_LATER = ("costly", "linear tree", "member", "network", "sensor", "small nets", "stream", "structured")
 _OPTIONAL = {
     "small nets": ("places",),
     "stream": ("centres", "scales", "box"),
@@ -99,7 +101,7 @@ _OPTIONAL = {
     "costly": ("calibration", "probe", "said"),
     "network": ("offset", "unit"),
 }
-_NO_LEARNERS = ("costly", "margins", "member", "network", "stream")  # of a stream
+_NO_LEARNERS = ("costly", "margins", "member", "network", "stream", "structured")  # of a stream
 _LONGEST_SHAPE = 8
 
 
@@ -154,6 +156,8 @@ def _write_block(block: Block, prefix: str, arrays: Arrays) -> dict[str, Any]:
         block.state()  # says why, where it cannot be saved
         raise TypeError(f"a {type(block).__name__} cannot be saved to a file")
     description, own = block.state()
+    if block.kind == "structured":
+        description = written_structured(description)
     if block.kind == "stream":
         description["learners"] = _write_block(block.learners, f"{prefix}.learners", arrays)  # type: ignore[attr-defined]
     if block.kind == "member":
@@ -253,6 +257,8 @@ def count_stages(fields: Fields, arrays: Mapping[str, NDArray[Any]]) -> list[tup
         own = arrays.get(f"plan.blocks.{b}.{_COUNTED_BY[kind]}") if kind in _COUNTED_BY else None
         if kind == "margins":
             stages = block.integer("n_stages", 0, MOST_STAGES)
+        elif kind == "structured":
+            stages = len(block.items("stages", MOST_STAGES))
         elif kind in ("kernel", "costly", "sensor"):
             stages = 1
         elif own is None:
@@ -369,6 +375,9 @@ def _read_block(fields: Fields, prefix: str, arrays: ArrayShelf, costs: BoundCos
         block = _read_member(fields, own, prefix, arrays, costs)
     elif kind == "costly":
         block = _read_costly(fields, own, prefix, n_features, most_width)
+    elif kind == "structured":
+        sizes = (most_width, MOST_STAGES)
+        block = read_structured(fields, prefix, arrays, n_features, sizes, _ARRAYS["trees"])
     elif kind == "network":
         block = _read_network(fields, own, prefix, arrays, n_features, most_width)
     else:

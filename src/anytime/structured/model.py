@@ -16,7 +16,7 @@ from anytime.losses import LINKS
 from anytime.plan import Plan
 from anytime.ragged import Ragged
 from anytime.rows import Rows
-from anytime.structured.block import EntropySelector
+from anytime.structured.block import EntropySelector, StructuredBlock
 from anytime.structured.learners import UpdateLearner
 from anytime.structured.structures import Array, Structures
 from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
@@ -39,6 +39,23 @@ class StructuredModel(ClassifierFace, AnytimeModel):
         if not hasattr(self, "plan_"):
             check_is_fitted(self, "plan_")
         return Rows(self._structures(X))  # type: ignore[arg-type]
+
+    def _check_stages(self, structures: Structures) -> None:
+        """Raise ``ValueError`` where stages, from a file, ask for levels or context that such structures do not have."""
+        n_context = structures.context_categories(len(self.classes_)).size
+        for block in self.plan_.blocks:
+            if not isinstance(block, StructuredBlock):
+                raise ValueError(f"a {block.kind!r} block is no stage of structures")
+            for s, update in enumerate(block.updates):
+                selector, context = update.selector, update.predictor.context
+                if max(selector.level, selector.measured_at or 0) >= structures.n_levels:
+                    raise ValueError(f"stage {s + 1} works at a level that is not there")
+                if context.size and context[-1] >= n_context:
+                    raise ValueError(f"stage {s + 1} reads context that is not there")
+                if update.replaces != (self.plan_.replaces is not None and bool(self.plan_.replaces[s])):
+                    raise ValueError(
+                        f"stage {s + 1} of the plan replaces the scores, or does not, unlike its update"
+                    )
 
     def predict(
         self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None

@@ -202,7 +202,8 @@ class SequenceLabeler(StructuredModel):
 
     def _file_state(self) -> dict[str, Any]:
         reader = self._reader
-        return {"names": reader.names, "n_columns": reader.n_columns, "vocabularies": reader.vocabularies}
+        return {"names": reader.names, "vocabularies": reader.vocabularies}
 
     def _restore_file_state(self, state: dict[str, Any]) -> None:
-        self._reader = FeatureReader(state["names"], state["n_columns"], state["vocabularies"])
+        self._reader = FeatureReader(state["names"], self.plan_.n_features, state["vocabularies"])
+        self._check_stages(self._structures([]))

@@ -43,6 +43,8 @@ class FeatureReader:
     ) -> None:
         self.names = None if names is None else list(names)
         self.n_columns, self.vocabularies, self.what = n_columns, list(vocabularies), what
+        if len(self.vocabularies) != n_columns or (names is not None and len(set(names)) != n_columns):
+            raise ValueError(f"names and vocabularies do not go with {n_columns} features")
         self.categories = np.array(
             [0 if words is None else max(len(words), 1) for words in self.vocabularies], dtype=np.int32
         )

@@ -233,7 +233,7 @@ class StructuredTrainer:
         return taken
 
     def step(self) -> StructuredStep | None:
-        """Take the best next step; None when nothing gains."""
+        """Take the best next step; None when nothing gains. One that replaces the scores may be taken without a gain."""
         told = self.held_out_scores()  # before any copy is updated
         main = self._main
         best = None
@@ -241,7 +241,7 @@ class StructuredTrainer:
             best = best or self._best(main, told, None, draw)
         if best is None:
             return None
-        if self._step(main, best)[1] <= 0:
+        if self._step(main, best)[1] <= 0 and not best.update.replaces:
             return None
         new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
         cost = self._pay(best)
@@ -358,7 +358,7 @@ class StructuredTrainer:
             gain = (
                 float(weight @ (residual**2 - (residual - direction) ** 2).sum(axis=1)) / learned.loss.total
             )
-        if gain <= 0:
+        if gain <= 0 and not fitted.replaces:
             return None
         update = Update(selector, fitted.predictor, 1.0, fitted.replaces)
         groups = self.costs.groups_of(fitted.predictor.columns)

@@ -1,0 +1,169 @@
+"""SequenceLabeler: forms of input, budgets, deadlines, files, and what is refused."""
+
+import numpy as np
+import pytest
+
+import anytime as at
+
+WORDS = {"D": ["the", "a", "some"], "N": ["dog", "cat", "tree", "fish"], "V": ["runs", "fish", "sleeps"]}
+
+
+def sentences(n=120, seed=0):
+    """Determiners, nouns and verbs in turn; "fish" is a noun or a verb, as the word before it says."""
+    random = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        tags = ["D", "N", "V"] * int(random.integers(1, 3))
+        tags = tags[int(random.integers(0, 2)) :]
+        words = [str(random.choice(WORDS[tag])) for tag in tags]
+        X.append([{"word": w, "last": w[-1], "length": len(w)} for w in words])
+        y.append(tags)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def data():
+    return (*sentences(), *sentences(seed=1))
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    X, y, _, _ = data
+    costs = {"word": 3.0, "last": 1.0, "length": 1.0}
+    return at.SequenceLabeler(costs=costs, folds=3, random_state=0).fit(X, y)
+
+
+def test_labels_come_as_one_array_per_sentence(model, data):
+    _, _, X, y = data
+    said = model.predict(X)
+    assert [len(s) for s in said] == [len(s) for s in y]
+    assert model.score(X, y) > 0.95
+    assert model.score(X, y) == np.mean(np.concatenate(said) == np.concatenate(y))
+    for part in model.predict_proba(X):
+        np.testing.assert_allclose(part.sum(axis=1), 1.0)
+    assert model.predict_one(X[0]).tolist() == said[0].tolist()
+
+
+def test_a_neighbour_tells_a_noun_from_a_verb(data):
+    """Without context the same word is always the same class: the negative control."""
+    X, y, X_new, y_new = data
+    alone = at.SequenceLabeler(context=0, folds=3, random_state=0).fit(X, y)
+    together = at.SequenceLabeler(context=1, folds=3, random_state=0).fit(X, y)
+    assert together.score(X_new, y_new) == 1.0
+    assert alone.score(X_new, y_new) < 0.97
+
+
+def test_a_budget_is_a_cap_per_element(model, data):
+    _, _, X, y = data
+    for budget in (0, 1, 2, 4, 5, None):
+        cost = model.cost(X, budget=budget)
+        assert (cost <= (5 if budget is None else budget)).all()
+    assert model.score(X, y, budget=0) < model.score(X, y, budget=5)
+    small = model.truncate(budget=2)
+    assert [p.tolist() for p in small.predict(X)] == [p.tolist() for p in model.predict(X, budget=2)]
+    assert set(model.order_) <= {"word", "last", "length"}
+
+
+def test_every_prefix_and_the_curve(model, data):
+    _, _, X, _ = data
+    answers = list(model.stages(X))
+    assert len(answers) == model.n_stages_ + 1
+    assert [p.tolist() for p in answers[-1].prediction] == [p.tolist() for p in model.predict(X)]
+    assert len(answers[0].confidence) == len(X)
+    answer = model.answer(X, deadline=0.0)
+    assert np.all(answer.stage == 0)
+    assert answer.reason == "deadline"
+
+
+def test_a_deadline_that_is_far_gives_the_same_bits(model, data):
+    _, _, X, _ = data
+    for a, b in zip(model.predict_proba(X, deadline=60), model.predict_proba(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_saved_equals_loaded(model, data, tmp_path):
+    _, _, X, _ = data
+    model.save(tmp_path / "tags.anytime")
+    loaded = at.load(tmp_path / "tags.anytime")
+    for a, b in zip(loaded.predict_proba(X), model.predict_proba(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert loaded.stage_costs_.tolist() == model.stage_costs_.tolist()
+
+
+@pytest.mark.parametrize("learner", ["linear", "trees", "auto"])
+def test_rows_of_numbers(learner, tmp_path):
+    random = np.random.default_rng(0)
+    y = [np.repeat(random.integers(0, 2, 3), 3) for _ in range(80)]
+    X = [np.column_stack([labels + random.normal(size=9), random.normal(size=9)]) for labels in y]
+    model = at.SequenceLabeler(learner=learner, folds=2, max_stages=6, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.7
+    assert model.predict(X)[0].dtype == y[0].dtype
+    model.save(tmp_path / "rows.anytime")
+    loaded = at.load(tmp_path / "rows.anytime")
+    for a, b in zip(loaded.predict_proba(X), model.predict_proba(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_empty_and_very_long_sentences(model, data):
+    _, _, X, _ = data
+    long = [token for sentence in X for token in sentence] * 30
+    said = model.predict([[], long[:10_000], []])
+    assert [len(s) for s in said] == [0, 10_000, 0]
+    assert model.predict([]) == []
+    assert model.predict([[]])[0].shape == (0,)
+    assert model.cost([[], X[0]]).shape == (2,)
+
+
+def test_what_training_has_not_seen_is_passed_over(model):
+    known, unknown = model.predict([[{"word": "dog"}], [{"word": "dog", "colour": "red", "shape": 3}]])
+    assert known.tolist() == unknown.tolist()
+    assert model.predict([[{"word": "zebra"}, {}, {"last": None}]])[0].shape == (3,)
+
+
+def test_elements_without_a_label_are_not_learned_from(data):
+    X, y, _, _ = data
+    some = [[None if i % 3 == 2 else label for i, label in enumerate(labels)] for labels in y]
+    model = at.SequenceLabeler(folds=2, random_state=0).fit(X, some)
+    assert set(model.classes_) == {"D", "N", "V"}
+    assert model.score(X, some) > 0.9
+
+
+def test_labels_outside_the_classes_are_wrong(model, data):
+    _, _, X, y = data
+    assert model.score(X, [["other"] * len(labels) for labels in y]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ("the dog", ["D"], "X must be a list of sentences"),
+        (["the dog"], [["D", "N"]], "sentence 0 is a str"),
+        ([[{"w": "a"}]], [["D", "N"]], "sentence 0 has 1 elements"),
+        ([[{"w": "a"}], [{"w": "b"}]], [["D"]], "X has 2 sentences but y has 1"),
+        ([[{"w": "a"}]], ["D"], "give one label each"),
+        ([[{"w": ["a"]}], []], [["D"], []], "feature 'w' is a list"),
+        ([[{"w": "a"}], [3]], [["D"], ["N"]], "sentence 1 holds a int among dicts"),
+        ([[], []], [[], []], "every sentence is empty"),
+        ([[{"w": "a"}], [{"w": "b"}]], [["D"], ["D"]], "at least two classes"),
+        ([[{"w": "a"}], [{"w": "b"}]], [[None], [None]], "no element has a label"),
+        ([[{}], [{}]], [["D"], ["N"]], "every dict is empty"),
+        ([[[1.0, 2.0]], [[1.0]]], [["D"], ["N"]], "sentence 1 has shape"),
+        ([[{"w": "a"}]], [["D"]], "at least two classes"),
+    ],
+)
+def test_bad_input_is_told_in_one_sentence(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        at.SequenceLabeler(folds=2).fit(X, y)
+
+
+def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(data):
+    X, y, _, _ = data
+    models = [at.SequenceLabeler(folds=2, random_state=3, n_jobs=jobs).fit(X, y) for jobs in (1, 2)]
+    for a, b in zip(*(m.predict_proba(X) for m in models), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_training_within_a_time_budget_gives_a_model(data):
+    X, y, _, _ = data
+    model = at.SequenceLabeler(folds=2, random_state=0, time_budget=1e-3).fit(X, y)
+    assert model.n_stages_ == 1
