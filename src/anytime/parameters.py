@@ -27,21 +27,11 @@ fraction = Interval(Real, 0, 1, closed="neither")
 
 
 class Parameter(NamedTuple):
-    """One shared constructor parameter.
+    """One shared constructor parameter."""
 
-    Attributes
-    ----------
-    doc : str
-        One sentence: what it means, in every family.
-    constraint : list or str
-        What scikit-learn's parameter validation checks.
-    default : object
-        The usual default; a family may have a reason for another.
-    """
-
-    doc: str
-    constraint: Any
-    default: Any = None
+    doc: str  # one sentence: what it means, in every family
+    constraint: Any  # what scikit-learn's parameter validation checks
+    default: Any = None  # the usual default; a family may have a reason for another
 
 
 PARAMETERS: dict[str, Parameter] = {

@@ -45,30 +45,17 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Held-out rows.
+    """Held-out rows."""
 
-    Attributes
-    ----------
-    X : (n, d)
-    y : (n,) int
-    weight : (n,) or None
-    costly_scores : (n, K)
-        What the costly model says of them, not having learned from them.
-    costs : BoundCosts
-    base : (K,)
-        Scores before any model is asked.
-    link : str
-    quality : callable or None, default=None
-        From classes (n,) and their probabilities (n, C) to what is told instead of accuracy, such as the precision of a ranking.
-    """
-
-    X: Array
-    y: NDArray[np.intp]
-    weight: Array | None
-    costly_scores: Array
+    X: Array  # (n, d)
+    y: NDArray[np.intp]  # (n,)
+    weight: Array | None  # (n,)
+    costly_scores: Array  # (n, K): what the costly model says of them, not having learned from them
     costs: BoundCosts
-    base: Array
+    base: Array  # (K,): scores before any model is asked
     link: str
+    # from classes (n,) and their probabilities (n, C) to what is told instead of accuracy, such as the
+    # precision of a ranking
     quality: Quality | None = None
 
     def points(self, chain: Chain, doubts: Sequence[float] = (0.0,)) -> list[Point]:

@@ -26,22 +26,16 @@ class ScoredRows:
     """Rows, honest scores of them from all models, the costly one last, and what they buy for each.
 
     Every model is run once. What a chain of models costs is read off the groups that its models buy: each is paid once.
-
-    Attributes
-    ----------
-    bench : HeldOutRows
-    scores : sequence of (n, K)
-    bills : sequence of sequence of (bits, evaluation)
-        Of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,) ticks paid
-        for evaluation. All models but the costly one have one stage.
-    own_scores : sequence of (n, K)
-        What the models themselves say, which may have learned from the rows.
     """
 
     bench: HeldOutRows
-    scores: Sequence[Array]
+    scores: Sequence[Array]  # (n, K) of each model
+    # of each model alone, after each of its stages: (n, ceil(G / 8)) groups bought, eight to a byte, and (n,)
+    # ticks paid for evaluation. All models but the costly one have one stage
     bills: Sequence[Sequence[_Bill]]
-    own_scores: Sequence[Array]
+    own_scores: Sequence[
+        Array
+    ]  # (n, K): what the models themselves say, which may have learned from the rows
     _after: dict[tuple[int, ...], list[_Bill]] = field(default_factory=dict)
     _paid: dict[tuple[int, ...], list[Array]] = field(default_factory=dict)
 
@@ -94,29 +88,17 @@ class ScoredRows:
 
 @dataclass(frozen=True, eq=False)
 class LadderChoice:
-    """Models one after the other, margins of all but the last, and what they come to.
+    """Models one after the other, margins of all but the last, and what they come to."""
 
-    Attributes
-    ----------
-    which : tuple of int
-        The models, by number; the costly one has the highest.
-    margins : (L,)
-        From which on rows leave with the answer of each but the last.
-    point : Point
-    loss, error : float
-        Accuracy lost against the costly model by margins that other rows choose for about the same cost, and its standard error.
-    own_loss : float
-        By the margins themselves, on rows that have chosen them.
-    leaves : (n,) int
-        The model with which each training row leaves, by margins that other rows choose.
-    """
-
-    which: tuple[int, ...]
-    margins: Array
+    which: tuple[int, ...]  # the models, by number; the costly one has the highest
+    margins: Array  # (L,): from which on rows leave with the answer of each but the last
     point: Point
+    # accuracy lost against the costly model by margins that other rows choose for about the same cost,
+    # and its standard error
     loss: float
     error: float
-    own_loss: float
+    own_loss: float  # by the margins themselves, on rows that have chosen them
+    # (n,): the model with which each training row leaves, by margins that other rows choose
     leaves: NDArray[np.integer]
 
     @classmethod

@@ -20,38 +20,17 @@ __all__ = ["Costly", "CostlyQuestion"]
 
 @dataclass(frozen=True, eq=False)
 class CostlyQuestion:
-    """The rows that a costly model is asked about.
+    """The rows that a costly model is asked about."""
 
-    Attributes
-    ----------
-    costly : estimator, callable, or (n, C) probabilities
-        Whom to ask. A callable goes from rows to probabilities.
-    X : array or table
-        As the user gave it.
-    numbers : (n, d)
-        As a plan reads it.
-    y : (n,)
-        Labels.
-    classes : (C,)
-    weight : (n,) or None
-    columns : Columns
-    names : list of str or None
-    read : (m,) int or None
-        Columns that the model was trained on; None: all.
-    folds : int
-    random : RandomState
-    n_jobs : int or None
-    """
-
-    costly: Any
-    X: Any
-    numbers: Array
-    y: NDArray[Any]
-    classes: NDArray[Any]
-    weight: Array | None
+    costly: Any  # whom to ask: an estimator, a callable from rows to probabilities, or (n, C) probabilities
+    X: Any  # array or table, as the user gave it
+    numbers: Array  # (n, d): as a plan reads it
+    y: NDArray[Any]  # (n,): labels
+    classes: NDArray[Any]  # (C,)
+    weight: Array | None  # (n,)
     columns: Columns
     names: list[str] | None
-    read: NDArray[np.int32] | None
+    read: NDArray[np.int32] | None  # (m,): columns that the model was trained on; None: all
     folds: int
     random: np.random.RandomState
     n_jobs: int | None
@@ -84,27 +63,13 @@ class CostlyQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Costly:
-    """A costly model that is ready.
+    """A costly model that is ready."""
 
-    Attributes
-    ----------
-    block : Block
-        One stage that gives its scores.
-    scores : (n, K)
-        Of the rows, as if it had not learned from them.
-    model : object
-        Fitted; None where only its probabilities are known.
-    exits : sequence of Exit, default=()
-        Of a composite, before its costly model.
-    cost : float, default=0
-        Of evaluating ``block``, where a composite says so.
-    """
-
-    block: Block
-    scores: Array
-    model: Any
-    exits: Sequence[Exit] = ()
-    cost: float = 0.0
+    block: Block  # one stage that gives its scores
+    scores: Array  # (n, K): of the rows, as if it had not learned from them
+    model: Any  # fitted; None where only its probabilities are known
+    exits: Sequence[Exit] = ()  # of a composite, before its costly model
+    cost: float = 0.0  # of evaluating ``block``, where a composite says so
 
     def ask(self, X: Array) -> Array:
         """(m, K) scores of other rows."""

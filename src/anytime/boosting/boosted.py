@@ -40,35 +40,19 @@ _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Everything a learner needs to know of the data.
-
-    Attributes
-    ----------
-    table : TrainingRows
-    objective : MeanLoss
-    base : (K,)
-        The best constant scores.
-    costs : BoundCosts
-    train, held : (m,) int
-        Rows to learn from and to judge on.
-    query : (n,) int or None
-        Rows of a query stay together.
-    random : RandomState
-    clock : Clock
-    earlier : Plan or None
-        What to go on from.
-    """
+    """Everything a learner needs to know of the data."""
 
     table: TrainingRows
     objective: MeanLoss
-    base: Array
+    base: Array  # (K,): the best constant scores
     costs: BoundCosts
+    # (m,) each: rows to learn from, and to judge on
     train: NDArray[np.intp]
     held: NDArray[np.intp]
-    query: NDArray[np.intp] | None
+    query: NDArray[np.intp] | None  # (n,): rows of a query stay together
     random: np.random.RandomState
     clock: Clock
-    earlier: Plan | None = None
+    earlier: Plan | None = None  # what to go on from
 
     @property
     def loss(self) -> Loss:

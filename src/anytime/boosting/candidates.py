@@ -21,30 +21,14 @@ __all__ = ["Candidate", "Candidates", "FittedCandidates", "reseeded"]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One possible next step.
+    """One possible next step."""
 
-    Attributes
-    ----------
-    number : int
-        Its place among the candidates: of equals the lower one wins.
-    outputs : (n, K)
-        On the training rows; 0 where its filter does not let a row pass.
-    cost : float
-        What it would cost now, per row.
-    weak : Weak or None
-        What was fitted, where something was.
-    rule : Rule or None
-        Its filter.
-    passing : (n,) bool or None
-        The rows that the filter lets pass.
-    """
-
-    number: int
-    outputs: Array
-    cost: float
-    weak: Weak | None = None
-    rule: Rule | None = None
-    passing: NDArray[np.bool_] | None = None
+    number: int  # its place among the candidates: of equals the lower one wins
+    outputs: Array  # (n, K): on the training rows; 0 where its filter does not let a row pass
+    cost: float  # what it would cost now, per row
+    weak: Weak | None = None  # what was fitted, where something was
+    rule: Rule | None = None  # its filter
+    passing: NDArray[np.bool_] | None = None  # (n,): the rows that the filter lets pass
 
     def without_outputs(self) -> Candidate:
         """The same, without anything that is as long as the training rows."""

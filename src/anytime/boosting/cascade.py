@@ -242,24 +242,14 @@ class _Layer:
 
 @dataclass(eq=False)
 class _Survivors:
-    """Rows that are still undecided, among those to learn from and those to set thresholds on.
+    """Rows that are still undecided, among those to learn from and those to set thresholds on."""
 
-    Attributes
-    ----------
-    positive : (n,) bool
-    weight : (n,)
-    train, held : (n,) bool
-    alive : (n,) bool
-    answer : (n,) bool
-        What the cascade says now.
-    """
-
-    positive: Mask
-    weight: Array
-    train: Mask
-    held: Mask
-    alive: Mask
-    answer: Mask
+    positive: Mask  # (n,)
+    weight: Array  # (n,)
+    train: Mask  # (n,)
+    held: Mask  # (n,)
+    alive: Mask  # (n,)
+    answer: Mask  # (n,): what the cascade says now
 
     @classmethod
     def of(cls, training: Training) -> _Survivors:

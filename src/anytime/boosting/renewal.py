@@ -165,27 +165,14 @@ class HeldOutJudge:
 
 @dataclass(frozen=True, eq=False)
 class Renewed:
-    """One model of full strength.
+    """One model of full strength."""
 
-    Attributes
-    ----------
-    groups : frozenset of int
-        What is bought for it.
-    trees : TreeArrays
-        One stage.
-    loss : float
-        On held-out rows, before it was fitted to all.
-    by_fold : (F,)
-        The same on parts of the held-out rows. Empty: unknown, as for a model that has seen them.
-    cut_short : bool
-        Whether time allowed for fewer rounds than were asked for.
-    """
-
-    groups: Groups
-    trees: TreeArrays
-    loss: float
+    groups: Groups  # what is bought for it
+    trees: TreeArrays  # one stage
+    loss: float  # on held-out rows, before it was fitted to all
+    # (F,): the same on parts of the held-out rows. Empty: unknown, as for a model that has seen them
     by_fold: Array = field(default_factory=lambda: np.empty(0))
-    cut_short: bool = False
+    cut_short: bool = False  # whether time allowed for fewer rounds than were asked for
 
     @property
     def n_estimators(self) -> int:

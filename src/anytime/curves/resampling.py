@@ -37,16 +37,9 @@ def generator(random_state: Any) -> np.random.Generator:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """Fixed draws of rows, and the band they give a stage.
+    """Fixed draws of rows, and the band they give a stage."""
 
-    Attributes
-    ----------
-    counts : (b, n) uint16
-        How often each draw has each row.
-    confidence : float
-    """
-
-    counts: Counts
+    counts: Counts  # (b, n): how often each draw has each row
     confidence: float
 
     @classmethod

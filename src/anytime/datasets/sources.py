@@ -29,21 +29,11 @@ class DataFormatError(ValueError):
 
 @dataclass(frozen=True)
 class DataFolder:
-    """The folder from which one data set is read.
+    """The folder from which one data set is read."""
 
-    Parameters
-    ----------
-    name : str
-        The data set, for messages.
-    origin : str
-        Where its files can be had, for messages.
-    folder : str or Path, default=None
-        Overrides ``ANYTIME_DATA``.
-    """
-
-    name: str
-    origin: str
-    folder: str | Path | None = None
+    name: str  # the data set, for messages
+    origin: str  # where its files can be had, for messages
+    folder: str | Path | None = None  # overrides ``ANYTIME_DATA``
 
     def path(self, file: str) -> Path:
         """Where ``file`` lies, compressed or not."""

@@ -30,38 +30,21 @@ class PlainTrees:
     """``T`` trees of ``M`` questions with ``L`` leaves. Where a node leads: a question's number, or ``~leaf``.
 
     Questions of a tree stand together, its root first; so do its leaves. Several may lead to the same place, along ``left`` only.
-
-    Attributes
-    ----------
-    stage_start : (S + 1,) int
-        First tree of each stage.
-    roots : (T,) int
-    node_start, leaf_start : (T + 1,) int
-    feature : (M,) int
-    threshold : (M,) float
-    missing_left : (M,) bool
-        Whether NaN goes left.
-    left, right : (M,) int
-    leaves : (L, W) int64
-        What a leaf adds, in units. ``W`` is 1, or the number of outputs where every tree answers for all.
-    tree_output : (T,) int
-        Output that a tree adds to where ``W`` is 1.
-    unit : float
-        A power of two.
     """
 
-    stage_start: NDArray[np.int64]
-    roots: NDArray[np.int64]
-    node_start: NDArray[np.int64]
-    leaf_start: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    threshold: Array
-    missing_left: NDArray[np.bool_]
-    left: NDArray[np.int64]
-    right: NDArray[np.int64]
+    stage_start: NDArray[np.int64]  # (S + 1,): first tree of each stage
+    roots: NDArray[np.int64]  # (T,)
+    node_start: NDArray[np.int64]  # (T + 1,)
+    leaf_start: NDArray[np.int64]  # (T + 1,)
+    feature: NDArray[np.int64]  # (M,)
+    threshold: Array  # (M,)
+    missing_left: NDArray[np.bool_]  # (M,): whether NaN goes left
+    left: NDArray[np.int64]  # (M,)
+    right: NDArray[np.int64]  # (M,)
+    # (L, W): what a leaf adds, in units. ``W`` is 1, or the number of outputs where every tree answers for all
     leaves: NDArray[np.int64]
-    tree_output: NDArray[np.int64]
-    unit: float
+    tree_output: NDArray[np.int64]  # (T,): output that a tree adds to where ``W`` is 1
+    unit: float  # a power of two
 
 
 def plain_trees(block: TreeBlock, columns: Columns | None = None) -> PlainTrees:

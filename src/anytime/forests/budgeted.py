@@ -59,59 +59,30 @@ def _refuse_missing(name: str, y: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class GrowingTask:
-    """Everything that growing needs to know of the data.
+    """Everything that growing needs to know of the data."""
 
-    Attributes
-    ----------
-    data : BinnedData
-        Rows to learn from.
-    y : (n,)
-    weight : (n,) or None
-    bench : JudgingRows
-    base : (K,)
-        The answer that costs nothing.
-    budget : float
-        What rows may pay on average, in ticks.
-    seed : int
-    random : RandomState
-        Before anything was drawn: the same rows are held out again.
-    clock : Clock
-    rows : (m,) int or None
-        Rows of ``data`` that trees are grown from, where time does not allow for all.
-    notes : list of str
-        What the user is warned of in the end.
-    """
-
-    data: BinnedData
-    y: NDArray[Any]
-    weight: Array | None
+    data: BinnedData  # rows to learn from
+    y: NDArray[Any]  # (n,)
+    weight: Array | None  # (n,)
     bench: JudgingRows
-    base: Array
-    budget: float
+    base: Array  # (K,): the answer that costs nothing
+    budget: float  # what rows may pay on average, in ticks
     seed: int
-    random: np.random.RandomState
+    random: np.random.RandomState  # before anything was drawn: the same rows are held out again
     clock: Clock
+    # (m,): rows of ``data`` that trees are grown from, where time does not allow for all
     rows: NDArray[np.intp] | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the user is warned of in the end
 
 
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """What a further fit goes on from.
-
-    Attributes
-    ----------
-    task : GrowingTask
-    grower : ClassTreeGrower
-    setting : Setting
-    trees : tuple of ClassTree
-        As grown, that which broke the budget among them.
-    """
+    """What a further fit goes on from."""
 
     task: GrowingTask
     grower: ClassTreeGrower
     setting: Setting
-    trees: tuple[ClassTree, ...]
+    trees: tuple[ClassTree, ...]  # as grown, that which broke the budget among them
 
     @classmethod
     def of(cls, attempt: Attempt, task: GrowingTask) -> Grown:

@@ -73,21 +73,12 @@ def best_trial(trials: Iterable[SettingTrial]) -> SettingTrial:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A trial with what was grown in it.
-
-    Attributes
-    ----------
-    trial : SettingTrial
-    grower : ClassTreeGrower
-    growth : Growth
-    plan : Plan or None
-        Levels of the first tree, where no whole tree is within the budget.
-    """
+    """A trial with what was grown in it."""
 
     trial: SettingTrial
     grower: ClassTreeGrower
     growth: Growth
-    plan: Plan | None = None
+    plan: Plan | None = None  # levels of the first tree, where no whole tree is within the budget
 
     @property
     def rival(self) -> Rival:

@@ -45,19 +45,11 @@ def voting(tree: ClassTree, vote: Vote) -> TreeArrays:
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """A tree, and where the rows of a bench end in it.
-
-    Attributes
-    ----------
-    tree : ClassTree
-    arrays : TreeArrays
-        With the values that it votes with.
-    leaf : (n,) int
-    """
+    """A tree, and where the rows of a bench end in it."""
 
     tree: ClassTree
-    arrays: TreeArrays
-    leaf: NDArray[np.int32]
+    arrays: TreeArrays  # with the values that it votes with
+    leaf: NDArray[np.int32]  # (n,)
 
     @property
     def outputs(self) -> Array:
@@ -67,28 +59,16 @@ class Visited:
 
 @dataclass(frozen=True, eq=False)
 class JudgingRows:
-    """Rows on which trees are paid for and judged.
+    """Rows on which trees are paid for and judged."""
 
-    Attributes
-    ----------
-    X : (n, d)
-    target : (n,) class numbers or numbers, or None
-        None: rows that trees were learned from, which say what they cost and nothing else.
-    weight : (n,) or None
-        How often each row counts in means of costs.
-    costs : BoundCosts
-    link : str
-    vote : {"probability", "majority", "counts"}
-    error_weight : (n,) or None
-        How much each row counts in errors, where classes have weights. None: as in ``weight``.
-    """
-
-    X: Array
+    X: Array  # (n, d)
+    # (n,) class numbers or numbers; None: rows that trees were learned from, which say what they cost and nothing else
     target: NDArray[Any] | None
-    weight: Array | None
+    weight: Array | None  # (n,): how often each row counts in means of costs
     costs: BoundCosts
     link: str
     vote: Vote = "probability"
+    # (n,): how much each row counts in errors, where classes have weights. None: as in ``weight``
     error_weight: Array | None = None
 
     def __post_init__(self) -> None:
@@ -144,34 +124,16 @@ class JudgingRows:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """A forest within a budget, and how it came about. It is replaced as a whole, so that an interrupt finds none half made.
+    """A forest within a budget, and how it came about. It is replaced as a whole, so that an interrupt finds none half made."""
 
-    Attributes
-    ----------
-    trees : tuple of Visited
-        Those within the budget, as grown.
-    cost : float
-        Ticks that rows pay on average.
-    paid : (n, G) bool
-        What each row has paid for.
-    total : (n, K) or None
-        The sum of what trees answer.
-    errors : mapping
-        The held-out error when there were so many trees, where they were judged against a rival.
-    dropped : Visited or None
-        The tree that broke the budget.
-    dropped_cost : float
-        Ticks on average with it.
-    interrupted : bool
-    """
-
-    paid: NDArray[np.bool_]
-    trees: tuple[Visited, ...] = ()
-    cost: float = 0.0
-    total: Array | None = None
+    paid: NDArray[np.bool_]  # (n, G): what each row has paid for
+    trees: tuple[Visited, ...] = ()  # those within the budget, as grown
+    cost: float = 0.0  # ticks that rows pay on average
+    total: Array | None = None  # (n, K): the sum of what trees answer
+    # the held-out error when there were so many trees, where they were judged against a rival
     errors: Mapping[int, float] = field(default_factory=dict)
-    dropped: Visited | None = None
-    dropped_cost: float = float("nan")
+    dropped: Visited | None = None  # the tree that broke the budget
+    dropped_cost: float = float("nan")  # ticks on average with it
     interrupted: bool = False
 
     @property
@@ -200,21 +162,11 @@ class Growth:
 
 @dataclass(frozen=True)
 class Rival:
-    """What a forest must not fall clearly behind of.
+    """What a forest must not fall clearly behind of."""
 
-    Attributes
-    ----------
-    errors : mapping
-        Its held-out error after some numbers of trees.
-    error : float
-        And in the end.
-    spread : float
-        A standard error of it.
-    """
-
-    errors: Mapping[int, float]
-    error: float
-    spread: float
+    errors: Mapping[int, float]  # its held-out error after some numbers of trees
+    error: float  # and in the end
+    spread: float  # a standard error of it
 
     def leads(self, n_trees: int, error: float) -> bool:
         """Whether ``error``, after so many trees, is clearly worse than that of the rival then and in the end."""

@@ -44,25 +44,13 @@ _MOST_LEVELS = 12
 
 @dataclass(frozen=True, eq=False)
 class LinearTree:
-    """A balanced tree of linear classifiers, level by level: the children of node ``v`` are ``2 v + 1`` and ``2 v + 2``.
+    """A balanced tree of linear classifiers, level by level: the children of node ``v`` are ``2 v + 1`` and ``2 v + 2``."""
 
-    Attributes
-    ----------
-    weights : (N, d, C)
-        What a node adds up for each class, of columns less their ``centres``.
-    intercepts : (N, C)
-    routes : (N, d)
-        A row goes right where ``(x - centres) @ routes[v]`` exceeds ``thresholds[v]``.
-    thresholds : (N,)
-    centres : (d,)
-        Also what a missing value counts as.
-    """
-
-    weights: Array
-    intercepts: Array
-    routes: Array
-    thresholds: Array
-    centres: Array
+    weights: Array  # (N, d, C): what a node adds up for each class, of columns less their ``centres``
+    intercepts: Array  # (N, C)
+    routes: Array  # (N, d): a row goes right where ``(x - centres) @ routes[v]`` exceeds ``thresholds[v]``
+    thresholds: Array  # (N,)
+    centres: Array  # (d,): also what a missing value counts as
 
     @property
     def n_levels(self) -> int:

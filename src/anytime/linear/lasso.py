@@ -31,31 +31,18 @@ _SHRINKING = 8  # halvings of a Newton step that goes too far
 
 @dataclass(frozen=True, eq=False)
 class LassoPath:
-    """Solutions of the group lasso for falling penalties.
+    """Solutions of the group lasso for falling penalties."""
 
-    Attributes
-    ----------
-    lambdas : (L,)
-        Penalties, falling; nothing that costs anything is in use at the first.
-    coefficients : (L, D, P)
-        For the columns as they were given, not as they were whitened.
-    active : (L, J) bool
-        Groups in use.
-    order : (J,) int
-        Groups by first entry. Those that never entered come last, by what the rest of the target still gives them, per
-        weight.
-    entered : (J,)
-        The penalty below which each group was first in use, to the precision of the search; 0 for never, infinite
-        for groups that cost nothing.
-    violation : (L,)
-        The largest violation of an optimality condition, as a share of its limit ``lambda * weight``.
-    """
-
-    lambdas: Array
-    coefficients: Array
-    active: NDArray[np.bool_]
+    lambdas: Array  # (L,): penalties, falling; nothing that costs anything is in use at the first
+    coefficients: Array  # (L, D, P): for the columns as they were given, not as they were whitened
+    active: NDArray[np.bool_]  # (L, J): groups in use
+    # (J,): groups by first entry. Those that never entered come last, by what the rest of the target still
+    # gives them, per weight
     order: NDArray[np.intp]
+    # (J,): the penalty below which each group was first in use, to the precision of the search; 0 for never,
+    # infinite for groups that cost nothing
     entered: Array
+    # (L,): the largest violation of an optimality condition, as a share of its limit ``lambda * weight``
     violation: Array
 
 

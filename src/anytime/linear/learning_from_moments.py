@@ -31,29 +31,14 @@ __all__ = ["LearnedSequence", "arrange", "certified", "learn_from_moments"]
 
 @dataclass(frozen=True, eq=False)
 class LearnedSequence:
-    """What a learner hands to its estimator.
+    """What a learner hands to its estimator."""
 
-    Attributes
-    ----------
-    block : LinearBlock
-        A stage per group bought, in the user's units.
-    base : (K,)
-        Scores before the first purchase.
-    ridges : (S,)
-        Of each prefix.
-    certificate : Certificate or None
-    quality : (S + 1,) or None
-        Minus the mean loss on held-out rows.
-    kkt_residual : float or None
-        Of the group lasso, where the order is its.
-    """
-
-    block: LinearBlock
-    base: Array
-    ridges: Array
+    block: LinearBlock  # a stage per group bought, in the user's units
+    base: Array  # (K,): scores before the first purchase
+    ridges: Array  # (S,): of each prefix
     certificate: Certificate | None
-    quality: Array | None = None
-    kkt_residual: float | None = None
+    quality: Array | None = None  # (S + 1,): minus the mean loss on held-out rows
+    kkt_residual: float | None = None  # of the group lasso, where the order is its
 
     def with_targets_in(self, centre: Array, spread: Array) -> LearnedSequence:
         """The same, learned from ``(target - centre) / spread``, in the units of the target. Losses stay in deviations."""

@@ -32,31 +32,17 @@ _SMALLEST = 1e-140  # size of a number whose square, and the share above of it, 
 
 @dataclass(frozen=True, eq=False)
 class Standardised:
-    """Moments of columns and targets of mean 0 and variance 1.
+    """Moments of columns and targets of mean 0 and variance 1."""
 
-    Attributes
-    ----------
-    covariance : (d, d)
-        ``X'X / n``; a constant column is a row and column of zeros.
-    correlation : (d, k)
-        ``X'Y / n``.
-    power : (k,)
-        ``diag(Y'Y / n)``: 1, or 0 for a constant target.
-    mean, scale : (d,)
-        A constant column has scale 1.
-    target_mean, target_scale : (k,)
-    n_samples : float
-        Rows; infinite where only moments are known.
-    """
-
-    covariance: Array
-    correlation: Array
-    power: Array
+    covariance: Array  # (d, d): ``X'X / n``; a constant column is a row and column of zeros
+    correlation: Array  # (d, k): ``X'Y / n``
+    power: Array  # (k,): ``diag(Y'Y / n)``: 1, or 0 for a constant target
+    # (d,) each: a constant column has scale 1
     mean: Array
     scale: Array
-    target_mean: Array
-    target_scale: Array
-    n_samples: float
+    target_mean: Array  # (k,)
+    target_scale: Array  # (k,)
+    n_samples: float  # rows; infinite where only moments are known
 
     @classmethod
     def of(

@@ -31,23 +31,12 @@ _BLOCK = 128  # columns whose effect on the rest is applied in one go
 
 @dataclass(frozen=True, eq=False)
 class GroupedProblem:
-    """Least squares on standardised columns, arranged group by group.
+    """Least squares on standardised columns, arranged group by group."""
 
-    Attributes
-    ----------
-    covariance : (d, d)
-        ``C = S + ridge * penalty``.
-    correlation : (d, k)
-        ``v = X'Y / n``, a column per target.
-    start : (J + 1,) int64
-        Group ``g`` has the columns ``start[g]`` to ``start[g + 1]``.
-    power : float
-        ``Y'Y / n`` summed over targets, so that the risk before anything is bought is half of it.
-    """
-
-    covariance: Array
-    correlation: Array
-    start: NDArray[np.int64]
+    covariance: Array  # (d, d): ``C = S + ridge * penalty``
+    correlation: Array  # (d, k): ``v = X'Y / n``, a column per target
+    start: NDArray[np.int64]  # (J + 1,): group ``g`` has the columns ``start[g]`` to ``start[g + 1]``
+    # ``Y'Y / n`` summed over targets, so that the risk before anything is bought is half of it
     power: float = 1.0
 
     @classmethod
@@ -78,20 +67,11 @@ class GroupedProblem:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Refitted weights of every prefix of a sequence of groups.
+    """Refitted weights of every prefix of a sequence of groups."""
 
-    Attributes
-    ----------
-    columns : (m,) int
-        In the order of purchase.
-    ends : (S,) int
-        How many of them each prefix has.
-    coefficients : list of (ends[t], k)
-    """
-
-    columns: NDArray[np.intp]
-    ends: NDArray[np.intp]
-    coefficients: list[Array]
+    columns: NDArray[np.intp]  # (m,): in the order of purchase
+    ends: NDArray[np.intp]  # (S,): how many of them each prefix has
+    coefficients: list[Array]  # (ends[t], k) of prefix ``t``
 
 
 class PursuitOracle:

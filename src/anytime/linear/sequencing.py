@@ -39,23 +39,12 @@ _MOST_WORK = 2e8  # products of columns in all sets of groups: about a second, w
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Columns side by side with those of their group.
-
-    Attributes
-    ----------
-    costs : BoundCosts
-    groups : (J,) int
-        The groups that have columns: the elements of a sequence.
-    columns : (d,) int
-        Positions in X, group by group.
-    start : (J + 1,) int64
-        Where each group begins in ``columns``.
-    """
+    """Columns side by side with those of their group."""
 
     costs: BoundCosts
-    groups: NDArray[np.intp]
-    columns: NDArray[np.intp]
-    start: NDArray[np.int64]
+    groups: NDArray[np.intp]  # (J,): the groups that have columns: the elements of a sequence
+    columns: NDArray[np.intp]  # (d,): positions in X, group by group
+    start: NDArray[np.int64]  # (J + 1,): where each group begins in ``columns``
 
     @classmethod
     def of(cls, costs: BoundCosts) -> Arrangement:
@@ -95,25 +84,15 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Sequenced:
-    """A sequence with weights for every prefix, on standardised columns in the order of an ``Arrangement``.
+    """A sequence with weights for every prefix, on standardised columns in the order of an ``Arrangement``."""
 
-    Attributes
-    ----------
-    selection : Selection
-        Costs in ticks.
-    path : Path
-        Of the lasso without refits: a stage per purchase, or several of them where groups came together.
-    problem : GroupedProblem
-        What was maximised.
-    ridge : float
-    kkt_residual : float or None
-        Of the group lasso whose order it is: the largest violation of an optimality condition, as a share of its limit.
-    """
-
-    selection: Selection
+    selection: Selection  # costs in ticks
+    # of the lasso without refits: a stage per purchase, or several of them where groups came together
     path: Path
-    problem: GroupedProblem
+    problem: GroupedProblem  # what was maximised
     ridge: float
+    # of the group lasso whose order it is: the largest violation of an optimality condition, as a share of its
+    # limit
     kkt_residual: float | None = None
 
 

@@ -39,19 +39,12 @@ def values_of_all_sets(C: Array, V: Array, start: NDArray[np.int64]) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Sets that agree on which groups are decided.
+    """Sets that agree on which groups are decided."""
 
-    Attributes
-    ----------
-    sets : (B,) int
-        Bits of the groups taken so far.
-    values : (B,)
-    rest : (B, m, m + P)
-        The columns still undecided, less the effect of those taken: covariance, and correlation with the targets.
-    """
-
-    sets: NDArray[np.int64]
-    values: Array
+    sets: NDArray[np.int64]  # (B,): bits of the groups taken so far
+    values: Array  # (B,)
+    # (B, m, m + P): the columns still undecided, less the effect of those taken: covariance, and correlation
+    # with the targets
     rest: Array
 
     def halves(self) -> list[_Batch]:

@@ -128,18 +128,12 @@ def least_norm(oracle: PursuitOracle, S: Array) -> Path:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What held-out rows say of an order.
+    """What held-out rows say of an order."""
 
-    Attributes
-    ----------
-    ridges : (S,)
-        The ridge of each prefix that is worth having.
-    losses : (S + 1, k)
-        Their losses on the held-out rows, per target; before anything is bought first.
-    """
-
-    ridges: Array
-    losses: Array
+    ridges: Array  # (S,): the ridge of each prefix that is worth having
+    losses: (
+        Array  # (S + 1, k): their losses on the held-out rows, per target; before anything is bought first
+    )
 
 
 def tuned(

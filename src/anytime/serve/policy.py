@@ -23,25 +23,13 @@ _PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kep
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """Questions that wait, sorted by the time at which their stages have to be done: due less reserve.
+    """Questions that wait, sorted by the time at which their stages have to be done: due less reserve."""
 
-    Attributes
-    ----------
-    due : (n,) float
-        On the clock that ``now`` is read from.
-    rows : (n,) int
-    stage : (n,) int
-        Stages done.
-    until : (n,) int
-        The last stage that a question wants, by its budget or otherwise.
-    reserve : (n,) float or None
-        Seconds of its own that each keeps for what comes after its stages. None: the policy's.
-    """
-
-    due: Array
-    rows: NDArray[np.int64]
-    stage: NDArray[np.int64]
-    until: NDArray[np.int64]
+    due: Array  # (n,): on the clock that ``now`` is read from
+    rows: NDArray[np.int64]  # (n,)
+    stage: NDArray[np.int64]  # (n,): stages done
+    until: NDArray[np.int64]  # (n,): the last stage that a question wants, by its budget or otherwise
+    # (n,): seconds of its own that each keeps for what comes after its stages. None: the policy's
     reserve: Array | None = None
 
     def within(self, share: float, now: float) -> Waiting:
@@ -54,20 +42,11 @@ class Waiting:
 
 
 class Outlook(NamedTuple):
-    """A plan for questions that wait.
+    """A plan for questions that wait."""
 
-    Attributes
-    ----------
-    stage : int
-        How far to go: who is further stays there.
-    first : int
-        So many questions, by due time, go no further; the others may find more time later.
-    lost : tuple of int
-        Places of questions for which there is no time at all: what they have is their answer.
-    """
-
-    stage: int
-    first: int
+    stage: int  # how far to go: who is further stays there
+    first: int  # so many questions, by due time, go no further; the others may find more time later
+    # places of questions for which there is no time at all: what they have is their answer
     lost: tuple[int, ...] = ()
 
 

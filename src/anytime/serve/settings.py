@@ -16,55 +16,32 @@ MAX_MODELS = 64  # the board of counters has room for so many
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a server; checked when made.
+    """Settings of a server; checked when made."""
 
-    Attributes
-    ----------
-    models : mapping from str to path
-        The ``.anytime`` file of each model, by the name that clients use.
-    host, port
-        Where to listen. The default is reached from this machine alone. Port 0: any that is free.
-    slo : float or None
-        Seconds within which a request is to be answered; None: as long as it takes.
-    workers : int
-        Processes that answer.
-    token : str or None
-        What clients have to send as ``Authorization: Bearer TOKEN``; None: nothing.
-    features : path or None
-        A Python file of extractors, which compute features that clients do not send.
-    costly : mapping from str to fitted estimator
-        For each adaptive model whose file lacks its costly model, by the adaptive one's name, the costly model.
-    max_body : int
-        Bytes that a request may have, unpacked.
-    max_rows, max_columns : int
-        Size of the matrix that one request may ask about.
-    max_concurrency : int
-        Requests that a worker holds at once; what comes on top is told to return later.
-    watch : float or None
-        Seconds between two looks at the models' files; one that was replaced is loaded. None: never.
-    drain : float
-        Seconds that a server which shuts down has for what it holds.
-    log_level : {"debug", "info", "warning", "error"}
-    log_requests : bool
-        A line in the log for each request, not only for those that fail.
-    """
-
-    models: Mapping[str, Path]
+    models: Mapping[str, Path]  # the ``.anytime`` file of each model, by the name that clients use
+    # where to listen. The default is reached from this machine alone. Port 0: any that is free
     host: str = "127.0.0.1"
     port: int = 8000
-    slo: float | None = 0.010
-    workers: int = 1
+    slo: float | None = 0.010  # seconds within which a request is to be answered; None: as long as it takes
+    workers: int = 1  # processes that answer
+    # what clients have to send as ``Authorization: Bearer TOKEN``; None: nothing
     token: str | None = field(default=None, repr=False)
-    features: Path | None = None
+    features: Path | None = (
+        None  # a Python file of extractors, which compute features that clients do not send
+    )
+    # for each adaptive model whose file lacks its costly model, by the adaptive one's name, the costly model
     costly: Mapping[str, Any] = field(default_factory=dict)
-    max_body: int = 8 << 20
+    max_body: int = 8 << 20  # bytes that a request may have, unpacked
+    # size of the matrix that one request may ask about
     max_rows: int = 10_000
     max_columns: int = 100_000
+    # requests that a worker holds at once; what comes on top is told to return later
     max_concurrency: int = 10_000
+    # seconds between two looks at the models' files; one that was replaced is loaded. None: never
     watch: float | None = 1.0
-    drain: float = 10.0
-    log_level: str = "info"
-    log_requests: bool = False
+    drain: float = 10.0  # seconds that a server which shuts down has for what it holds
+    log_level: str = "info"  # or "debug", "warning", "error"
+    log_requests: bool = False  # a line in the log for each request, not only for those that fail
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.models) <= MAX_MODELS:

@@ -23,27 +23,13 @@ __all__ = ["STREAM_LOSSES", "Absolute", "Hinge", "Logistic", "Softmax", "Squared
 
 @dataclass(frozen=True)
 class StreamLoss(ABC):
-    """A loss of one row's scores, plus ``rho`` times their squared length.
+    """A loss of one row's scores, plus ``rho`` times their squared length."""
 
-    Parameters
-    ----------
-    rho : float
-        Not negative.
+    rho: float = 1e-3  # not negative
 
-    Attributes
-    ----------
-    name : str
-        The name in ``STREAM_LOSSES``, by which native rounds know it too.
-    link : str
-        The name in ``anytime.losses.LINKS`` of what turns scores into answers.
-    classifies : bool
-        Whether ``y`` holds class numbers: 0 and 1 (or -1 and 1) for one score, 0 to m - 1 for several.
-    """
-
-    rho: float = 1e-3
-
-    name: ClassVar[str]
-    link: ClassVar[str] = "identity"
+    name: ClassVar[str]  # the name in ``STREAM_LOSSES``, by which native rounds know it too
+    link: ClassVar[str] = "identity"  # the name in ``anytime.losses.LINKS`` of what turns scores into answers
+    # whether ``y`` holds class numbers: 0 and 1 (or -1 and 1) for one score, 0 to m - 1 for several
     classifies: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

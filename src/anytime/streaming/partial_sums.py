@@ -24,17 +24,10 @@ __all__ = ["AlgorithmName", "Averaging", "RoundTrace", "averaged", "descend", "p
 
 @dataclass(frozen=True, eq=False)
 class RoundTrace:
-    """What happened in one round.
+    """What happened in one round."""
 
-    Attributes
-    ----------
-    sums : (N + 1, b, m) float
-        ``y^0`` to ``y^N``.
-    gradients, targets, outputs : (N, b, m) float
-        Gradients of the loss where steps start; what each learner is to be fitted to; what it gave.
-    """
-
-    sums: Array
+    sums: Array  # (N + 1, b, m): ``y^0`` to ``y^N``
+    # (N, b, m) each: gradients of the loss where steps start; what each learner is to be fitted to; what it gave
     gradients: Array
     targets: Array
     outputs: Array

@@ -35,39 +35,20 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TreeGrower:
-    """How trees are grown.
-
-    Parameters
-    ----------
-    max_leaf_nodes : int or None, default=31
-    max_depth : int or None, default=None
-        None: no limit.
-    min_samples_leaf : int, default=20
-        The fewest rows of a leaf.
-    min_weight : float, default=1e-3
-        The least weight (sum of hessians) of a leaf.
-    l2_regularization : float, default=0.0
-        Leaves minimise ``sum_i weight_i |target_i - value|^2 + l2_regularization |value|^2``.
-    min_gain : float, default=0.0
-        A split is made when its gain, less what it has to pay, is more than this.
-    cost_penalty : float, default=0.0
-        Price of a unit of cost, in units of the impurity (λ).
-    scale : {"half_sum", "mean"}, default="half_sum"
-        The impurity: ``1/2 sum_i weight_i |target_i - value|^2``, or the mean of ``weight_i |target_i - value|^2`` over the
-        rows. With n rows a penalty of λ in the second is one of n λ / 2 in the first.
-    leaf : {"mean", "vote"}, default="mean"
-        "vote": a leaf answers 1 for the output with the largest weighted sum and 0 for the others.
-    n_threads : int, default=1
-    """
+    """How trees are grown."""
 
     max_leaf_nodes: int | None = 31
-    max_depth: int | None = None
-    min_samples_leaf: int = 20
-    min_weight: float = 1e-3
+    max_depth: int | None = None  # None: no limit
+    min_samples_leaf: int = 20  # the fewest rows of a leaf
+    min_weight: float = 1e-3  # the least weight (sum of hessians) of a leaf
+    # leaves minimise ``sum_i weight_i |target_i - value|^2 + l2_regularization |value|^2``
     l2_regularization: float = 0.0
-    min_gain: float = 0.0
-    cost_penalty: float = 0.0
+    min_gain: float = 0.0  # a split is made when its gain, less what it has to pay, is more than this
+    cost_penalty: float = 0.0  # price of a unit of cost, in units of the impurity (λ)
+    # the impurity: ``1/2 sum_i weight_i |target_i - value|^2``, or the mean of ``weight_i |target_i -
+    # value|^2`` over the rows. With n rows a penalty of λ in the second is one of n λ / 2 in the first
     scale: Literal["half_sum", "mean"] = "half_sum"
+    # "vote": a leaf answers 1 for the output with the largest weighted sum and 0 for the others
     leaf: Literal["mean", "vote"] = "mean"
     n_threads: int = 1
 

@@ -37,33 +37,16 @@ _FEW_PURCHASES = 64
 
 @dataclass(frozen=True)
 class BundlePurchase:
-    """One step of an order: groups bought together, and the stages that they make runnable.
+    """One step of an order: groups bought together, and the stages that they make runnable."""
 
-    Attributes
-    ----------
-    groups : tuple of int
-        Bought here; empty for stages that need nothing more.
-    stages : tuple of int
-        In the order chosen, numbered as trained.
-    price : int
-        Ticks for the groups.
-    evaluation : int
-        Ticks for evaluating the stages.
-    gain : float
-        Drop of the held-out loss by all stages together, measured on the rows used for comparing purchases.
-    loss : float
-        Held-out loss after it.
-    n_without_gain : int
-        Stages at the end that did not lower the loss; they stand in trained order.
-    """
-
-    groups: tuple[int, ...]
-    stages: tuple[int, ...]
-    price: int
-    evaluation: int
+    groups: tuple[int, ...]  # bought here; empty for stages that need nothing more
+    stages: tuple[int, ...]  # in the order chosen, numbered as trained
+    price: int  # ticks for the groups
+    evaluation: int  # ticks for evaluating the stages
+    # drop of the held-out loss by all stages together, measured on the rows used for comparing purchases
     gain: float
-    loss: float
-    n_without_gain: int
+    loss: float  # held-out loss after it
+    n_without_gain: int  # stages at the end that did not lower the loss; they stand in trained order
 
     @property
     def cost(self) -> int:
@@ -73,23 +56,12 @@ class BundlePurchase:
 
 @dataclass(frozen=True)
 class OrderingLog:
-    """How an order came about.
-
-    Attributes
-    ----------
-    purchases : tuple of BundlePurchase
-    base_loss : float
-        Held-out loss before any stage.
-    n_rows : int
-        Held-out rows on which stages were compared.
-    n_scoring_rows : int
-        Rows of these on which purchases were compared.
-    """
+    """How an order came about."""
 
     purchases: tuple[BundlePurchase, ...]
-    base_loss: float
-    n_rows: int
-    n_scoring_rows: int
+    base_loss: float  # held-out loss before any stage
+    n_rows: int  # held-out rows on which stages were compared
+    n_scoring_rows: int  # rows of these on which purchases were compared
 
 
 def order_stages(

@@ -27,15 +27,10 @@ _PENALTIES = 10  # about so many are tried
 
 @dataclass(frozen=True, eq=False)
 class CostOnNewRows:
-    """From the mean cost of the rows that chose a pruning to that of new rows, by straight lines between points.
+    """From the mean cost of the rows that chose a pruning to that of new rows, by straight lines between points."""
 
-    Attributes
-    ----------
-    measured, expected : (Q,) increasing
-    """
-
-    measured: Array
-    expected: Array
+    measured: Array  # (Q,), increasing
+    expected: Array  # (Q,), increasing
 
     @classmethod
     def equal(cls, most: float) -> CostOnNewRows:

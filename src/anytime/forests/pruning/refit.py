@@ -27,22 +27,12 @@ _SWEEPS = 6  # over all trees; more change little
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """Training rows as pruned forests learn from them.
+    """Training rows as pruned forests learn from them."""
 
-    Attributes
-    ----------
-    leaf : (T, n) int32
-        The leaf of the whole forest that each row reaches in each tree.
-    target : (n, K)
-        What the forest should answer.
-    weight : (n,)
-    unseen : (T, n) uint8
-        Whether a tree counts in what the forest makes of a row: it was not grown from it.
-    """
-
-    leaf: NDArray[np.int32]
-    target: Array
-    weight: Array
+    leaf: NDArray[np.int32]  # (T, n): the leaf of the whole forest that each row reaches in each tree
+    target: Array  # (n, K): what the forest should answer
+    weight: Array  # (n,)
+    # (T, n): whether a tree counts in what the forest makes of a row: it was not grown from it
     unseen: NDArray[np.uint8]
 
     @classmethod

@@ -17,28 +17,18 @@ LARGEST_CATEGORY = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree of ``m`` nodes, the root first and every child after its parent; fields as in `TreeArrays`.
+    """One tree of ``m`` nodes, the root first and every child after its parent; fields as in `TreeArrays`."""
 
-    Attributes
-    ----------
-    feature, threshold, left, right, default_left, missing : (m,) arrays
-    value : (m, W) array
-        Only the rows of leaves are kept.
-    sets : mapping of node to members
-        The categorical nodes.
-    members_left : (m,) array or bool
-        Which way members go; at numeric nodes it does not matter.
-    """
-
+    # (m,) each, up to ``missing``
     feature: ArrayLike
     threshold: ArrayLike
     left: NDArray[np.int32]
     right: NDArray[np.int32]
     default_left: ArrayLike
     missing: ArrayLike
-    value: NDArray[np.float64]
-    sets: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
-    members_left: ArrayLike = False
+    value: NDArray[np.float64]  # (m, W): only the rows of leaves are kept
+    sets: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)  # the categorical nodes
+    members_left: ArrayLike = False  # (m,): which way members go; at numeric nodes it does not matter
 
 
 def stack_trees(
