@@ -71,6 +71,16 @@ def test_a_row_pays_once_for_each_group_that_the_nodes_on_its_path_look_at(seed)
 
 
 @pytest.mark.parametrize("kind", [SubmodularTreeClassifier, CostSensitiveTreeClassifier])
+def test_scores_of_a_row_do_not_depend_on_the_rows_beside_it(kind):
+    X, y = problem(n=2000)
+    model = kind(max_stages=3).fit(X, y)
+    together = model.decision_function(X)
+    for size in (1, 2, 3, 7, 64):
+        apart = np.concatenate([model.decision_function(X[i : i + size]) for i in range(0, 300, size)])
+        assert np.array_equal(apart[:300], together[:300])
+
+
+@pytest.mark.parametrize("kind", [SubmodularTreeClassifier, CostSensitiveTreeClassifier])
 def test_learns_what_one_linear_classifier_cannot(kind):
     X, y = problem(n=4000)
     bent, flat = (kind(max_stages=n).fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) for n in (3, 1))

@@ -21,6 +21,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from anytime._native import row_products
 from anytime.blocks import Block, Memory, State
 from anytime.costs import BoundCosts, FeatureCosts
 from anytime.estimator import AnytimeModel, ClassifierFace
@@ -112,9 +113,9 @@ class LinearTreeBlock(Block):
                 used = np.flatnonzero(self._supports[v])
                 values = np.nan_to_num(X[np.ix_(rows, used)] - tree.centres[used], nan=0.0)
                 if level == stage:
-                    outputs[rows] = values @ tree.weights[v, used] + tree.intercepts[v]
+                    outputs[rows] = row_products(values, tree.weights[v, used]) + tree.intercepts[v]
                 if v < last:
-                    right = values @ tree.routes[v, used] > tree.thresholds[v]
+                    right = row_products(values, tree.routes[v, used, None])[:, 0] > tree.thresholds[v]
                     node[rows] = 2 * v + 1 + right
         return outputs
 
