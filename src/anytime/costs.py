@@ -406,7 +406,6 @@ class BoundCosts:
 
     Attributes
     ----------
-    costs : FeatureCosts
     column_group : (d,) int32
         The group of each column.
     prices : (G,) int64
@@ -454,7 +453,6 @@ class BoundCosts:
 
         Parameters
         ----------
-        n_rows : int
         absent : (G,) bool, default=None
             Groups that they lack: one that is there needs no other that is not.
         bought : (G,) bool, default=None

@@ -72,7 +72,6 @@ def prices_with_steps(
 
     Parameters
     ----------
-    tests : sequence of DiscountedPrice
     steps : mapping from str to str, default=None
         From each group to the name of its step; "step A" for group "A" when not given.
 

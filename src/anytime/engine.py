@@ -61,13 +61,11 @@ class Run:
 
     Parameters
     ----------
-    plan : Plan
     X : (n, d) float64, C order
         Only columns of groups that a stage may use are read. Or examples of many elements each, which have ``offsets`` and are
         taken by their numbers: scores are then ``Ragged``.
     metered : bool, default=False
         Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
-    threads : int, default=1
     held : (G,) bool, default=None
         Groups that the rows have; None: all. A stage that would read another of a row is left out for it, and nothing of it
         is paid (see ``anytime.rows``). Keeps a ledger.
@@ -86,7 +84,6 @@ class Run:
         Rows that a stopping rule has released: they need no further stage.
     unasked : (n,) bool
         Rows that could not pay for the stopping rule of their last stage: they go on when it was asked.
-    ledger : Ledger or None
     partial : (n,) bool
         Rows that the last call of ``advance`` was interrupted in taking further.
     updates : (S,) int64
@@ -171,7 +168,6 @@ class Run:
             Realised cost, in ticks, that a row may reach. Needs ``metered=True``.
         deadline : float
             On the clock of ``time.monotonic()``.
-        stop : StopFlag, threading.Event or similar
         """
         if self.ledger is None and np.min(budget, initial=UNLIMITED) < UNLIMITED:
             raise ValueError("a budget by realised cost needs a ledger: Run(..., metered=True)")

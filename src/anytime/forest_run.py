@@ -26,15 +26,12 @@ class ForestRun:
     plan : Plan
         With a ``plain_forest``.
     X : (n, d) float64, C order
-    metered : bool, default=False
-    threads : int, default=1
 
     Attributes
     ----------
     done : (n,) int32
     finished : (n,) bool
         No row: there is no stopping rule.
-    ledger : Ledger or None
     """
 
     __slots__ = ("X", "_forest", "_sums", "done", "finished", "ledger", "plan", "threads")

@@ -23,10 +23,6 @@ class OneRow:
 
     A plan that is one forest takes one native call; so does one whose every stage replaces the answer, of which only the last
     that is affordable is computed. Any other goes through a ``Run``.
-
-    Parameters
-    ----------
-    model : fitted AnytimeModel
     """
 
     def __init__(self, model: Any) -> None:

@@ -42,23 +42,12 @@ _LISTED = 20  # names in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows as a plan reads them.
+    """Rows as a plan reads them."""
 
-    Attributes
-    ----------
-    X : (n, d) float64
-        Columns that are not there hold anything.
-    held : (G,) bool or None
-        Groups that are there; None: all.
-    absent : tuple of str
-        Columns that the model reads and that are not there.
-    mistaken : dict of str to str
-        Names that were given and are unknown, each with the absent column that it may stand for.
-    """
-
-    X: Array
-    held: NDArray[np.bool_] | None = None
-    absent: tuple[str, ...] = ()
+    X: Array  # (n, d): columns that are not there hold anything
+    held: NDArray[np.bool_] | None = None  # (G,): groups that are there; None: all
+    absent: tuple[str, ...] = ()  # columns that the model reads and that are not there
+    # names that were given and are unknown, each with the absent column that it may stand for
     mistaken: Mapping[str, str] | None = None
 
 
@@ -138,17 +127,12 @@ def reader_of(model: Any) -> RowReader:
 class RowReader:
     """Reads rows that come value by value for one model; all that it looks up is worked out once.
 
-    Parameters
-    ----------
-    model : fitted AnytimeModel
-
     Attributes
     ----------
     names : list of str or None
         Names of the columns, where the model knows any.
     words : dict of int to dict
         Columns that hold categories, each with the code of every category.
-    takes_missing : bool
     """
 
     def __init__(self, model: Any) -> None:

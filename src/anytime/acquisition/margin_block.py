@@ -41,20 +41,16 @@ class MarginBlock(Block):
 
     Parameters
     ----------
-    classifier : AdditiveClassifier
     reference : (n, d)
         Points to look for neighbours among, NaN where a value is missing.
     positive : (n,) bool
         Their class.
-    costs : BoundCosts
     cost_penalty : float, default=0
         Accuracy that one unit of cost must bring to be spent.
     confidence : float or None, default=None
         A row whose estimated accuracy is above this buys nothing more.
     neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
         Where nobody is within the radius, or exactly alike, the nearest count.
-    n_neighbours : int, default=65
-    radius : float, default=1
     refresh : bool, default=True
         Estimate accuracy after a purchase on neighbours found anew. False: on those by which the purchase was chosen.
     distance : {"standardised", "raw", "contributions"}, default="standardised"
@@ -64,7 +60,6 @@ class MarginBlock(Block):
         Of random purchases.
     n_stages : int, default=None
         None: one per group that the classifier uses.
-    n_threads : int, default=1
     """
 
     kind = "margins"

@@ -40,7 +40,6 @@ def read_costly(question: CostlyQuestion, source: str, given: ArrayLike | None =
 
     Parameters
     ----------
-    question : CostlyQuestion
     source : {"auto", "oob", "crossval", "insample"}
         Where the probabilities of the rows come from. "auto": out-of-bag where a forest has them, else from folds; as they
         are for what cannot be trained: a callable or a frozen estimator.

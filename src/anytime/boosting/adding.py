@@ -60,10 +60,6 @@ class Adding:
 
     Parameters
     ----------
-    training : Training
-    rules : BoostingRules
-    learners : sequence of WeakLearner
-    filters : callable or None
     folds : int or None
         Choose and weigh steps at cross-fitted scores, with so many folds.
     kind : type of MeanLoss

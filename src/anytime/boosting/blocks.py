@@ -26,7 +26,6 @@ class KernelBlock(Block):
     centres : (c, m)
         In units of ``z``.
     weights : (c, K)
-    spread : float, default=1
     """
 
     kind = "kernel"

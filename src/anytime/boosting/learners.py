@@ -50,8 +50,6 @@ class TrainingRows:
     X : (n, d) float64
     categorical : sequence of int, default=()
         Columns whose values are categories.
-    max_bins : int, default=255
-    n_threads : int, default=1
     """
 
     def __init__(

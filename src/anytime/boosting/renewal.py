@@ -70,11 +70,8 @@ class HeldOutJudge:
 
     Parameters
     ----------
-    table : TrainingRows
-    objective : MeanLoss
     base : (K,)
     splits : sequence of (rows to learn from, rows to judge on)
-    clock : Clock
     """
 
     def __init__(
@@ -194,7 +191,6 @@ class Renewal:
 
     Parameters
     ----------
-    training : Training
     booster : Booster
         Of the models that stay.
     known : sequence of Renewed, default=()

@@ -29,9 +29,7 @@ class Reweighting:
 
     Parameters
     ----------
-    objective : MeanLoss
     base : (K,)
-    ridge : float
     largest : float, default=inf
         The largest weight, for losses of varying curvature: some have no least point without.
 

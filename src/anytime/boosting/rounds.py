@@ -28,14 +28,12 @@ class GradientRounds:
 
     Parameters
     ----------
-    data : BinnedData
     objective : MeanLoss
         Of all rows of ``data``.
     grower : TreeGrower
         Its ``cost_penalty`` is lambda.
     start : (K,) or (n, K)
         Scores before the first round.
-    learning_rate : float, default=0.1
     rows : (m,) int, default=None
         Rows to learn from. None: all. Scores are kept for all.
     judge : (h,) int, default=None
@@ -56,7 +54,6 @@ class GradientRounds:
     Attributes
     ----------
     scores : (n, K)
-    rounds : list of list of TreeArrays
     losses : list of float
         On ``judge``, before the first round and after each.
     column_gains : (d,) or None

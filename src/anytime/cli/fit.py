@@ -289,9 +289,6 @@ def make_estimator(
 
     Parameters
     ----------
-    model : ModelName
-    classify : bool
-    seed : int
     constraints : list of lists of int or None
         Columns that may stand in one tree together.
     """

@@ -57,7 +57,6 @@ def read_table(path: Path, words: Sequence[str] = (), na_values: str | None = No
 
     Parameters
     ----------
-    path : Path
     words : sequence of str, default=()
         Columns that hold words even where they look like numbers; blanks and ``_`` are not told apart.
     na_values : str or None, default=None

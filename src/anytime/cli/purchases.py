@@ -60,7 +60,6 @@ def print_purchases(model: Any, judged: AnytimeCurve | None = None, rows: str = 
 
     Parameters
     ----------
-    model : fitted model
     judged : AnytimeCurve, default=None
         Where quality is read; not given: from what the plan itself keeps of held-out data, if it does.
     rows : str

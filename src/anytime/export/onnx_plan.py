@@ -26,10 +26,8 @@ class PlanGraph:
 
     Parameters
     ----------
-    graph : Graph
     X : str
         (n, d) doubles.
-    what : Exported
     """
 
     def __init__(self, graph: Graph, X: str, what: Exported) -> None:

@@ -25,34 +25,16 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Exported:
-    """A model as exporters see it.
+    """A model as exporters see it."""
 
-    Attributes
-    ----------
-    plan : Plan
-        Cut after the last stage that any budget reaches.
-    link : Link
-    stages : (B,) list of int
-        Stages done within each budget, at least 1.
-    labels : (B,) list of str
-        The budgets as parts of names.
-    classes : (C,) array or None
-    names : (d,) list of str
-        Of the columns.
-    columns : Columns or None
-        How a model of trees reads rows.
-    spent : (S,) float
-        Cumulative cost after each stage, as the model counts budgets.
-    """
-
-    plan: Plan
+    plan: Plan  # cut after the last stage that any budget reaches
     link: Link
-    stages: list[int]
-    labels: list[str]
-    classes: NDArray[Any] | None
-    names: list[str]
-    columns: Columns | None
-    spent: Array
+    stages: list[int]  # (B,): stages done within each budget, at least 1
+    labels: list[str]  # (B,): the budgets as parts of names
+    classes: NDArray[Any] | None  # (C,)
+    names: list[str]  # (d,): of the columns
+    columns: Columns | None  # how a model of trees reads rows
+    spent: Array  # (S,): cumulative cost after each stage, as the model counts budgets
 
     @property
     def categories(self) -> dict[str, list[str]]:

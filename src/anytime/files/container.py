@@ -182,7 +182,6 @@ class Archive:
 
     Parameters
     ----------
-    file : binary file, seekable
     max_bytes : int
         What all members together may unpack to.
     """

@@ -100,7 +100,6 @@ class Decoder:
 
     Parameters
     ----------
-    arrays : ArrayShelf
     allowance : int
         Bytes that labels padded to a common width may take, all together.
     """

@@ -101,7 +101,6 @@ def choose(
 
     Parameters
     ----------
-    sizes, weightings : sequence of float
     attempt : callable
         ``attempt(setting, seconds, rival)`` grows until the clock shows so many seconds, or the rival, the best so far, is
         clearly better.

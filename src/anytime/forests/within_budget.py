@@ -192,10 +192,8 @@ def grow_within(
     grow : callable
         ``grow(first, n)`` gives the trees numbered from ``first`` on. They are asked for in batches of about a second, and
         those of a batch that come after the end are lost.
-    bench : JudgingRows
     n_estimators : int
         The most.
-    clock : Clock
     seconds : float, default=inf
         On the clock when the last batch may begin; there is at least one.
     rival : Rival, default=None

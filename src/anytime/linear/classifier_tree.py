@@ -66,12 +66,7 @@ class LinearTree:
 
 
 class LinearTreeBlock(Block):
-    """The levels of a tree of linear classifiers as stages: level ``t`` gives what the node that a row has reached says.
-
-    Parameters
-    ----------
-    tree : LinearTree
-    """
+    """The levels of a tree of linear classifiers as stages: level ``t`` gives what the node that a row has reached says."""
 
     kind = "linear tree"
 

@@ -78,7 +78,6 @@ def group_lasso_path(
         Group ``g`` has the columns ``start[g]`` to ``start[g + 1]``.
     weights : (J,)
         What each group costs; one that costs nothing is in use from the start.
-    n_lambdas : int, default=200
     smallest : float, default=1e-4
         The last penalty, as a share of the first. They fall geometrically.
     whiten : bool, default=True

@@ -66,9 +66,6 @@ def learn_from_moments(
     ----------
     source : Standardised
         Of the rows that the order is learned from.
-    arrangement : Arrangement
-    recipe : Recipe
-    ridge : float or "auto"
     held : Standardised or None
         Of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the units of
         ``source``. None: weights are fitted to the rows of ``source``.

@@ -125,10 +125,6 @@ def _refuse_impossible(C: Array, V: Array) -> None:
 class Moments:
     """Sums over rows seen so far.
 
-    Parameters
-    ----------
-    n_columns, n_targets : int
-
     Examples
     --------
     >>> moments = Moments(2, 1)

@@ -79,7 +79,6 @@ class PursuitOracle:
 
     Parameters
     ----------
-    problem : GroupedProblem
     criterion : {"omp", "forward", "norm", "single", "forward_single", "mp"}
         How candidates are scored. "omp": by the gradient over the whitened group, at most the true gain; "forward": by the
         true gain; "norm": by the gradient as it is; "single": by its largest entry; "forward_single": by the true gain

@@ -154,9 +154,6 @@ def sequence_from_moments(
     ----------
     moments : Standardised
         Columns already arranged.
-    arrangement : Arrangement
-    recipe : Recipe
-    ridge : float
     """
     S, V, start = moments.covariance, moments.correlation, arrangement.start
     problem = GroupedProblem.from_moments(

@@ -30,10 +30,6 @@ class Pairs:
     ----------
     y : (n, 2) array
         Grade and query of each row.
-
-    Attributes
-    ----------
-    n_rows, n_pairs, n_queries : int
     """
 
     def __init__(self, y: Target) -> None:

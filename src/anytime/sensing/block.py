@@ -28,7 +28,6 @@ class SensorBlock(Block):
     opening : (m + 1,)
         Of its score: the same.
     centres : (m,)
-    gate : SensorGate
     whole : bool
         Whether what it says counts in full where the gate is open, not times ``φ(z)``.
     """

@@ -45,8 +45,6 @@ class Server:
 
     Parameters
     ----------
-    settings : Settings
-    board : Board
     registry : Registry, default=None
         Holds the models. None: one of its own, whose models ``load`` loads.
 

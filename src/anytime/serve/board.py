@@ -65,7 +65,6 @@ class Totals:
     ----------
     at : float
         On the clock of ``time.monotonic()``.
-    counts, sums : dict
     latency : (B,) int64
         Requests per bucket.
     models : (M, F) int64
@@ -220,8 +219,6 @@ class Board:
 
     Parameters
     ----------
-    workers : int
-    models : sequence of str
     window : float, default=5
         Seconds over which rates and percentiles are taken.
     """

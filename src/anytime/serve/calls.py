@@ -47,7 +47,6 @@ class Call:
     ----------
     scope : mapping
         As the server made it.
-    method, path : str
     headers : dict of bytes to bytes
         Names in lower case; of a header that stands twice, the last.
     began : float

@@ -52,7 +52,6 @@ class Cohort:
 
     Parameters
     ----------
-    model : fitted AnytimeModel
     pieces : list of Piece
         All of one plan.
 

@@ -81,15 +81,10 @@ class Engine:
 
     Parameters
     ----------
-    model : fitted AnytimeModel
-    pace : StagePace
-    policy : Adaptive
     slo : float, default=None
         Seconds within which every question is to be answered. None: only questions with a deadline are in a hurry.
     extraction : Extraction, default=None
         What computes features of raw examples.
-    clock : callable, default=time.monotonic
-    version : str, default="1"
     observer : ModelBoard, default=None
         Told how many rows are taken up together, and of every answer.
     scheduler : Scheduler, default=None

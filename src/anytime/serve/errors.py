@@ -17,7 +17,6 @@ class Refusal(Exception):  # noqa: N818  # an answer, not a fault
         Of HTTP.
     sentence : str
         What was wrong, where, and what to do.
-    headers : mapping from str to str
     """
 
     def __init__(self, status: int, sentence: str, headers: Mapping[str, str] | None = None) -> None:

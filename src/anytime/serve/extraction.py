@@ -44,20 +44,13 @@ _REASONS = ("deadline", "failed", "confidence", "budget")  # of many rows the fi
 
 @dataclass(frozen=True)
 class Extractors:
-    """What a server knows of extractors.
-
-    Attributes
-    ----------
-    features : Features
-    limits : mapping from group to int
-        How many calls of an extractor may run at the same time; others wait for their turn. A group without a limit has
-        64, and calls beyond them fail at once.
-    timeouts : mapping from group to float
-        Seconds after which a group counts as failed.
-    """
+    """What a server knows of extractors."""
 
     features: Features
+    # how many calls of an extractor may run at the same time; others wait for their turn. A group without a
+    # limit has 64, and calls beyond them fail at once
     limits: Mapping[str, int] = field(default_factory=dict)
+    # seconds after which a group counts as failed
     timeouts: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,10 +83,8 @@ class Extraction:
 
     Parameters
     ----------
-    model : fitted AnytimeModel
     extractors : Extractors
         For some of the model's groups or all. A group without an extractor is one that clients have to send.
-    clock : callable, default=time.monotonic
     """
 
     def __init__(

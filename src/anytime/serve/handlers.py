@@ -27,12 +27,7 @@ _EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", 
 
 
 class Handlers:
-    """Handlers of one server; each takes a call and, by name, the varying parts of its address.
-
-    Parameters
-    ----------
-    server : Server
-    """
+    """Handlers of one server; each takes a call and, by name, the varying parts of its address."""
 
     def __init__(self, server: Server) -> None:
         self.server, self.figures = server, Stats(server)

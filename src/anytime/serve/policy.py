@@ -166,9 +166,6 @@ def demand(waiting: Waiting, pace: StagePace, now: float, stage: int | None = No
 
     Parameters
     ----------
-    waiting : Waiting
-    pace : StagePace
-    now : float
     stage : int, default=None
         How far they are to go. None: as far as they want.
 

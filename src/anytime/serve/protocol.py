@@ -43,13 +43,7 @@ _NUMBERS = {int, float, bool}
 
 
 class Tensors:
-    """What tensors of a model are called and hold.
-
-    Parameters
-    ----------
-    model : fitted AnytimeModel
-    reader : RequestReader
-    """
+    """What tensors of a model are called and hold."""
 
     def __init__(self, model: AnytimeModel, reader: RequestReader) -> None:
         self.reader = reader
@@ -113,10 +107,8 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
 
     Parameters
     ----------
-    body : bytes
     json_length : int or None
         Where bytes of tensors begin, as the header says; None: there are none. 0: the body is the matrix itself.
-    tensors : Tensors
     """
     reader = tensors.reader
     if json_length is None:

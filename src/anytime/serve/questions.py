@@ -66,57 +66,26 @@ def amount_of(given: dict[str, Any], name: str) -> float | None:
 
 
 class Ask(NamedTuple):
-    """A request, read.
-
-    Attributes
-    ----------
-    rows : Rows
-    raws : list or None
-        Raw examples, from which the server computes the features that it needs.
-    limits : Limits
-    probabilities : bool
-        Whether plain JSON shall have them.
-    id : str or None
-        Given back in the answer.
-    outputs : sequence of (str, bool)
-        Tensors that are wanted, and whether as bytes.
-    """
+    """A request, read."""
 
     rows: Rows
-    raws: list[Any] | None
+    raws: list[Any] | None  # raw examples, from which the server computes the features that it needs
     limits: Limits
-    probabilities: bool = False
-    id: str | None = None
-    outputs: Sequence[tuple[str, bool]] = ()
+    probabilities: bool = False  # whether plain JSON shall have them
+    id: str | None = None  # given back in the answer
+    outputs: Sequence[tuple[str, bool]] = ()  # tensors that are wanted, and whether as bytes
 
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """Rows to be answered, and within which bounds.
+    """Rows to be answered, and within which bounds."""
 
-    Attributes
-    ----------
-    X : (n, d) float64, C order
-        As the model's plan reads them. Columns of groups that are not held may be anything.
-    budget, mean_budget : float or None
-        The most that any row may pay, and what rows may pay on average. Both None: the model's own bounds.
-    deadline : float or None
-        Seconds from the arrival.
-    confidence : float or None
-        The probability of the leading class that is enough.
-    held : (G,) bool or None
-        Groups of columns that are there. None: all.
-    raws : sequence or None
-        Raw examples, whose features are computed on demand.
-    arrived : float
-        On the engine's clock.
-    """
-
-    X: Array
+    X: Array  # (n, d): as the model's plan reads them. Columns of groups that are not held may be anything
+    # the most that any row may pay, and what rows may pay on average. Both None: the model's own bounds
     budget: float | None = None
     mean_budget: float | None = None
-    deadline: float | None = None
-    confidence: float | None = None
-    held: NDArray[np.bool_] | None = None
-    raws: Sequence[Any] | None = None
-    arrived: float = field(default_factory=time.monotonic)
+    deadline: float | None = None  # seconds from the arrival
+    confidence: float | None = None  # the probability of the leading class that is enough
+    held: NDArray[np.bool_] | None = None  # (G,): groups of columns that are there. None: all
+    raws: Sequence[Any] | None = None  # raw examples, whose features are computed on demand
+    arrived: float = field(default_factory=time.monotonic)  # on the engine's clock

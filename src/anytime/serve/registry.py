@@ -54,10 +54,8 @@ class Registry:
 
     Parameters
     ----------
-    settings : Settings
     on_load : callable, default=None
         Called with each new entry before anybody is answered by it: the place to give its engine an observer.
-    loader : callable from path to model, default=anytime.files.load_detached
     """
 
     def __init__(

@@ -32,8 +32,6 @@ class Reloads:
 
     Parameters
     ----------
-    registry : Registry
-    board : Board
     slot : Slot
         Of this worker.
     """

@@ -21,8 +21,6 @@ class RequestReader(RowReader):
 
     Parameters
     ----------
-    model : fitted AnytimeModel
-    max_rows : int
     max_values : int
         Of rows times columns, also of columns that a client leaves out.
     """

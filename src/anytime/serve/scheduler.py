@@ -56,7 +56,6 @@ class Queue:
 
     Parameters
     ----------
-    engine : Engine
     pace : StagePace
         Of these pieces: questions that lack groups take another way through the plan, which is slower.
     large : bool, default=False

@@ -56,7 +56,6 @@ class SharedForests:
 
         Parameters
         ----------
-        model : fitted AnytimeModel
         version : str
             Stands for the contents of its file: models of one version are the same.
         others : iterable of str

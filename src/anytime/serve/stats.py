@@ -22,12 +22,7 @@ _MOST_COLUMNS = 5000  # wider models are drawn without their columns
 
 
 class Stats:
-    """Puts together what ``/stats`` answers with.
-
-    Parameters
-    ----------
-    server : Server
-    """
+    """Puts together what ``/stats`` answers with."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -64,7 +64,6 @@ def serve(
 
     Parameters
     ----------
-    settings : Settings
     listener : socket
         As ``bind`` gives it.
     started : callable, default=None
@@ -117,11 +116,8 @@ class _Uvicorn(uvicorn.Server):
 
     Parameters
     ----------
-    config : uvicorn.Config
-    server : Server
     lifeline : int or None
         What can be read from when the process that watches is no more.
-    early : _Early
     """
 
     def __init__(self, config: uvicorn.Config, server: Server, lifeline: int | None, early: _Early) -> None:
@@ -195,7 +191,6 @@ class _Supervisor:
     ----------
     server : Server
         The application, its models loaded; each worker goes on with a copy.
-    listener : socket
     """
 
     def __init__(self, server: Server, listener: socket.socket) -> None:

@@ -40,8 +40,6 @@ class BoostedBank:
 
     Parameters
     ----------
-    bank : Bank
-    loss : StreamLoss
     algorithm : {"smooth", "residual"}
         Whether learners are fitted to gradients (Algorithm 6), or to gradients and what was left unfitted before (7).
     step : float or callable, default=None
@@ -66,8 +64,6 @@ class BoostedBank:
 
     Attributes
     ----------
-    monitor : EdgeMonitor
-    prefix_losses : PrefixLosses
     n_rows : int
         Rows learned from.
     n_alarms : int

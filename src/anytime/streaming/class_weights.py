@@ -21,7 +21,6 @@ class ClassWeights:
 
     Parameters
     ----------
-    n_classes : int
     fixed : (C,) float, default=None
         None: balanced.
     """

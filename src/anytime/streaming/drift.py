@@ -43,7 +43,6 @@ class Adwin:
     ----------
     delta : float, default=0.002
         About how likely a false alarm is in each look at the window.
-    per_level : int, default=5
     every : int, default=32
         Values between two looks.
     least : int, default=5
@@ -187,7 +186,6 @@ class TwoWindows:
 
     Parameters
     ----------
-    size : int, default=200
     delta : float, default=0.002
         About how likely a false alarm is in each look.
     every : int, default=32
@@ -275,12 +273,7 @@ class Drift:
 
 
 class Watch:
-    """A detector on the losses of a model.
-
-    Attributes
-    ----------
-    n_alarms : int
-    """
+    """A detector on the losses of a model."""
 
     def __init__(self, drift: Drift) -> None:
         self.drift, self.detector = drift, drift.make()

@@ -28,12 +28,10 @@ class EdgeMonitor:
 
     Parameters
     ----------
-    n_estimators : int
     discount : float, default=0.999
         By which a row counts less with every row that follows, for "discounted".
     window : int, default=200
         Rows, for "windowed".
-    panes : int, default=10
 
     Attributes
     ----------
@@ -185,11 +183,6 @@ class EdgeMonitor:
 
 class PrefixLosses:
     """Discounted mean loss of every prefix, in constant memory.
-
-    Parameters
-    ----------
-    n_estimators : int
-    discount : float, default=0.999
 
     Attributes
     ----------

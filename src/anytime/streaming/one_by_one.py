@@ -34,12 +34,7 @@ _LEARNED = frozenset(
 
 
 class PlanSnapshot:
-    """The last plan that was made, and the moment it is of; its own object, because reading changes no model.
-
-    Parameters
-    ----------
-    plan : Plan or None
-    """
+    """The last plan that was made, and the moment it is of; its own object, because reading changes no model."""
 
     def __init__(self, plan: Plan | None = None) -> None:
         self.plan = plan

@@ -36,8 +36,6 @@ class Rehearsal:
     ----------
     n_kept : int
         Rows.
-    n_columns : int
-    seed : int
 
     Attributes
     ----------

@@ -23,7 +23,6 @@ class RunningScale:
 
     Parameters
     ----------
-    n_columns : int
     frozen_after : int or None, default=None
         Rows after which nothing changes any more.
 
@@ -31,7 +30,6 @@ class RunningScale:
     ----------
     mean, scale : (d,) float
         A column that has not varied yet has scale 1.
-    n_rows : int
     """
 
     def __init__(self, n_columns: int, frozen_after: int | None = None) -> None:

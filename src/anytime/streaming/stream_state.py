@@ -37,8 +37,6 @@ class StreamState:
 
     Parameters
     ----------
-    boosting : BoostedBank
-    categories : CategoryNumbers
     columns : RunningScale or None
         None: learners read columns as they are.
     target : RunningScale or None
@@ -197,8 +195,6 @@ class StreamState:
 
         Parameters
         ----------
-        costs : BoundCosts
-        link : str
         hypotheses : {"last", "params"}
             Which of its past a learner answers with.
         evaluation_cost : float

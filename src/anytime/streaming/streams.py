@@ -108,7 +108,6 @@ def source_of(path: Path, n_rows: int = _KNOWN_BY) -> dict[str, Any] | None:
 
     Parameters
     ----------
-    path : Path
     n_rows : int, default=20
         Rows to know it by, at most.
 

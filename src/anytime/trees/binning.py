@@ -19,11 +19,6 @@ class BinnedData:
     Make one with ``fit``, and others with the same bins with ``transform``. NaN is a missing value and has a bin of its own;
     infinities are numbers like others. A value of a categorical column is cut to a whole number, its category; categories
     beyond the 254 most frequent, and values below 0 or above ``2**24``, are one bin together.
-
-    Attributes
-    ----------
-    native : Bins
-    n_rows, n_features : int
     """
 
     def __init__(self, native: Bins) -> None:

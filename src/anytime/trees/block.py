@@ -17,12 +17,7 @@ _SCALARS = ("n_outputs", "n_features", "float32_input", "shift")
 
 
 class TreeBlock(Block):
-    """Stages made of trees, evaluated natively.
-
-    Parameters
-    ----------
-    trees : TreeArrays or Forest
-    """
+    """Stages made of trees, evaluated natively."""
 
     kind = "trees"
     forest: Forest

@@ -16,13 +16,7 @@ __all__ = ["Clock", "inner_fit"]
 
 
 class Clock:
-    """Progress told on stderr, and the end of the time that training may take.
-
-    Parameters
-    ----------
-    seconds : float or None
-    verbose : int
-    """
+    """Progress told on stderr, and the end of the time that training may take."""
 
     def __init__(self, seconds: float | None, verbose: int) -> None:
         self.began = time.monotonic()

@@ -80,7 +80,6 @@ class TreeGrower:
 
         Parameters
         ----------
-        data : BinnedData
         target : (n,) or (n, K)
         weight : (n,) or (n, K), default=None
             None: 1 for every row.

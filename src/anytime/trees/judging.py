@@ -25,7 +25,6 @@ def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) ->
 
     Parameters
     ----------
-    plan : Plan
     X : (n, d)
         As the trees read it.
     target : (n,) class numbers or targets, or (n, K) targets

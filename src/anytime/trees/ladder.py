@@ -22,11 +22,8 @@ def as_replacing_stage(
 
     Parameters
     ----------
-    imported : Imported
     columns : sequence of str or int, or None
         Where the model's columns stand among the ``n_features`` columns of the plan. None: in the same places.
-    n_features : int
-    names : sequence of str or None
     """
     trees = imported.trees
     # A stage of the mean has a tree for each output, or one for all.

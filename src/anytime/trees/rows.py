@@ -43,7 +43,6 @@ def split_rows(
         The class of each row; ``fraction`` of the different rows of each is held out. Zeros: no classes.
     fraction : float or None
         None: hold nothing out.
-    random : RandomState
     """
     everything = np.arange(len(strata))
     if fraction is None:
@@ -71,8 +70,6 @@ def fold_rows(
     ----------
     X : (n, d) array or table
     strata : (n,) int
-    n_folds : int
-    random : RandomState
     """
     together = _dealt(np.unique(_lots(X, random), return_inverse=True)[1], strata, n_folds)
     needed = min(2, np.unique(strata).size)

@@ -45,11 +45,9 @@ class CostOnNewRows:
 
         Parameters
         ----------
-        problem : PruningProblem
         path : sequence of Pruning
             Of increasing cost, each the best for its penalty but the last, which nothing was chosen for.
         method : {"min_cut", "primal_dual"}
-        n_threads : int, default=1
         """
         whole, n_rows = path[-1].spent, len(problem.leaf)
         chosen = [p for p in path[:-1] if 0 < p.spent < whole and np.isfinite(p.cost_penalty)]

@@ -118,13 +118,7 @@ class OwnBank(Bank):
 
 
 class OwnBlock(Block):
-    """Stages that are learners of one's own; None gives 0.
-
-    Parameters
-    ----------
-    objects : list
-    n_features, width : int
-    """
+    """Stages that are learners of one's own; None gives 0."""
 
     kind = "own learners"
 

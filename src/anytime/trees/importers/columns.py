@@ -154,7 +154,6 @@ def codes_of(values: Any, categories: Sequence[Any]) -> NDArray[np.float64]:
     Parameters
     ----------
     values : (n,) array or column
-    categories : sequence of C values
 
     Returns
     -------

@@ -44,7 +44,6 @@ def stack_trees(
 
     Parameters
     ----------
-    trees : sequence of T trees, in evaluation order
     stage_sizes : sequence of S ints
         Trees in each stage.
     tree_output : (T,) ints or one int
@@ -96,7 +95,6 @@ def root_mean(trees: Sequence[Tree], leaf_weights: Sequence[NDArray[np.float64]]
 
     Parameters
     ----------
-    trees : sequence of T trees
     leaf_weights : sequence of T arrays (m,)
         Training rows at each node; inner nodes are ignored. All zero: leaves count alike.
 

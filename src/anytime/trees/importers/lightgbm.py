@@ -72,7 +72,6 @@ def import_text(
     ----------
     text : str
         What ``Booster.save_model`` writes.
-    source : str
     link : str, optional
         Needed for a custom objective only: the text does not say what its scores mean.
     classes : (C,) array, optional

@@ -25,10 +25,6 @@ _DEEPEST = 64  # a model nests a dozen levels; a hostile file might nest a milli
 def read_ubjson(data: bytes) -> Any:
     """Decode one document.
 
-    Parameters
-    ----------
-    data : bytes
-
     Returns
     -------
     dict, list, number, str, bool or None

@@ -91,7 +91,6 @@ def import_document(
     ----------
     document : dict
         What ``Booster.save_model`` writes.
-    source : str
     link : str, optional
         Needed for a custom objective only: the document does not say what its scores mean.
     n_rounds : int, optional
