@@ -114,6 +114,11 @@ class Ragged:
         )
 
     @staticmethod
+    def of(parts: Sequence[NDArray[Any]]) -> Ragged:
+        """One array per example; at least one of them."""
+        return Ragged(np.concatenate(parts), offsets_of([len(part) for part in parts]))
+
+    @staticmethod
     def joined(parts: Sequence[Ragged]) -> Ragged:
         """Examples of several, one after the other."""
         lengths = np.concatenate([part.lengths for part in parts])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime.testing import check_anytime_estimator
 
 WORDS = {"D": ["the", "a", "some"], "N": ["dog", "cat", "tree", "fish"], "V": ["runs", "fish", "sleeps"]}
 
@@ -167,3 +168,40 @@ def test_training_within_a_time_budget_gives_a_model(data):
     X, y, _, _ = data
     model = at.SequenceLabeler(folds=2, random_state=0, time_budget=1e-3).fit(X, y)
     assert model.n_stages_ == 1
+
+
+def test_the_curve_judges_elements(model, data):
+    _, _, X, y = data
+    curve = at.curve(model, X, y)
+    assert curve.at(2) == model.score(X, y, budget=2)
+    assert curve.values[-1] == model.score(X, y)
+    assert at.curve(model, X, y, metric="balanced_accuracy").values[-1] > 0.9
+    band = at.curve(model, X, y, bootstrap=20, random_state=0).band
+    assert (band[0] <= band[1]).all()
+    some = [[None if i == 0 else label for i, label in enumerate(labels)] for labels in y]
+    assert at.curve(model, X, some).values[-1] == model.score(X, some)
+
+
+def test_chunks_are_counted_as_conll_counts_them():
+    """Ends and kind have to be right; an I after an O, or of another kind, starts a chunk."""
+    truth = [["B-NP", "I-NP", "O", "B-VP"], ["I-NP", "I-NP", "B-NP", "I-VP"], []]
+    assert at.curves.chunk_f1(truth, truth) == 1.0
+    said = [["B-NP", "O", "O", "B-VP"], ["B-NP", "I-NP", "I-NP", "I-VP"], []]
+    # truth: NP 0-1, VP 3 | NP 0-1, NP 2, VP 3; said: NP 0, VP 3 | NP 0-2, VP 3
+    assert at.curves.chunk_f1(truth, said) == pytest.approx(2 * 2 / (5 + 4))
+    # chunks do not run from one sentence into the next
+    assert at.curves.chunk_f1([["B-NP"], ["I-NP"]], [["B-NP"], ["B-NP"]]) == 1.0
+
+
+def test_the_curve_of_chunks(data):
+    X, y, _, _ = data
+    bio = [["B-NP" if t == "D" else "I-NP" if t == "N" else "O" for t in labels] for labels in y]
+    model = at.SequenceLabeler(folds=2, random_state=0).fit(X, bio)
+    curve = at.curve(model, X, bio, metric="chunk_f1")
+    assert curve.values[-1] == pytest.approx(at.curves.chunk_f1(bio, model.predict(X)))
+
+
+@pytest.mark.parametrize("learner", ["linear", "trees"])
+def test_the_invariants_of_anytime_prediction_hold(learner):
+    X, y = sentences(40)
+    check_anytime_estimator(at.SequenceLabeler(learner=learner, folds=2, max_stages=5, random_state=0), X, y)

@@ -7,6 +7,7 @@ writes a report. Metrics are those of the papers (timeliness, stopping cost, ora
 from anytime.curves.anytime_curve import AnytimeCurve, Purchase
 from anytime.curves.comparison import Comparison, compare, pareto_frontier
 from anytime.curves.display import AnytimeCurveDisplay
+from anytime.curves.elements import chunk_f1
 from anytime.curves.evaluate import curve
 from anytime.curves.metrics import NDCG, disagreement, ndcg
 
@@ -16,6 +17,7 @@ __all__ = [
     "AnytimeCurveDisplay",
     "Comparison",
     "Purchase",
+    "chunk_f1",
     "compare",
     "curve",
     "disagreement",

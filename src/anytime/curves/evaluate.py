@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anytime.curves.anytime_curve import AnytimeCurve, Meter, Purchase
+from anytime.curves.elements import Elements
 from anytime.curves.frozen import FrozenAnswer, is_classification
 from anytime.curves.metrics import EvaluationData, Metric, resolve_metric
 from anytime.curves.resampling import Bootstrap
@@ -52,10 +53,13 @@ def curve(
     model : estimator
         A fitted anytime model, a pipeline that ends in one, or a finished search over either. Of a pipeline, costs are those of
         the columns that reach the model. An estimator without ``stages`` is one point at ``full_cost``.
-    X : (n, d)
-    y : (n,)
+    X : (n, d), or structures
+    y : (n,), or labels of the elements of each structure
+        Where examples are structures, metrics are of their elements: ``"accuracy"`` is the share of elements that are right,
+        ``"balanced_accuracy"`` the mean recall of the classes.
     metric : str, callable or NDCG, default=None
-        A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, a scorer
+        A scorer name of scikit-learn, ``"error"`` (1 − accuracy), ``"ndcg@k"`` or ``"disagreement"`` of rankings, ``"chunk_f1"``
+        of sequences with labels B-x, I-x and O, a scorer
         ``f(estimator, X, y)`` or a metric ``f(y, prediction)``. By default accuracy for a classifier, R² for a regressor,
         NDCG@5 for a regressor given ``qid``.
     meter : {"budget", "model", "realised", "time"}, default=None
@@ -106,11 +110,16 @@ def curve(
     if bootstrap < 0:
         raise ValueError(f"bootstrap is a number of draws, not {bootstrap}")
     classifier = is_classification(model)
-    data = EvaluationData.checked(X, y, sample_weight, qid)
+    elements = Elements.of(y) if getattr(model, "labels_elements", False) else None
+    if elements is None:
+        data = EvaluationData.checked(X, y, sample_weight, qid)
+    else:
+        data = EvaluationData.of_elements(X, elements, sample_weight)
     judge = _Judge(
         resolve_metric(metric, classifier=classifier, data=data, greater_is_better=greater_is_better),
         data,
         Bootstrap.drawn(data, groups, bootstrap, confidence, random_state) if bootstrap else None,
+        elements,
     )
     classes = np.asarray(model.classes_) if classifier else None
     if not hasattr(model, "stages"):
@@ -146,8 +155,14 @@ class _Record:
 class _Judge:
     """Scores answers, remembering the last so that an unchanged one is not scored again."""
 
-    def __init__(self, metric: Metric, data: EvaluationData, bootstrap: Bootstrap | None) -> None:
-        self.metric, self.data, self.bootstrap = metric, data, bootstrap
+    def __init__(
+        self,
+        metric: Metric,
+        data: EvaluationData,
+        bootstrap: Bootstrap | None,
+        elements: Elements | None = None,
+    ) -> None:
+        self.metric, self.data, self.bootstrap, self.elements = metric, data, bootstrap, elements
         self._last: tuple[FrozenAnswer, float, tuple[float, float] | None] | None = None
 
     def record(
@@ -155,12 +170,17 @@ class _Judge:
     ) -> _Record:
         """Judge one ``Answer``, of a stage or at a budget."""
         stage, model_cost = int(np.max(answer.stage)), float(np.max(answer.model_cost))
-        value, band = self.judged(FrozenAnswer.of_stage(answer, classes), stage)
-        realised = np.broadcast_to(np.asarray(answer.cost, dtype=np.float64), self.data.y.shape)
+        value, band = self.judged(FrozenAnswer.of_stage(answer, classes, self.elements), stage)
+        cost = np.asarray(answer.cost, dtype=np.float64)
+        # of structures each counts once, whatever the number of its elements
+        rows, weight = self.data.y.shape, self.data.weight
+        if self.elements is not None:
+            rows, weight = (self.elements.n_structures,), None
+        realised = np.broadcast_to(cost, rows)
         return _Record(
             stage=stage,
             model_cost=model_cost,
-            realised_cost=float(np.average(realised, weights=self.data.weight)),
+            realised_cost=float(np.average(realised, weights=weight)),
             seconds=seconds,
             value=value,
             band=band,

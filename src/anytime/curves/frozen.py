@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
+from anytime.curves.elements import Elements
+
 __all__ = ["FrozenAnswer", "is_classification"]
 
 
@@ -36,8 +38,17 @@ class FrozenAnswer:
             self.classes_ = classes
 
     @classmethod
-    def of_stage(cls, answer: Any, classes: NDArray[Any] | None) -> FrozenAnswer:
-        """Freeze one ``Answer`` of ``model.stages(X)``."""
+    def of_stage(
+        cls, answer: Any, classes: NDArray[Any] | None, elements: Elements | None = None
+    ) -> FrozenAnswer:
+        """Freeze one ``Answer`` of ``model.stages(X)``; of structures, what it says of their labelled ``elements``."""
+        if elements is not None:
+            parts = {
+                "predict": answer.prediction,
+                "predict_proba": answer.probabilities,
+                "decision_function": answer.scores.parts(),
+            }
+            return cls({name: elements.flat(given) for name, given in parts.items()}, classes)
         responses = {"predict": np.asarray(answer.prediction)}
         if classes is not None:
             if answer.probabilities is not None:

@@ -24,6 +24,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, column_or_1d
 
 from anytime.curves.areas import Array
+from anytime.curves.elements import Elements, chunk_score
 from anytime.curves.frozen import FrozenAnswer
 from anytime.losses.ranking import Pairs
 
@@ -71,6 +72,19 @@ class EvaluationData:
         if weight is not None and (not np.isfinite(weight).all() or (weight < 0).any() or not weight.any()):
             raise ValueError("sample_weight must be finite and not negative, and not all zero")
         return cls(X, target, weight, query)
+
+    @classmethod
+    def of_elements(cls, X: Any, elements: Elements, sample_weight: ArrayLike | None) -> EvaluationData:
+        """Labelled elements as rows, the structures they belong to as queries; weights are of structures."""
+        if len(X) != elements.n_structures:
+            raise ValueError(f"X has {len(X)} structures but y has labels of {elements.n_structures}")
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if weight is not None and weight.shape != (elements.n_structures,):
+            raise ValueError(
+                f"sample_weight has shape {weight.shape}, but there are {elements.n_structures} structures"
+            )
+        nothing = np.empty((elements.y.size, 0))
+        return cls(nothing, elements.y, None if weight is None else weight[elements.owner], elements.owner)
 
     def take(self, rows: NDArray[np.intp]) -> EvaluationData:
         """Some of the rows, or rows repeated."""
@@ -263,8 +277,8 @@ def resolve_metric(
     if isinstance(given, str):
         ranking = re.fullmatch(r"ndcg(?:@(\d+))?", given)
         given = NDCG(int(ranking[1]) if ranking[1] else None) if ranking else given
-    if isinstance(given, QueryMetric) or (isinstance(given, str) and given == "disagreement"):
-        judge = given.metric() if isinstance(given, QueryMetric) else _DISAGREEMENT
+    if isinstance(given, QueryMetric) or (isinstance(given, str) and given in _OF_QUERIES):
+        judge = given.metric() if isinstance(given, QueryMetric) else _OF_QUERIES[given]
         if data.qid is None:
             raise ValueError(f"metric {judge.name!r} ranks rows within queries: give qid, one query per row")
         if data.weight is not None:
@@ -286,6 +300,15 @@ _DISAGREEMENT = Metric(
 )
 
 
+_CHUNKS = Metric(
+    "chunk_f1",
+    lambda answer, data: chunk_score(data.y, answer.predict(), np.asarray(data.qid)),
+    perfect=1.0,
+    source="chunk_f1",
+)
+_OF_QUERIES = {"disagreement": _DISAGREEMENT, "chunk_f1": _CHUNKS}
+
+
 def _from_name(name: str) -> Metric:
     if name == "error":
         accuracy = _scored(get_scorer("accuracy"))
@@ -305,7 +328,9 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     near = [_HINTS[plain]] if plain in _HINTS else []
     near += [
         n
-        for n in difflib.get_close_matches(plain, [*known, "error", "ndcg@5", "disagreement"], n=3)
+        for n in difflib.get_close_matches(
+            plain, [*known, "error", "ndcg@5", "disagreement", "chunk_f1"], n=3
+        )
         if n not in near
     ]
     asked = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."

@@ -44,6 +44,7 @@ ESTIMATORS = {
     "ExponentialEnsembleRegressor": "anytime.networks.ensemble:ExponentialEnsembleRegressor",
     "GradientBoostingClassifier": "anytime.boosting.gradient_boosting:GradientBoostingClassifier",
     "GradientBoostingRegressor": "anytime.boosting.gradient_boosting:GradientBoostingRegressor",
+    "GraphLabeler": "anytime.structured.graph_labeler:GraphLabeler",
     "GroupPursuitClassifier": "anytime.linear.pursuit_estimators:GroupPursuitClassifier",
     "GroupPursuitRegressor": "anytime.linear.pursuit_estimators:GroupPursuitRegressor",
     "LadderClassifier": "anytime.adaptive.ladder:LadderClassifier",

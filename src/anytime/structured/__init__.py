@@ -2,6 +2,7 @@
 
 from anytime.structured.block import EntropySelector, StructuredBlock, Update
 from anytime.structured.chains import Chains
+from anytime.structured.graph_labeler import GraphLabeler
 from anytime.structured.graphs import Graphs, grid_edges
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
 from anytime.structured.sequences import SequenceLabeler
@@ -13,6 +14,7 @@ __all__ = [
     "Chains",
     "ElementTable",
     "EntropySelector",
+    "GraphLabeler",
     "Graphs",
     "LinearUpdateLearner",
     "Regions",

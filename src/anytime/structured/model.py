@@ -31,6 +31,12 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     A budget is a cap on what any structure pays, a deadline is one for the whole list.
     """
 
+    labels_elements = True  # curves then judge the elements of structures
+
+    @property
+    def _reads_rows_as_they_are(self) -> bool:
+        return False
+
     @abstractmethod
     def _structures(self, X: Any) -> Structures:
         """A batch of structures out of what a user gives."""

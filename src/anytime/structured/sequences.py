@@ -6,24 +6,18 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
-from anytime.costs import FeatureCosts
-from anytime.parameters import shared, store
-from anytime.structured.block import EntropySelector
+from anytime.parameters import store
 from anytime.structured.chains import Chains
-from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
-from anytime.structured.model import StructuredModel, read_labels, train_structured
-from anytime.structured.structures import Structures
-from anytime.structured.tokens import FeatureReader
-from anytime.structured.trainer import StructuredRules
-from anytime.trees.clock import Clock
+from anytime.structured.labelers import ElementLabeler
+from anytime.structured.structures import Array
 
 __all__ = ["SequenceLabeler"]
 
 
-class SequenceLabeler(StructuredModel):
+class SequenceLabeler(ElementLabeler):
     """Labels the elements of sequences, features bought one after the other, neighbours' labels taken into account.
 
     Structured boosting over chains (Grubb, *Anytime Prediction*, 2014, Algorithms 3.3 and 7.1). Every stage buys what explains
@@ -96,17 +90,10 @@ class SequenceLabeler(StructuredModel):
     1.0
     """
 
-    _parameter_constraints = shared(
-        "costs", "budget", "meter", "evaluation_cost", "max_stages", "l2_regularization", "max_leaf_nodes",
-        "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "random_state", "n_jobs", "verbose",
-    ) | {
-        "learner": [StrOptions({"auto", "linear", "trees"})],
-        "context": [Interval(Integral, 0, 10, closed="both")],
-        "growth": shared("cost_penalty")["cost_penalty"],
-        "folds": [Interval(Integral, 2, None, closed="left")],
-        "min_count": shared("n_estimators")["n_estimators"],
-        "epochs": shared("n_estimators")["n_estimators"],
-    }  # fmt: skip
+    _what = "sentence"
+    _parameter_constraints = ElementLabeler._parameter_constraints | {
+        "context": [Interval(Integral, 0, 10, closed="both")]
+    }
 
     def __init__(
         self,
@@ -144,66 +131,16 @@ class SequenceLabeler(StructuredModel):
         y : list of sequences of labels
             One per element; None for an element without a label.
         """
-        self._validate_params()
-        clock = Clock(self.time_budget, self.verbose)
-        reader = FeatureReader.fit(X, min_count=self.min_count)
-        table, offsets = reader.read(X)
-        labels = read_labels(y, offsets, self.class_weight, "sentence")
-        if offsets.size - 1 < self.folds:
-            raise ValueError(f"folds is {self.folds}, but there are {offsets.size - 1} sentences")
-        costs = FeatureCosts.coerce(self.costs, reader.n_columns, reader.names).bind(
-            reader.n_columns, reader.names
-        )
-        least = 0.01 * costs.costs.total / max(costs.n_groups, 1)
-        plan, trainer = train_structured(
-            Chains(table, offsets, reader.categories, order=self.context),
-            labels,
-            costs,
-            [EntropySelector()],
-            self._learners(bool(reader.categories.any())),
-            StructuredRules(
-                evaluation_cost=self.evaluation_cost,
-                least_cost=max(least, 1e-9),
-                folds=self.folds,
-                learning_rate=self.learning_rate,
-            ),
-            max_stages=self.max_stages,
-            n_iter_no_change=self.n_iter_no_change,
-            clock=clock,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            n_threads=self._threads(),
-        )
-        self.plan_, self.classes_, self._reader = plan, labels.classes, reader
-        self.steps_, self.n_features_in_ = trainer.steps, reader.n_columns
-        if reader.names is not None:
-            self.feature_names_in_ = np.array(reader.names, dtype=object)
-        return self
+        return self._fit(X, y)
 
-    def _learners(self, has_strings: bool) -> list[UpdateLearner]:
-        linear = LinearUpdateLearner(
-            growth=self.growth,
-            use_context=self.context > 0,
-            epochs=self.epochs,
-            l2_regularization=self.l2_regularization,
-        )
-        trees = TreeUpdateLearner(
-            max_leaf_nodes=self.max_leaf_nodes,
-            use_context=self.context > 0,
-            l2_regularization=self.l2_regularization,
-            n_threads=self._threads(),
-        )
-        if self.learner == "auto":
-            return [linear] if has_strings else [linear, trees]
-        return [linear] if self.learner == "linear" else [trees]
+    @property
+    def _has_context(self) -> bool:
+        return bool(self.context > 0)
 
-    def _structures(self, X: Any) -> Structures:
-        table, offsets = self._reader.read(X)
-        return Chains(table, offsets, self._reader.categories, order=self.context)
+    def _elements(self, X: Any) -> tuple[Any, Any]:
+        return X, None
 
-    def _file_state(self) -> dict[str, Any]:
-        reader = self._reader
-        return {"names": reader.names, "vocabularies": reader.vocabularies}
-
-    def _restore_file_state(self, state: dict[str, Any]) -> None:
-        self._reader = FeatureReader(state["names"], self.plan_.n_features, state["vocabularies"])
-        self._check_stages(self._structures([]))
+    def _batch(
+        self, table: Array, offsets: NDArray[np.int64], categories: NDArray[np.int32], more: Any
+    ) -> Chains:
+        return Chains(table, offsets, categories, order=self.context)

@@ -16,6 +16,7 @@ from sklearn.base import clone, is_classifier
 
 from anytime.costs import FeatureCosts
 from anytime.engine import Run
+from anytime.ragged import Ragged
 
 __all__ = ["check_anytime_estimator"]
 
@@ -37,6 +38,7 @@ def check_anytime_estimator(
         With the anytime face. A fitted one is checked as it is and needs ``X``; an unfitted one is cloned and fitted, on
         ``X, y`` or on a small problem made here.
     X, y : (n, d) and (n,), default=None
+        Or structures and the labels of their elements, which have to be given.
     on_fail : {"raise", None}, default="raise"
         None: go on after a failure and report all.
 
@@ -55,6 +57,8 @@ def check_anytime_estimator(
         raise ValueError("a fitted estimator is checked on data: give X")
     new = X
     if not fitted:
+        if X is None and _labels_elements(estimator):
+            raise ValueError("a model of structures is checked on data: give X and y")
         if X is None:
             (X, y), (new, _) = (_problem(is_classifier(estimator), seed) for seed in (0, 1))
         with _unchanged(X, y):
@@ -112,8 +116,8 @@ def realised_cost_never_exceeds_model_cost(model: Any, X: Any) -> None:
 def cost_and_answer_report_the_same_bill(model: Any, X: Any) -> None:
     for budget in _budgets(model):
         answer = model.answer(X, budget=budget)
-        assert_array_equal(model.cost(X, budget=budget), answer.cost, err_msg=f"budget {budget!r}")
-        assert_array_equal(model.predict(X, budget=budget), answer.prediction, err_msg=f"budget {budget!r}")
+        _assert_same(model.cost(X, budget=budget), answer.cost, err_msg=f"budget {budget!r}")
+        _assert_same(model.predict(X, budget=budget), answer.prediction, err_msg=f"budget {budget!r}")
 
 
 def costs_along_a_trace_never_decrease(model: Any, X: Any) -> None:
@@ -156,29 +160,27 @@ def the_order_of_groups_covers_what_is_bought(model: Any, X: Any) -> None:
 def an_unlimited_budget_gives_the_full_prediction(model: Any, X: Any) -> None:
     model = _with(model, budget=None)
     full = _outputs(model, X)
-    assert_array_equal(_outputs(model, X, budget=np.inf), full)
-    assert_array_equal(
-        _outputs(model, X, budget=model.costs_.total + float(np.sum(model.stage_costs_[-1:]))), full
-    )
-    assert_array_equal(_outputs(model, X, deadline=3600.0), full)
+    _assert_same(_outputs(model, X, budget=np.inf), full)
+    _assert_same(_outputs(model, X, budget=model.costs_.total + float(np.sum(model.stage_costs_[-1:]))), full)
+    _assert_same(_outputs(model, X, deadline=3600.0), full)
     *_, last = model.stages(X)
-    assert_array_equal(last.scores, model.answer(X).scores)
-    assert_array_equal(last.prediction, model.predict(X))
+    _assert_same(last.scores, model.answer(X).scores)
+    _assert_same(last.prediction, model.predict(X))
 
 
 def a_prediction_is_the_trace_read_at_its_budget(model: Any, X: Any) -> None:
     trace = list(model.stages(X))
-    scores = np.array([answer.scores for answer in trace])
+    scores = [answer.scores for answer in trace]
     paid = np.array([answer.cost for answer in trace])
     for budget in _budgets(model):
         by_model = _with(model, meter="model").answer(X, budget=budget)
         stage = int(np.searchsorted(model.stage_costs_, min(budget, model.plan_.limit), side="right"))
-        assert_array_equal(by_model.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
+        _assert_same(by_model.scores, scores[stage], err_msg=f"model meter, budget {budget!r}")
         by_row = _with(model, meter="realised").answer(X, budget=budget)
         # the last stage that a row has paid for; stages after an unaffordable one are not reached
         reached = np.cumprod(paid <= budget, axis=0).sum(axis=0) - 1
-        expected = scores[reached, np.arange(scores.shape[1])]
-        assert_array_equal(by_row.scores, expected, err_msg=f"realised meter, budget {budget!r}")
+        expected = _read_at(scores, reached)
+        _assert_same(by_row.scores, expected, err_msg=f"realised meter, budget {budget!r}")
 
 
 def an_answer_depends_only_on_what_was_bought(model: Any, X: Any) -> None:
@@ -188,11 +190,10 @@ def an_answer_depends_only_on_what_was_bought(model: Any, X: Any) -> None:
         run = Run(model.plan_, checked, metered=True)
         run.advance(budget=ticks)
         assert run.ledger is not None
-        other = checked.copy()
-        other[~run.ledger.bought[:, model.plan_.costs.column_group]] = 1e6
+        other = _with_other_values(checked, ~run.ledger.bought[:, model.plan_.costs.column_group])
         again = Run(model.plan_, other, metered=True)
         again.advance(budget=ticks)
-        assert_array_equal(again.scores(), run.scores(), err_msg=f"budget {budget!r}")
+        _assert_same(again.scores(), run.scores(), err_msg=f"budget {budget!r}")
 
 
 def growing_budgets_end_where_the_last_one_alone_does(model: Any, X: Any) -> None:
@@ -202,7 +203,7 @@ def growing_budgets_end_where_the_last_one_alone_does(model: Any, X: Any) -> Non
     for budget in budgets:
         growing.advance(budget=budget)
     direct.advance(budget=budgets[-1])
-    assert_array_equal(growing.scores(), direct.scores())
+    _assert_same(growing.scores(), direct.scores())
 
 
 def prediction_does_not_change_its_input(model: Any, X: Any) -> None:
@@ -216,10 +217,10 @@ def a_set_stop_flag_and_a_past_deadline_leave_the_free_answer(model: Any, X: Any
     free = model.answer(X, budget=0.0)
     stop = threading.Event()
     stop.set()
-    assert_array_equal(model.answer(X, stop=stop).stage, 0)
-    assert_array_equal(model.answer(X, deadline=0.0).stage, 0)
+    _assert_same(model.answer(X, stop=stop).stage, 0)
+    _assert_same(model.answer(X, deadline=0.0).stage, 0)
     if (free.stage == 0).all():
-        assert_array_equal(model.answer(X, stop=stop).scores, free.scores)
+        _assert_same(model.answer(X, stop=stop).scores, free.scores)
 
 
 def a_budget_per_row_equals_separate_calls(model: Any, X: Any) -> None:
@@ -228,13 +229,14 @@ def a_budget_per_row_equals_separate_calls(model: Any, X: Any) -> None:
     together = _outputs(model, X, budget=budgets)
     for budget in np.unique(budgets):
         rows = budgets == budget
-        assert_array_equal(together[rows], _outputs(model, X, budget=budget)[rows])
+        _assert_same(together[rows], _outputs(model, X, budget=budget)[rows])
 
 
 def a_budget_of_zero_and_a_deadline_of_zero_give_a_valid_answer(model: Any, X: Any) -> None:
     for bounds in ({"budget": 0.0}, {"deadline": 0.0}):
         values = _outputs(model, X, **bounds)
-        assert np.isfinite(values).all(), f"{bounds} gives {values[~np.isfinite(values)][:3]}"
+        numbers = values.values if isinstance(values, Ragged) else values
+        assert np.isfinite(numbers).all(), f"{bounds} gives {numbers[~np.isfinite(numbers)][:3]}"
         assert len(model.predict(X, **bounds)) == len(values)
 
 
@@ -249,26 +251,31 @@ def interrupt_then_resume_equals_uninterrupted(model: Any, X: Any) -> None:
         pieces = pickle.loads(pickle.dumps(pieces))
         ahead = random.integers(0, max(2, model.plan_.n_stages // 3), size=len(checked)) + 1
         pieces.advance(np.minimum(pieces.done + ahead, model.plan_.n_stages))
-    assert_array_equal(pieces.scores(), whole.scores())
+    _assert_same(pieces.scores(), whole.scores())
     assert whole.ledger is not None
     assert pieces.ledger is not None
-    assert_array_equal(pieces.ledger.paid, whole.ledger.paid)
+    _assert_same(pieces.ledger.paid, whole.ledger.paid)
 
 
 def one_row_at_a_time_gives_the_same(model: Any, X: Any) -> None:
     # a model that encodes categories takes rows as the user has them
-    rows = model._checked(X)[:20] if model._reads_rows_as_they_are else np.asarray(X)[:20]
+    rows = (
+        model._checked(X)[:20]
+        if model._reads_rows_as_they_are
+        else (X[:20] if isinstance(X, list) else np.asarray(X)[:20])
+    )
     for budget in [None, *_budgets(model)[:4]]:
         expected = model.predict(X, budget=budget)[:20]
         for x, value in zip(rows, expected, strict=True):
-            assert_array_equal(model.predict_one(np.ascontiguousarray(x), budget=budget), value)
+            x = x if _labels_elements(model) else np.ascontiguousarray(x)
+            _assert_same(model.predict_one(x, budget=budget), value)
 
 
 def the_number_of_threads_does_not_matter(model: Any, X: Any) -> None:
-    many = _tiled(X, 3000)  # few rows would not be shared out at all
+    many = _tiled(X, 200 if _labels_elements(model) else 3000)  # few rows would not be shared out at all
     for budget in [None, *_budgets(model)[1:4]]:
         one, two = (_outputs(_with(model, n_jobs=n), many, budget=budget) for n in (1, 2))
-        assert_array_equal(one, two, err_msg=f"budget {budget!r}")
+        _assert_same(one, two, err_msg=f"budget {budget!r}")
 
 
 # ---------------------------------------------------------------------- derived models
@@ -280,12 +287,12 @@ def a_truncated_model_never_spends_more_and_answers_alike(model: Any, X: Any) ->
             whole = _with(model, meter=meter, budget=None)
             small = whole.truncate(budget)
             assert (small.cost(X) <= budget).all(), f"budget {budget!r}"
-            assert_array_equal(_outputs(small, X), _outputs(whole, X, budget=budget))
+            _assert_same(_outputs(small, X), _outputs(whole, X, budget=budget))
 
 
 def a_pickled_model_answers_alike(model: Any, X: Any) -> None:
     copied = pickle.loads(pickle.dumps(_with(model, budget=_budgets(model)[1])))
-    assert_array_equal(_outputs(copied, X), _outputs(model, X, budget=_budgets(model)[1]))
+    _assert_same(_outputs(copied, X), _outputs(model, X, budget=_budgets(model)[1]))
 
 
 def a_saved_model_is_loaded_bit_for_bit(model: Any, X: Any) -> None:
@@ -299,9 +306,9 @@ def a_saved_model_is_loaded_bit_for_bit(model: Any, X: Any) -> None:
     if getattr(loaded, "detached_", None):
         loaded.attach(model.costly_)
     for before, after in zip(model.stages(X), loaded.stages(X), strict=True):
-        assert_array_equal(after.scores, before.scores)
-        assert_array_equal(after.cost, before.cost)
-        assert_array_equal(after.prediction, before.prediction)
+        _assert_same(after.scores, before.scores)
+        _assert_same(after.cost, before.cost)
+        _assert_same(after.prediction, before.prediction)
 
 
 def a_damaged_file_raises_the_documented_error(model: Any, X: Any) -> None:
@@ -395,13 +402,57 @@ def _budgets(model: Any) -> list[float]:
     return [0.0, *np.unique(np.concatenate(near)).tolist(), total.total * 1.5 + 1.0]
 
 
-def _outputs(model: Any, X: Any, **bounds: Any) -> NDArray[np.float64]:
+def _labels_elements(model: Any) -> bool:
+    """Whether examples are structures with many labels each."""
+    return bool(getattr(model, "labels_elements", False))
+
+
+def _assert_same(found: Any, expected: Any, err_msg: str = "") -> None:
+    """``assert_array_equal``, also for what has one array per structure."""
+    if isinstance(found, Ragged):
+        assert_array_equal(found.offsets, expected.offsets, err_msg=err_msg)
+        found, expected = found.values, expected.values
+    if isinstance(found, list) and isinstance(expected, list):
+        assert len(found) == len(expected), err_msg
+        for one, other in zip(found, expected, strict=True):
+            assert_array_equal(one, other, err_msg=err_msg)
+        return
+    assert_array_equal(found, expected, err_msg=err_msg)
+
+
+def _read_at(scores: list[Any], reached: NDArray[np.intp]) -> Any:
+    """The scores of each row after the stage that it has reached."""
+    if not isinstance(scores[0], Ragged):
+        return np.array(scores)[reached, np.arange(reached.size)]
+    return Ragged.joined([scores[stage][[i]] for i, stage in enumerate(reached)])
+
+
+def _with_other_values(X: Any, cells: NDArray[np.bool_]) -> Any:
+    """The same rows with other values in some columns of each; structures whose features are no table as they are."""
+    if isinstance(X, np.ndarray):
+        other = X.copy()
+        other[cells] = 1e6
+        return other
+    if hasattr(X, "table"):
+        other = X.take(np.arange(len(X)))
+        other.table[np.repeat(cells, np.diff(X.offsets), axis=0)] = 1e6
+        return other
+    return X
+
+
+def _outputs(model: Any, X: Any, **bounds: Any) -> Any:
+    """(n, C) probabilities or (n, K) values; those of elements of each structure, where examples are that."""
     answer = model.predict_proba if is_classifier(model) else model.predict
-    return np.asarray(answer(X, **bounds))
+    values = answer(X, **bounds)
+    if _labels_elements(model):
+        return Ragged.of(values)
+    return np.asarray(values)
 
 
 def _tiled(X: Any, n: int) -> Any:
     rows = np.arange(n) % len(X)
+    if isinstance(X, list):
+        return [X[i] for i in rows]
     return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
 
 
@@ -418,7 +469,7 @@ def _saved(model: Any, folder: str) -> Path | None:
 def _reject_chance(model: Any, twin: Any, X: Any) -> None:
     """With a fixed ``random_state``, or none to fix, two fits on the same data give the same bits."""
     if getattr(model, "random_state", 0) is not None:
-        assert_array_equal(_outputs(twin, X), _outputs(model, X), err_msg="two fits differ")
+        _assert_same(_outputs(twin, X), _outputs(model, X), err_msg="two fits differ")
 
 
 class _unchanged:  # noqa: N801  # read as a word: with _unchanged(X, y)

@@ -1,0 +1,104 @@
+"""Answers for structures, judged by their elements: a row of what a metric sees is a word, a region, a node."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Elements", "chunk_f1", "chunk_score"]
+
+
+class Elements(NamedTuple):
+    """Labelled elements of structures.
+
+    Attributes
+    ----------
+    y : (m,) array
+        Their labels.
+    owner : (m,) int
+        The structure of each.
+    kept : (E,) bool
+        Which of all elements have a label.
+    n_structures : int
+    """
+
+    y: NDArray[Any]
+    owner: NDArray[np.intp]
+    kept: NDArray[np.bool_]
+    n_structures: int
+
+    @classmethod
+    def of(cls, y: Any) -> Elements:
+        """Read a list with one sequence of labels per structure; None stands for no label."""
+        labels = [np.asarray(part, dtype=object).ravel() for part in y]
+        lengths = [part.size for part in labels]
+        flat = np.concatenate([np.empty(0, dtype=object), *labels])
+        kept = np.array([label is not None for label in flat], dtype=bool)
+        if not kept.any():
+            raise ValueError("no element has a label; a curve needs at least one")
+        owner = np.repeat(np.arange(len(labels)), lengths)
+        return cls(np.array(flat[kept].tolist()), owner[kept], kept, len(labels))
+
+    def flat(self, parts: Any) -> NDArray[Any]:
+        """What a list with one array per structure says of the labelled elements."""
+        joined = np.concatenate([np.asarray(part) for part in parts])
+        if len(joined) != self.kept.size:
+            raise ValueError(
+                f"there are answers for {len(joined)} elements, but y has labels for {self.kept.size}"
+            )
+        return np.asarray(joined[self.kept])
+
+
+def chunk_f1(y: Any, prediction: Any) -> float:
+    """F1 of chunks in labels of the forms ``B-NP``, ``I-NP``, ``O``: a chunk counts when its kind and both ends are right.
+
+    Parameters
+    ----------
+    y, prediction : list of sequences of str
+        One sequence of labels per structure.
+
+    Examples
+    --------
+    >>> chunk_f1([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "O", "O"]])
+    0.6666666666666666
+    """
+    lengths = [len(part) for part in y]
+    if lengths != [len(part) for part in prediction]:
+        raise ValueError("y and prediction need the same number of labels for each structure")
+    truth, said = (
+        np.array([label for part in labels for label in part], dtype=str) for labels in (y, prediction)
+    )
+    return chunk_score(truth, said, np.repeat(np.arange(len(lengths)), lengths))
+
+
+def chunk_score(y: NDArray[Any], prediction: NDArray[Any], owner: NDArray[np.intp]) -> float:
+    """``chunk_f1`` of the labels of all elements, given the structure of each."""
+    first, second = _chunks(y, owner), _chunks(prediction, owner)
+    right = first.starts & second.starts & (first.end == second.end) & (first.kind == second.kind)
+    total = int(first.starts.sum() + second.starts.sum())
+    return 2.0 * int(right.sum()) / total if total else 1.0
+
+
+class _Chunks(NamedTuple):
+    starts: NDArray[np.bool_]  # whether a chunk starts at each element
+    end: NDArray[np.intp]  # where it ends
+    kind: NDArray[Any]
+
+
+def _chunks(labels: NDArray[Any], owner: NDArray[np.intp]) -> _Chunks:
+    """Chunks as the evaluation of CoNLL-2000 reads them: an I of another kind, or after an O, starts one."""
+    names, code = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
+    parts = [name.partition("-") for name in names.tolist()]
+    inside = np.array([prefix in ("B", "I") for prefix, _, _ in parts])[code]
+    begins = np.array([prefix == "B" for prefix, _, _ in parts])[code]
+    kind = np.array([rest for _, _, rest in parts])[code]
+    n = code.size
+    follows = np.zeros(n, dtype=bool)
+    follows[1:] = inside[:-1] & (owner[1:] == owner[:-1]) & (kind[1:] == kind[:-1])
+    starts = inside & (begins | ~follows)
+    breaks = np.flatnonzero(starts | ~inside | np.append(True, owner[1:] != owner[:-1])[:n])
+    after = np.searchsorted(breaks, np.arange(n), side="right")
+    end = np.append(breaks, n)[after]
+    return _Chunks(starts, end, kind)

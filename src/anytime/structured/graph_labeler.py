@@ -1,0 +1,153 @@
+"""Graphs: a label for every node, as of points, atoms, people or pages that know each other."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.parameters import store
+from anytime.ragged import offsets_of
+from anytime.structured.graphs import Graphs
+from anytime.structured.labelers import ElementLabeler
+from anytime.structured.structures import Array
+
+__all__ = ["GraphLabeler"]
+
+
+class GraphLabeler(ElementLabeler):
+    """Labels the nodes of graphs, features bought one after the other, the labels of neighbours taken into account.
+
+    Structured boosting (Grubb, *Anytime Prediction*, 2014, Algorithms 3.3 and 7.1), as in :class:`SequenceLabeler`: every stage
+    is told what the neighbours of a node, and theirs, are taken for so far.
+
+    Parameters
+    ----------
+    costs : mapping from str to float, FeatureCosts or similar, default=None
+        What columns cost. None: 1 per column. Columns are the names of features, and prices are per node.
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit. A row is a graph, and pays the
+        price of a feature once: per node.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    learner : {"auto", "linear", "trees"}, default="auto"
+        What stages add: functions that are linear in numbers and have a weight for each value of a string, or trees. "auto":
+        linear where some feature holds strings; otherwise linear stages first, which buy, then trees.
+    evaluation_cost : float, default=0
+        Price of evaluating one stage, features apart, in the unit of ``costs``.
+    growth : float, default=0.15
+        At each stage at least this share of what is spent already is spent, on as many features as that takes.
+    max_stages : int, default=60
+        The most stages that the plan may have.
+    folds : int, default=4
+        Copies of the model for held-out predictions.
+    min_count : int, default=1
+        Values of strings that fewer nodes have are taken for unknown.
+    epochs : int, default=8
+        Passes over the nodes when a linear stage is learned.
+    l2_regularization : float, default=1.0
+        Added to the curvature of a leaf's loss. Of linear stages: half of it times the squared weights is added to the loss.
+    max_leaf_nodes : int, default=31
+        The most leaves of a tree. None: no limit.
+    learning_rate : float, default=1.0
+        Factor by which each learner's step is shrunk.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    n_iter_no_change : int, default=3
+        Rounds without gain on the validation rows after which training ends. These are the held-out predictions.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed.
+
+    Attributes
+    ----------
+    plan_ : Plan
+    classes_ : (C,) array
+    steps_ : list of StructuredStep
+        What each step of training did.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anytime as at
+    >>> rng = np.random.default_rng(0)
+    >>> ring = [(i, (i + 1) % 20) for i in range(20)]
+    >>> y = [np.repeat(rng.integers(0, 2, 4), 5) for _ in range(30)]
+    >>> X = [(labels[:, None] + rng.normal(size=(20, 1)), ring) for labels in y]
+    >>> model = at.GraphLabeler(folds=2, random_state=0).fit(X, y)
+    >>> len(model.predict(X)[0])
+    20
+    """
+
+    _what = "graph"
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        meter: str = "model",
+        learner: str = "auto",
+        evaluation_cost: float = 0.0,
+        growth: float = 0.15,
+        max_stages: int = 60,
+        folds: int = 4,
+        min_count: int = 1,
+        epochs: int = 8,
+        l2_regularization: float = 1.0,
+        max_leaf_nodes: int | None = 31,
+        learning_rate: float = 1.0,
+        class_weight: Any = None,
+        n_iter_no_change: int = 3,
+        time_budget: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from graphs and the labels of their nodes.
+
+        Parameters
+        ----------
+        X : list of (nodes, edges)
+            Of each node a row of numbers or a dict of features; edges are pairs of numbers of nodes, (m, 2), or none.
+        y : list of sequences of labels
+            One per node; None for a node without a label.
+        """
+        return self._fit(X, y)
+
+    def _elements(self, X: Any) -> tuple[Any, Any]:
+        nodes, edges, lengths = [], [], []
+        if isinstance(X, (str, bytes, dict)) or not hasattr(X, "__len__"):
+            raise ValueError(f"X must be a list of graphs, not {type(X).__name__}")
+        for i, graph in enumerate(X):
+            if not isinstance(graph, (tuple, list)) or len(graph) != 2:
+                raise ValueError(f"graph {i} must be a pair of nodes and edges")
+            pairs = np.asarray(graph[1])
+            if not pairs.size:
+                pairs = np.empty((0, 2), dtype=np.intp)
+            if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+                raise ValueError(
+                    f"graph {i}: edges are pairs of numbers of nodes, (m, 2), not {pairs.dtype} of shape {pairs.shape}"
+                )
+            if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(graph[0]):
+                raise ValueError(f"graph {i}: an edge names a node that is not among its {len(graph[0])}")
+            nodes.append(graph[0])
+            edges.append(pairs)
+            lengths.append(len(graph[0]))
+        starts = offsets_of(lengths)[:-1]
+        joined = [pairs + start for pairs, start in zip(edges, starts, strict=True)]
+        return nodes, np.concatenate([np.empty((0, 2), dtype=np.intp), *joined])
+
+    def _batch(
+        self, table: Array, offsets: NDArray[np.int64], categories: NDArray[np.int32], more: Any
+    ) -> Graphs:
+        return Graphs(table, offsets, categories, edges=more)

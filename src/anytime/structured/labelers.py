@@ -1,0 +1,140 @@
+"""What labelers of sequences and graphs share: elements come with their features, in a table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from anytime.costs import FeatureCosts
+from anytime.parameters import shared
+from anytime.structured.block import EntropySelector
+from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
+from anytime.structured.model import StructuredModel, read_labels, train_structured
+from anytime.structured.structures import Array, ElementTable, Structures
+from anytime.structured.tokens import FeatureReader
+from anytime.structured.trainer import StructuredRules, StructuredStep
+from anytime.trees.clock import Clock
+
+__all__ = ["ElementLabeler"]
+
+
+class ElementLabeler(StructuredModel):
+    """A model of structures whose elements come with their features. Not used by itself."""
+
+    _what = "structure"  # what a structure is called in messages
+    _parameter_constraints = shared(
+        "costs", "budget", "meter", "evaluation_cost", "max_stages", "l2_regularization", "max_leaf_nodes",
+        "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "random_state", "n_jobs", "verbose",
+    ) | {
+        "learner": [StrOptions({"auto", "linear", "trees"})],
+        "growth": shared("cost_penalty")["cost_penalty"],
+        "folds": [Interval(Integral, 2, None, closed="left")],
+        "min_count": shared("n_estimators")["n_estimators"],
+        "epochs": shared("n_estimators")["n_estimators"],
+    }  # fmt: skip
+
+    learner: str
+    evaluation_cost: float
+    growth: float
+    max_stages: int
+    folds: int
+    min_count: int
+    epochs: int
+    l2_regularization: float
+    max_leaf_nodes: int | None
+    learning_rate: float
+    class_weight: Any
+    n_iter_no_change: int
+    time_budget: float | None
+    random_state: Any
+    verbose: int
+    steps_: list[StructuredStep]
+
+    @abstractmethod
+    def _elements(self, X: Any) -> tuple[Any, Any]:
+        """The features of the elements of each structure, and what else is known of the structures."""
+
+    @abstractmethod
+    def _batch(
+        self, table: Array, offsets: NDArray[np.int64], categories: NDArray[np.int32], more: Any
+    ) -> ElementTable:
+        """Structures of elements with their features."""
+
+    @property
+    def _has_context(self) -> bool:
+        return True
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._validate_params()
+        clock = Clock(self.time_budget, self.verbose)
+        elements, more = self._elements(X)
+        reader = FeatureReader.fit(elements, min_count=self.min_count, what=self._what)
+        table, offsets = reader.read(elements)
+        structures = self._batch(table, offsets, reader.categories, more)
+        labels = read_labels(y, offsets, self.class_weight, self._what)
+        if len(structures) < self.folds:
+            raise ValueError(f"folds is {self.folds}, but there are {len(structures)} {self._what}s")
+        costs = FeatureCosts.coerce(self.costs, reader.n_columns, reader.names).bind(
+            reader.n_columns, reader.names
+        )
+        least = 0.01 * costs.costs.total / max(costs.n_groups, 1)
+        plan, trainer = train_structured(
+            structures,
+            labels,
+            costs,
+            [EntropySelector()],
+            self._learners(bool(reader.categories.any())),
+            StructuredRules(
+                evaluation_cost=self.evaluation_cost,
+                least_cost=max(least, 1e-9),
+                folds=self.folds,
+                learning_rate=self.learning_rate,
+            ),
+            max_stages=self.max_stages,
+            n_iter_no_change=self.n_iter_no_change,
+            clock=clock,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            n_threads=self._threads(),
+        )
+        self.plan_, self.classes_, self._reader = plan, labels.classes, reader
+        self.steps_, self.n_features_in_ = trainer.steps, reader.n_columns
+        if reader.names is not None:
+            self.feature_names_in_ = np.array(reader.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _learners(self, has_strings: bool) -> list[UpdateLearner]:
+        linear = LinearUpdateLearner(
+            growth=self.growth,
+            use_context=self._has_context,
+            epochs=self.epochs,
+            l2_regularization=self.l2_regularization,
+        )
+        trees = TreeUpdateLearner(
+            max_leaf_nodes=self.max_leaf_nodes,
+            use_context=self._has_context,
+            l2_regularization=self.l2_regularization,
+            n_threads=self._threads(),
+        )
+        if self.learner == "auto":
+            return [linear] if has_strings else [linear, trees]
+        return [linear] if self.learner == "linear" else [trees]
+
+    def _structures(self, X: Any) -> Structures:
+        elements, more = self._elements(X)
+        table, offsets = self._reader.read(elements)
+        return self._batch(table, offsets, self._reader.categories, more)
+
+    def _file_state(self) -> dict[str, Any]:
+        return {"names": self._reader.names, "vocabularies": self._reader.vocabularies}
+
+    def _restore_file_state(self, state: dict[str, Any]) -> None:
+        self._reader = FeatureReader(state["names"], self.plan_.n_features, state["vocabularies"], self._what)
+        self._check_stages(self._structures([]))
