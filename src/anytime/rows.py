@@ -125,20 +125,13 @@ def reader_of(model: Any) -> RowReader:
 
 
 class RowReader:
-    """Reads rows that come value by value for one model; all that it looks up is worked out once.
-
-    Attributes
-    ----------
-    names : list of str or None
-        Names of the columns, where the model knows any.
-    words : dict of int to dict
-        Columns that hold categories, each with the code of every category.
-    """
+    """Reads rows that come value by value for one model; all that it looks up is worked out once."""
 
     def __init__(self, model: Any) -> None:
         self.plan = plan = model.plan_
         self.n_columns = plan.n_features
         names = getattr(model, "feature_names_in_", None)
+        # names of the columns, where the model knows any
         self.names: list[str] | None = None if names is None else [str(name) for name in names]
         self.position = {} if self.names is None else {name: j for j, name in enumerate(self.names)}
         self.groups = list(plan.costs.costs.names)
@@ -152,6 +145,7 @@ class RowReader:
                 self.unplaced += [group] if len(labels) > 1 else []
             self._members_of[group] = places
         categories = getattr(model, "categories_", None) or {}
+        # columns that hold categories, each with the code of every category
         self.words: dict[int, dict[Any, float]] = {
             j: {value: float(code) for code, value in enumerate(known)}
             for j, known in categories.items()

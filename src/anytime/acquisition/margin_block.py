@@ -38,28 +38,6 @@ class MarginBlock(Block):
     """Stage t is a row's t-th purchase: it gives the additive score of what the row then has.
 
     Rows that have all there is, or are sure enough, buy nothing more and keep their score.
-
-    Parameters
-    ----------
-    reference : (n, d)
-        Points to look for neighbours among, NaN where a value is missing.
-    positive : (n,) bool
-        Their class.
-    cost_penalty : float, default=0
-        Accuracy that one unit of cost must bring to be spent.
-    confidence : float or None, default=None
-        A row whose estimated accuracy is above this buys nothing more.
-    neighbourhood : {"nearest", "radius", "exact"}, default="nearest"
-        Where nobody is within the radius, or exactly alike, the nearest count.
-    refresh : bool, default=True
-        Estimate accuracy after a purchase on neighbours found anew. False: on those by which the purchase was chosen.
-    distance : {"standardised", "raw", "contributions"}, default="standardised"
-        Distances between rows in deviations of the reference points, in the columns' own units, or between terms of the score.
-    acquisition : {"margin", "random"}, default="margin"
-    seed : int, default=0
-        Of random purchases.
-    n_stages : int, default=None
-        None: one per group that the classifier uses.
     """
 
     kind = "margins"
@@ -68,20 +46,25 @@ class MarginBlock(Block):
     def __init__(
         self,
         classifier: AdditiveClassifier,
-        reference: ArrayLike,
-        positive: ArrayLike,
+        reference: ArrayLike,  # (n, d): points to look for neighbours among, NaN where a value is missing
+        positive: ArrayLike,  # (n,): their class
         costs: BoundCosts,
         *,
-        cost_penalty: float = 0.0,
-        confidence: float | None = None,
+        cost_penalty: float = 0.0,  # accuracy that one unit of cost must bring to be spent
+        confidence: float | None = None,  # a row whose estimated accuracy is above this buys nothing more
+        # where nobody is within the radius, or exactly alike, the nearest count
         neighbourhood: str = "nearest",
         n_neighbours: int = 65,
         radius: float = 1.0,
+        # estimate accuracy after a purchase on neighbours found anew. False: on those by which the purchase was
+        # chosen
         refresh: bool = True,
+        # distances between rows in deviations of the reference points, in the columns' own units, or between
+        # terms of the score
         distance: str = "standardised",
         acquisition: str = "margin",
-        seed: int = 0,
-        n_stages: int | None = None,
+        seed: int = 0,  # of random purchases
+        n_stages: int | None = None,  # None: one per group that the classifier uses
         n_threads: int = 1,
     ) -> None:
         self.classifier, self.costs = classifier, costs

@@ -56,15 +56,7 @@ def competing_trees(
 
 
 class Adding:
-    """A boosting run that can be continued, and the plan of what it has done so far.
-
-    Parameters
-    ----------
-    folds : int or None
-        Choose and weigh steps at cross-fitted scores, with so many folds.
-    kind : type of MeanLoss
-        Of the objective, which says how long a step is.
-    """
+    """A boosting run that can be continued, and the plan of what it has done so far."""
 
     def __init__(
         self,
@@ -73,8 +65,8 @@ class Adding:
         learners: Sequence[WeakLearner],
         *,
         filters: Filters | None = None,
-        folds: int | None = None,
-        kind: type[MeanLoss] = MeanLoss,
+        folds: int | None = None,  # choose and weigh steps at cross-fitted scores, with so many folds
+        kind: type[MeanLoss] = MeanLoss,  # of the objective, which says how long a step is
     ) -> None:
         self.training, self.rules, self.cut_short = training, rules, False
         objective, rows = training.objective, training.train

@@ -16,28 +16,19 @@ __all__ = ["KernelBlock"]
 
 
 class KernelBlock(Block):
-    """One stage: weighted Gaussian bumps around centres, ``weights' exp(-|z - centre|² / spread)``.
-
-    Parameters
-    ----------
-    columns : (m,) int
-    mean, deviation : (m,)
-        ``z = (x - mean) / deviation``; a missing or infinite value counts as the mean.
-    centres : (c, m)
-        In units of ``z``.
-    weights : (c, K)
-    """
+    """One stage: weighted Gaussian bumps around centres, ``weights' exp(-|z - centre|² / spread)``."""
 
     kind = "kernel"
     n_stages = 1
 
     def __init__(
         self,
-        columns: ArrayLike,
+        columns: ArrayLike,  # (m,)
+        # (m,): ``z = (x - mean) / deviation``; a missing or infinite value counts as the mean
         mean: ArrayLike,
         deviation: ArrayLike,
-        centres: ArrayLike,
-        weights: ArrayLike,
+        centres: ArrayLike,  # (c, m): in units of ``z``
+        weights: ArrayLike,  # (c, K)
         spread: float = 1.0,
     ) -> None:
         self._columns = np.asarray(columns, dtype=np.int32)

@@ -66,19 +66,13 @@ _QUICK_LEAVES = 15
 
 
 class HeldOutJudge:
-    """Held-out loss of boosted models on sets of columns.
-
-    Parameters
-    ----------
-    base : (K,)
-    splits : sequence of (rows to learn from, rows to judge on)
-    """
+    """Held-out loss of boosted models on sets of columns."""
 
     def __init__(
         self,
         table: TrainingRows,
         objective: MeanLoss,
-        base: Array,
+        base: Array,  # (K,)
         splits: Sequence[tuple[Rows, Rows]],
         clock: Clock,
     ) -> None:

@@ -32,20 +32,13 @@ class Reweighting:
     base : (K,)
     largest : float, default=inf
         The largest weight, for losses of varying curvature: some have no least point without.
-
-    Attributes
-    ----------
-    weights : (t,)
-    scores : (n, K)
-    value : float
-        Of the objective, with its ridge.
     """
 
     def __init__(self, objective: MeanLoss, base: Array, ridge: float, largest: float = np.inf) -> None:
         self.objective, self.ridge, self.largest = objective, ridge, largest
-        self.weights = np.zeros(0)
-        self.scores = np.tile(base, (len(objective), 1))
-        self.value = objective.value(self.scores)
+        self.weights = np.zeros(0)  # (t,)
+        self.scores = np.tile(base, (len(objective), 1))  # (n, K)
+        self.value = objective.value(self.scores)  # of the objective, with its ridge
         self.outputs = np.empty((0, *self.scores.shape))  # (t, n, K)
         self._start = self.scores
         self._pull = objective.residual(self.scores)

@@ -24,73 +24,40 @@ __all__ = ["GradientRounds"]
 
 
 class GradientRounds:
-    """Boosting, one round at a time.
-
-    Parameters
-    ----------
-    objective : MeanLoss
-        Of all rows of ``data``.
-    grower : TreeGrower
-        Its ``cost_penalty`` is lambda.
-    start : (K,) or (n, K)
-        Scores before the first round.
-    rows : (m,) int, default=None
-        Rows to learn from. None: all. Scores are kept for all.
-    judge : (h,) int, default=None
-        Rows on which the loss is followed.
-    columns : (d,) bool, default=None
-        Columns that trees may use.
-    costs : BoundCosts, default=None
-        For the penalty on first use.
-    bought : (G,) bool, default=None
-        Groups that cost nothing any more.
-    shared : bool, default=False
-        One tree per round for all outputs: weaker with several, and that many times faster.
-    keep_gains : bool, default=False
-        Note how much splits on each column have gained.
-    by_loss : bool, default=False
-        Follow the loss itself rather than what ``MeanLoss.judged`` says.
-
-    Attributes
-    ----------
-    scores : (n, K)
-    losses : list of float
-        On ``judge``, before the first round and after each.
-    column_gains : (d,) or None
-        Impurity that splits on each column took off.
-    cut_short : bool
-        Whether ``run`` ended because time was up.
-    """
+    """Boosting, one round at a time."""
 
     def __init__(
         self,
         data: BinnedData,
-        objective: MeanLoss,
-        grower: TreeGrower,
-        start: Array,
+        objective: MeanLoss,  # of all rows of ``data``
+        grower: TreeGrower,  # its ``cost_penalty`` is lambda
+        start: Array,  # (K,) or (n, K): scores before the first round
         *,
         learning_rate: float = 0.1,
-        rows: NDArray[np.intp] | None = None,
-        judge: NDArray[np.intp] | None = None,
-        columns: NDArray[np.bool_] | None = None,
-        costs: BoundCosts | None = None,
-        bought: NDArray[np.bool_] | None = None,
+        rows: NDArray[np.intp] | None = None,  # (m,): rows to learn from. None: all. Scores are kept for all
+        judge: NDArray[np.intp] | None = None,  # (h,): rows on which the loss is followed
+        columns: NDArray[np.bool_] | None = None,  # (d,): columns that trees may use
+        costs: BoundCosts | None = None,  # for the penalty on first use
+        bought: NDArray[np.bool_] | None = None,  # (G,): groups that cost nothing any more
+        # one tree per round for all outputs: weaker with several, and that many times faster
         shared: bool = False,
-        keep_gains: bool = False,
-        by_loss: bool = False,
+        keep_gains: bool = False,  # note how much splits on each column have gained
+        by_loss: bool = False,  # follow the loss itself rather than what ``MeanLoss.judged`` says
     ) -> None:
         self.data, self.objective, self.grower, self.learning_rate = data, objective, grower, learning_rate
         self.rows, self.judge, self.columns, self.costs = rows, judge, columns, costs
         self.shared = shared
         self._judged = objective.value if by_loss and not objective.loss.ranks else objective.judged
-        self.scores = np.empty((len(objective.y), np.shape(start)[-1]))
+        self.scores = np.empty((len(objective.y), np.shape(start)[-1]))  # (n, K)
         self.scores[:] = start
         self.bought = None
         if costs is not None:
             self.bought = np.zeros(costs.n_groups, dtype=bool) if bought is None else bought.copy()
+        # (d,): impurity that splits on each column took off
         self.column_gains = np.zeros(data.n_features) if keep_gains else None
-        self.cut_short = False
+        self.cut_short = False  # whether ``run`` ended because time was up
         self.rounds: list[list[TreeArrays]] = []
+        # on ``judge``, before the first round and after each
         self.losses = [] if judge is None else [self._judged(self.scores, judge)]
         self._least = 0  # where the losses are least, found once and not in every round
 

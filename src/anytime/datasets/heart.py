@@ -19,21 +19,12 @@ _GRADES = ("healthy", "grade 1", "grade 2", "grade 3", "grade 4")
 
 
 def discounts_as_steps(
-    tests: Sequence[DiscountedPrice],
-    steps: Mapping[str, str],
+    tests: Sequence[DiscountedPrice],  # in the order of the columns
+    steps: Mapping[str, str],  # from each discount group to the name of its shared step
+    # results that are computed from other tests, and from which
     computed: Mapping[str, Sequence[str]] | None = None,
 ) -> FeatureCosts:
-    """Prices of ``tests``, column by column, with one column-less step for each discount group.
-
-    Parameters
-    ----------
-    tests : sequence of DiscountedPrice
-        In the order of the columns.
-    steps : mapping from str to str
-        From each discount group to the name of its shared step.
-    computed : mapping from str to list of str, default=None
-        Results that are computed from other tests, and from which.
-    """
+    """Prices of ``tests``, column by column, with one column-less step for each discount group."""
     prices, requires = prices_with_steps(tests, steps)
     groups: dict[str, list[int]] = {name: [] for name in prices}
     groups |= {test.name: [j] for j, test in enumerate(tests)}

@@ -19,22 +19,15 @@ __all__ = ["Parts", "Rules", "needs"]
 
 
 class Parts:
-    """All that is evaluated: the stages of a plan, then the gates of its rules, as rows of shared tables.
-
-    Attributes
-    ----------
-    forest, linear, kernel : list of int
-        Of each part, its row in the table of its kind, or -1.
-    width : list of int
-        Numbers that each part gives.
-    """
+    """All that is evaluated: the stages of a plan, then the gates of its rules, as rows of shared tables."""
 
     def __init__(self, what: Exported) -> None:
         self.what = what
+        # of each part, its row in the table of its kind, or -1
         self.forest: list[int] = []
         self.linear: list[int] = []
         self.kernel: list[int] = []
-        self.width: list[int] = []
+        self.width: list[int] = []  # numbers that each part gives
         self.trees: list[int] = [0]  # end of each part's trees
         self.units: list[float] = []
         self.roots: list[int] = []

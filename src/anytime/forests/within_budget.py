@@ -174,31 +174,18 @@ class Rival:
 
 
 def grow_within(
-    budget: float,
+    budget: float,  # ticks that the average row may pay
+    # ``grow(first, n)`` gives the trees numbered from ``first`` on. They are asked for in batches of about a
+    # second, and those of a batch that come after the end are lost
     grow: Callable[[int, int], list[ClassTree]],
     bench: JudgingRows,
     *,
-    n_estimators: int,
+    n_estimators: int,  # the most
     clock: Clock,
-    seconds: float = np.inf,
-    rival: Rival | None = None,
+    seconds: float = np.inf,  # on the clock when the last batch may begin; there is at least one
+    rival: Rival | None = None,  # errors are compared after an eighth, a quarter and a half of the trees
 ) -> Growth:
-    """Grow trees until there are enough, the budget is broken, a rival is clearly better, time is up, or the user interrupts.
-
-    Parameters
-    ----------
-    budget : float
-        Ticks that the average row may pay.
-    grow : callable
-        ``grow(first, n)`` gives the trees numbered from ``first`` on. They are asked for in batches of about a second, and
-        those of a batch that come after the end are lost.
-    n_estimators : int
-        The most.
-    seconds : float, default=inf
-        On the clock when the last batch may begin; there is at least one.
-    rival : Rival, default=None
-        Errors are compared after an eighth, a quarter and a half of the trees.
-    """
+    """Grow trees until there are enough, the budget is broken, a rival is clearly better, time is up, or the user interrupts."""
     growth = Growth(np.zeros((len(bench.X), bench.costs.n_groups), dtype=bool))
     checks = {n for part in _CHECKS if (n := n_estimators // part)}
     size, per_tree = 1, 0.0

@@ -47,16 +47,16 @@ class LassoPath:
 
 
 def group_lasso_path(
-    S: ArrayLike,
-    V: ArrayLike,
-    start: ArrayLike,
-    weights: ArrayLike,
+    S: ArrayLike,  # (D, D): ``X'X / n``
+    V: ArrayLike,  # (D,) or (D, P): ``X'Y / n``
+    start: ArrayLike,  # (J + 1,): group ``g`` has the columns ``start[g]`` to ``start[g + 1]``
+    weights: ArrayLike,  # (J,): what each group costs; one that costs nothing is in use from the start
     *,
     n_lambdas: int = 200,
-    smallest: float = 1e-4,
-    whiten: bool = True,
-    whole: bool = False,
-    tol: float = 1e-6,
+    smallest: float = 1e-4,  # the last penalty, as a share of the first. They fall geometrically
+    whiten: bool = True,  # penalise whitened weights; otherwise the weights of the columns as they are
+    whole: bool = False,  # go on when all groups have entered and the order is known
+    tol: float = 1e-6,  # allowed violation of the optimality conditions, as a share of ``lambda * weight``
 ) -> LassoPath:
     """Minimise ``tr(w' S w) / 2 - tr(V' w) + lambda * sum_g weights[g] * |w_g|`` for a falling sequence of ``lambda``.
 
@@ -67,25 +67,6 @@ def group_lasso_path(
 
     Block coordinate descent finds the groups in use, Newton's method finishes where columns are so correlated that descent
     crawls. Each solution starts at the one before.
-
-    Parameters
-    ----------
-    S : (D, D)
-        ``X'X / n``.
-    V : (D,) or (D, P)
-        ``X'Y / n``.
-    start : (J + 1,) int
-        Group ``g`` has the columns ``start[g]`` to ``start[g + 1]``.
-    weights : (J,)
-        What each group costs; one that costs nothing is in use from the start.
-    smallest : float, default=1e-4
-        The last penalty, as a share of the first. They fall geometrically.
-    whiten : bool, default=True
-        Penalise whitened weights; otherwise the weights of the columns as they are.
-    whole : bool, default=False
-        Go on when all groups have entered and the order is known.
-    tol : float, default=1e-6
-        Allowed violation of the optimality conditions, as a share of ``lambda * weight``.
 
     Examples
     --------

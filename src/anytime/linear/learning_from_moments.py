@@ -53,25 +53,17 @@ class LearnedSequence:
 
 
 def learn_from_moments(
-    source: Standardised,
+    source: Standardised,  # of the rows that the order is learned from
     arrangement: Arrangement,
     recipe: Recipe,
-    ridge: Any,
+    ridge: Any,  # a number, or "auto"
+    # of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the
+    # units of ``source``. None: weights are fitted to the rows of ``source``
     held: Standardised | None = None,
+    # the moments of some columns, which rise, over all rows: the weights are then fitted to these
     everything: Callable[[NDArray[np.intp]], Standardised] | None = None,
 ) -> LearnedSequence:
-    """Squared loss.
-
-    Parameters
-    ----------
-    source : Standardised
-        Of the rows that the order is learned from.
-    held : Standardised or None
-        Of the rows on which it is decided how much each prefix is regularised and where the sequence ends, in the units of
-        ``source``. None: weights are fitted to the rows of ``source``.
-    everything : callable or None
-        The moments of some columns, which rise, over all rows: the weights are then fitted to these.
-    """
+    """Squared loss."""
     source = units = arrange(source, arrangement.columns)
     if ridge == "auto":
         ridge = order_ridge(arrangement.columns.size, source.n_samples)

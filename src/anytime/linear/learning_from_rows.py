@@ -118,37 +118,23 @@ def _location(X: NDArray[np.floating], weight: Array) -> tuple[Array, Array]:
 
 
 def learn_from_rows(
-    X: NDArray[np.floating],
-    y: NDArray[Any],
-    weight: Array | None,
+    X: NDArray[np.floating],  # (n, d)
+    y: NDArray[Any],  # (n,) or (n, k): as the loss reads it
+    weight: Array | None,  # (n,)
     arrangement: Arrangement,
     recipe: Recipe,
     loss: Loss,
     *,
-    ridge: Any,
+    ridge: Any,  # a number, or "auto"
+    # (n,): rows to judge on. The order is then learned from the others, and weights are fitted to all
     held: NDArray[np.bool_] | None,
-    bound: float | None,
+    bound: float | None,  # on the norm of the (standardised, or whitened) weights
     fit_intercept: bool,
     tol: float,
     n_outputs: int,
     verbose: int = 0,
 ) -> LearnedSequence:
-    """Any smooth loss, by refits on the data.
-
-    Parameters
-    ----------
-    X : (n, d)
-    y : (n,) or (n, k)
-        As the loss reads it.
-    weight : (n,) or None
-    arrangement, recipe, loss
-    ridge : float or "auto"
-    held : (n,) bool or None
-        Rows to judge on. The order is then learned from the others, and weights are fitted to all.
-    bound : float or None
-        On the norm of the (standardised, or whitened) weights.
-    fit_intercept, tol, n_outputs, verbose
-    """
+    """Any smooth loss, by refits on the data."""
     weight = np.ones(len(X)) if weight is None else weight
     # a group's best column is one of the user's, not of the whitened ones
     whiten = recipe.whiten == "data" and recipe.selection not in ("single", "forward_single")

@@ -159,23 +159,12 @@ class Moments:
 
     def add(
         self,
-        X: NDArray[np.floating],
-        Y: Array,
-        weight: Array | None = None,
-        rows: NDArray[np.intp] | None = None,
+        X: NDArray[np.floating],  # (n, d): NaN where a value is missing
+        Y: Array,  # (n, k)
+        weight: Array | None = None,  # (n,): positive
+        rows: NDArray[np.intp] | None = None,  # (m,): those to add; all when not given
     ) -> None:
-        """Add rows.
-
-        Parameters
-        ----------
-        X : (n, d)
-            NaN where a value is missing.
-        Y : (n, k)
-        weight : (n,), default=None
-            Positive.
-        rows : (m,) int, default=None
-            Those to add; all when not given.
-        """
+        """Add rows."""
         n, size = len(X) if rows is None else len(rows), self._chunk_size()
         if n:
             self.locate(X, Y)

@@ -143,18 +143,12 @@ def replay(oracle: GainOracle, prices: GroupPrices, order: Sequence[int] | NDArr
 
 
 def sequence_from_moments(
-    moments: Standardised,
+    moments: Standardised,  # columns already arranged
     arrangement: Arrangement,
     recipe: Recipe,
     ridge: float,
 ) -> Sequenced:
-    """The whole sequence for squared loss.
-
-    Parameters
-    ----------
-    moments : Standardised
-        Columns already arranged.
-    """
+    """The whole sequence for squared loss."""
     S, V, start = moments.covariance, moments.correlation, arrangement.start
     problem = GroupedProblem.from_moments(
         S, V, start, ridge, whitened=recipe.whiten == "data", power=float(moments.power.sum())

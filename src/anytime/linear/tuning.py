@@ -137,27 +137,17 @@ class Tuned:
 
 
 def tuned(
+    # of the rows to learn from; of the held-out ones, in the units of the others
     source: Standardised,
     held: Standardised,
+    # these three as in ``OrderedRefits``
     start: NDArray[np.int64],
     order: NDArray[np.intp],
     whitened: bool,
-    ridge: float,
-    path: Path,
+    ridge: float,  # one that is tried besides ``RIDGES``
+    path: Path,  # the weights of every prefix with it
 ) -> Tuned:
-    """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all.
-
-    Parameters
-    ----------
-    source, held : Standardised
-        Of the rows to learn from; of the held-out ones, in the units of the others.
-    start, order, whitened
-        As in ``OrderedRefits``.
-    ridge : float
-        One that is tried besides ``RIDGES``.
-    path : Path
-        The weights of every prefix with it.
-    """
+    """For each prefix the ridge with the least held-out loss, up to the prefix that has the least of all."""
     looks = np.unique(np.linspace(0, order.size - 1, min(order.size, _MOST_LOOKS)).round().astype(np.intp))
     known = _losses_of_path(path, looks, held).sum(axis=1)
     # Prefixes far beyond the best with this ridge are not looked at with others.

@@ -17,33 +17,21 @@ Array = NDArray[np.float64]
 
 
 class SensorBlock(Block):
-    """One stage: ``φ(z) h`` where the score ``z`` of a device is above 0, else nothing.
-
-    Parameters
-    ----------
-    columns : (m,) int
-        What the device sees.
-    message : (m + 1, width)
-        Of what it says: coefficients of the columns less their ``centres``, then the offset.
-    opening : (m + 1,)
-        Of its score: the same.
-    centres : (m,)
-    whole : bool
-        Whether what it says counts in full where the gate is open, not times ``φ(z)``.
-    """
+    """One stage: ``φ(z) h`` where the score ``z`` of a device is above 0, else nothing."""
 
     kind = "sensor"
     n_stages = 1
 
     def __init__(
         self,
-        columns: ArrayLike,
+        columns: ArrayLike,  # (m,): what the device sees
+        # (m + 1, width): of what it says: coefficients of the columns less their ``centres``, then the offset
         message: ArrayLike,
-        opening: ArrayLike,
-        centres: ArrayLike,
+        opening: ArrayLike,  # (m + 1,): of its score: the same
+        centres: ArrayLike,  # (m,)
         gate: SensorGate,
         *,
-        whole: bool = False,
+        whole: bool = False,  # whether what it says counts in full where the gate is open, not times ``φ(z)``
     ) -> None:
         self.gate, self.whole = gate, whole
         self._arrays: dict[str, NDArray[Any]] = {

@@ -79,17 +79,6 @@ class Ticket:
 class Engine:
     """One model and the questions that wait for it. All calls come from one event loop.
 
-    Parameters
-    ----------
-    slo : float, default=None
-        Seconds within which every question is to be answered. None: only questions with a deadline are in a hurry.
-    extraction : Extraction, default=None
-        What computes features of raw examples.
-    observer : ModelBoard, default=None
-        Told how many rows are taken up together, and of every answer.
-    scheduler : Scheduler, default=None
-        What shares the time between the engines of a loop. None: this is the only one.
-
     Examples
     --------
     >>> import anytime as at
@@ -111,11 +100,14 @@ class Engine:
         pace: StagePace,
         policy: Adaptive,
         *,
+        # seconds within which every question is to be answered. None: only questions with a deadline are in a
+        # hurry
         slo: float | None = None,
-        extraction: Extraction | None = None,
+        extraction: Extraction | None = None,  # what computes features of raw examples
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
-        observer: ModelBoard | None = None,
+        observer: ModelBoard | None = None,  # told how many rows are taken up together, and of every answer
+        # what shares the time between the engines of a loop. None: this is the only one
         scheduler: Scheduler | None = None,
     ) -> None:
         if slo is not None and not slo > 0:

@@ -50,18 +50,13 @@ class ServedModel:
 
 
 class Registry:
-    """Models by name.
-
-    Parameters
-    ----------
-    on_load : callable, default=None
-        Called with each new entry before anybody is answered by it: the place to give its engine an observer.
-    """
+    """Models by name."""
 
     def __init__(
         self,
         settings: Settings,
         *,
+        # called with each new entry before anybody is answered by it: the place to give its engine an observer
         on_load: Callable[[ServedModel], None] | None = None,
         loader: Callable[[Path], AnytimeModel] = load_detached,
     ) -> None:

@@ -38,30 +38,6 @@ __all__ = ["Ball", "BoostedBank", "Box", "Projection"]
 class BoostedBank:
     """A bank of learners, boosted on a stream.
 
-    Parameters
-    ----------
-    algorithm : {"smooth", "residual"}
-        Whether learners are fitted to gradients (Algorithm 6), or to gradients and what was left unfitted before (7).
-    step : float or callable, default=None
-        ``eta``, or a function from learners' numbers 1, 2, ... to their steps. By default half of ``1 / smoothness`` for
-        "smooth" (1 for a loss without), and ``1 / (strong convexity * i)`` for "residual".
-    max_step : float, default=None
-        No step is longer. With this the guarantee of "residual" is void: for small ``rho`` its first steps are enormous.
-    start : (m,) float, default=0
-        ``y^0``, the answer of no learners.
-    projection : Box or Ball, default=None
-        Where partial sums are kept.
-    averaging : {"last", "theory", "post", "all"}, default=None
-        See ``averaged``; by default "last" for "smooth" and "post" for "residual".
-    gate : {"skip", "shrink"}, default=None
-        What to do with learners that do not fit their targets at present: see ``EdgeMonitor.gates``.
-    warm_up : int, default=0
-        Learner i counts only after ``warm_up * i`` rows.
-    drift : Drift, default=None
-        What to do where the distribution moves.
-    on_round : callable, default=None
-        Called with the ``RoundTrace`` of every round, y, and the rows' weights or None, before learners are updated.
-
     Attributes
     ----------
     n_rows : int
@@ -86,15 +62,25 @@ class BoostedBank:
         bank: Bank,
         loss: StreamLoss,
         *,
+        # whether learners are fitted to gradients (Algorithm 6), or to gradients and what was left unfitted
+        # before (7)
         algorithm: AlgorithmName = "smooth",
+        # ``eta``, or a function from learners' numbers 1, 2, ... to their steps. By default half of ``1 /
+        # smoothness`` for "smooth" (1 for a loss without), and ``1 / (strong convexity * i)`` for "residual"
         step: float | Callable[[Array], Array] | None = None,
+        # no step is longer. With this the guarantee of "residual" is void: for small ``rho`` its first steps
+        # are enormous
         max_step: float | None = None,
-        start: ArrayLike = 0.0,
-        projection: Projection | None = None,
+        start: ArrayLike = 0.0,  # (m,): ``y^0``, the answer of no learners
+        projection: Projection | None = None,  # where partial sums are kept
+        # see ``averaged``; by default "last" for "smooth" and "post" for "residual"
         averaging: Averaging | None = None,
+        # what to do with learners that do not fit their targets at present: see ``EdgeMonitor.gates``
         gate: Gate | None = None,
-        warm_up: int = 0,
-        drift: Drift | None = None,
+        warm_up: int = 0,  # learner i counts only after ``warm_up * i`` rows
+        drift: Drift | None = None,  # what to do where the distribution moves
+        # called with the ``RoundTrace`` of every round, y, and the rows' weights or None, before learners are
+        # updated
         on_round: Callable[[RoundTrace, Target, Array | None], None] | None = None,
     ) -> None:
         if algorithm not in ("smooth", "residual"):

@@ -33,14 +33,6 @@ class EdgeMonitor:
     window : int, default=200
         Rows, for "windowed".
 
-    Attributes
-    ----------
-    sums, recent : (4, N) float
-        ``E = sum |g - h|^2``, ``S = sum |g|^2``, ``P = sum <g, h>``, ``Q = sum |h|^2`` of targets g and outputs h; since the
-        start and discounted.
-    rows : (N,) int
-        Rows that each learner has seen.
-
     Examples
     --------
     >>> monitor = EdgeMonitor(2)
@@ -57,8 +49,10 @@ class EdgeMonitor:
         if not 1 <= panes <= window:
             raise ValueError(f"a window of {window} rows cannot be kept in {panes} panes")
         self.discount, self.window, self.panes = discount, window, panes
+        # sums, recent: (4, N): ``E = sum |g - h|^2``, ``S = sum |g|^2``, ``P = sum <g, h>``, ``Q = sum |h|^2``
+        # of targets g and outputs h; since the start and discounted
         self.sums, self.recent = np.zeros((4, n_estimators)), np.zeros((4, n_estimators))
-        self.rows = np.zeros(n_estimators, dtype=np.int64)
+        self.rows = np.zeros(n_estimators, dtype=np.int64)  # (N,): rows that each learner has seen
         self._past = np.zeros((panes, 4, n_estimators))  # sums when the last panes began, in a ring
         self._begun, self._in_pane = 0, 0  # number of the current pane, rows in it
 
@@ -182,16 +176,12 @@ class EdgeMonitor:
 
 
 class PrefixLosses:
-    """Discounted mean loss of every prefix, in constant memory.
-
-    Attributes
-    ----------
-    table : (2, N + 1) float
-        Discounted losses and the weight behind them; a prefix with learners that came later has seen fewer rows.
-    """
+    """Discounted mean loss of every prefix, in constant memory."""
 
     def __init__(self, n_estimators: int, *, discount: float = 0.999) -> None:
         self.discount = discount
+        # (2, N + 1): discounted losses and the weight behind them; a prefix with learners that came later has
+        # seen fewer rows
         self.table = np.zeros((2, n_estimators + 1))  # sums and weights, as native rounds follow them
 
     @property

@@ -20,19 +20,12 @@ class OpenRows:
     ----------
     by_name : bool
         Whether rows come as dictionaries.
-
-    Attributes
-    ----------
-    rows : deque of (row, target, weight)
-        The last 500.
-    n_rows : int
-        Rows seen.
     """
 
     def __init__(self, by_name: bool) -> None:
         self.by_name = by_name
-        self.rows: deque[tuple[Any, Any, float]] = deque(maxlen=_KEPT)
-        self.n_rows = 0
+        self.rows: deque[tuple[Any, Any, float]] = deque(maxlen=_KEPT)  # the last 500
+        self.n_rows = 0  # rows seen
 
     @property
     def complete(self) -> bool:

@@ -36,42 +36,26 @@ def scaled_trees(block: TreeBlock, factors: Array) -> TreeBlock:
 
 
 class StreamBlock(Block):
-    """Partial sums of learners on standardised rows, projected and averaged; every stage replaces the answer.
-
-    Parameters
-    ----------
-    learners : Block
-        What learner ``i`` says of a row, one stage per learner.
-    steps : (N,) float
-        What it is multiplied by: minus the step size, zero where the learner is held back.
-    start : (m,) float
-        The partial sum before the first learner.
-    offset, factor : (m,) float and float, default=0.0 and 1.0
-        The answer is ``offset + factor * y``.
-    centres, scales : (d,) float, default=None
-        Columns are read as ``(x - centre) / scale``, a missing value as 0. None: as they are.
-    box : (m, 2) float, default=None
-        Least and largest value of each partial sum.
-    radius : float, default=None
-        Largest norm of a partial sum.
-    averaging : {"last", "theory", "post", "all"}, default="last"
-        Of ``y_0, ..., y_i`` the last, the mean without the last, without the first, or of all.
-    """
+    """Partial sums of learners on standardised rows, projected and averaged; every stage replaces the answer."""
 
     kind = "stream"
 
     def __init__(
         self,
-        learners: Block,
+        learners: Block,  # what learner ``i`` says of a row, one stage per learner
+        # (N,): what it is multiplied by: minus the step size, zero where the learner is held back
         steps: ArrayLike,
-        start: ArrayLike,
+        start: ArrayLike,  # (m,): the partial sum before the first learner
         *,
+        # (m,): the answer is ``offset + factor * y``
         offset: ArrayLike = 0.0,
         factor: float = 1.0,
+        # (d,): columns are read as ``(x - centre) / scale``, a missing value as 0. None: as they are
         centres: ArrayLike | None = None,
         scales: ArrayLike | None = None,
-        box: ArrayLike | None = None,
-        radius: float | None = None,
+        box: ArrayLike | None = None,  # (m, 2): least and largest value of each partial sum
+        radius: float | None = None,  # largest norm of a partial sum
+        # of ``y_0, ..., y_i`` the last, the mean without the last, without the first, or of all
         averaging: str = "last",
     ) -> None:
         self.learners = learners

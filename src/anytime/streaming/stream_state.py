@@ -35,19 +35,6 @@ _PIECE = 1024  # rows at a time: what a round needs of memory does not grow with
 class StreamState:
     """A boosted bank on rows and targets as a user has them.
 
-    Parameters
-    ----------
-    columns : RunningScale or None
-        None: learners read columns as they are.
-    target : RunningScale or None
-        None: the target is a class.
-    batch_size : int
-        Rows of a round.
-    rehearsal : Rehearsal, default=None
-        Rows to learn from again; None: every row is learned from once.
-    class_weights : ClassWeights, default=None
-        How much rows count by their class; None: all alike.
-
     Attributes
     ----------
     n_rows : int
@@ -58,12 +45,12 @@ class StreamState:
         self,
         boosting: BoostedBank,
         categories: CategoryNumbers,
-        columns: RunningScale | None,
-        target: RunningScale | None,
-        batch_size: int,
+        columns: RunningScale | None,  # None: learners read columns as they are
+        target: RunningScale | None,  # None: the target is a class
+        batch_size: int,  # rows of a round
         *,
-        rehearsal: Rehearsal | None = None,
-        class_weights: ClassWeights | None = None,
+        rehearsal: Rehearsal | None = None,  # rows to learn from again; None: every row is learned from once
+        class_weights: ClassWeights | None = None,  # how much rows count by their class; None: all alike
     ) -> None:
         self.boosting, self.categories = boosting, categories
         self.rehearsal, self.class_weights = rehearsal, class_weights

@@ -68,30 +68,16 @@ class TreeGrower:
     def grow(
         self,
         data: BinnedData,
-        target: ArrayLike,
-        weight: ArrayLike | None = None,
+        target: ArrayLike,  # (n,) or (n, K)
+        weight: ArrayLike | None = None,  # (n,) or (n, K): None: 1 for every row
         *,
-        rows: ArrayLike | None = None,
-        columns: NDArray[np.bool_] | None = None,
-        costs: BoundCosts | None = None,
+        rows: ArrayLike | None = None,  # (m,): rows to learn from, a row as often as it is named; None: all
+        columns: NDArray[np.bool_] | None = None,  # (d,): columns that may be split on; None: all
+        costs: BoundCosts | None = None,  # what columns cost; None: nothing
+        # (n_groups,): groups that are paid for already, requirements included; None: none
         bought: NDArray[np.bool_] | None = None,
     ) -> GrownTree:
-        """Grow a tree whose leaves hold weighted means of their targets.
-
-        Parameters
-        ----------
-        target : (n,) or (n, K)
-        weight : (n,) or (n, K), default=None
-            None: 1 for every row.
-        rows : (m,) int, default=None
-            Rows to learn from, a row as often as it is named; None: all.
-        columns : (d,) bool, default=None
-            Columns that may be split on; None: all.
-        costs : BoundCosts, default=None
-            What columns cost; None: nothing.
-        bought : (n_groups,) bool, default=None
-            Groups that are paid for already, requirements included; None: none.
-        """
+        """Grow a tree whose leaves hold weighted means of their targets."""
         return self._grow(data, target, weight, False, rows, columns, costs, bought)
 
     def grow_newton(
@@ -155,27 +141,18 @@ class TreeGrower:
 
 
 class GrownTree:
-    """A tree, and where the rows it was grown on have gone.
-
-    Attributes
-    ----------
-    leaf : (n,) int32
-        The leaf of every row of its data, also of those it did not learn from. Leaves are numbered in the order of their nodes.
-    values : (n_leaves, K)
-        What the leaves answer.
-    gain : float
-        How much less the impurity of the rows is than with a single leaf, prices not counted.
-    cost : float
-        What its columns cost beyond what was bought.
-    """
+    """A tree, and where the rows it was grown on have gone."""
 
     def __init__(self, native: _native.GrownTree, cost: float, n_threads: int = 1) -> None:
         self._native = native
         self._n_threads = n_threads
+        # (n,): the leaf of every row of its data, also of those it did not learn from. Leaves are numbered in
+        # the order of their nodes
         self.leaf: NDArray[np.int32] = native.leaf
-        self.values: Array = native.values
+        self.values: Array = native.values  # (n_leaves, K): what the leaves answer
+        # how much less the impurity of the rows is than with a single leaf, prices not counted
         self.gain: float = native.gain
-        self.cost = cost
+        self.cost = cost  # what its columns cost beyond what was bought
 
     @property
     def n_leaves(self) -> int:
@@ -250,24 +227,16 @@ def _stacked(starts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def loss_derivatives(
+    # ``1/2 (s - y)^2``, ``log(1 + exp(s)) - y s``, ``log sum_k exp(s_k) - s_y``
     kind: Literal["squared", "logistic", "softmax"],
+    # (n, K): any layout; with ``order="F"`` the scores of an output stand side by side, which is faster
     scores: Array,
-    y: ArrayLike,
-    weight: ArrayLike | None = None,
+    y: ArrayLike,  # (n,) or (n, K): targets; 0 or 1; classes 0..K-1
+    weight: ArrayLike | None = None,  # (n,)
     *,
     n_threads: int = 1,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """First and second derivatives of a loss by the scores, (n, K) of float32 each, columns contiguous.
-
-    Parameters
-    ----------
-    kind : {"squared", "logistic", "softmax"}
-        ``1/2 (s - y)^2``, ``log(1 + exp(s)) - y s``, ``log sum_k exp(s_k) - s_y``.
-    scores : (n, K) float64
-        Any layout; with ``order="F"`` the scores of an output stand side by side, which is faster.
-    y : (n,) or (n, K)
-        Targets; 0 or 1; classes 0..K-1.
-    weight : (n,), default=None
 
     Notes
     -----

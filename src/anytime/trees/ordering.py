@@ -65,37 +65,19 @@ class OrderingLog:
 
 
 def order_stages(
-    outputs: Array,
+    outputs: Array,  # (S, n, K): what each stage adds for each held-out row
     *,
-    base: Array,
+    base: Array,  # (K,): score before any stage
+    # ``base`` plus the sum of the stages done, or their mean (``base`` before the first)
     combine: Literal["sum", "mean"],
-    loss: HeldOutLoss,
-    y: NDArray[Any],
-    sample_weight: Array | None = None,
-    needs: NDArray[np.bool_],
-    prices: NDArray[np.int64],
-    evaluation: NDArray[np.int64],
+    loss: HeldOutLoss,  # ``loss(scores (n, K), y, sample_weight) -> float``
+    y: NDArray[Any],  # (n,) or (n, K)
+    sample_weight: Array | None = None,  # (n,)
+    needs: NDArray[np.bool_],  # (S, G): groups that a stage may ask for, closed over what these require
+    prices: NDArray[np.int64],  # (G,): ticks per group
+    evaluation: NDArray[np.int64],  # (S,): ticks to evaluate a stage
 ) -> tuple[NDArray[np.int64], OrderingLog]:
     """Order stages by the loss they save per unit of cost.
-
-    Parameters
-    ----------
-    outputs : (S, n, K)
-        What each stage adds for each held-out row.
-    base : (K,)
-        Score before any stage.
-    combine : {"sum", "mean"}
-        ``base`` plus the sum of the stages done, or their mean (``base`` before the first).
-    loss : callable
-        ``loss(scores (n, K), y, sample_weight) -> float``.
-    y : (n,) or (n, K)
-    sample_weight : (n,), optional
-    needs : (S, G) bool
-        Groups that a stage may ask for, closed over what these require.
-    prices : (G,) int
-        Ticks per group.
-    evaluation : (S,) int
-        Ticks to evaluate a stage.
 
     Returns
     -------

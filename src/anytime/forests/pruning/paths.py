@@ -188,18 +188,13 @@ class Answering:
         Its cost rows are those that judge.
     lessons : Lessons or None
         What leaves are corrected by. None: nodes answer as they did in their tree.
-
-    Attributes
-    ----------
-    marks : Marks or None
-        Of the prunings that were judged.
     """
 
     def __init__(self, statistics: NodeStatistics, problem: PruningProblem, lessons: Lessons | None) -> None:
         if lessons is not None and statistics.link == "probability":
             statistics = replace(statistics, link="least_squares")  # what is corrected may leave 0 to 1
         self.statistics, self.problem, self.lessons = statistics, problem, lessons
-        self.marks: Marks | None = None
+        self.marks: Marks | None = None  # of the prunings that were judged
 
     def values(self, pruning: Pruning) -> Array:
         """(M, W) what the nodes of a pruning say; those of the whole forest what they always said."""

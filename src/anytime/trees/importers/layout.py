@@ -34,21 +34,14 @@ class Tree:
 def stack_trees(
     trees: Sequence[Tree],
     *,
-    stage_sizes: Sequence[int],
-    tree_output: ArrayLike,
+    stage_sizes: Sequence[int],  # trees in each stage
+    tree_output: ArrayLike,  # (T,), or one number for all
+    # these three as in `TreeArrays`
     n_outputs: int,
     n_features: int,
     float32_input: bool = False,
 ) -> TreeArrays:
     """Concatenate trees.
-
-    Parameters
-    ----------
-    stage_sizes : sequence of S ints
-        Trees in each stage.
-    tree_output : (T,) ints or one int
-    n_outputs, n_features, float32_input
-        As in `TreeArrays`.
 
     Raises
     ------

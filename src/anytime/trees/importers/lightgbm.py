@@ -59,25 +59,14 @@ def import_estimator(model: Any, source: str, link: str | None = None) -> Import
 
 
 def import_text(
-    text: str,
+    text: str,  # what ``Booster.save_model`` writes
     source: str,
-    link: str | None = None,
+    link: str | None = None,  # needed for a custom objective only: the text does not say what its scores mean
     *,
-    classes: NDArray[Any] | None = None,
-    guess_classes: bool = True,
+    classes: NDArray[Any] | None = None,  # (C,): labels; the text has none
+    guess_classes: bool = True,  # without ``classes``: label the classes of a classification objective 0, 1, …
 ) -> Imported:
     """Import a model from LightGBM's text format.
-
-    Parameters
-    ----------
-    text : str
-        What ``Booster.save_model`` writes.
-    link : str, optional
-        Needed for a custom objective only: the text does not say what its scores mean.
-    classes : (C,) array, optional
-        Labels; the text has none.
-    guess_classes : bool
-        Without ``classes``: label the classes of a classification objective 0, 1, …
 
     Returns
     -------

@@ -78,25 +78,15 @@ def import_estimator(model: Any, source: str, link: str | None = None) -> Import
 
 
 def import_document(
-    document: Document,
+    document: Document,  # what ``Booster.save_model`` writes
     source: str,
+    # needed for a custom objective only: the document does not say what its scores mean
     link: str | None = None,
     *,
-    n_rounds: int | None = None,
-    is_classifier: bool | None = None,
+    n_rounds: int | None = None,  # use the first rounds only
+    is_classifier: bool | None = None,  # None: as the objective says
 ) -> Imported:
     """Import a model from XGBoost's document.
-
-    Parameters
-    ----------
-    document : dict
-        What ``Booster.save_model`` writes.
-    link : str, optional
-        Needed for a custom objective only: the document does not say what its scores mean.
-    n_rounds : int, optional
-        Use the first rounds only.
-    is_classifier : bool, optional
-        None: as the objective says.
 
     Returns
     -------
