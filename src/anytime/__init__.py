@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from anytime.runtime import BatchSession, Session, Trace, replay
     from anytime.sensing import SensorNetworkClassifier, SensorNetworkRegressor
     from anytime.streaming import StreamingBoostClassifier, StreamingBoostRegressor
-    from anytime.structured import GraphLabeler, SequenceLabeler
+    from anytime.structured import GraphLabeler, SceneParser, SequenceLabeler
     from anytime.trees import AnytimeClassifier, AnytimeRegressor, make_anytime
 
 __all__ = [
@@ -125,6 +125,7 @@ __all__ = [
     "Plan",
     "PrunedForestClassifier",
     "PrunedForestRegressor",
+    "SceneParser",
     "SensorNetworkClassifier",
     "SensorNetworkRegressor",
     "SequenceLabeler",
@@ -214,7 +215,7 @@ _HOMES = {
     "runtime": ["BatchSession", "Session", "Trace", "replay"],
     "sensing": ["SensorNetworkClassifier", "SensorNetworkRegressor"],
     "streaming": ["StreamingBoostClassifier", "StreamingBoostRegressor"],
-    "structured": ["GraphLabeler", "SequenceLabeler"],
+    "structured": ["GraphLabeler", "SceneParser", "SequenceLabeler"],
     "trees": ["AnytimeClassifier", "AnytimeRegressor", "make_anytime"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

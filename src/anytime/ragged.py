@@ -23,9 +23,10 @@ def offsets_of(lengths: ArrayLike) -> NDArray[np.int64]:
 def zeros_for(X: Any, width: int) -> Any:
     """Zeros to be added to: (n, width) for the rows of a matrix, ragged where examples have elements (``X.offsets``)."""
     offsets = getattr(X, "offsets", None)
-    return (
-        np.zeros((len(X), width)) if offsets is None else Ragged(np.zeros((int(offsets[-1]), width)), offsets)
-    )
+    if offsets is None:
+        return np.zeros((len(X), width))
+    values = np.zeros((int(offsets[-1]), width))
+    return X.ragged(values) if hasattr(X, "ragged") else Ragged(values, offsets)
 
 
 class Ragged:

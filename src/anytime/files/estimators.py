@@ -51,6 +51,7 @@ ESTIMATORS = {
     "MarginAcquisitionClassifier": "anytime.acquisition.margin_classifier:MarginAcquisitionClassifier",
     "PrunedForestClassifier": "anytime.forests.pruning.pruned_forests:PrunedForestClassifier",
     "PrunedForestRegressor": "anytime.forests.pruning.pruned_forests:PrunedForestRegressor",
+    "SceneParser": "anytime.structured.scene_parser:SceneParser",
     "SensorNetworkClassifier": "anytime.sensing.sensor_networks:SensorNetworkClassifier",
     "SensorNetworkRegressor": "anytime.sensing.sensor_networks:SensorNetworkRegressor",
     "SequenceLabeler": "anytime.structured.sequences:SequenceLabeler",

@@ -5,6 +5,7 @@ from anytime.structured.chains import Chains
 from anytime.structured.graph_labeler import GraphLabeler
 from anytime.structured.graphs import Graphs, grid_edges
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
+from anytime.structured.scene_parser import SceneParser
 from anytime.structured.sequences import SequenceLabeler
 from anytime.structured.structures import WHOLE, ElementTable, Regions, Structures
 from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
@@ -18,6 +19,7 @@ __all__ = [
     "Graphs",
     "LinearUpdateLearner",
     "Regions",
+    "SceneParser",
     "SequenceLabeler",
     "StructuredBlock",
     "StructuredRules",

@@ -54,22 +54,28 @@ class LevelTable:
         self.regions: Regions = structures.regions(level)
         self.categories = structures.categories
         self.context_categories = structures.context_categories(n_classes)
+        self._filled_with: Array | None = None  # the context whose columns the bins hold now
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of features, without those of the context."""
+        return self.structures.n_columns
 
     @cached_property
     def features(self) -> Array:
         """(R, d) all columns."""
-        columns = np.arange(self.structures.n_columns, dtype=np.int32)
-        return self.structures.read(self.level, columns)
+        return self.structures.read(self.level, np.arange(self.n_columns, dtype=np.int32))
 
     @cached_property
     def _bins(self) -> BinnedData:
         # columns of the context are cut once, evenly, and filled anew whenever predictions have changed
-        even = np.linspace(0.0, 1.0, len(self.features))[:, None]
+        columns = np.arange(self.n_columns, dtype=np.int32)
+        features = self.structures.read(self.level, columns)  # not kept where only trees ask
+        even = np.linspace(0.0, 1.0, len(features))[:, None]
         categorical = np.concatenate([self.categories, self.context_categories]) > 0
         spread = np.where(self.context_categories > 0, self.context_categories, 1)
-        ramp = even * spread
         return BinnedData.fit(
-            np.hstack([self.features, ramp]),
+            np.hstack([features, even * spread]),
             max_bins=self.max_bins,
             categorical=categorical,
             n_threads=self.n_threads,
@@ -78,8 +84,9 @@ class LevelTable:
     def binned(self, context: Array) -> BinnedData:
         """All columns and, behind them, those of the context, in bins."""
         bins = self._bins
-        if context.shape[1]:
-            bins.native.refill(self.features.shape[1], np.ascontiguousarray(context), self.n_threads)
+        if context.shape[1] and context is not self._filled_with:
+            self._filled_with = context
+            bins.native.refill(self.n_columns, np.ascontiguousarray(context), self.n_threads)
         return bins
 
 
@@ -153,6 +160,10 @@ class TreeUpdateLearner:
     l2_regularization : float, default=1
     use_context : bool, default=True
         Whether trees may ask for the current predictions of others.
+    max_features : float, default=1
+        Share of the columns that are not bought yet which a tree may test, drawn for each task; the bought ones it always may.
+    max_samples : int or None, default=None
+        The most regions that a tree is grown on, drawn for each task. None: all.
     n_threads : int, default=1
     """
 
@@ -162,16 +173,22 @@ class TreeUpdateLearner:
     min_samples_leaf: int = 20
     l2_regularization: float = 1.0
     use_context: bool = True
+    max_features: float = 1.0
+    max_samples: int | None = None
     n_threads: int = 1
 
     def fit(self, task: UpdateTask) -> FittedUpdate | None:
         """Grow one tree."""
-        mean = task.weight[task.which].mean() if task.which.size else 0.0
+        random = np.random.RandomState(task.seed)
+        which = task.which
+        if self.max_samples is not None and which.size > self.max_samples:
+            which = np.sort(random.choice(which, self.max_samples, replace=False))
+        mean = task.weight[which].mean() if which.size else 0.0
         if not mean > 0:
             return None
         weight = task.weight / mean
-        table, n_columns = task.table, task.table.features.shape[1]
-        square = float(np.mean(weight[task.which] * (task.target[task.which] ** 2).sum(axis=1)))
+        table, n_columns = task.table, task.table.n_columns
+        square = float(np.mean(weight[which] * (task.target[which] ** 2).sum(axis=1)))
         grower = TreeGrower(
             max_leaf_nodes=self.max_leaf_nodes,
             max_depth=self.max_depth,
@@ -186,10 +203,11 @@ class TreeUpdateLearner:
         data = table.binned(task.context)
         allowed = np.ones(data.n_features, dtype=bool)
         allowed[n_columns + context.shape[1] :] = False
+        if self.max_features < 1:
+            drawn = random.random_sample(n_columns) < self.max_features
+            allowed[:n_columns] = drawn | task.bought[task.costs.column_group]
         costs, bought = _with_free_columns(task.costs, task.bought, data.n_features)
-        tree = grower.grow(
-            data, task.target, weight, rows=task.which, columns=allowed, costs=costs, bought=bought
-        )
+        tree = grower.grow(data, task.target, weight, rows=which, columns=allowed, costs=costs, bought=bought)
         return FittedUpdate(TreePredictor.of(tree.arrays, n_columns), tree.values[tree.leaf])
 
 

@@ -22,7 +22,7 @@ from anytime.structured.structures import Array, Structures
 from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
 from anytime.trees.clock import Clock
 
-__all__ = ["ElementLabels", "StructuredModel", "read_labels", "train_structured"]
+__all__ = ["ElementLabels", "StructuredModel", "class_weights", "read_labels", "train_structured"]
 
 
 class StructuredModel(ClassifierFace, AnytimeModel):
@@ -163,15 +163,16 @@ def read_labels(y: Any, offsets: NDArray[np.int64], class_weight: Any, name: str
     truth[there] = 0.0
     truth[np.flatnonzero(there), code] = 1.0
     weight = there.astype(np.float64)
-    weight[there] = _class_weights(class_weight, classes, code)[code]
+    weight[there] = class_weights(class_weight, classes, np.bincount(code, minlength=classes.size))[code]
     return ElementLabels(classes, truth, weight)
 
 
-def _class_weights(class_weight: Any, classes: NDArray[Any], code: NDArray[np.intp]) -> Array:
+def class_weights(class_weight: Any, classes: NDArray[Any], counts: NDArray[Any]) -> Array:
+    """(K,) the weight of each class, given how often each stands in the labels."""
     if class_weight is None:
         return np.ones(classes.size)
-    if class_weight == "balanced":
-        return np.asarray(code.size / (classes.size * np.bincount(code, minlength=classes.size)))
+    if isinstance(class_weight, str):  # "balanced"
+        return np.asarray(counts.sum() / (classes.size * np.maximum(counts, 1)))
     unknown = [label for label in class_weight if label not in classes.tolist()]
     if unknown:
         raise ValueError(

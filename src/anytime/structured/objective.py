@@ -76,6 +76,11 @@ class ElementLoss:
         gain = (before - self._sum(f + step * h, there)) / self.total
         return (step, gain) if gain > 0 else (0.0, 0.0)
 
+    def fall(self, scores: Array, change: Array, moved: NDArray[np.intp]) -> float:
+        """By how much the weighted sum of the losses of elements ``moved`` falls when ``change`` is added to all scores."""
+        there = moved[self.weight[moved] > 0]
+        return self._sum(scores[there], there) - self._sum(scores[there] + change[there], there)
+
     def _sum(self, scores: Array, there: NDArray[np.intp]) -> float:
         p, w = self.truth[there], self.weight[there]
         return float(w @ (logsumexp(scores, axis=1) - (p * scores).sum(axis=1))) if there.size else 0.0

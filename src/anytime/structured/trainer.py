@@ -56,6 +56,11 @@ class StructuredRules:
         ``holdout``: draws in a row without a gain on what is held out after which there is no further step.
     learning_rate : float, default=1
         Times each step, after it was chosen.
+    tried_selectors : int or None, default=None
+        Selectors that are tried at each step, drawn anew; all are where none of these gains. None: all at each step.
+    judged_elements : int or None, default=None
+        On about how many elements, drawn anew at each step, the gains of candidates are measured; the step of the one that is
+        taken is fitted to all. None: on all.
     """
 
     cost_aware: bool = True
@@ -67,6 +72,8 @@ class StructuredRules:
     holdout: float | None = None
     draws: int = 5
     learning_rate: float = 1.0
+    tried_selectors: int | None = None
+    judged_elements: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.least_cost > 0 and self.evaluation_cost >= 0):
@@ -238,7 +245,9 @@ class StructuredTrainer:
         main = self._main
         best = None
         for draw in range(1 if self.rules.holdout is None else self.rules.draws):
-            best = best or self._best(main, told, None, draw)
+            best = best or self._best(main, told, None, draw, self._drawn_selectors())
+            if best is None and self.rules.tried_selectors is not None:
+                best = self._best(main, told, None, draw)
         if best is None:
             return None
         if self._step(main, best)[1] <= 0 and not best.update.replaces:
@@ -258,16 +267,31 @@ class StructuredTrainer:
 
     # ------------------------------------------------------------------ candidates
 
+    def _drawn_selectors(self) -> Sequence[EntropySelector]:
+        """Those that are tried first at this step."""
+        n = self.rules.tried_selectors
+        if n is None or n >= len(self.selectors):
+            return self.selectors
+        random = np.random.RandomState((self.seed + 15485863 * (len(self.steps) + 1)) % 2**31)
+        return [self.selectors[i] for i in np.sort(random.permutation(len(self.selectors))[:n])]
+
     def _best(
-        self, learned: _Learned, told: Array, like: _Candidate | None, draw: int = 0
+        self,
+        learned: _Learned,
+        told: Array,
+        like: _Candidate | None,
+        draw: int = 0,
+        selectors: Sequence[EntropySelector] | None = None,
     ) -> _Candidate | None:
-        """The best candidate; ``like``: only the one that makes this choice again."""
+        """The best candidate; ``like``: only the one that makes this choice again; ``selectors``: None, all are tried."""
+        if like is not None:
+            selectors = (like.update.selector,)
         split = self._split(draw)
         probabilities = LINKS["softmax"].transform(told)
         contexts = {level: self.structures.context(level, probabilities) for level in self._tables}
         residual = learned.loss.residual(learned.scores)
         best: _Candidate | None = None
-        for selector in self.selectors if like is None else (like.update.selector,):
+        for selector in self.selectors if selectors is None else selectors:
             regions = selector.select(self.structures, probabilities)
             table = self._tables[selector.level]
             which = np.arange(table.regions.n_regions) if regions is None else regions
@@ -326,6 +350,29 @@ class StructuredTrainer:
             )
         return total / np.where(weight > 0, weight, 1.0)[:, None], weight
 
+    def _gain(
+        self,
+        learned: _Learned,
+        direction: Array,
+        moved: NDArray[np.intp],
+        split: NDArray[np.bool_] | None,
+    ) -> float:
+        """How much the mean loss falls along a direction, at the best step; measured on structures that are held out, if any."""
+        n, share = self.rules.judged_elements, 1.0
+        judged = moved
+        if n is not None and n < self.structures.n_elements:
+            share = n / self.structures.n_elements
+            random = np.random.RandomState((self.seed + 32452843 * (len(self.steps) + 1)) % 2**31)
+            judged = moved[(random.random_sample(self.structures.n_elements) < share)[moved]]
+        loss = learned.loss
+        if split is None:
+            return loss.search(learned.scores, direction, judged)[1] / share
+        inside = split[self._owner]
+        step, _ = loss.search(learned.scores, direction, judged[inside[judged]])
+        held_out = float(loss.weight[~inside].sum())
+        fall = loss.fall(learned.scores, step * direction, moved[~inside[moved]])
+        return fall / held_out if held_out > 0 else 0.0
+
     def _judge(
         self,
         learned: _Learned,
@@ -346,13 +393,8 @@ class StructuredTrainer:
         if fitted.replaces:
             judged = learned.loss if split is None else learned.loss.on(~split[self._owner])
             gain = judged.value(learned.scores) - judged.value(direction)
-        elif split is None:
-            _, gain = learned.loss.search(learned.scores, direction, moved)
         else:
-            inside = split[self._owner]
-            step, _ = learned.loss.on(inside).search(learned.scores, direction, moved)
-            rest = learned.loss.on(~inside)
-            gain = rest.value(learned.scores) - rest.value(learned.scores + step * direction)
+            gain = self._gain(learned, direction, moved, split)
         if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
             residual, weight = learned.loss.residual(learned.scores), learned.loss.weight
             gain = (

@@ -1,0 +1,181 @@
+"""Scene parsing on CamVid: pixel accuracy and class recall at every stage, against time.
+
+    python benchmarks/scene_parsing.py train --images 367 --folder /tmp/camvid     # the model; goes on where it was stopped
+    python benchmarks/scene_parsing.py test --images 233 --folder /tmp/camvid      # results/scene_parsing.json
+
+Set ``ANYTIME_DATA`` to the folder that holds ``camvid`` (480 x 360 pixels, 11 classes; the images are JPEG copies of quality 90,
+so that figures are not exactly those of the original PNG files). Parts that are done are not done again: remove their files in
+the folder to repeat them. ``--images 20 --stages 30`` is a rehearsal of some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+import anytime as at
+from anytime.engine import Run
+from common import write
+
+CLASSES = (
+    "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
+)  # fmt: skip
+UNLABELLED = 11
+PRINTED = {
+    "SIM": {"pixel": 81.5, "class": 54.8},
+    "HIM": {"pixel": 84.9, "class": 59.4},
+}  # speedboost_and_structured 6.6
+
+
+def load(split: str, n_images: int | None) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]]:
+    """Images of a split, evenly over its videos, and their label maps."""
+    folder = Path(os.environ["ANYTIME_DATA"]) / "camvid"
+    files = sorted((folder / split).glob("*.jpg"))
+    if n_images is not None and n_images < len(files):
+        files = [files[i] for i in np.linspace(0, len(files) - 1, n_images).astype(int)]
+    images = [np.asarray(Image.open(file).convert("RGB")) for file in files]
+    maps = [np.asarray(Image.open(folder / f"{split}annot" / f"{file.stem}.png")) for file in files]
+    return images, maps
+
+
+def softened(maps: list[NDArray[np.uint8]], power: float) -> dict[int, float]:
+    """Weights of classes: frequency to the power of -``power``, one on average over pixels."""
+    counts = sum(np.bincount(labels.ravel(), minlength=UNLABELLED + 1) for labels in maps)[:UNLABELLED]
+    weight = np.maximum(counts, 1.0) ** -power
+    weight /= (weight * counts).sum() / counts.sum()
+    return {k: float(w) for k, w in enumerate(weight)}
+
+
+def scores(confusion: NDArray[np.float64]) -> dict[str, Any]:
+    """Pixel accuracy, class recall and its mean, in %, from (true, predicted) counts."""
+    recall = np.diag(confusion) / np.maximum(confusion.sum(axis=1), 1)
+    return {
+        "pixel": round(100 * float(np.diag(confusion).sum() / confusion.sum()), 2),
+        "class": round(100 * float(recall.mean()), 2),
+        "recall": {name: round(100 * float(r), 1) for name, r in zip(CLASSES, recall, strict=True)},
+    }
+
+
+def train(options: argparse.Namespace) -> None:
+    """Fit a parser and save it, with what its training took."""
+    path = options.folder / "model.anytime"
+    if path.exists():
+        print(f"{path} is there: nothing to train")
+        return
+    images, maps = load("train", options.images)
+    began, used = time.perf_counter(), time.process_time()
+    model = at.SceneParser(
+        ignore_label=UNLABELLED,
+        class_weight=softened(maps, options.balance),
+        max_stages=options.stages,
+        time_budget=options.time_budget,
+        folds=options.folds,
+        random_state=0,
+        n_jobs=options.threads,
+        verbose=1,
+    ).fit(images, maps)
+    record = {
+        "train_images": len(images),
+        "train_seconds": round(time.perf_counter() - began, 1),
+        "train_processor_seconds": round(time.process_time() - used, 1),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "objective": [round(step.value, 5) for step in model.steps_],
+        "stages": [
+            {
+                "level": s.update.selector.level,
+                "threshold": s.update.selector.threshold,
+                "selected": round(s.selected, 3),
+            }
+            for s in model.steps_
+        ],
+    }
+    (options.folder / "training.json").write_text(json.dumps(record))
+    model.save(path)
+
+
+def test(options: argparse.Namespace) -> None:
+    """Run the parser over test images, stage by stage, and write the results."""
+    model = at.load(options.folder / "model.anytime")
+    images, maps = load("test", options.images)
+    n_stages = model.plan_.n_stages
+    confusion = np.zeros((n_stages + 1, UNLABELLED, UNLABELLED))
+    seconds = np.zeros((len(images), n_stages + 1))
+    computed = np.zeros(n_stages + 1)
+    for i, (image, labels) in enumerate(zip(images, maps, strict=True)):
+        began = time.perf_counter()
+        scenes = model._structures([image])
+        run = Run(model.plan_, scenes, threads=options.threads)
+        spent = time.perf_counter() - began
+        there = labels < UNLABELLED
+        for stage in range(n_stages + 1):
+            began = time.perf_counter()
+            run.advance(stage)
+            spent += time.perf_counter() - began
+            seconds[i, stage] = spent
+            said = run.scores().values.argmax(axis=1)[scenes.scenes[0].hierarchy.atom]
+            cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
+            confusion[stage] += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
+            computed[stage] += scenes.scenes[0].computed.mean()
+    middle = np.median(seconds, axis=0)
+    curve = [
+        {
+            "stage": t,
+            "ms": round(1e3 * float(middle[t]), 1),
+            "codes": round(float(computed[t]) / len(images), 4),
+            **scores(c),
+        }
+        for t, c in enumerate(confusion)
+    ]
+    costs = model.plan_.costs.costs
+    kinds = ("texture code", "patterns code", "edges code", "colour_edges code", "colour code")
+    write(
+        options.name,
+        {
+            "data": "CamVid 480 x 360, JPEG copies of quality 90; train / test split of SegNet's version",
+            "printed": PRINTED,
+            **json.loads((options.folder / "training.json").read_text()),
+            "test_images": len(images),
+            "threads": options.threads,
+            "prices_ms": {
+                n: p for n, p in costs.prices.items() if not n.split()[-1].isdigit() or n.endswith(" 0")
+            },
+            "kinds_of_codes": kinds,
+            "order": model.order_,
+            "last": curve[-1],
+            "curve": [{k: v for k, v in point.items() if k != "recall"} for point in curve],
+        },
+    )
+
+
+def main() -> None:
+    """Run one part."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("part", choices=["train", "test"])
+    parser.add_argument("--folder", type=Path, required=True, help="where parts leave what others need")
+    parser.add_argument("--images", type=int, default=None)
+    parser.add_argument("--stages", type=int, default=250)
+    parser.add_argument("--time-budget", type=float, default=2400.0)
+    parser.add_argument(
+        "--balance", type=float, default=0.3, help="class weights are frequencies to the power of minus this"
+    )
+    parser.add_argument("--folds", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--name", default="scene_parsing")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    {"train": train, "test": test}[options.part](options)
+
+
+if __name__ == "__main__":
+    main()

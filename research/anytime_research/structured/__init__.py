@@ -1,0 +1,5 @@
+"""Structured prediction: what the anytime models are compared with."""
+
+from anytime_research.structured.inference_machine import HierarchicalInferenceMachine
+
+__all__ = ["HierarchicalInferenceMachine"]

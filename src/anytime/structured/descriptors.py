@@ -1,0 +1,182 @@
+"""What a picture looks like around every second pixel of every second row, and soft codes of that, centre by centre.
+
+A *descriptor* is a vector per grid point: colour, responses of a filter bank, frequencies of binary patterns, or directions of
+edges in sixteen cells around the point (as in SIFT), of lightness or of the two colour channels. It is computed for a whole
+picture. Its *codes* are soft memberships in the cells of a dictionary: with squared distances ``d_i`` to the centres the code of
+centre ``i`` is ``max(0, mean_j d_j - d_i)`` (Grubb, *Anytime Prediction*, 2014, 7.14). The square of the descriptor cancels, so
+that it is one inner product, whatever other codes are computed: a code is bought by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from anytime import _native
+
+__all__ = ["DESCRIPTORS", "GRID_STEP", "LENGTHS", "AtomGrid", "DescriptorPlanes", "SoftCodes"]
+
+Floats = NDArray[np.float32]
+
+GRID_STEP = 2
+_MARGIN = 4  # grid points around the planes of edges
+_FLOOR = 0.5  # added to the length of a descriptor of edges, so that noise stays short
+
+
+@dataclass(frozen=True, eq=False)
+class AtomGrid:
+    """Which grid points lie in which atom.
+
+    Attributes
+    ----------
+    start : (A + 1,) int64
+    points : (m,) int32
+        ``points[start[a]:start[a + 1]]`` are those of atom ``a``; one at least.
+    """
+
+    start: NDArray[np.int64]
+    points: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, atom: NDArray[np.int32], n_atoms: int) -> AtomGrid:
+        """Read a map of atoms; an atom between the grid points has the point before one of its pixels."""
+        there = atom[::GRID_STEP, ::GRID_STEP]
+        label, point = there.ravel(), np.arange(there.size, dtype=np.int32)
+        missing = np.flatnonzero(np.bincount(label, minlength=n_atoms) == 0)
+        if missing.size:
+            names, first = np.unique(atom.ravel(), return_index=True)
+            pixel = first[np.searchsorted(names, missing)]
+            y, x = pixel // atom.shape[1] // GRID_STEP, pixel % atom.shape[1] // GRID_STEP
+            label = np.concatenate([label, missing.astype(label.dtype)])
+            point = np.concatenate([point, (y * there.shape[1] + x).astype(np.int32)])
+        order = np.argsort(label, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_atoms))]).astype(np.int64)
+        return cls(start, np.ascontiguousarray(point[order]))
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptorPlanes:
+    """One descriptor of one picture.
+
+    Attributes
+    ----------
+    planes : (p, H, W) float32
+    shifts : (d,) int64
+        Number ``k`` of grid point (y, x) is ``planes.ravel()[y * W + x + shifts[k]]``: neighbours share what they have in common.
+    scale : (h, w) float32 or None
+        By which the numbers of each point are multiplied.
+    shape : (h, w)
+        Of the grid.
+    """
+
+    planes: Floats
+    shifts: NDArray[np.int64]
+    scale: Floats | None
+    shape: tuple[int, int]
+
+    def at(self, points: NDArray[np.int32]) -> Floats:
+        """(m, d) the descriptors of some points."""
+        return _native.descriptors_at(self.planes, self.shifts, self.scale, *self.shape, points)
+
+    def code_means(
+        self,
+        codes: SoftCodes,
+        which: NDArray[np.integer[Any]],
+        atoms: AtomGrid,
+        wanted: NDArray[np.bool_] | None = None,
+        *,
+        deadline: float = np.inf,
+        stop: Any = None,
+        threads: int = 1,
+    ) -> Floats | None:
+        """(len(which), A) means over atoms of some codes, 0 where an atom is not ``wanted``; None: stopped before the end."""
+        means = np.empty((len(which), atoms.start.size - 1), dtype=np.float32)
+        done = _native.code_means(
+            self.planes,
+            self.shifts,
+            self.scale,
+            *self.shape,
+            np.ascontiguousarray(codes.weights[which]),
+            np.ascontiguousarray(codes.bias[which]),
+            atoms.start,
+            atoms.points,
+            wanted,
+            means,
+            deadline,
+            stop,
+            threads=threads,
+        )
+        return means if done else None
+
+
+@dataclass(frozen=True, eq=False)
+class SoftCodes:
+    """A dictionary of centres: code ``i`` of descriptor ``v`` is ``max(0, bias_i + <weights_i, v>)``.
+
+    Attributes
+    ----------
+    weights : (C, d) float32
+    bias : (C,) float32
+    """
+
+    weights: Floats
+    bias: Floats
+
+    @classmethod
+    def of(cls, centres: NDArray[np.float64], spread: NDArray[np.float64]) -> SoftCodes:
+        """Codes of ``v / spread`` with these centres: what is the same for all descriptors is worked out once."""
+        square = (centres**2).sum(axis=1)
+        weights = 2.0 * (centres - centres.mean(axis=0)) / spread
+        return cls(weights.astype(np.float32), (square.mean() - square).astype(np.float32))
+
+    @classmethod
+    def fit(cls, sample: Floats, n_centres: int, seed: int) -> SoftCodes:
+        """Centres of a sample, (m, d), by k-means on numbers of equal spread."""
+        spread = sample.std(axis=0, dtype=np.float64)
+        spread = np.where(spread > 1e-6, spread, 1.0)
+        scaled = sample / spread
+        distinct = np.unique(scaled[: 20 * n_centres], axis=0)
+        if len(distinct) <= n_centres:
+            return cls.of(distinct.astype(np.float64), spread)
+        means = MiniBatchKMeans(n_centres, batch_size=4096, n_init=1, max_iter=20, random_state=seed).fit(
+            scaled
+        )
+        return cls.of(means.cluster_centers_.astype(np.float64), spread)
+
+    def __len__(self) -> int:
+        return self.bias.size
+
+
+def _plain(planes: Floats) -> DescriptorPlanes:
+    shifts = np.arange(len(planes), dtype=np.int64) * planes[0].size
+    return DescriptorPlanes(planes, shifts, None, planes.shape[1:])
+
+
+def _cells(lab: Floats, channels: slice, threads: int) -> DescriptorPlanes:
+    planes = _native.edge_planes(np.ascontiguousarray(lab[channels]), threads=threads)
+    n, height, width = planes.shape
+    places = 2 * np.arange(4)
+    shifts = (
+        np.add.outer(np.arange(n) * height * width, np.add.outer(places * width, places))
+        .ravel()
+        .astype(np.int64)
+    )
+    shape = height - 2 * _MARGIN, width - 2 * _MARGIN
+    return DescriptorPlanes(planes, shifts, _native.inverse_lengths(planes, shifts, *shape, _FLOOR), shape)
+
+
+# numbers of each descriptor
+LENGTHS = {"colour": 3, "texture": 17, "patterns": 20, "edges": 128, "colour_edges": 256}
+# from (3, h, w) CIELAB and a number of threads
+DESCRIPTORS: dict[str, Callable[[Floats, int], DescriptorPlanes]] = {
+    "colour": lambda lab, threads: _plain(_native.thin_planes(lab)),
+    "texture": lambda lab, threads: _plain(_native.texture_planes(lab, threads=threads)),
+    "patterns": lambda lab, threads: _plain(_native.pattern_planes(np.ascontiguousarray(lab[0]))),
+    "edges": lambda lab, threads: _cells(lab, slice(0, 1), threads),
+    "colour_edges": lambda lab, threads: _cells(lab, slice(1, 3), threads),
+}

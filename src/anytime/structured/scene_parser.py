@@ -1,0 +1,362 @@
+"""Scene parsing: every pixel of a picture gets a class, roughly at once and better with every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options
+
+from anytime.costs import FeatureCosts
+from anytime.estimator import Amount, Budget
+from anytime.parameters import shared, store
+from anytime.structured.block import EntropySelector
+from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP, LENGTHS, SoftCodes
+from anytime.structured.learners import TreeUpdateLearner
+from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
+from anytime.structured.pictures import read_label_maps, read_pictures
+from anytime.structured.scene_profile import measured_prices
+from anytime.structured.scenes import Scene, SceneFeatures, Scenes
+from anytime.structured.trainer import StructuredRules
+from anytime.trees.clock import Clock
+
+__all__ = ["SceneParser"]
+
+_TIMED = 3  # pictures from which prices are measured
+_DICTIONARY_PICTURES = 60  # pictures of which descriptors are drawn for dictionaries
+_DICTIONARY_POINTS = 60_000  # descriptors that are drawn
+
+
+class SceneParser(StructuredModel):
+    """Labels for all pixels of pictures: uncertain regions are refined first, descriptors and codes computed when they pay.
+
+    StructuredSpeedBoost on pictures (Grubb, *Anytime Prediction*, 2014, chapter 7, "SIM"). A picture is cut into nested
+    regions of seven levels. A stage takes the regions of one level whose current predictions are uncertain, looks at shape,
+    colour and codes of descriptors of these regions and at the current predictions around them, and adds a tree's outputs to the
+    scores of all their pixels. Stages are chosen by how much they lower the cross-entropy of all pixels per unit of cost.
+
+    Descriptors are computed at every second pixel of every second row.
+
+    Parameters
+    ----------
+    costs : mapping from str to float, default=None
+        What columns cost. None: 1 per column. That is for tables: of pictures None means milliseconds of one core, measured on
+        the first training pictures (the same seed then gives the same model where the same prices are measured). A mapping has
+        prices of "segments", "shape", each descriptor ("texture") and one of its codes ("texture code").
+    budget : float, default=None
+        The most that any row may pay in a prediction that names no bound. None: no limit. A row is a picture.
+    meter : {"model", "realised"}, default="model"
+        How a budget is counted: by what each row really pays, or by the most that a stage can cost.
+    ignore_label : int or str, default=None
+        The label of pixels that have none. None: all pixels have one.
+    descriptors : sequence of str, default=None
+        Descriptors that there are codes of, among "colour", "texture", "patterns", "edges" and "colour_edges". None: all.
+    n_centres : int, default=150
+        Codes of each descriptor.
+    levels : sequence of int, default=(0, 1, 3, 4, 5, 6)
+        Levels of regions that stages may work on; 0 is the finest.
+    thresholds : sequence of float, default=(0, 0.2, 0.5)
+        Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
+    cost_penalties : sequence of float, default=(0.0005, 0.005)
+        What a millisecond must save of the mean square to be paid by a tree, as a share of all of it: a tree is tried for each.
+    tried_selectors : int or None, default=6
+        Pairs of level and threshold that are tried for each stage, drawn anew. None: all.
+    context : bool, default=True
+        Whether regions are told the current predictions of their surroundings.
+    evaluation_cost : float, default=1.0
+        Price of evaluating one stage, features apart, in the unit of ``costs``.
+    max_stages : int, default=200
+        The most stages that the plan may have.
+    max_leaf_nodes : int, default=31
+        The most leaves of a tree. None: no limit.
+    min_samples_leaf : int, default=20
+        The fewest training rows in a leaf.
+    max_features : float, default=0.2
+        Share of the columns that are not bought yet which each tree may look at, drawn anew for each stage.
+    max_samples : int, default=15000
+        The most regions that a tree is grown on, and about how many atoms its gain is measured on, drawn anew for each stage.
+    learning_rate : float, default=0.5
+        Factor by which each learner's step is shrunk.
+    holdout : float or None, default=0.2
+        Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
+        others. None: gains are measured on all training pictures, where reuse of what is bought looks better than it is.
+    folds : int, default=3
+        Parts of the training pictures that are held out in turn, so that stages learn from predictions of models that have not
+        seen a picture (stacking). 0: none.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. "balanced": inversely proportional to how often they occur. None: 1 each.
+    time_budget : float, default=None
+        Seconds that ``fit`` may take. None: no limit.
+    random_state : int, RandomState or None, default=None
+        Seed; the same seed gives the same model.
+    n_jobs : int, default=None
+        Threads. None: 1; -1: all cores. The result does not depend on it.
+    verbose : int, default=0
+        Whether progress is printed.
+
+    Attributes
+    ----------
+    plan_ : Plan
+    classes_ : (C,) array
+    steps_ : list of StructuredStep
+        What each step of training did.
+    features_ : SceneFeatures
+        The columns, and the dictionaries of the descriptors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import anytime as at
+    >>> label = np.repeat([[0, 1]], 24, axis=0).repeat(16, axis=1)       # left and right halves
+    >>> picture = np.where(label[:, :, None] == 1, [200, 40, 40], [30, 30, 190]).astype(np.uint8)
+    >>> X, y = [picture, picture[:, ::-1]] * 2, [label, label[:, ::-1]] * 2
+    >>> model = at.SceneParser(n_centres=4, max_stages=3, min_samples_leaf=1, folds=2, random_state=0).fit(X, y)
+    >>> model.score([picture], [label]), model.predict([picture])[0].shape
+    (1.0, (24, 32))
+    """
+
+    _parameter_constraints = shared(
+        "costs", "budget", "meter", "evaluation_cost", "max_stages", "max_leaf_nodes", "min_samples_leaf",
+        "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",
+    ) | {
+        "ignore_label": "no_validation",
+        "descriptors": ["array-like", None],
+        "n_centres": [Interval(Integral, 2, 10_000, closed="both")],
+        "levels": ["array-like"],
+        "thresholds": ["array-like"],
+        "cost_penalties": ["array-like"],
+        "tried_selectors": [Interval(Integral, 1, None, closed="left"), None],
+        "context": ["boolean"],
+        "max_features": [Interval(Real, 0, 1, closed="right")],
+        "max_samples": [Interval(Integral, 1, None, closed="left")],
+        "holdout": [Interval(Real, 0, 1, closed="neither"), None],
+        "folds": [Options(Integral, {0}), Interval(Integral, 2, None, closed="left")],
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        costs: Mapping[str, float] | None = None,
+        budget: float | None = None,
+        meter: str = "model",
+        ignore_label: Any = None,
+        descriptors: Sequence[str] | None = None,
+        n_centres: int = 150,
+        levels: Sequence[int] = (0, 1, 3, 4, 5, 6),
+        thresholds: Sequence[float] = (0.0, 0.2, 0.5),
+        cost_penalties: Sequence[float] = (0.0005, 0.005),
+        tried_selectors: int | None = 6,
+        context: bool = True,
+        evaluation_cost: float = 1.0,
+        max_stages: int = 200,
+        max_leaf_nodes: int | None = 31,
+        min_samples_leaf: int = 20,
+        max_features: float = 0.2,
+        max_samples: int = 15_000,
+        learning_rate: float = 0.5,
+        holdout: float | None = 0.2,
+        folds: int = 3,
+        class_weight: Any = None,
+        time_budget: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from pictures and their label maps.
+
+        Parameters
+        ----------
+        X : list of pictures
+            (h, w, 3) bytes, or floats from 0 to 1; grey pictures and a fourth channel are taken too. Sizes may differ.
+        y : list of (h, w) label maps
+            Whole numbers or strings.
+        """
+        self._validate_params()
+        clock = Clock(self.time_budget, self.verbose)
+        names = self._checked_names()
+        pictures = read_pictures(X)
+        maps = read_label_maps(y, [picture.shape[:2] for picture in pictures], self.ignore_label)
+        if self.folds > len(pictures):
+            raise ValueError(f"folds is {self.folds}, but there are {len(pictures)} pictures")
+        random = check_random_state(self.random_state)
+        threads = self._threads()
+        features = SceneFeatures(_dictionaries(pictures, names, self.n_centres, random, threads))
+        costs = self._price_list(pictures, features)
+        clock.tell(f"{len(pictures)} pictures, {features.n_codes} codes")
+        scenes = Scenes(_described(pictures, features, threads), features)
+        clock.tell(f"{scenes.n_elements} atoms described")
+        labels = _atom_labels(scenes, maps.codes, maps.classes, self.class_weight)
+        plan, trainer = train_structured(
+            scenes,
+            labels,
+            costs.bind(features.n_columns),
+            self._selectors(maps.classes.size),
+            [self._learner(penalty) for penalty in self.cost_penalties],
+            StructuredRules(
+                evaluation_cost=self.evaluation_cost,
+                least_cost=1e-3 * max(costs.total, 1e-6),
+                folds=self.folds,
+                holdout=self.holdout,
+                learning_rate=self.learning_rate,
+                tried_selectors=self.tried_selectors,
+                judged_elements=self.max_samples,
+            ),
+            max_stages=self.max_stages,
+            n_iter_no_change=20,
+            clock=clock,
+            seed=int(random.randint(2**31 - 1)),
+            n_threads=threads,
+        )
+        self.plan_, self.classes_, self.features_ = plan, maps.classes, features
+        self.steps_, self.n_features_in_ = trainer.steps, features.n_columns
+        return self
+
+    def predict(
+        self, X: Any, budget: Budget = None, deadline: Amount = None, *, mean_budget: Amount = None
+    ) -> list[NDArray[Any]]:
+        """A label map, (h, w), for each picture. See ``answer`` for the parameters."""
+        return super().predict(X, budget, deadline, mean_budget=mean_budget)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        budget: Budget = None,
+        deadline: Amount = None,
+        *,
+        mean_budget: Amount = None,
+    ) -> float:
+        """Share of the pixels with a label that are labelled rightly; ``sample_weight`` is one number per picture."""
+        said = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        maps = read_label_maps(y, [labels.shape for labels in said], self.ignore_label, self.classes_)
+        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        right = np.array(
+            [np.sum(self.classes_[c] == s, where=c >= 0) for s, c in zip(said, maps.codes, strict=True)]
+        )
+        total = float(weight @ np.array([np.sum(code >= 0) for code in maps.codes]))
+        if not total:
+            raise ValueError("no pixel has a label: there is nothing to score")
+        return float(weight @ right) / total
+
+    # ------------------------------------------------------------------ within
+
+    def _checked_names(self) -> list[str]:
+        """Names of the descriptors; settings that cannot be are refused."""
+        names = list(DESCRIPTORS) if self.descriptors is None else list(self.descriptors)
+        for name in names:
+            if name not in DESCRIPTORS:
+                raise ValueError(f"there is no descriptor {name!r}; there are {', '.join(DESCRIPTORS)}")
+        for level in self.levels:
+            if level not in range(Scenes.n_levels):
+                raise ValueError(f"there is no level {level}; there are 0 to {Scenes.n_levels - 1}")
+        for share in self.thresholds:
+            if not 0 <= share < 1:
+                raise ValueError(f"a threshold is a share of the greatest entropy, 0 to below 1, not {share}")
+        return names
+
+    def _selectors(self, n_classes: int) -> list[EntropySelector]:
+        greatest = float(np.log(n_classes))
+        return [
+            EntropySelector(int(level), share * greatest if share > 0 else -np.inf)
+            for level in self.levels
+            for share in self.thresholds
+        ]
+
+    def _learner(self, penalty: float) -> TreeUpdateLearner:
+        return TreeUpdateLearner(
+            max_leaf_nodes=self.max_leaf_nodes,
+            cost_penalty=float(penalty),
+            min_samples_leaf=self.min_samples_leaf,
+            use_context=self.context,
+            max_features=self.max_features,
+            max_samples=self.max_samples,
+            n_threads=self._threads(),
+        )
+
+    def _price_list(self, pictures: list[NDArray[np.uint8]], features: SceneFeatures) -> FeatureCosts:
+        prices = measured_prices(pictures[:_TIMED], features) if self.costs is None else self.costs
+        return features.costs(prices, "ms" if self.costs is None else None)
+
+    def _structures(self, X: Any) -> Scenes:
+        threads = self._threads()
+        return Scenes([Scene(rgb, self.features_, threads) for rgb in read_pictures(X)], self.features_)
+
+    def _file_state(self) -> dict[str, Any]:
+        codes = self.features_.codes
+        return {"dictionaries": {name: [own.weights, own.bias] for name, own in codes.items()}}
+
+    def _restore_file_state(self, state: Any) -> None:
+        codes = {name: SoftCodes(*arrays) for name, arrays in state["dictionaries"].items()}
+        for name, own in codes.items():
+            if name not in LENGTHS or own.weights.shape != (len(own), LENGTHS[name]) or own.bias.ndim != 1:
+                raise ValueError(f"the dictionary of {name!r} does not fit the descriptor")
+            if own.weights.dtype != np.float32 or own.bias.dtype != np.float32:
+                raise ValueError(f"the dictionary of {name!r} is not of float32")
+        self.features_ = SceneFeatures(codes)
+        if self.features_.n_columns != self.plan_.n_features:
+            raise ValueError(
+                f"the plan reads {self.plan_.n_features} columns, not {self.features_.n_columns}"
+            )
+        self._check_stages(self._structures([]))
+
+
+def _described(pictures: list[NDArray[np.uint8]], features: SceneFeatures, threads: int) -> list[Scene]:
+    """Pictures with all codes computed, for training; a thread works on a picture of its own."""
+    columns = np.arange(features.n_columns, dtype=np.int32)
+
+    def described(rgb: NDArray[np.uint8]) -> Scene:
+        scene = Scene(rgb, features)
+        scene.read(0, columns, None)
+        scene.forget_planes()
+        return scene
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(described, pictures))
+
+
+def _dictionaries(
+    pictures: list[NDArray[np.uint8]], names: list[str], n_centres: int, random: Any, threads: int
+) -> dict[str, SoftCodes]:
+    """Centres of descriptors drawn from some of the pictures."""
+    chosen = random.permutation(len(pictures))[:_DICTIONARY_PICTURES]
+    per_picture = -(-_DICTIONARY_POINTS // max(len(chosen), 1))
+    empty = SceneFeatures({})
+    samples: dict[str, list[NDArray[np.float32]]] = {name: [] for name in names}
+    for i in chosen:
+        scene = Scene(pictures[i], empty, threads)
+        height, width = (-(-n // GRID_STEP) for n in pictures[i].shape[:2])
+        points = random.choice(height * width, min(per_picture, height * width), replace=False).astype(
+            np.int32
+        )
+        for name in names:
+            samples[name].append(scene.planes(name).at(points))
+    seed = int(random.randint(2**31 - 1))
+    return {name: SoftCodes.fit(np.concatenate(samples[name]), n_centres, seed) for name in names}
+
+
+def _atom_labels(
+    scenes: Scenes, codes: list[NDArray[np.intp]], classes: NDArray[Any], class_weight: Any
+) -> ElementLabels:
+    """The distribution of labels in each atom, weighted by its pixels with a label: nothing is lost (4.5)."""
+    counts = [
+        np.bincount(
+            (scene.hierarchy.atom.astype(np.intp) * (classes.size + 1) + code + 1).ravel(),
+            minlength=scene.hierarchy.n_atoms * (classes.size + 1),
+        ).reshape(-1, classes.size + 1)[:, 1:]
+        for scene, code in zip(scenes.scenes, codes, strict=True)
+    ]
+    mass = np.concatenate(counts) * class_weights(class_weight, classes, np.concatenate(counts).sum(axis=0))
+    weight = mass.sum(axis=1)
+    truth = np.where(
+        weight[:, None] > 0, mass / np.where(weight > 0, weight, 1.0)[:, None], 1.0 / classes.size
+    )
+    return ElementLabels(classes, truth, weight)

@@ -1,0 +1,332 @@
+"""Pictures as structures: atoms get labels, regions of seven levels are looked at, and nothing is computed before it is needed.
+
+Columns are shape and place of a region, mean and spread of its colour, and means of soft codes over its pixels. A code of a
+region is the mean of its atoms' codes, weighted by their pixels: what is computed for atoms serves all levels. Prices have two
+steps, as in Grubb, *Anytime Prediction*, 2014, section 7.2.3: a descriptor is paid for once, then each of its codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import block_diag, csr_array
+
+from anytime import _native
+from anytime.costs import FeatureCosts
+from anytime.ragged import Ragged
+from anytime.structured.descriptors import DESCRIPTORS, AtomGrid, DescriptorPlanes, SoftCodes
+from anytime.structured.segmentation import SCALES, SHAPE_NAMES, Hierarchy
+from anytime.structured.structures import Array, Regions, Structures
+
+__all__ = ["AtomValues", "Scene", "SceneFeatures", "Scenes"]
+
+Floats = NDArray[np.float32]
+_COLOURS = ("L", "a", "b", "L_spread", "a_spread", "b_spread")
+
+
+class SceneFeatures:
+    """The columns of pictures.
+
+    Parameters
+    ----------
+    codes : mapping from descriptor to SoftCodes
+        Empty: shape and colour only.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns.
+    """
+
+    def __init__(self, codes: Mapping[str, SoftCodes]) -> None:
+        self.codes = dict(codes)
+        names = [f"shape {name}" for name in SHAPE_NAMES] + [f"colour {name}" for name in _COLOURS]
+        self.first_code = len(names)
+        self.first: dict[str, int] = {}  # of a descriptor's codes, among all codes
+        n_codes = 0
+        for name, dictionary in self.codes.items():
+            self.first[name] = n_codes
+            n_codes += len(dictionary)
+            names += [f"{name} {i}" for i in range(len(dictionary))]
+        self.names, self.n_codes = tuple(names), n_codes
+
+    @property
+    def n_columns(self) -> int:
+        """Shape, colour and codes."""
+        return len(self.names)
+
+    def costs(self, prices: Mapping[str, float], unit: str | None = "ms") -> FeatureCosts:
+        """The price list, from prices of "segments", "shape", each descriptor ("texture") and one code of it ("texture code").
+
+        Everything requires "segments"; a code requires its descriptor.
+        """
+        groups: dict[str, list[str | int]] = {
+            "segments": [],
+            "shape": list(range(len(SHAPE_NAMES))),
+            "colour": list(range(len(SHAPE_NAMES), self.first_code)),
+        }
+        requires = {"shape": ["segments"], "colour": ["segments"]}
+        for name in self.codes:
+            if name != "colour":
+                groups[name], requires[name] = [], ["segments"]
+        needed = [*groups, *(f"{name} code" for name in self.codes)]
+        if absent := [name for name in needed if name not in prices]:
+            raise ValueError(f"prices lack {absent[0]!r}; they are of {', '.join(needed)}")
+        amounts = {name: float(prices[name]) for name in groups}
+        for name, dictionary in self.codes.items():
+            for i in range(len(dictionary)):
+                column = self.first_code + self.first[name] + i
+                groups[self.names[column]], requires[self.names[column]] = [column], [name]
+                amounts[self.names[column]] = float(prices[f"{name} code"])
+        return FeatureCosts(amounts, groups=groups, requires=requires, unit=unit)
+
+
+class Scene:
+    """One picture, and all that has been computed of it.
+
+    Parameters
+    ----------
+    rgb : (h, w, 3) uint8
+    features : SceneFeatures
+    threads : int, default=1
+    """
+
+    def __init__(self, rgb: NDArray[np.uint8], features: SceneFeatures, threads: int = 1) -> None:
+        self.rgb, self.features, self.threads = rgb, features, threads
+        self._planes: dict[str, DescriptorPlanes] = {}
+        self._shapes: dict[int, Array] = {}
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """Its regions."""
+        return Hierarchy(self.rgb)
+
+    @cached_property
+    def _lab(self) -> Floats:
+        return _native.lab_planes(self.rgb)
+
+    @cached_property
+    def _grid(self) -> AtomGrid:
+        return AtomGrid.of(self.hierarchy.atom, self.hierarchy.n_atoms)
+
+    @cached_property
+    def _means(self) -> Floats:
+        """(n_codes, A) means of codes over atoms, where they are computed."""
+        return np.zeros((self.features.n_codes, self.hierarchy.n_atoms), dtype=np.float32)
+
+    @cached_property
+    def computed(self) -> NDArray[np.bool_]:
+        """(n_codes, A) which of them are."""
+        return np.zeros((self.features.n_codes, self.hierarchy.n_atoms), dtype=bool)
+
+    @cached_property
+    def _colours(self) -> Array:
+        """(A, 6) means over atoms of colours and their squares."""
+        points, start = self._grid.points, self._grid.start
+        values = self.planes("colour").planes.reshape(3, -1)[:, points].astype(np.float64)
+        sums = np.add.reduceat(np.concatenate([values, values**2]), start[:-1], axis=1)
+        return np.ascontiguousarray((sums / np.diff(start)).T)
+
+    def planes(self, name: str) -> DescriptorPlanes:
+        """A descriptor, computed when it is first asked for."""
+        if name not in self._planes:
+            self._planes[name] = DESCRIPTORS[name](self._lab, self.threads)
+        return self._planes[name]
+
+    def forget_planes(self, name: str | None = None) -> None:
+        """Give back the memory of a descriptor, or of all and the colours; codes that are computed stay."""
+        if name is not None:
+            self._planes.pop(name, None)
+            return
+        self._planes.clear()
+        for cached in ("_lab", "_colours"):
+            self.__dict__.pop(cached, None)
+
+    def forget_shapes(self) -> None:
+        """Let shapes be computed anew."""
+        self._shapes.clear()
+
+    def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None) -> Array:
+        """(m, len(columns)) features of regions ``which`` of a level; None: all."""
+        hierarchy, features = self.hierarchy, self.features
+        out = np.empty((int(hierarchy.count[level]), len(columns)))
+        is_shape = columns < len(SHAPE_NAMES)
+        is_code = columns >= features.first_code
+        is_colour = ~is_shape & ~is_code
+        if is_shape.any():
+            if level not in self._shapes:
+                self._shapes[level] = hierarchy.shapes(level)
+            out[:, is_shape] = self._shapes[level][:, columns[is_shape]]
+        if is_colour.any():
+            sums = hierarchy.averaging(level) @ self._colours
+            spread = np.sqrt(np.maximum(sums[:, 3:] - sums[:, :3] ** 2, 0.0))
+            out[:, is_colour] = np.hstack([sums[:, :3], spread])[:, columns[is_colour] - len(SHAPE_NAMES)]
+        if is_code.any():
+            wanted = None
+            if which is not None:
+                chosen = np.zeros(len(out), dtype=bool)
+                chosen[which] = True
+                wanted = chosen[hierarchy.region[level]]
+            codes = columns[is_code] - features.first_code
+            self._compute(codes, wanted)
+            means = self._means[codes].T
+            out[:, is_code] = means if level == 0 else hierarchy.averaging(level) @ means
+        return out if which is None else out[which]
+
+    def _compute(self, codes: NDArray[np.int32], wanted: NDArray[np.bool_] | None) -> None:
+        """Compute what is not there yet of some codes, for all atoms or those that are wanted."""
+        for name, dictionary in self.features.codes.items():
+            first = self.features.first[name]
+            own = codes[(codes >= first) & (codes < first + len(dictionary))]
+            lacks: NDArray[np.bool_] = ~self.computed[own]
+            if wanted is not None:
+                lacks &= wanted
+            missing = lacks.any(axis=1)
+            if not missing.any():
+                continue
+            own, atoms = own[missing], np.asarray(lacks[missing].any(axis=0))
+            everywhere = bool(atoms.all())
+            means = self.planes(name).code_means(
+                dictionary, own - first, self._grid, None if everywhere else atoms, threads=self.threads
+            )
+            assert means is not None
+            if everywhere:
+                self._means[own], self.computed[own] = means, True
+            else:
+                cells = np.ix_(own, np.flatnonzero(atoms))
+                self._means[cells], self.computed[cells] = means[:, atoms], True
+
+
+class AtomValues(Ragged):
+    """Values of the atoms of pictures, which are shown as values of their pixels.
+
+    Parameters
+    ----------
+    values : (E, ...) array
+    offsets : (n + 1,) int
+    atoms : sequence of (h, w) int
+        The atom of every pixel of each picture.
+    """
+
+    def __init__(self, values: ArrayLike, offsets: ArrayLike, atoms: Sequence[NDArray[np.int32]]) -> None:
+        super().__init__(values, offsets)
+        self.atoms = atoms
+
+    def parts(self) -> list[NDArray[Any]]:
+        """(h, w, ...) the values of each picture's pixels."""
+        return [part[atom] for part, atom in zip(super().parts(), self.atoms, strict=True)]
+
+    def like(self, values: NDArray[Any]) -> AtomValues:
+        """Other values of the same atoms."""
+        return AtomValues(values, self.offsets, self.atoms)
+
+    def __getitem__(self, rows: Any) -> AtomValues:
+        some = super().__getitem__(rows)
+        if some is self:
+            return self
+        return AtomValues(some.values, some.offsets, [self.atoms[i] for i in np.arange(len(self))[rows]])
+
+
+class Scenes(Structures):
+    """A batch of pictures.
+
+    Parameters
+    ----------
+    scenes : sequence of Scene
+        With the same features.
+    features : SceneFeatures
+    """
+
+    n_levels = len(SCALES)
+
+    def __init__(self, scenes: Sequence[Scene], features: SceneFeatures) -> None:
+        self.scenes, self.features = list(scenes), features
+        self.n_columns = features.n_columns
+        self.categories = np.zeros(self.n_columns, dtype=np.int32)
+        counts = np.array([scene.hierarchy.count for scene in self.scenes], dtype=np.int64).reshape(
+            -1, self.n_levels
+        )
+        self._starts = np.concatenate(
+            [np.zeros((1, self.n_levels), dtype=np.int64), np.cumsum(counts, axis=0)]
+        )
+        self.offsets = np.ascontiguousarray(self._starts[:, 0])
+        self._regions: dict[int, Regions] = {}
+        self._beside: dict[int, csr_array] = {}
+        self._parents: dict[int, NDArray[np.intp]] = {}
+
+    def ragged(self, values: NDArray[Any]) -> AtomValues:
+        """Values of all atoms, which know their pixels."""
+        return AtomValues(values, self.offsets, [scene.hierarchy.atom for scene in self.scenes])
+
+    @cached_property
+    def sizes(self) -> Array:
+        """(E,) pixels of each atom."""
+        return np.concatenate([np.empty(0), *(scene.hierarchy.pixels for scene in self.scenes)])
+
+    def regions(self, level: int) -> Regions:
+        """The regions of a level."""
+        if level not in self._regions:
+            if level in range(self.n_levels):
+                labels = [
+                    s.hierarchy.region[level] + at
+                    for s, at in zip(self.scenes, self._starts[:, level], strict=False)
+                ]
+                label = np.concatenate([np.empty(0, dtype=np.intp), *labels]).astype(np.intp)
+                self._regions[level] = Regions(label, self.sizes, int(self._starts[-1, level]))
+            else:
+                self._regions[level] = super().regions(level)
+        return self._regions[level]
+
+    def take(self, rows: NDArray[np.intp]) -> Scenes:
+        """Pictures ``rows``, in that order; they share what has been computed."""
+        if np.array_equal(rows, np.arange(len(self))):
+            return self
+        return Scenes([self.scenes[i] for i in rows], self.features)
+
+    def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None = None) -> Array:
+        """(m, len(columns)) features of regions ``which`` of a level, increasing; None: all."""
+        starts = self._starts[:, level]
+        if which is None:
+            parts = [scene.read(level, columns, None) for scene in self.scenes]
+        else:
+            ends = np.searchsorted(which, starts)
+            parts = [
+                scene.read(level, columns, which[a:b] - start)
+                for scene, start, a, b in zip(self.scenes, starts, ends, ends[1:], strict=False)
+                if b > a
+            ]
+        return np.concatenate([np.empty((0, len(columns))), *parts])
+
+    def context_categories(self, n_classes: int) -> NDArray[np.int32]:
+        """(q,) zeros: all columns of the context hold numbers."""
+        return np.zeros(3 * n_classes, dtype=np.int32)
+
+    def context(self, level: int, probabilities: Array) -> Array:
+        """(R, 3 K) mean current predictions of the region, of those around it by shared border, and of the region around it."""
+        own = self.regions(level).mean(probabilities)
+        last = level + 1 == self.n_levels
+        above = self.regions(-1 if last else level + 1).mean(probabilities)
+        return np.hstack([own, self._around(level) @ own, above[self._parent(level)]])
+
+    def _around(self, level: int) -> csr_array:
+        if level not in self._beside:
+            blocks = [scene.hierarchy.beside(level) for scene in self.scenes]
+            beside = csr_array(block_diag(blocks, format="csr")) if blocks else csr_array((0, 0))
+            total = np.asarray(beside.sum(axis=1)).reshape(-1)
+            share = np.repeat(np.where(total > 0, total, 1.0), np.diff(beside.indptr))
+            self._beside[level] = csr_array(
+                (beside.data / share, beside.indices, beside.indptr), shape=beside.shape
+            )
+        return self._beside[level]
+
+    def _parent(self, level: int) -> NDArray[np.intp]:
+        if level not in self._parents:
+            last = level + 1 == self.n_levels
+            starts = np.arange(len(self)) if last else self._starts[:, level + 1]
+            parts = [s.hierarchy.parent(level) + at for s, at in zip(self.scenes, starts, strict=False)]
+            self._parents[level] = np.concatenate([np.empty(0, dtype=np.intp), *parts]).astype(np.intp)
+        return self._parents[level]
