@@ -91,7 +91,7 @@ def test_saved_equals_loaded(model, data, tmp_path):
     assert loaded.stage_costs_.tolist() == model.stage_costs_.tolist()
 
 
-@pytest.mark.parametrize("learner", ["linear", "trees", "auto"])
+@pytest.mark.parametrize("learner", ["linear", "trees", "both"])
 def test_rows_of_numbers(learner, tmp_path):
     random = np.random.default_rng(0)
     y = [np.repeat(random.integers(0, 2, 3), 3) for _ in range(80)]

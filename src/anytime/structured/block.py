@@ -89,7 +89,9 @@ class Update:
         if not self.predictor.context.size:
             return read
         assert probabilities is not None
-        told = structures.context(self.selector.level, probabilities)[:, self.predictor.context]
+        told = structures.context(self.selector.level, probabilities)
+        if self.predictor.context.size < told.shape[1]:
+            told = told[:, self.predictor.context]
         return np.hstack([read, told if which is None else told[which]])
 
     def change(self, structures: Structures, scores: Array) -> Array:

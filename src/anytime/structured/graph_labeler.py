@@ -31,9 +31,9 @@ class GraphLabeler(ElementLabeler):
         price of a feature once: per node.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    learner : {"auto", "linear", "trees"}, default="auto"
-        What stages add: functions that are linear in numbers and have a weight for each value of a string, or trees. "auto":
-        linear where some feature holds strings; otherwise linear stages first, which buy, then trees.
+    learner : {"linear", "trees", "both"}, default="linear"
+        What stages add: functions that are linear in numbers and have a weight for each value of a string, trees, or at each
+        stage whichever gains more per unit of cost.
     evaluation_cost : float, default=0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
     growth : float, default=0.15
@@ -46,7 +46,7 @@ class GraphLabeler(ElementLabeler):
         Values of strings that fewer nodes have are taken for unknown.
     epochs : int, default=8
         Passes over the nodes when a linear stage is learned.
-    l2_regularization : float, default=1.0
+    l2_regularization : float, default=0.5
         Added to the curvature of a leaf's loss. Of linear stages: half of it times the squared weights is added to the loss.
     max_leaf_nodes : int, default=31
         The most leaves of a tree. None: no limit.
@@ -93,14 +93,14 @@ class GraphLabeler(ElementLabeler):
         costs: Any = None,
         budget: float | None = None,
         meter: str = "model",
-        learner: str = "auto",
+        learner: str = "linear",
         evaluation_cost: float = 0.0,
         growth: float = 0.15,
         max_stages: int = 60,
         folds: int = 4,
         min_count: int = 1,
         epochs: int = 8,
-        l2_regularization: float = 1.0,
+        l2_regularization: float = 0.5,
         max_leaf_nodes: int | None = 31,
         learning_rate: float = 1.0,
         class_weight: Any = None,

@@ -32,7 +32,7 @@ class ElementLabeler(StructuredModel):
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "l2_regularization", "max_leaf_nodes",
         "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "random_state", "n_jobs", "verbose",
     ) | {
-        "learner": [StrOptions({"auto", "linear", "trees"})],
+        "learner": [StrOptions({"linear", "trees", "both"})],
         "growth": shared("cost_penalty")["cost_penalty"],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "min_count": shared("n_estimators")["n_estimators"],
@@ -89,7 +89,7 @@ class ElementLabeler(StructuredModel):
             labels,
             costs,
             [EntropySelector()],
-            self._learners(bool(reader.categories.any())),
+            self._learners(),
             StructuredRules(
                 evaluation_cost=self.evaluation_cost,
                 least_cost=max(least, 1e-9),
@@ -110,7 +110,7 @@ class ElementLabeler(StructuredModel):
             del self.feature_names_in_
         return self
 
-    def _learners(self, has_strings: bool) -> list[UpdateLearner]:
+    def _learners(self) -> list[UpdateLearner]:
         linear = LinearUpdateLearner(
             growth=self.growth,
             use_context=self._has_context,
@@ -123,9 +123,12 @@ class ElementLabeler(StructuredModel):
             l2_regularization=self.l2_regularization,
             n_threads=self._threads(),
         )
-        if self.learner == "auto":
-            return [linear] if has_strings else [linear, trees]
-        return [linear] if self.learner == "linear" else [trees]
+        offered: dict[str, list[UpdateLearner]] = {
+            "linear": [linear],
+            "trees": [trees],
+            "both": [linear, trees],
+        }
+        return offered[self.learner]
 
     def _structures(self, X: Any) -> Structures:
         elements, more = self._elements(X)

@@ -103,6 +103,9 @@ class UpdateTask:
         The mean negative gradient over each region's elements.
     weight : (R,)
         How much each region counts.
+    honest : (R, K)
+        The same for the held-out predictions: on training elements a model that knows many of them by heart has little left to
+        explain, and what is left says little about new ones. Without copies it is ``target``.
     context : (R, q)
     truth : (E, K)
         Distributions that are to be predicted.
@@ -122,6 +125,7 @@ class UpdateTask:
     which: NDArray[np.intp]
     target: Array
     weight: Array
+    honest: Array
     context: Array
     truth: Array
     scores: Array
@@ -316,7 +320,7 @@ class LinearUpdateLearner:
 
     def _explained(self, task: UpdateTask) -> Array:
         """(d,) how much of the target each column explains: what one half of the rows says of it, seen by the other."""
-        rows, target = task.which, task.target[task.which] * task.weight[task.which, None]
+        rows, target = task.which, task.honest[task.which] * task.weight[task.which, None]
         half = (np.arange(rows.size) * 2 < rows.size).astype(np.float64)
         features, categories = task.table.features, task.table.categories
         out = np.zeros(categories.size)

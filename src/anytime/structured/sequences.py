@@ -34,9 +34,9 @@ class SequenceLabeler(ElementLabeler):
         price of a feature once: per element.
     meter : {"model", "realised"}, default="model"
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
-    learner : {"auto", "linear", "trees"}, default="auto"
-        What stages add: functions that are linear in numbers and have a weight for each value of a string, or trees. "auto":
-        linear where some feature holds strings; otherwise linear stages first, which buy, then trees.
+    learner : {"linear", "trees", "both"}, default="linear"
+        What stages add: functions that are linear in numbers and have a weight for each value of a string, trees, or at each
+        stage whichever gains more per unit of cost.
     context : int, default=2
         Neighbours on either side whose current predictions count; 0: none.
     evaluation_cost : float, default=0
@@ -51,7 +51,7 @@ class SequenceLabeler(ElementLabeler):
         Values of strings that fewer elements have are taken for unknown.
     epochs : int, default=8
         Passes over the elements when a linear stage is learned.
-    l2_regularization : float, default=1.0
+    l2_regularization : float, default=0.5
         Added to the curvature of a leaf's loss. Of linear stages: half of it times the squared weights is added to the loss.
     max_leaf_nodes : int, default=31
         The most leaves of a tree. None: no limit.
@@ -101,7 +101,7 @@ class SequenceLabeler(ElementLabeler):
         costs: Any = None,
         budget: float | None = None,
         meter: str = "model",
-        learner: str = "auto",
+        learner: str = "linear",
         context: int = 2,
         evaluation_cost: float = 0.0,
         growth: float = 0.15,
@@ -109,7 +109,7 @@ class SequenceLabeler(ElementLabeler):
         folds: int = 4,
         min_count: int = 1,
         epochs: int = 8,
-        l2_regularization: float = 1.0,
+        l2_regularization: float = 0.5,
         max_leaf_nodes: int | None = 31,
         learning_rate: float = 1.0,
         class_weight: Any = None,

@@ -296,6 +296,9 @@ class StructuredTrainer:
             table = self._tables[selector.level]
             which = np.arange(table.regions.n_regions) if regions is None else regions
             target, weight = self._projection(learned.loss, residual, selector.level)
+            honest = target
+            if self._copies:
+                honest, _ = self._projection(learned.loss, learned.loss.residual(told), selector.level)
             fitted_on = which[weight[which] > 0]
             if split is not None:
                 fitted_on = fitted_on[split[self._owner[table.regions.first[fitted_on]]]]
@@ -309,6 +312,7 @@ class StructuredTrainer:
                     fitted_on,
                     target,
                     weight,
+                    honest,
                     contexts[selector.level],
                     learned.loss.truth,
                     learned.scores,
