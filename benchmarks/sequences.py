@@ -6,7 +6,7 @@
 
 Every feature costs 1. python-crfsuite is a linear-chain CRF with L2 penalty 1 and all transitions; on letters also with 0.1,
 and the better of the two on the test words counts. Bars: CoNLL-2000 F1 within 0.005 of the CRF, 20,000 words a second, half of
-the cost loses at most 0.01; letters: error with context at most 0.6 of that without, and no more than the CRF's, in both settings.
+the cost loses at most 0.01; letters: error with context at most 0.6 of that without, and no more than the CRF's, both settings.
 """
 
 from __future__ import annotations
