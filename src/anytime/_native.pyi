@@ -797,9 +797,17 @@ class StreamNets(StreamBank):
         """Keep means of the parameters from now on."""
 
 def segment(
-    rgb: NDArray[np.uint8], sigma: float, scales: NDArray[np.float64], least: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """(h, w) the atom of every pixel, (L, A) the region of every atom at each level, (L,) how many regions levels have."""
+    rgb: NDArray[np.uint8],
+    sigma: float,
+    scales: NDArray[np.float64],
+    least: NDArray[np.int64],
+    deadline: float = ...,
+    stop: _Stop | None = None,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]] | None:
+    """(h, w) the atom of every pixel, (L, A) the region of every atom at each level, (L,) how many regions levels have.
+
+    None: stopped before the end.
+    """
 
 def atom_moments(atom: NDArray[np.int32], n_atoms: int) -> NDArray[np.float64]:
     """(A, 10) pixels; sums of x, y, xx, yy, xy; least and greatest x; least and greatest y."""

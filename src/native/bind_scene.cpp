@@ -40,18 +40,21 @@ void check_atoms(const Matrix<const int32_t>& atom, int64_t n_atoms) {
 void bind_segments(nb::module_& m) {
   m.def(
       "segment",
-      [](Cube<const uint8_t> rgb, double sigma, Vector<const double> scales, Vector<const int64_t> least) {
+      [](Cube<const uint8_t> rgb, double sigma, Vector<const double> scales, Vector<const int64_t> least,
+         double deadline, nb::object stop) -> nb::object {
         const int64_t height = rows_of(rgb.shape(0)), width = rows_of(rgb.shape(1));
         check_picture(height, width);
         check_length(rgb.shape(2), 3, "a pixel");
         check_length(least.size(), scales.size(), "least");
         if (scales.size() == 0) throw std::invalid_argument("there is at least one level");
         if (!(sigma >= 0.0 && sigma <= 100.0)) throw std::invalid_argument("sigma is between 0 and 100");
-        Segments found;
-        {
-          const nb::gil_scoped_release unlocked;
-          found = segment(rgb.data(), height, width, sigma, span_of(scales), span_of(least));
-        }
+        std::optional<Segments> segments;
+        const bool done = watched(deadline, stop, [&](const Watch& watch) {
+          segments = segment(rgb.data(), height, width, sigma, span_of(scales), span_of(least), watch);
+          return segments.has_value();
+        });
+        if (!done) return nb::none();
+        const Segments& found = *segments;
         int32_t *atom, *region;
         nb::object atoms = new_array<int32_t>({rgb.shape(0), rgb.shape(1)}, &atom);
         std::copy(found.atom.begin(), found.atom.end(), atom);
@@ -60,7 +63,9 @@ void bind_segments(nb::module_& m) {
         return nb::make_tuple(atoms, regions, array_of<int32_t>(found.count));
       },
       "rgb"_a.noconvert(), "sigma"_a, "scales"_a.noconvert(), "least"_a.noconvert(),
-      "The atom of every pixel, the region of every atom at each level, and how many regions a level has.");
+      "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(),
+      "The atom of every pixel, the region of every atom at each level, and how many regions a level has.\n"
+      "None: stopped before the end.");
   m.def(
       "atom_moments",
       [](Matrix<const int32_t> atom, int64_t n_atoms) {

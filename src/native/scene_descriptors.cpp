@@ -92,8 +92,20 @@ void lab(const uint8_t* rgb, int64_t n_pixels, float* planes) {
     }
     return table;
   }();
+  // cube roots are read off a line between two neighbours in a table; the error is below 1e-5
+  constexpr int kSteps = 4096;
+  static const std::array<float, kSteps + 2> roots = [] {
+    std::array<float, kSteps + 2> table{};
+    for (size_t i = 0; i < table.size(); ++i) {
+      const double t = static_cast<double>(i) / kSteps;
+      table[i] = static_cast<float>(t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116.0);
+    }
+    return table;
+  }();
   const auto root = [](float t) noexcept {
-    return t > 0.008856f ? std::cbrt(t) : 7.787f * t + 16.0f / 116.0f;
+    const float place = std::min(t, 1.0f) * static_cast<float>(kSteps);
+    const auto i = static_cast<size_t>(place);
+    return roots[i] + (place - static_cast<float>(i)) * (roots[i + 1] - roots[i]);
   };
   for (int64_t i = 0; i < n_pixels; ++i) {
     const float r = linear[rgb[3 * i]], g = linear[rgb[3 * i + 1]], b = linear[rgb[3 * i + 2]];

@@ -60,19 +60,23 @@ class Components {
     return i;
   }
   // Joins along edges, which come lightest first, that are no heavier than either side allows.
-  void join_alike(std::span<const Edge> edges) noexcept {
+  bool join_alike(std::span<const Edge> edges, Pacer& pacer) noexcept {
     for (const Edge& edge : edges) {
+      if (pacer.expired_after(1)) return false;
       const int32_t a = find(edge.a), b = find(edge.b);
       if (a == b || edge.weight > limit_[at(a)] || edge.weight > limit_[at(b)]) continue;
       const size_t root = at(join(a, b));
       limit_[root] = edge.weight + room(root);
     }
+    return true;
   }
-  void join_small(std::span<const Edge> edges, int64_t least) noexcept {
+  bool join_small(std::span<const Edge> edges, int64_t least, Pacer& pacer) noexcept {
     for (const Edge& edge : edges) {
+      if (pacer.expired_after(1)) return false;
       const int32_t a = find(edge.a), b = find(edge.b);
       if (a != b && std::min(pixels_[at(a)], pixels_[at(b)]) < least) join(a, b);
     }
+    return true;
   }
 
  private:
@@ -126,12 +130,12 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
   return edges;
 }
 
-// The component of every node, numbered by their first nodes.
-std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale, int64_t least) {
+// The component of every node, numbered by their first nodes; none: stopped.
+std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale, int64_t least,
+                            Pacer& pacer) {
   const size_t n = pixels.size();
   Components components(std::move(pixels), scale);
-  components.join_alike(edges);
-  components.join_small(edges, least);
+  if (!components.join_alike(edges, pacer) || !components.join_small(edges, least, pacer)) return {};
   std::vector<int32_t> name(n), number(n, -1);
   int32_t next = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -161,16 +165,19 @@ std::vector<Edge> edges_between(const Colours& means, const Borders& beside, con
 
 }  // namespace
 
-Segments segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma, std::span<const double> scales,
-                 std::span<const int64_t> least) {
+std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma,
+                                std::span<const double> scales, std::span<const int64_t> least, const Watch& watch) {
+  Pacer pacer(watch);
   const size_t n = static_cast<size_t>(height * width);
   std::vector<float> colours(3 * n);
   for (size_t c = 0; c < 3; ++c) {
     for (size_t i = 0; i < n; ++i) colours[c * n + i] = rgb[3 * i + c];
     if (sigma > 0.0) blur(colours.data() + c * n, height, width, sigma, colours.data() + c * n);
+    if (watch.armed() && watch.expired()) return std::nullopt;
   }
   Segments out;
-  out.atom = joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0]);
+  out.atom = joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0], pacer);
+  if (out.atom.empty()) return std::nullopt;
   out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
   const auto n_atoms = static_cast<size_t>(out.n_atoms);
   Colours atoms(n_atoms);
@@ -183,7 +190,8 @@ Segments segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma
       Colours means(static_cast<size_t>(out.count.back()));
       for (size_t a = 0; a < n_atoms; ++a) means.add(region[a], atoms.sum(a), atoms.pixels()[a]);
       const std::vector<int32_t> next =
-          joined(edges_between(means, beside, region), means.pixels(), scales[level], least[level]);
+          joined(edges_between(means, beside, region), means.pixels(), scales[level], least[level], pacer);
+      if (next.empty()) return std::nullopt;
       for (int32_t& name : region) name = next[static_cast<size_t>(name)];
     }
     out.count.push_back(*std::max_element(region.begin(), region.end()) + 1);

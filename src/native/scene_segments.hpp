@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "clock.hpp"
 
 namespace anytime {
 
@@ -19,9 +22,9 @@ struct Segments {
 // apart. Each further level joins regions of the one before that touch: an edge weighs as much as their mean colours are
 // apart. Two components are joined along an edge that is no heavier than the heaviest one within either, plus scale /
 // pixels of it; components of fewer than `least` pixels then join the neighbour across their lightest edge. sigma: of the
-// blur before.
-Segments segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma, std::span<const double> scales,
-                 std::span<const int64_t> least);
+// blur before. Nothing: stopped before the end.
+std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma,
+                                std::span<const double> scales, std::span<const int64_t> least, const Watch& watch);
 
 // Numbers of an atom's pixels: count, sums of x, y, xx, yy, xy, then least and greatest x and y.
 inline constexpr int64_t kMoments = 10;

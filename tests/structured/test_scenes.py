@@ -11,30 +11,7 @@ from anytime.structured.descriptors import DESCRIPTORS, LENGTHS, AtomGrid, SoftC
 from anytime.structured.pictures import MOST_PIXELS, read_label_maps, read_picture
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from tests.reference.scenes import soft_codes
-
-COLOURS = np.array([[60, 90, 200], [90, 90, 95], [40, 140, 50]])
-PRICES = {"segments": 20.0, "shape": 1.0, "colour": 5.0, "edges": 4.0, "edges code": 0.5, "colour code": 0.1}
-
-
-def street(seed, height=42, width=53):
-    """A picture of sky, road and a block of trees, and its label map; some pixels have no label (9)."""
-    rng = np.random.default_rng(seed)
-    labels = np.zeros((height, width), dtype=int)
-    labels[height * 3 // 5 :] = 1
-    left = int(rng.integers(0, width // 2))
-    labels[height // 4 : height * 3 // 5, left : left + width // 3] = 2
-    picture = (
-        COLOURS[labels]
-        + rng.integers(-30, 31, (height, width, 1))
-        + rng.integers(-12, 13, (height, width, 3))
-    )
-    labels[rng.random(labels.shape) < 0.05] = 9
-    return np.clip(picture, 0, 255).astype(np.uint8), labels
-
-
-def streets(n, first=0, **size):
-    pictures, labels = zip(*(street(first + i, **size) for i in range(n)), strict=True)
-    return list(pictures), list(labels)
+from tests.structured.streets import parser, streets
 
 
 def features_of(pictures, names=("colour", "edges"), n_centres=5):
@@ -50,15 +27,6 @@ def features_of(pictures, names=("colour", "edges"), n_centres=5):
 @pytest.fixture(scope="module")
 def model():
     return parser().fit(*streets(8))
-
-
-def parser(**settings):
-    return at.SceneParser(
-        **{
-            "costs": PRICES, "ignore_label": 9, "descriptors": ["colour", "edges"], "n_centres": 5, "levels": (0, 3, 6),
-            "max_stages": 12, "min_samples_leaf": 2, "max_leaf_nodes": 8, "random_state": 0, **settings,
-        }
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------- regions and columns

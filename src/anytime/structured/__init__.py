@@ -6,6 +6,7 @@ from anytime.structured.graph_labeler import GraphLabeler
 from anytime.structured.graphs import Graphs, grid_edges
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
 from anytime.structured.scene_parser import SceneParser
+from anytime.structured.scene_session import SceneSession
 from anytime.structured.sequences import SequenceLabeler
 from anytime.structured.structures import WHOLE, ElementTable, Regions, Structures
 from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
@@ -20,6 +21,7 @@ __all__ = [
     "LinearUpdateLearner",
     "Regions",
     "SceneParser",
+    "SceneSession",
     "SequenceLabeler",
     "StructuredBlock",
     "StructuredRules",

@@ -19,10 +19,10 @@ from anytime import _native
 from anytime.costs import FeatureCosts
 from anytime.ragged import Ragged
 from anytime.structured.descriptors import DESCRIPTORS, AtomGrid, DescriptorPlanes, SoftCodes
-from anytime.structured.segmentation import SCALES, SHAPE_NAMES, Hierarchy
+from anytime.structured.segmentation import SCALES, SHAPE_NAMES, Hierarchy, PictureInterrupted
 from anytime.structured.structures import Array, Regions, Structures
 
-__all__ = ["AtomValues", "Scene", "SceneFeatures", "Scenes"]
+__all__ = ["AtomValues", "PictureInterrupted", "Scene", "SceneFeatures", "Scenes"]
 
 Floats = NDArray[np.float32]
 _COLOURS = ("L", "a", "b", "L_spread", "a_spread", "b_spread")
@@ -99,11 +99,16 @@ class Scene:
         self.rgb, self.features, self.threads = rgb, features, threads
         self._planes: dict[str, DescriptorPlanes] = {}
         self._shapes: dict[int, Array] = {}
+        self.interrupt_at(np.inf, None)
+
+    def interrupt_at(self, deadline: float, stop: Any) -> None:
+        """When work is to end from now on: ``PictureInterrupted`` is then raised, and what is computed is kept."""
+        self._deadline, self._stop = deadline, stop
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """Its regions."""
-        return Hierarchy(self.rgb)
+        return Hierarchy(self.rgb, self._deadline, self._stop)
 
     @cached_property
     def _lab(self) -> Floats:
@@ -191,9 +196,16 @@ class Scene:
             own, atoms = own[missing], np.asarray(lacks[missing].any(axis=0))
             everywhere = bool(atoms.all())
             means = self.planes(name).code_means(
-                dictionary, own - first, self._grid, None if everywhere else atoms, threads=self.threads
+                dictionary,
+                own - first,
+                self._grid,
+                None if everywhere else atoms,
+                deadline=self._deadline,
+                stop=self._stop,
+                threads=self.threads,
             )
-            assert means is not None
+            if means is None:
+                raise PictureInterrupted
             if everywhere:
                 self._means[own], self.computed[own] = means, True
             else:

@@ -8,6 +8,7 @@ a model says is the same within an atom, so that predictions, losses and gradien
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from scipy.sparse import csr_array
 
 from anytime import _native
 
-__all__ = ["LEAST_PIXELS", "SCALES", "SHAPE_NAMES", "SIGMA", "Hierarchy"]
+__all__ = ["LEAST_PIXELS", "SCALES", "SHAPE_NAMES", "SIGMA", "Hierarchy", "PictureInterrupted"]
 
 Array = NDArray[np.float64]
 
@@ -28,12 +29,24 @@ SHAPE_NAMES = (
 )  # fmt: skip
 
 
+class PictureInterrupted(Exception):  # noqa: N818 - no error
+    """Work on a picture was ended by a deadline or a stop flag; what is computed is kept."""
+
+
 class Hierarchy:
     """The regions of one picture at all levels.
 
     Parameters
     ----------
     rgb : (h, w, 3) uint8
+    deadline : float, default=inf
+        On the clock of ``time.monotonic()``.
+    stop : anything with ``is_set``, default=None
+
+    Raises
+    ------
+    PictureInterrupted
+        If deadline or ``stop`` came before the end.
 
     Attributes
     ----------
@@ -45,8 +58,11 @@ class Hierarchy:
         How many regions each level has.
     """
 
-    def __init__(self, rgb: NDArray[np.uint8]) -> None:
-        self.atom, self.region, self.count = _native.segment(rgb, SIGMA, SCALES, LEAST_PIXELS)
+    def __init__(self, rgb: NDArray[np.uint8], deadline: float = np.inf, stop: Any = None) -> None:
+        found = _native.segment(rgb, SIGMA, SCALES, LEAST_PIXELS, deadline, stop)
+        if found is None:
+            raise PictureInterrupted
+        self.atom, self.region, self.count = found
         self._moments = _native.atom_moments(self.atom, self.n_atoms)
         self._averaging: dict[int, csr_array] = {}
 

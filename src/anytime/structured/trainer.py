@@ -245,9 +245,9 @@ class StructuredTrainer:
         main = self._main
         best = None
         for draw in range(1 if self.rules.holdout is None else self.rules.draws):
-            best = best or self._best(main, told, None, draw, self._drawn_selectors())
-            if best is None and self.rules.tried_selectors is not None:
-                best = self._best(main, told, None, draw)
+            best = best or self._best(main, told, None, draw, self._drawn_selectors(draw))
+        if best is None and self.rules.tried_selectors is not None:
+            best = self._best(main, told, None)
         if best is None:
             return None
         if self._step(main, best)[1] <= 0 and not best.update.replaces:
@@ -267,12 +267,12 @@ class StructuredTrainer:
 
     # ------------------------------------------------------------------ candidates
 
-    def _drawn_selectors(self) -> Sequence[EntropySelector]:
-        """Those that are tried first at this step."""
+    def _drawn_selectors(self, draw: int) -> Sequence[EntropySelector]:
+        """Those that are tried at this step."""
         n = self.rules.tried_selectors
         if n is None or n >= len(self.selectors):
             return self.selectors
-        random = np.random.RandomState((self.seed + 15485863 * (len(self.steps) + 1)) % 2**31)
+        random = np.random.RandomState((self.seed + 15485863 * (len(self.steps) + 1) + draw) % 2**31)
         return [self.selectors[i] for i in np.sort(random.permutation(len(self.selectors))[:n])]
 
     def _best(
@@ -404,7 +404,7 @@ class StructuredTrainer:
             gain = (
                 float(weight @ (residual**2 - (residual - direction) ** 2).sum(axis=1)) / learned.loss.total
             )
-        if gain <= 0 and not fitted.replaces:
+        if gain <= 0 and not fitted.replaces and task.like is None:  # copies follow the choice
             return None
         update = Update(selector, fitted.predictor, 1.0, fitted.replaces)
         groups = self.costs.groups_of(fitted.predictor.columns)
