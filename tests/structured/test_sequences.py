@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime.structured import StructuredTrainer
 from anytime.testing import check_anytime_estimator
 
 WORDS = {"D": ["the", "a", "some"], "N": ["dog", "cat", "tree", "fish"], "V": ["runs", "fish", "sleeps"]}
@@ -205,3 +206,32 @@ def test_the_curve_of_chunks(data):
 def test_the_invariants_of_anytime_prediction_hold(learner):
     X, y = sentences(40)
     check_anytime_estimator(at.SequenceLabeler(learner=learner, folds=2, max_stages=5, random_state=0), X, y)
+
+
+def test_warm_start_goes_on_to_the_bits_of_one_fit(data):
+    X, y, _, _ = data
+    settings = {"folds": 2, "random_state": 0, "n_iter_no_change": 50}
+    whole = at.SequenceLabeler(max_stages=5, **settings).fit(X, y)
+    parts = at.SequenceLabeler(max_stages=2, warm_start=True, **settings).fit(X, y)
+    assert len(parts.steps_) == 2
+    parts.set_params(max_stages=5).fit(X, y)
+    assert len(parts.steps_) == len(whole.steps_)
+    for a, b in zip(parts.predict_proba(X), whole.predict_proba(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="warm_start goes on with the same data"):
+        parts.fit(X[:50], y[:50])
+
+
+def test_ctrl_c_ends_training_with_what_is_learned(data, monkeypatch):
+    X, y, _, _ = data
+    step = StructuredTrainer.step
+
+    def interrupted(trainer):
+        if len(trainer.steps) == 2:
+            raise KeyboardInterrupt
+        return step(trainer)
+
+    monkeypatch.setattr(StructuredTrainer, "step", interrupted)
+    model = at.SequenceLabeler(folds=2, random_state=0).fit(X, y)
+    assert len(model.steps_) == 2
+    assert model.score(X, y) > 0.5

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime._native import coded_scores, coded_softmax_fit
 from anytime.engine import Run
 from anytime.losses import LINKS
 from anytime.plan import Plan
@@ -18,6 +19,7 @@ from anytime.structured import (
     TreeUpdateLearner,
 )
 from anytime.structured.block import entropies
+from anytime.structured.predictors import coded_starts
 
 
 def chains(n=60, seed=0, order=1):
@@ -196,3 +198,41 @@ def test_a_batch_in_parts_gives_the_same_bits():
         run.advance()
         parts.append(run.scores().values)
     np.testing.assert_array_equal(np.concatenate(parts), whole.scores().values)
+
+
+def test_stages_that_replace_the_scores_are_forward_stacking():
+    """speedboost_and_structured 4.7, Algorithm 3.2, against the obvious loops: layers, folds, held-out outputs."""
+    structures, truth, y = chains(30)
+    context_categories = structures.context_categories(3)
+    learned = trainer(
+        structures, truth, [LinearUpdateLearner(growth=100.0, epochs=3)], [EntropySelector()], folds=3, seed=4
+    )
+    learned.run(3)
+    bought = [update.predictor.columns.tolist() for update in learned.block().updates]
+    fold = learned._in_fold
+
+    def layer(number, told, used):
+        """Outputs on all elements of a model of those that are used."""
+        X = np.hstack([structures.table[:, bought[number]], structures.context(0, told)])
+        own = np.array([3, 0, 0])[bought[number]]
+        categories = np.concatenate([own, context_categories]).astype(np.int32)
+        numbers = np.flatnonzero(own == 0)
+        scale = np.ones(X.shape[1])
+        scale[numbers] = np.sqrt((X[used][:, numbers] ** 2).mean(axis=0))
+        starts, n_rows = coded_starts(categories)
+        weights, bias = np.zeros((n_rows, 3), dtype=np.float32), np.zeros(3, dtype=np.float32)
+        coded_softmax_fit(
+            X / scale, categories, starts, np.zeros((len(y), 3)), y.astype(np.int32), used.astype(float),
+            weights, bias, 3, 0.1, 1.0, 4 + 7919 * number,
+        )  # fmt: skip
+        return coded_scores(X / scale, categories, starts, weights, bias, 1)
+
+    told = np.full((len(y), 3), 1 / 3)
+    for number in range(3):
+        main = layer(number, told, np.ones(len(y), dtype=bool))
+        held_out = np.empty_like(main)
+        for k in range(3):
+            held_out[fold == k] = layer(number, told, fold != k)[fold == k]
+        told = LINKS["softmax"].transform(held_out)
+    np.testing.assert_allclose(learned.scores, main, atol=1e-4)
+    np.testing.assert_allclose(learned.held_out_scores(), held_out, atol=1e-4)

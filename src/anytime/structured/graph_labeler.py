@@ -58,6 +58,8 @@ class GraphLabeler(ElementLabeler):
         Rounds without gain on the validation rows after which training ends. These are the held-out predictions.
     time_budget : float, default=None
         Seconds that ``fit`` may take. None: no limit.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the fitted model. With the same data and a larger ``max_stages``; training data are kept.
     random_state : int, RandomState or None, default=None
         Seed; the same seed gives the same model.
     n_jobs : int, default=None
@@ -106,6 +108,7 @@ class GraphLabeler(ElementLabeler):
         class_weight: Any = None,
         n_iter_no_change: int = 3,
         time_budget: float | None = None,
+        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -15,10 +15,10 @@ from anytime.costs import FeatureCosts
 from anytime.parameters import shared
 from anytime.structured.block import EntropySelector
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
-from anytime.structured.model import StructuredModel, read_labels, train_structured
+from anytime.structured.model import ElementLabels, StructuredModel, read_labels, train_structured
 from anytime.structured.structures import Array, ElementTable, Structures
 from anytime.structured.tokens import FeatureReader
-from anytime.structured.trainer import StructuredRules, StructuredStep
+from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
 from anytime.trees.clock import Clock
 
 __all__ = ["ElementLabeler"]
@@ -30,7 +30,8 @@ class ElementLabeler(StructuredModel):
     _what = "structure"  # what a structure is called in messages
     _parameter_constraints = shared(
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "l2_regularization", "max_leaf_nodes",
-        "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "random_state", "n_jobs", "verbose",
+        "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "warm_start", "random_state", "n_jobs",
+        "verbose",
     ) | {
         "learner": [StrOptions({"linear", "trees", "both"})],
         "growth": shared("cost_penalty")["cost_penalty"],
@@ -52,6 +53,7 @@ class ElementLabeler(StructuredModel):
     class_weight: Any
     n_iter_no_change: int
     time_budget: float | None
+    warm_start: bool
     random_state: Any
     verbose: int
     steps_: list[StructuredStep]
@@ -101,7 +103,9 @@ class ElementLabeler(StructuredModel):
             clock=clock,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
             n_threads=self._threads(),
+            before=self._trainer_of(table, labels) if self.warm_start else None,
         )
+        self._training = (table, labels, trainer) if self.warm_start else None
         self.plan_, self.classes_, self._reader = plan, labels.classes, reader
         self.steps_, self.n_features_in_ = trainer.steps, reader.n_columns
         if reader.names is not None:
@@ -109,6 +113,22 @@ class ElementLabeler(StructuredModel):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return self
+
+    def _trainer_of(self, table: Array, labels: ElementLabels) -> StructuredTrainer | None:
+        """The trainer of the fit before, where there is one; it goes on with the data that it has learned from."""
+        before: tuple[Array, ElementLabels, StructuredTrainer] | None = getattr(self, "_training", None)
+        if before is None:
+            return None
+        known, known_labels, trainer = before
+        same = np.array_equal(known, table, equal_nan=True) and np.array_equal(
+            known_labels.weight, labels.weight
+        )
+        if not same or not np.array_equal(known_labels.truth, labels.truth):
+            raise ValueError("warm_start goes on with the same data; these are others: fit a new model")
+        return trainer
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_training"}
 
     def _learners(self) -> list[UpdateLearner]:
         linear = LinearUpdateLearner(

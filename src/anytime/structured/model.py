@@ -197,18 +197,19 @@ def train_structured(
     clock: Clock,
     seed: int,
     n_threads: int,
+    before: StructuredTrainer | None = None,
 ) -> tuple[Plan, StructuredTrainer]:
     """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
 
     Training ends after ``max_stages``, when nothing gains, when the held-out loss has not fallen for ``n_iter_no_change`` stages
-    that buy nothing, when time is up, or by Ctrl-C after the first stage.
+    that buy nothing, when time is up, or by Ctrl-C after the first stage. ``before``: a trainer of the same data, to go on from.
     """
     prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
-    trainer = StructuredTrainer(
+    trainer = before or StructuredTrainer(
         structures, labels.truth, labels.weight, costs, selectors, learners, rules,
         base=prior, seed=seed, n_threads=n_threads,
     )  # fmt: skip
-    falls: list[float] = []
+    falls = [step.held_out for step in trainer.steps]
 
     def go_on(step: StructuredStep) -> bool:
         clock.tell(
@@ -220,7 +221,7 @@ def train_structured(
         return not clock.over and (bought or since < n_iter_no_change)
 
     try:
-        trainer.run(max_stages, go_on)
+        trainer.run(max_stages - len(trainer.steps), go_on)
     except KeyboardInterrupt:
         if not trainer.steps:
             raise
