@@ -49,14 +49,7 @@ if TYPE_CHECKING:
         SpeedBoostRegressor,
     )
     from anytime.costs import FeatureCosts
-    from anytime.curves import (
-        AnytimeCurve,
-        AnytimeCurveDisplay,
-        Comparison,
-        compare,
-        curve,
-        pareto_frontier,
-    )
+    from anytime.curves import AnytimeCurve, AnytimeCurveDisplay, Comparison, compare, curve, pareto_frontier
     from anytime.estimator import budget_scorer
     from anytime.export import ExportError
     from anytime.features import ExtractionError, Extractor, Features

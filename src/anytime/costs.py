@@ -402,25 +402,16 @@ class FeatureCosts:
 
 
 class BoundCosts:
-    """``FeatureCosts`` resolved against the columns of one matrix, with its native twin.
-
-    Attributes
-    ----------
-    column_group : (d,) int32
-        The group of each column.
-    prices : (G,) int64
-        In ticks.
-    table : CostTable
-        What the native code reads.
-    """
+    """``FeatureCosts`` resolved against the columns of one matrix, with its native twin."""
 
     def __init__(self, costs: FeatureCosts, column_group: NDArray[np.int32]) -> None:
         self.costs = costs
-        self.column_group = column_group
+        self.column_group = column_group  # (d,): the group of each column
+        # (G,): in ticks
         self.prices = np.array([costs.ticks(costs.prices[name]) for name in costs.names], dtype=np.int64)
         number = {name: g for g, name in enumerate(costs.names)}
         self._required = [[number[r] for r in costs.requires.get(name, ())] for name in costs.names]
-        self.table = self._table(self._required)
+        self.table = self._table(self._required)  # what the native code reads
 
     def _table(self, required: list[list[int]]) -> CostTable:
         start = np.concatenate([[0], np.cumsum([len(r) for r in required])]).astype(np.int64)
@@ -444,10 +435,7 @@ class BoundCosts:
         return mask
 
     def ledger(
-        self,
-        n_rows: int,
-        absent: NDArray[np.bool_] | None = None,
-        bought: NDArray[np.bool_] | None = None,
+        self, n_rows: int, absent: NDArray[np.bool_] | None = None, bought: NDArray[np.bool_] | None = None
     ) -> Ledger:
         """A ledger for ``n_rows`` examples.
 

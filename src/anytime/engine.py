@@ -57,56 +57,34 @@ def combined(total: Any, count: Any, base: Any, mean: bool) -> Any:
 
 
 class Run:
-    """Progress of one plan over the rows of one matrix.
-
-    Parameters
-    ----------
-    X : (n, d) float64, C order
-        Only columns of groups that a stage may use are read. Or examples of many elements each, which have ``offsets`` and are
-        taken by their numbers: scores are then ``Ragged``.
-    metered : bool, default=False
-        Keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower.
-    held : (G,) bool, default=None
-        Groups that the rows have; None: all. A stage that would read another of a row is left out for it, and nothing of it
-        is paid (see ``anytime.rows``). Keeps a ledger.
-
-    Attributes
-    ----------
-    done : (n,) int32
-        Stages behind each row: completed, or left out.
-    absent : (G,) bool or None
-        Groups that the rows lack.
-    incomplete : (n,) bool
-        Rows for which a stage was left out, or which had to end before one, for want of a group.
-    stuck : (n,) bool
-        Those of them that cannot go on without it.
-    finished : (n,) bool
-        Rows that a stopping rule has released: they need no further stage.
-    unasked : (n,) bool
-        Rows that could not pay for the stopping rule of their last stage: they go on when it was asked.
-    partial : (n,) bool
-        Rows that the last call of ``advance`` was interrupted in taking further.
-    updates : (S,) int64
-        Rows that each stage has worked on.
-    """
+    """Progress of one plan over the rows of one matrix."""
 
     def __init__(
         self,
         plan: Plan,
+        # (n, d), C order: only columns of groups that a stage may use are read. Or examples of many elements
+        # each, which have ``offsets`` and are taken by their numbers: scores are then ``Ragged``
         X: Array,
         *,
+        # keep a ledger of what each row pays. Needed for budgets by realised cost; a little slower
         metered: bool = False,
         threads: int = 1,
+        # (G,): groups that the rows have; None: all. A stage that would read another of a row is left out for
+        # it, and nothing of it is paid (see ``anytime.rows``). Keeps a ledger
         held: NDArray[np.bool_] | None = None,
     ) -> None:
         n = len(X)
         self.plan, self.X, self.threads = plan, X, threads
-        self.done = np.zeros(n, dtype=np.int32)
+        self.done = np.zeros(n, dtype=np.int32)  # (n,): stages behind each row: completed, or left out
+        # (n,): rows that a stopping rule has released: they need no further stage
         self.finished = np.zeros(n, dtype=bool)
-        self.absent = None if held is None or held.all() else ~held
+        self.absent = None if held is None or held.all() else ~held  # (G,): groups that the rows lack
         lacking = self.absent is not None
         self.ledger: Ledger | None = plan.costs.ledger(n, self.absent) if metered or lacking else None
+        # (n,) each: rows for which a stage was left out, or which had to end before one, for want of a group, and
+        # those of them that cannot go on without it
         self.incomplete, self.stuck = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+        # (n,): rows that the last call of ``advance`` was interrupted in taking further
         self.partial = np.zeros(n, dtype=bool)
         # the last stages left out: from where, to where
         self._went_around = np.full((2, n), -1, dtype=np.int32)
@@ -117,11 +95,12 @@ class Run:
         self._trees: dict[int, NDArray[np.int64]] = {}  # fixed-point sums of the forest blocks
         self._history = None if plan.weights is None else np.zeros((n, int(plan.output_start[-1])))
         self._broke = np.zeros(n, dtype=bool)  # rows that the plan's own limit has stopped
+        # (n,): rows that could not pay for the stopping rule of their last stage: they go on when it was asked
         self.unasked = np.zeros(n, dtype=bool)
         self._memory: dict[int, Memory] = {}  # what the blocks that remember know of each row
         self._jumped_from = np.full(n, -1, dtype=np.int32)  # where rows were before they jumped over stages
         self._chunk: dict[int, int] = {}  # rows of each block that take about a slice
-        self.updates = np.zeros(plan.n_stages, dtype=np.int64)
+        self.updates = np.zeros(plan.n_stages, dtype=np.int64)  # (S,): rows that each stage has worked on
 
     # ------------------------------------------------------------------ a run within a run
 
@@ -152,23 +131,15 @@ class Run:
 
     def advance(
         self,
+        # the stage to stop after, for all rows or for each. None: the last
         until: NDArray[np.integer[Any]] | int | None = None,
         *,
+        # realised cost, in ticks, that a row may reach. Needs ``metered=True``
         budget: NDArray[np.int64] | int = UNLIMITED,
-        deadline: float = np.inf,
+        deadline: float = np.inf,  # on the clock of ``time.monotonic()``
         stop: Stop | None = None,
     ) -> bool:
-        """Continue; return whether every row got as far as it may.
-
-        Parameters
-        ----------
-        until : int or (n,) int, default=None
-            The stage to stop after, for all rows or for each. None: the last.
-        budget : int or (n,) int
-            Realised cost, in ticks, that a row may reach. Needs ``metered=True``.
-        deadline : float
-            On the clock of ``time.monotonic()``.
-        """
+        """Continue; return whether every row got as far as it may."""
         if self.ledger is None and np.min(budget, initial=UNLIMITED) < UNLIMITED:
             raise ValueError("a budget by realised cost needs a ledger: Run(..., metered=True)")
         n = len(self.X)

@@ -80,12 +80,7 @@ class ForestRun:
 
 
 def start(
-    plan: Plan,
-    X: Array,
-    *,
-    metered: bool = False,
-    threads: int = 1,
-    held: NDArray[np.bool_] | None = None,
+    plan: Plan, X: Array, *, metered: bool = False, threads: int = 1, held: NDArray[np.bool_] | None = None
 ) -> Run | ForestRun:
     """Rows of a matrix before the first stage, by the quickest means there are."""
     if held is not None or plan.plain_forest is None:

@@ -16,12 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, has_fit_parameter
 
 from anytime.acquisition.additive import AdditiveClassifier, LinearTerms, as_additive
 from anytime.acquisition.margin_block import ACQUISITIONS, DISTANCES, NEIGHBOURHOODS, MarginBlock, scaling

@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveClassifier"]
 
 # what a file keeps besides the plan
-_SAVED = (
-    "cost_penalty_",
-    "costly_fraction_",
-    "threshold_",
-    "sent_",
-    "doubt_",
-)
+_SAVED = ("cost_penalty_", "costly_fraction_", "threshold_", "sent_", "doubt_")
 
 
 class AdaptiveClassifier(ClassifierFace, AdaptiveModel):

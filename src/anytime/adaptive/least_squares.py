@@ -38,10 +38,7 @@ def log_odds_step(excess: ArrayLike, gate: ArrayLike) -> Array:
     """
     A, g = np.broadcast_arrays(np.asarray(excess, dtype=np.float64), np.asarray(gate, dtype=np.float64))
     # 2 (s - g) = A sigma (1 - sigma) <= A / 4
-    low, high = (
-        g - np.maximum(-A, 0.0) / 8,
-        g + np.maximum(A, 0.0) / 8,
-    )
+    low, high = (g - np.maximum(-A, 0.0) / 8, g + np.maximum(A, 0.0) / 8)
     several = np.abs(A) >= CONVEX_BELOW
     if several.any():
         low, high = low.copy(), high.copy()

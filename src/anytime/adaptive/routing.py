@@ -82,10 +82,7 @@ def routing_probabilities(
     if fraction >= 1 or sent(0.0) <= fraction:
         return expit(odds), 0.0
     beta = smallest_price(
-        sent,
-        fraction,
-        max(0.0, odds.min() - logit(fraction)),
-        odds.max() - logit(fraction),
+        sent, fraction, max(0.0, odds.min() - logit(fraction)), odds.max() - logit(fraction)
     )
     return expit(odds - beta), beta
 

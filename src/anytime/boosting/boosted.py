@@ -181,10 +181,7 @@ class BoostedModel(ColumnModel):
                 query = parts
         objective = MeanLoss(loss, targets, weight)
         table = TrainingRows(
-            X,
-            categorical=sorted(self.columns_.categories),
-            max_bins=self.max_bins,
-            n_threads=self._threads(),
+            X, categorical=sorted(self.columns_.categories), max_bins=self.max_bins, n_threads=self._threads()
         )
         train, held = self._split(X, targets, query, random)
         return Training(
@@ -214,11 +211,7 @@ class BoostedModel(ColumnModel):
         return plan
 
     def _split(
-        self,
-        X: Array,
-        targets: NDArray[Any],
-        query: NDArray[np.intp] | None,
-        random: np.random.RandomState,
+        self, X: Array, targets: NDArray[Any], query: NDArray[np.intp] | None, random: np.random.RandomState
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Rows to learn from and to judge on; whole queries where there are some."""
         fraction = self.validation_fraction

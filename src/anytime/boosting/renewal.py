@@ -123,9 +123,7 @@ class HeldOutJudge:
             end = self.clock.elapsed + (until - self.clock.elapsed) / n_left
             run = self.boosted(booster, columns, rows, judge, start, keep_gains)
             run.run(
-                booster.n_estimators if columns.any() else 0,
-                booster.n_iter_no_change,
-                self.clock.ends(end),
+                booster.n_estimators if columns.any() else 0, booster.n_iter_no_change, self.clock.ends(end)
             )
             runs.append(run)
             if self.clock.elapsed >= until:

@@ -35,8 +35,7 @@ def export(
         float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay. None: all.")
     ] = None,
     mean_budget: Annotated[
-        float | None,
-        typer.Option(min=0.0, metavar="COST", help="What rows may pay on average. None: all."),
+        float | None, typer.Option(min=0.0, metavar="COST", help="What rows may pay on average. None: all.")
     ] = None,
     budgets: Annotated[
         str | None,

@@ -28,15 +28,7 @@ from anytime.curves.elements import Elements, chunk_score
 from anytime.curves.frozen import FrozenAnswer
 from anytime.losses.ranking import Pairs
 
-__all__ = [
-    "NDCG",
-    "EvaluationData",
-    "Metric",
-    "QueryMetric",
-    "disagreement",
-    "ndcg",
-    "resolve_metric",
-]
+__all__ = ["NDCG", "EvaluationData", "Metric", "QueryMetric", "disagreement", "ndcg", "resolve_metric"]
 
 _UNBOUNDED = {"mutual_info_score", "positive_likelihood_ratio"}  # scorers without a perfect value
 _HINTS = {

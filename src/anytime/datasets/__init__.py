@@ -9,11 +9,7 @@ FeatureCosts(11 groups, 30 columns, total 100 units)
 """
 
 from anytime.datasets.dataset import About, Dataset
-from anytime.datasets.generators import (
-    PricedDataset,
-    make_priced_classification,
-    make_priced_regression,
-)
+from anytime.datasets.generators import PricedDataset, make_priced_classification, make_priced_regression
 from anytime.datasets.image_files import load_images
 from anytime.datasets.images import DigitImages, extract, image_extractors, load_digit_images
 from anytime.datasets.registry import describe, load, names

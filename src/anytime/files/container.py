@@ -271,10 +271,7 @@ class Archive:
         if self.unpacked > max_bytes:
             bad(FILE, f"unpacks to {self.unpacked} bytes, more than max_bytes={max_bytes}")
         if self.unpacked > allowance(self.size):
-            bad(
-                FILE,
-                f"has {self.size} bytes and claims to hold {self.unpacked}: no model is that regular",
-            )
+            bad(FILE, f"has {self.size} bytes and claims to hold {self.unpacked}: no model is that regular")
 
     # ------------------------------------------------------------------ bytes
 

@@ -64,11 +64,7 @@ ESTIMATORS = {
 }
 
 # parameters that are somebody else's model, or what it said of training rows
-_OUTSIDE = (
-    "costly",
-    "estimator",
-    "members",
-)
+_OUTSIDE = ("costly", "estimator", "members")
 _LONGEST_REPR = 2000
 _MOST_FEATURES = 2**31 - 2
 _MOST_THREADS = 1024

@@ -21,14 +21,10 @@ from anytime.costs import UNLIMITED, BoundCosts
 from anytime.engine import Run
 from anytime.forests.choosing import Attempt, Setting, SettingTrial, choose, softened
 from anytime.forests.growing import ClassTree, ClassTreeGrower
-from anytime.forests.impurity import (
-    CustomImpurity,
-    Impurity,
-    read_impurity,
-)
+from anytime.forests.impurity import CustomImpurity, Impurity, read_impurity
 from anytime.forests.sequence import levels_within, order_trees, sequence_plan
 from anytime.forests.within_budget import Growth, JudgingRows, Rival, Visited, grow_within
-from anytime.parameters import not_negative, positive_integer, shared
+from anytime.parameters import not_negative, positive_integer, shared, store
 from anytime.plan import Array, Plan
 from anytime.trees.binning import BinnedData
 from anytime.trees.clock import Clock
@@ -153,14 +149,43 @@ class BudgetModel(ColumnModel):
     warm_start: bool = False
     vote: Literal["probability", "majority", "counts"] = "probability"
 
-    def fit(
+    def __init__(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None = None,
         *,
-        X_val: Any = None,
-        y_val: Any = None,
+        costs: Any = None,
+        mean_budget: float | None = None,
+        budget: float | None = None,
+        n_estimators: int = 100,
+        impurity: str | Impurity = "pairs",
+        alpha: float | Literal["auto"] = "auto",
+        alphas: Sequence[float] = (0, 2, 4, 8, 15, 30, 60, 120),
+        split: Literal["minimax", "expected"] = "minimax",
+        tests: Literal["stumps", "multiway"] = "stumps",
+        search: Literal["exhaustive", "random"] = "random",
+        max_features: int | float | str | None = None,
+        max_depth: int | None = None,
+        min_samples_leaf: int | Literal["auto"] = 1,
+        leaf_sizes: Sequence[int] = (1, 5, 15, 50),
+        min_impurity: float = 0.0,
+        discount_reused: bool = False,
+        bootstrap: bool = True,
+        cost_weighted: bool | float | Literal["auto"] = "auto",
+        vote: Literal["probability", "majority", "counts"] = "probability",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        validation_fraction: float | None = 0.2,
+        max_bins: int = 255,
+        categorical_features: Any = "from_dtype",
+        time_budget: float | None = None,
+        meter: str = "realised",
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        store(self, locals())
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, X_val: Any = None, y_val: Any = None
     ) -> Self:
         """Grow for the budget. A fit that fails leaves the model as it was.
 

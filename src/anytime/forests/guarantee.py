@@ -26,11 +26,7 @@ from anytime.forests.levels import max_cost
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF
 
-__all__ = [
-    "TreeGuarantee",
-    "cost_bound",
-    "least_impurity",
-]
+__all__ = ["TreeGuarantee", "cost_bound", "least_impurity"]
 
 Impurity = Callable[[Array], Array]
 
@@ -134,12 +130,7 @@ class TreeGuarantee:
 
     @classmethod
     def of(
-        cls,
-        tree: ClassTree,
-        grower: ClassTreeGrower,
-        costs: BoundCosts,
-        *,
-        many_categories: bool = False,
+        cls, tree: ClassTree, grower: ClassTreeGrower, costs: BoundCosts, *, many_categories: bool = False
     ) -> TreeGuarantee | None:
         """The guarantee of a tree, None where none is proved: random search, some columns only, another rule or impurity.
 

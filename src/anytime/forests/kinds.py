@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from anytime.forests.growing import ClassTree
 from anytime.forests.guarantee import TreeGuarantee
 from anytime.forests.impurity import ClassPairs, Entropy, Gini, Impurity, Powers, SquaredError, SquaredPairs
 from anytime.forests.levels import max_cost
-from anytime.parameters import not_negative, positive_integer, shared, store
+from anytime.parameters import not_negative, positive_integer, shared, without
 from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
@@ -28,10 +28,8 @@ from anytime.validation import target_numbers
 
 __all__ = ["Classes", "Numbers", "SingleTree"]
 
-_ALPHAS = (0, 2, 4, 8, 15, 30, 60, 120)
-_LEAF_SIZES = (1, 5, 15, 50)
 
-
+@without("leaf_sizes")
 class Classes(ClassifierFace, BudgetModel):
     """Classes, and the threshold of Pairs."""
 
@@ -42,40 +40,6 @@ class Classes(ClassifierFace, BudgetModel):
         "alphas": ["array-like"],
         **shared("min_samples_leaf", "class_weight"),
     }
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        n_estimators: int = 100,
-        impurity: str | Impurity = "pairs",
-        alpha: float | Literal["auto"] = "auto",
-        alphas: Sequence[float] = _ALPHAS,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "random",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_samples_leaf: int = 1,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        bootstrap: bool = True,
-        cost_weighted: bool | float | Literal["auto"] = "auto",
-        vote: Literal["probability", "majority", "counts"] = "probability",
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
     @property
     def alpha_(self) -> float | None:
@@ -146,6 +110,7 @@ class Classes(ClassifierFace, BudgetModel):
         return counts if self.vote == "counts" else counts / counts.sum()
 
 
+@without("alpha", "alphas", "vote", "class_weight", min_samples_leaf="auto")
 class Numbers(RegressorFace, BudgetModel):
     """Numbers, and the fewest rows of a leaf."""
 
@@ -155,37 +120,6 @@ class Numbers(RegressorFace, BudgetModel):
         "min_samples_leaf": [positive_integer, StrOptions({"auto"})],
         "leaf_sizes": ["array-like"],
     }
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        n_estimators: int = 100,
-        impurity: str | Impurity = "pairs",
-        min_samples_leaf: int | Literal["auto"] = "auto",
-        leaf_sizes: Sequence[int] = _LEAF_SIZES,
-        split: Literal["minimax", "expected"] = "minimax",
-        tests: Literal["stumps", "multiway"] = "stumps",
-        search: Literal["exhaustive", "random"] = "random",
-        max_features: int | float | str | None = None,
-        max_depth: int | None = None,
-        min_impurity: float = 0.0,
-        discount_reused: bool = False,
-        bootstrap: bool = True,
-        cost_weighted: bool | float | Literal["auto"] = "auto",
-        validation_fraction: float | None = 0.2,
-        max_bins: int = 255,
-        categorical_features: Any = "from_dtype",
-        time_budget: float | None = None,
-        meter: str = "realised",
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        store(self, locals())
 
     @property
     def min_samples_leaf_(self) -> int:

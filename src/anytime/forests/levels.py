@@ -17,15 +17,7 @@ from anytime.costs import BoundCosts
 from anytime.plan import Array
 from anytime.trees.arrays import LEAF, NUMERIC, TreeArrays
 
-__all__ = [
-    "ROUNDING",
-    "Level",
-    "cost_levels",
-    "cut",
-    "groups_before",
-    "max_cost",
-    "ticks_of",
-]
+__all__ = ["ROUNDING", "Level", "cost_levels", "cut", "groups_before", "max_cost", "ticks_of"]
 
 _MOST_LEVELS = 12
 ROUNDING = 1 - 1e-12  # of what rows pay on average

@@ -20,10 +20,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-)
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 
 from anytime.costs import FeatureCosts
 from anytime.estimator import AnytimeModel
@@ -48,12 +45,7 @@ Array = NDArray[np.float64]
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen
 _PLAIN_RIDGE = 1e-3  # what is taken then
 # from moments; the last for the lasso only
-_WORKED_OUT = (
-    "plan_",
-    "certificate_",
-    "ridges_",
-    "kkt_residual_",
-)
+_WORKED_OUT = ("plan_", "certificate_", "ridges_", "kkt_residual_")
 
 
 def keeps_moments(model: GroupPursuit) -> bool:

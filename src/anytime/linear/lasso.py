@@ -118,13 +118,7 @@ class _Problem:
     """The path's problem in whitened columns: Gram matrix ``K`` (m, m) and correlations ``v`` (m, P)."""
 
     def __init__(
-        self,
-        S: ArrayLike,
-        V: ArrayLike,
-        start: ArrayLike,
-        weights: ArrayLike,
-        whiten: bool,
-        tol: float,
+        self, S: ArrayLike, V: ArrayLike, start: ArrayLike, weights: ArrayLike, whiten: bool, tol: float
     ) -> None:
         S, V, self.columns, self.weights = _checked(S, V, start, weights)
         self.tol = tol

@@ -15,13 +15,7 @@ from anytime.greedy import Selection, spectral_gamma
 from anytime.greedy.certificate import Certificate, in_units
 from anytime.linear.moments import Standardised, submatrix
 from anytime.linear.pursuit import GroupedProblem
-from anytime.linear.sequencing import (
-    Arrangement,
-    Recipe,
-    all_sets,
-    few_sets,
-    sequence_from_moments,
-)
+from anytime.linear.sequencing import Arrangement, Recipe, all_sets, few_sets, sequence_from_moments
 from anytime.linear.tuning import fitted_prefixes, order_ridge, tuned
 
 Array = NDArray[np.float64]

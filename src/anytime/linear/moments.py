@@ -212,13 +212,7 @@ class Moments:
         syrk = get_blas_funcs("syrk", dtype=np.float64)
         by_column = bool(Z.flags.f_contiguous)
         self.products = syrk(
-            1.0,
-            Z if by_column else Z.T,
-            trans=by_column,
-            beta=1.0,
-            c=self.products,
-            lower=1,
-            overwrite_c=1,
+            1.0, Z if by_column else Z.T, trans=by_column, beta=1.0, c=self.products, lower=1, overwrite_c=1
         )
         self.cross += Z.T @ T
         with np.errstate(over="ignore"):  # ``standardised`` tells

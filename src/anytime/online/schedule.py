@@ -142,12 +142,7 @@ def best_rates(log_experts: float, horizon: ArrayLike, cost: float = 1.0, *, n_e
 
 
 def regret_upper_bound(
-    n_experts: int,
-    horizon: int,
-    cost: float = 1.0,
-    *,
-    n_explorers: int = 1,
-    schedule: str = "known",
+    n_experts: int, horizon: int, cost: float = 1.0, *, n_explorers: int = 1, schedule: str = "known"
 ) -> float:
     """What the expected regret of EXP3.G cannot exceed, ``3 c^(1/3) (D log K)^(1/3) T^(2/3)``.
 

@@ -85,6 +85,25 @@ class _SensorNetwork(AnytimeModel):
     ) -> None:
         store(self, locals())
 
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Train what sensors say and when they speak together.
+
+        Parameters
+        ----------
+        X : (n, d)
+        y : (n,)
+        sample_weight : (n,), default=None
+        """
+        self._validate_params()
+        trained = copy.copy(self)
+        trained._learn(X, y, sample_weight)
+        self.__dict__ = trained.__dict__
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Read the data, and train on it."""
+        raise NotImplementedError
+
     def _train(
         self,
         X: Array,
@@ -266,21 +285,11 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         **shared("class_weight"),
     }
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train what sensors say and when they speak together.
-
-        Parameters
-        ----------
-        X : (n, d)
-        y : (n,)
-        sample_weight : (n,), default=None
-        """
-        self._validate_params()
-        trained = copy.copy(self)
-        rows, labels, weight = _read(trained, X, y, sample_weight)
+    def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        rows, labels, weight = _read(self, X, y, sample_weight)
         check_classification_targets(labels)
-        trained.classes_, codes = np.unique(labels, return_inverse=True)
-        n_classes = trained.classes_.size
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        n_classes = self.classes_.size
         if n_classes < 2:
             raise ValueError(f"a classifier needs at least 2 classes; y has 1 class, {labels[0]!r}")
         if self.class_weight is not None:
@@ -288,9 +297,7 @@ class SensorNetworkClassifier(ClassifierFace, _SensorNetwork):
         targets = np.eye(n_classes)[codes]
         prior = np.average(targets, axis=0, weights=weight)
         link = "logistic" if n_classes == 2 else "softmax"
-        trained._train(rows, targets, np.log(np.maximum(prior, 1e-12)), "cross_entropy", link, weight)
-        self.__dict__ = trained.__dict__
-        return self
+        self._train(rows, targets, np.log(np.maximum(prior, 1e-12)), "cross_entropy", link, weight)
 
 
 @without("class_weight")
@@ -317,24 +324,12 @@ class SensorNetworkRegressor(RegressorFace, _SensorNetwork):
     (True, True)
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Train what sensors say and when they speak together.
-
-        Parameters
-        ----------
-        X : (n, d)
-        y : (n,)
-        sample_weight : (n,), default=None
-        """
-        self._validate_params()
-        trained = copy.copy(self)
-        rows, numbers, weight = _read(trained, X, y, sample_weight, y_numeric=True)
+    def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        rows, numbers, weight = _read(self, X, y, sample_weight, y_numeric=True)
         targets = np.asarray(numbers, dtype=np.float64)[:, None]
         spread = float(targets.std()) or 1.0  # training is on the scale of the targets' deviation
         base = np.average(targets, axis=0, weights=weight) / spread
-        trained._train(rows, targets / spread, base, "squared", "identity", weight, spread)
-        self.__dict__ = trained.__dict__
-        return self
+        self._train(rows, targets / spread, base, "squared", "identity", weight, spread)
 
 
 def _read(

@@ -75,11 +75,7 @@ class Totals:
     """
 
     def __init__(
-        self,
-        at: float,
-        ints: NDArray[np.int64],
-        floats: NDArray[np.float64],
-        n_models: int,
+        self, at: float, ints: NDArray[np.int64], floats: NDArray[np.float64], n_models: int
     ) -> None:
         self.at = at
         self.ints, self.floats, self.n_models = ints, floats, n_models

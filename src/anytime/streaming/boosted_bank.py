@@ -269,13 +269,7 @@ class BoostedBank:
         return answers
 
     def _plain_round(
-        self,
-        X: Array,
-        y: Target,
-        weight: Array | None,
-        start: Array | None = None,
-        *,
-        measured: bool = True,
+        self, X: Array, y: Target, weight: Array | None, start: Array | None = None, *, measured: bool = True
     ) -> Array:
         gates = self.gates
         raw = self.bank.predict(X)

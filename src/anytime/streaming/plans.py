@@ -168,11 +168,7 @@ class StreamBlock(Block):
         for name in ("centres", "scales", "box"):
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
-        description = {
-            "factor": self.factor,
-            "radius": self.radius,
-            "averaging": self.averaging,
-        }
+        description = {"factor": self.factor, "radius": self.radius, "averaging": self.averaging}
         return description, arrays
 
     @classmethod

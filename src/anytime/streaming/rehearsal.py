@@ -17,10 +17,7 @@ Array = NDArray[np.float64]
 __all__ = ["Rehearsal"]
 
 # rows before the first rehearsal, and the inverse share of all rows before a later one
-_FIRST, _GROWTH = (
-    10,
-    100,
-)
+_FIRST, _GROWTH = (10, 100)
 _TIMES = 4.0  # that a row is rehearsed, while the stream is young
 _YOUNG = 2  # it is, until so many times as many rows have come as are kept
 

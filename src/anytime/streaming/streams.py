@@ -46,12 +46,7 @@ _KNOWN_BY = 20  # rows at its beginning by which a file is known again
 
 
 def read_stream(
-    source: Any,
-    *,
-    chunk_rows: int = 1000,
-    skip: int = 0,
-    strict: bool = True,
-    na_values: Sequence[str] = (),
+    source: Any, *, chunk_rows: int = 1000, skip: int = 0, strict: bool = True, na_values: Sequence[str] = ()
 ) -> Iterator[pd.DataFrame]:
     r"""Tables of at most ``chunk_rows`` rows, one after the other; no more than one is in memory.
 

@@ -18,11 +18,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    column_or_1d,
-    has_fit_parameter,
-)
+from sklearn.utils.validation import check_consistent_length, column_or_1d, has_fit_parameter
 
 from anytime.costs import BoundCosts
 from anytime.estimator import ClassifierFace, RegressorFace

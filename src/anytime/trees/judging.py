@@ -53,11 +53,7 @@ def ordered(plan: Plan, X: Array, target: NDArray[Any], weight: Array | None) ->
 
 
 def judged(
-    plan: Plan,
-    X: Array,
-    target: NDArray[Any] | None,
-    weight: Array | None,
-    error_weight: Array | None = None,
+    plan: Plan, X: Array, target: NDArray[Any] | None, weight: Array | None, error_weight: Array | None = None
 ) -> Plan:
     """The plan with what validation rows pay on average, and, where their truth is known, its quality: minus their loss.
 

@@ -90,6 +90,7 @@ class PrunedForest(ImportedModel):
         "tolerance": [not_negative, None],
         "method": [StrOptions({"auto", "min_cut", "primal_dual"})],
         "out_of_bag": [Interval(Real, 0, 1, closed="both")],
+        "vote": [StrOptions({"mean", "majority"})],
         "refit": ["boolean", StrOptions({"auto"})],
     }
 
@@ -103,6 +104,8 @@ class PrunedForest(ImportedModel):
         cost_penalty: float | None = None,
         tolerance: float | None = None,
         method: str = "auto",
+        vote: str = "mean",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         out_of_bag: float = 0.632,
         refit: bool | Literal["auto"] = "auto",
         evaluation_cost: float = 0.0,

@@ -8,18 +8,17 @@ either use a group often or not at all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import StrOptions
 
 from anytime.forests.nodes import NodeStatistics, grown_from, keeps_errors, node_statistics, with_unseen
 from anytime.forests.pruning.paths import voting
 from anytime.forests.pruning.problem import leaves_of
 from anytime.forests.pruning.pruned import PrunedForest
-from anytime.parameters import store
+from anytime.parameters import without
 from anytime.trees.arrays import LEAF
 from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
@@ -131,35 +130,6 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **PrunedForest._parameter_constraints,
-        "vote": [StrOptions({"mean", "majority"})],
-    }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        costs: Any = None,
-        mean_budget: float | None = None,
-        budget: float | None = None,
-        cost_penalty: float | None = None,
-        tolerance: float | None = None,
-        method: str = "auto",
-        vote: str = "mean",
-        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
-        out_of_bag: float = 0.632,
-        refit: bool | Literal["auto"] = "auto",
-        evaluation_cost: float = 0.0,
-        max_stages: int = 12,
-        meter: str = "realised",
-        validation_fraction: float | None = 0.2,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        store(self, locals())
-
     def _default(self) -> BaseEstimator:
         from sklearn.ensemble import RandomForestClassifier
 
@@ -169,6 +139,7 @@ class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
         return voting(statistics) if self.vote == "majority" else statistics
 
 
+@without("vote", "class_weight")
 class PrunedForestRegressor(PrunedForest, AnytimeRegressor):
     """A forest of trees for regression, pruned for a budget.
 

@@ -36,13 +36,7 @@ class Lessons:
     unseen: NDArray[np.uint8]
 
     @classmethod
-    def of(
-        cls,
-        statistics: NodeStatistics,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-    ) -> Lessons | None:
+    def of(cls, statistics: NodeStatistics, X: Any, y: Any, sample_weight: Any = None) -> Lessons | None:
         """The rows that the trees were grown from; None where trees do not average answers, so that none can be corrected.
 
         Where ``statistics.seen`` does not tell which tree has seen which of them, every tree counts.

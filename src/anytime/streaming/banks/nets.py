@@ -147,11 +147,7 @@ class NetBlock(Block):
     kind = "small nets"
 
     def __init__(
-        self,
-        hidden: Array,
-        readout: Array,
-        activation: Activation,
-        places: NDArray[np.int32] | None = None,
+        self, hidden: Array, readout: Array, activation: Activation, places: NDArray[np.int32] | None = None
     ) -> None:
         self.hidden = np.array(hidden, dtype=np.float64)
         self.readout = np.array(readout, dtype=np.float64)
