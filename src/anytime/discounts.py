@@ -12,8 +12,6 @@ from decimal import Decimal, InvalidOperation
 from math import inf
 from typing import Any, NamedTuple
 
-__all__ = ["DiscountedPrice", "is_discount_table", "prices_with_steps", "read_discount_table"]
-
 _NAMES = {  # how the columns of such a table may be called, in small letters
     "name": ("test", "feature"),
     "full": ("full price", "full", "full cost", "cost full"),

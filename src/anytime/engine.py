@@ -20,8 +20,6 @@ from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 from anytime.ragged import Ragged, zeros_for
 
-__all__ = ["Run", "Stop", "combined"]
-
 # what a run knows of each row, besides what its blocks do
 _PER_ROW = ("done", "finished", "_applied", "_rebased", "_sum", "unasked", "_jumped_from")
 _SLICE = 1e-3  # seconds of work of a stage in Python between two looks at the clock or the stop flag

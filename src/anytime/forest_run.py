@@ -11,8 +11,6 @@ from anytime.costs import UNLIMITED, Ledger
 from anytime.engine import Run, Stop, combined
 from anytime.plan import Array, Plan
 
-__all__ = ["ForestRun", "start"]
-
 _FEW = 6  # rows that are quicker taken one by one than together
 
 

@@ -15,8 +15,6 @@ from anytime.losses import LINKS
 from anytime.rows import Rows
 from anytime.validation import is_amount
 
-__all__ = ["OneRow"]
-
 
 class OneRow:
     """Answers single rows of a fitted model, to the bits of ``predict``.

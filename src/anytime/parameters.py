@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-__all__ = ["PARAMETERS", "Parameter", "check_names", "shared", "store", "without"]
-
 Model = TypeVar("Model")
 
 positive_integer = Interval(Integral, 1, None, closed="left")

@@ -14,18 +14,6 @@ from sklearn.utils.validation import check_array, validate_data
 
 from anytime._native import is_within
 
-__all__ = [
-    "as_table",
-    "check_columns",
-    "check_finite",
-    "check_rows",
-    "is_amount",
-    "is_word",
-    "naming_words",
-    "target_numbers",
-    "validated",
-]
-
 
 def validated(model: Any, X: Any, *y: Any, largest: float = np.finfo(np.float64).max, **how: Any) -> Any:
     """What ``sklearn.utils.validation.validate_data`` gives, with an error of our own for values that are not finite."""

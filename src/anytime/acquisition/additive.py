@@ -20,8 +20,6 @@ from anytime.trees.arrays import LEAF, MISSING_NAN_OR_ZERO, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers import import_trees
 
-__all__ = ["AdditiveClassifier", "FunctionTerms", "LinearTerms", "StepTerms", "as_additive"]
-
 _SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
 
 

@@ -30,8 +30,6 @@ from anytime.validation import validated
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["Calibration", "MarginAcquisitionClassifier", "MarginTrace"]
-
 _STUMPS: dict[str, Any] = {
     "n_estimators": 1000,
     "max_leaf_nodes": 2,

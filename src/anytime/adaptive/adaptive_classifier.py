@@ -27,8 +27,6 @@ from anytime.rows import Rows, warn_of_absent
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AdaptiveClassifier"]
-
 # what a file keeps besides the plan
 _SAVED = ("cost_penalty_", "costly_fraction_", "threshold_", "sent_", "doubt_")
 

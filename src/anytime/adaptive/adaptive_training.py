@@ -39,8 +39,6 @@ from anytime.trees.clock import Clock
 from anytime.trees.rows import checked_weights, has_categories, split_rows, take_rows
 from anytime.validation import naming_words
 
-__all__ = ["AdaptiveModel", "GateTask", "GateTrial"]
-
 # in units of the entropy of the classes per price of everything
 _PENALTIES = tuple(np.geomspace(0.01, 10.0, 6))
 _FRACTIONS = (0.1, 0.3, 0.6)

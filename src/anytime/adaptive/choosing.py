@@ -13,8 +13,6 @@ from anytime.costs import BoundCosts
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["HeldOutRows", "Point", "Quality", "best_point"]
-
 Quality = Callable[[NDArray[np.intp], Array], float]
 
 _MOST_POINTS = 64  # thresholds tried: more would be chosen by the noise of the held-out rows

@@ -20,8 +20,6 @@ from anytime.trees.growing import join
 from anytime.trees.importers import Columns, Imported, import_trees
 from anytime.trees.ladder import as_replacing_stage
 
-__all__ = ["as_trees", "best_slope", "embedded", "tree_arrays"]
-
 _VOTES = ("probability", "least_squares")  # links of forests, whose leaves have a number for each class
 
 

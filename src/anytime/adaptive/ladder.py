@@ -27,8 +27,6 @@ from anytime.plan import Array, Plan
 from anytime.trees.clock import Clock, inner_fit
 from anytime.trees.rows import fold_rows
 
-__all__ = ["LadderClassifier"]
-
 _PARTS = 2  # of the rows that choose margins: each is judged by the choice of the others
 _CHEAPER = 0.5  # of what a model costs that can answer alone: rungs before it cost at most so much
 _LITTLE = 1.05  # times what one model costs that answers all rows: what a first answer before it may add, without a budget

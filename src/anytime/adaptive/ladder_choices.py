@@ -16,8 +16,6 @@ from anytime.forests.levels import ticks_of
 from anytime.losses import LINKS
 from anytime.plan import Array
 
-__all__ = ["LadderChoice", "ScoredRows"]
-
 _Bill = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 

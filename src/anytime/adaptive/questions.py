@@ -15,8 +15,6 @@ from anytime.blocks import Block
 from anytime.plan import Array
 from anytime.trees.importers import Columns
 
-__all__ = ["Costly", "CostlyQuestion"]
-
 
 @dataclass(frozen=True, eq=False)
 class CostlyQuestion:

@@ -11,8 +11,6 @@ import numpy as np
 from anytime.boosting.objective import MeanLoss, Rows
 from anytime.plan import Array
 
-__all__ = ["EdgeSteps"]
-
 
 class EdgeSteps(MeanLoss):
     """An exponential loss with the steps of AdaBoost.MM, ``1/2 ln((1 + d) / (1 - d))`` with d the edge of the votes.

@@ -19,8 +19,6 @@ from anytime.boosting.trainer import BoostingRules, Step, Trainer
 from anytime.losses import LINKS
 from anytime.plan import Array, Plan
 
-__all__ = ["Adding", "competing_trees"]
-
 _LEAVES = (4, 16)
 _PENALTIES = (0.0, 0.03, 0.3)
 _FREE_STEP = (

@@ -21,13 +21,6 @@ from anytime.estimator import ClassifierFace, RegressorFace
 from anytime.losses import LINKS, Loss, training_loss
 from anytime.parameters import shared, store, without
 
-__all__ = [
-    "METHODS",
-    "AdditiveSpeedBoostClassifier",
-    "AdditiveSpeedBoostRanker",
-    "AdditiveSpeedBoostRegressor",
-]
-
 # The variants of Grubb's thesis as settings of one trainer; see ``anytime.boosting.trainer``.
 METHODS: dict[str, dict[str, Any]] = {
     "proj": {"selection": "gain", "reweight": "last"},

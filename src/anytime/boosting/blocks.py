@@ -12,8 +12,6 @@ from scipy.spatial.distance import cdist
 from anytime.blocks import Block, State
 from anytime.plan import Array
 
-__all__ = ["KernelBlock"]
-
 
 class KernelBlock(Block):
     """One stage: weighted Gaussian bumps around centres, ``weights' exp(-|z - centre|² / spread)``."""

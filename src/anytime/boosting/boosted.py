@@ -32,8 +32,6 @@ from anytime.validation import target_numbers
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["BoostedModel", "BoostedRanker", "Training", "trees_of"]
-
 _LONG_QUERY, _PART_OF_QUERY = 200, 100  # rows of a query that is cut, and of its parts
 _BEST_GRADE = 60  # of a document; larger powers of 2 would drown all others
 

@@ -16,8 +16,6 @@ from anytime.losses import LINKS
 from anytime.plan import Array
 from anytime.rules import Rule
 
-__all__ = ["Candidate", "Candidates", "FittedCandidates", "reseeded"]
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:

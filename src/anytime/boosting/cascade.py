@@ -32,8 +32,6 @@ from anytime.trees.growing import join
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["CascadeClassifier"]
-
 Mask = NDArray[np.bool_]
 
 

@@ -18,8 +18,6 @@ from anytime.boosting.objective import MeanLoss
 from anytime.boosting.trainer import BoostingRules, Judged, Step, Trainer
 from anytime.plan import Array
 
-__all__ = ["CrossFitted"]
-
 
 class CrossFitted(Trainer):
     """A trainer with one copy of the scores per fold, trained on all other folds only.

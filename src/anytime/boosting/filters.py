@@ -16,8 +16,6 @@ from anytime.losses import Link
 from anytime.plan import Array
 from anytime.rules import EntropyRule, FunctionRule, MarginRule, Rule, ThresholdRule
 
-__all__ = ["Filters", "ThresholdGrid", "entropy_filters", "function_filters", "margin_filters"]
-
 Filters = Callable[
     [Array, Link], Sequence[Rule | None]
 ]  # the filters to try, given scores (n, K); None: no filter

@@ -17,8 +17,6 @@ from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
-__all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor"]
-
 
 class _GradientBoosting(BoostedModel):
     """What classifier and regressor share."""

@@ -24,21 +24,6 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 
-__all__ = [
-    "FunctionLearner",
-    "GradientTask",
-    "KernelLearner",
-    "LinearLearner",
-    "TrainingRows",
-    "TreeLearner",
-    "Weak",
-    "WeakLearner",
-    "blocks_of",
-    "conditional_price",
-    "scaled",
-    "votes",
-]
-
 Part = TreeArrays | Block
 
 

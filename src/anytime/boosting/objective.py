@@ -12,8 +12,6 @@ from anytime.losses import LINKS, Loss, line_search, ndcg_shortfall, training_lo
 from anytime.plan import Array
 from anytime.trees.growing import loss_derivatives
 
-__all__ = ["MeanLoss", "Rows", "derivatives"]
-
 Rows = NDArray[np.intp] | slice
 
 _NATIVE: dict[str, Literal["squared", "logistic", "softmax"]] = {

@@ -15,8 +15,6 @@ from anytime.plan import Array
 if TYPE_CHECKING:
     from anytime.boosting.objective import MeanLoss, Rows
 
-__all__ = ["Reweighting"]
-
 _DEPENDENT = 1e-12  # share of a squared length outside the span of others that is taken for rounding
 _FLAT = 1e-8  # slope at which a descent by values ends
 

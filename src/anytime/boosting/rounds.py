@@ -20,8 +20,6 @@ from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 from anytime.trees.growing import GrownTree, TreeGrower, join, update_scores
 
-__all__ = ["GradientRounds"]
-
 
 class GradientRounds:
     """Boosting, one round at a time."""

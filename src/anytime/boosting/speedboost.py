@@ -17,8 +17,6 @@ from anytime.plan import Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower
 
-__all__ = ["SpeedBoostClassifier", "SpeedBoostRanker", "SpeedBoostRegressor"]
-
 _HARMFUL = 0.02  # of the least held-out loss so far: a stage that is further above it is left out
 
 

@@ -17,8 +17,6 @@ from anytime.cli.tables import console, note, number, print_table, print_title, 
 if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve, Comparison
 
-__all__ = ["compare", "print_comparison"]
-
 
 def compare(
     files: Annotated[

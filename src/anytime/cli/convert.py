@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from anytime.costs import FeatureCosts
     from anytime.trees.importers import Imported
 
-__all__ = ["convert"]
-
 
 def convert(
     source: Annotated[

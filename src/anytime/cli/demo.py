@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from anytime.features import Features
     from anytime.runtime import Session
 
-__all__ = ["demo"]
-
 _WAYS = ("ink", "pixels", "upright", "upright edges", "holes", "swept edges")  # of eight: a minute is short
 _WARM_UP = 128  # images: a session plans with the slowest times of the last so many
 _DEADLINES = (0.001, 0.003, 0.02)  # seconds

@@ -14,8 +14,6 @@ from anytime.costs import FeatureCosts
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Digits", "Part", "groups_left_out", "speedboost", "usual"]
-
 _SECONDS = 15.0  # that SpeedBoost may take, so that the demonstration is short on a slow machine, too
 _TREES: dict[str, Any] = {
     "learning_rate": 0.3,

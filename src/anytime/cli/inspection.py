@@ -13,8 +13,6 @@ from anytime.cli.io import listing, load_model
 from anytime.cli.purchases import held_out, print_purchases
 from anytime.cli.tables import amount, console, number, print_table, print_text, print_title, share, thinned
 
-__all__ = ["inspect"]
-
 _MOST_STAGES = 10
 
 

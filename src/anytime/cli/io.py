@@ -18,27 +18,6 @@ if TYPE_CHECKING:
 
     from anytime.costs import FeatureCosts
 
-__all__ = [
-    "UnknownLabel",
-    "check_table_name",
-    "check_writable",
-    "features_for",
-    "labels_of",
-    "listing",
-    "load_estimator",
-    "load_model",
-    "missing_cells",
-    "numbers_of",
-    "read_costs",
-    "read_table",
-    "refuse_pickle",
-    "target_for",
-    "target_of",
-    "training_features",
-    "word_columns",
-    "write_table",
-]
-
 
 class UnknownLabel(CliError):  # noqa: N818  # what is wrong, not that something is
     """The target holds a label that the model was not trained on."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from anytime.answer import Answer
 
-__all__ = ["predict"]
-
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from anytime.costs import FeatureCosts
     from anytime.features import Features
 
-__all__ = ["print_prices", "profile"]
-
 _MOST_ROWS = 24
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from anytime.curves import AnytimeCurve
     from anytime.plan import Plan
 
-__all__ = ["PlanPurchase", "held_out", "print_purchases", "purchases"]
-
 _MOST_ROWS = 14
 
 

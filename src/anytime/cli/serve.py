@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from anytime.serve.app import Server
     from anytime.serve.settings import Settings
 
-__all__ = ["serve"]
-
 _WIDEST = 200  # characters of a line that is worth pasting
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["simulate"]
-
 _TIMES = ("arrival", "time", "timestamp")  # columns that are taken for arrival times
 
 

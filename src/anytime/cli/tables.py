@@ -12,22 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "amount",
-    "console",
-    "counted",
-    "counting",
-    "note",
-    "number",
-    "print_table",
-    "print_text",
-    "print_title",
-    "share",
-    "step",
-    "thinned",
-    "track",
-]
-
 _WIDE = 200  # columns: nothing is cut in a table that goes to a file or another program
 _WORTH_A_LINE = 1.0  # seconds: shorter work needs no word where no spinner can be shown
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 Meter = Literal["budget", "model", "realised", "time"]
 Normaliser = Literal["initial_risk", "final_objective", "none"]
 
-__all__ = ["AnytimeCurve", "Meter", "Normaliser", "Purchase"]
-
 _SLACK = 1e-12  # relative: a level such as 0.97 of the end is reached in spite of rounding
 
 

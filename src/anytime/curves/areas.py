@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Rule = Literal["trapezoid", "step"]
 
-__all__ = ["Array", "Rule", "area_between", "held_area", "linear_area"]
-
 
 def area_between(costs: Array, values: Array, low: float, high: float, rule: Rule) -> float:
     """Area under the points from ``low`` to ``high``; beyond the last point the last value is held.

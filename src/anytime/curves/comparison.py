@@ -24,8 +24,6 @@ from anytime.curves.resampling import generator
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "check_comparable", "compare", "pareto_frontier"]
-
 SHARES = (0.90, 0.95, 0.99)
 
 

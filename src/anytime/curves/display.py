@@ -9,8 +9,6 @@ import numpy as np
 from anytime.curves.anytime_curve import AnytimeCurve, Meter
 from anytime.curves.evaluate import curve as evaluate
 
-__all__ = ["AnytimeCurveDisplay", "cost_label", "metric_label"]
-
 # Okabe and Ito: told apart with every common kind of colour blindness, and in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#555555")
 

@@ -17,8 +17,6 @@ from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags
 
 from anytime.curves.elements import Elements
 
-__all__ = ["FrozenAnswer", "is_classification"]
-
 
 class FrozenAnswer:
     """The responses of one stage for fixed rows.

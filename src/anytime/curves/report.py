@@ -16,8 +16,6 @@ from anytime.curves.display import cost_label, metric_label
 if TYPE_CHECKING:
     from anytime.curves.comparison import Comparison
 
-__all__ = ["render"]
-
 
 def render(comparison: Comparison, title: str) -> str:
     """The page as text."""

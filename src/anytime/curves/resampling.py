@@ -23,8 +23,6 @@ from anytime.curves.metrics import EvaluationData, Metric, QueryMetric, violatio
 Counts = NDArray[np.uint16]
 Resampled = Callable[[FrozenAnswer, EvaluationData, Counts], Array]
 
-__all__ = ["Bootstrap", "generator"]
-
 _BLOCK = 2_000_000  # counts turned into float64 at a time: 16 MB
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset, Listing
 
-__all__ = ["BUNDLED", "patches", "runs"]
-
 
 def runs(sizes: Mapping[str, int]) -> dict[str, range]:
     """Groups of neighbouring columns, by their sizes.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from anytime.costs import FeatureCosts
 
-__all__ = ["About", "Dataset", "Listing"]
-
 
 class _Triple(NamedTuple):
     X: Any

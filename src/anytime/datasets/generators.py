@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 
-__all__ = ["PricedDataset", "make_priced_classification", "make_priced_regression"]
-
 
 class PricedDataset(Dataset):
     """A generated ``Dataset`` that knows what its groups are worth.

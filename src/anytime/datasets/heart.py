@@ -11,8 +11,6 @@ from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset, Listing
 from anytime.discounts import DiscountedPrice, prices_with_steps, read_discount_table
 
-__all__ = ["HEART", "discounts_as_steps"]
-
 _FOLDER = Path(__file__).parent / "heart_files"
 _STEPS = {"A": "blood draw", "B": "procedure B", "C": "procedure C"}
 _GRADES = ("healthy", "grade 1", "grade 2", "grade 3", "grade 4")

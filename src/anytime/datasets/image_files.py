@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from anytime.datasets.sources import DataFolder, reading
 
-__all__ = ["idx", "load_images"]
-
 Part = Literal["train", "test"]
 Images = NDArray[np.uint8]
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.datasets.dataset import Dataset
 
-__all__ = ["DigitImages", "digit_image_features", "extract", "image_extractors", "load_digit_images"]
-
 Extractor = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Milliseconds per image: medians over 300 images on one core of the machine this was written on, two digits kept.

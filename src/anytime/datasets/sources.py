@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["VARIABLE", "DataFolder", "DataFormatError", "DataNotFoundError", "reading"]
-
 VARIABLE = "ANYTIME_DATA"
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from anytime.export.c_tables import Parts, Rules, needs
 from anytime.export.selection import Exported, exported, full_table
 
-__all__ = ["to_c"]
-
 _LINE = 108
 _EACH = {
     "identity": "scores[k]",

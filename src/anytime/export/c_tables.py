@@ -15,8 +15,6 @@ from anytime.plan import Plan
 from anytime.rules import EntropyRule, MarginRule, OutsideRule, Rule, ScoreRule
 from anytime.trees.block import TreeBlock
 
-__all__ = ["Parts", "Rules", "needs"]
-
 
 class Parts:
     """All that is evaluated: the stages of a plan, then the gates of its rules, as rows of shared tables."""

@@ -17,8 +17,6 @@ from anytime.trees.arrays import LEAF, MISSING_NAN_OR_ZERO, MISSING_NEVER, NUMER
 from anytime.trees.block import TreeBlock
 from anytime.trees.importers.columns import Columns
 
-__all__ = ["PlainTrees", "plain_trees"]
-
 Array = NDArray[np.float64]
 _ZERO = float(np.float32(1e-35))  # up to this a number counts as zero where zero means missing
 _ROUNDS_TO_INFINITY = 2.0**128 - 2.0**103  # the least double that float32 cannot hold

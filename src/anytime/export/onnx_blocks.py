@@ -12,9 +12,6 @@ from anytime.losses import Link
 from anytime.rules import EntropyRule, MarginRule, OutsideRule, Rule
 from anytime.streaming.banks.nets import NetBlock
 
-__all__ = ["block_outputs", "margin", "rule_holds", "transformed", "zero_per_row"]
-
-
 # ---------------------------------------------------------------------- blocks
 
 

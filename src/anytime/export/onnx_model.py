@@ -16,8 +16,6 @@ from anytime.export.onnx_networks import is_network, piece_of_network, scores_of
 from anytime.export.onnx_plan import PlanGraph
 from anytime.export.selection import Exported, ExportError, exported
 
-__all__ = ["to_onnx", "to_onnx_blocks"]
-
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
 _IR_VERSION = 8
 _DTYPES = {"float64": "DOUBLE", "float32": "FLOAT"}

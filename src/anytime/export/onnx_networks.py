@@ -9,8 +9,6 @@ from anytime.export.graph import Graph, onnx
 from anytime.export.selection import Exported, ExportError
 from anytime.plan import Plan
 
-__all__ = ["is_network", "piece_of_network", "scores_of_network"]
-
 
 def is_network(plan: Plan) -> bool:
     """Whether a plan is one network, from whose exits all rows are answered alike."""

@@ -18,8 +18,6 @@ from anytime.rules import Rule, ScoreRule
 from anytime.streaming.plans import StreamBlock
 from anytime.trees.block import TreeBlock
 
-__all__ = ["PlanGraph"]
-
 
 class PlanGraph:
     """Writes a plan into a graph.

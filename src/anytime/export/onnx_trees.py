@@ -16,8 +16,6 @@ from anytime.export.graph import Graph, onnx
 from anytime.export.nodes import PlainTrees
 from anytime.export.selection import ExportError
 
-__all__ = ["stage_units", "summed_units"]
-
 _EXACT = 1 << 24  # whole numbers up to this are exact in float32
 _HALF = 31  # binary digits of the lower half of a leaf
 _STUB = -1  # instead of a tree: adds nothing

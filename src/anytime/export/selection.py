@@ -16,8 +16,6 @@ from anytime.losses import LINKS, Link
 from anytime.plan import Array, Plan
 from anytime.trees.importers.columns import Columns
 
-__all__ = ["ExportError", "Exported", "exported", "full_table", "named", "unsupported"]
-
 
 class ExportError(ValueError):
     """What a model does cannot be said in the format asked for."""

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from anytime.files.reading import FILE, bad, shown
 
-__all__ = ["MANIFEST", "Archive", "Packed", "allowance", "pack_arrays", "write_archive"]
-
 MANIFEST = "manifest.json"
 RATIO = 64  # times the file's size that its contents may have; typical models stay below 10
 FLOOR = 1 << 24  # bytes that the contents of any file may have, however small

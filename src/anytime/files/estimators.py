@@ -22,8 +22,6 @@ from anytime.files.values import Decoder, Encoder
 from anytime.losses import LINKS
 from anytime.plan import Plan
 
-__all__ = ["ESTIMATORS", "describe_model", "read_model", "register", "write_model"]
-
 # The only classes a file can name, and where this library keeps them; besides those that the user has registered.
 ESTIMATORS = {
     "AdaptiveClassifier": "anytime.adaptive.adaptive_classifier:AdaptiveClassifier",

@@ -35,8 +35,6 @@ from anytime.rules import (
 )
 from anytime.trees.block import TreeBlock
 
-__all__ = ["count_stages", "read_plan", "write_plan"]
-
 Arrays = dict[str, NDArray[Any]]
 
 MOST_STAGES = 100_000

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from anytime.costs import FeatureCosts
 from anytime.files.reading import ArrayShelf, BadFileError, Fields, bad, shown
 
-__all__ = ["Decoder", "Encoder", "read_costs", "write_costs", "write_number"]
-
 _DEEPEST = 16
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _LONGEST_CHAIN = 500  # of requirements: more than any price list needs, and its closure grows with the square

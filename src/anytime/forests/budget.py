@@ -9,8 +9,6 @@ from sklearn.utils._param_validation import StrOptions
 from anytime.forests.kinds import Classes, Numbers, SingleTree
 from anytime.parameters import shared, without
 
-__all__ = ["BudgetForestClassifier", "BudgetForestRegressor", "BudgetTreeClassifier", "BudgetTreeRegressor"]
-
 _OF_FORESTS = ("n_estimators", "bootstrap", "warm_start")
 
 

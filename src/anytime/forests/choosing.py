@@ -11,8 +11,6 @@ from anytime.forests.within_budget import Growth, Rival
 from anytime.plan import Plan
 from anytime.trees.clock import Clock
 
-__all__ = ["Attempt", "Setting", "SettingTrial", "best_trial", "choose", "softened"]
-
 _GROWING = (
     0.85  # share of the time that trees may be grown in: then they are ordered, and the plan is measured
 )

@@ -26,8 +26,6 @@ from anytime.trees.arrays import TreeArrays
 from anytime.trees.block import TreeBlock
 from anytime.validation import target_numbers
 
-__all__ = ["Classes", "Numbers", "SingleTree"]
-
 
 @without("leaf_sizes")
 class Classes(ClassifierFace, BudgetModel):

@@ -24,8 +24,6 @@ from anytime.plan import Array
 from anytime.trees.arrays import TreeArrays
 from anytime.trees.clock import Clock
 
-__all__ = ["Growth", "JudgingRows", "Rival", "Visited", "grow_within", "voting"]
-
 Vote = Literal["probability", "majority", "counts"]
 
 _SECONDS = 1.0  # of a batch of trees: how long an interrupt may have to wait

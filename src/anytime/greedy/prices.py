@@ -11,8 +11,6 @@ from anytime.costs import BoundCosts
 
 Array = NDArray[np.float64]
 
-__all__ = ["FlatPrices", "GroupPrices", "Prices", "rates_of"]
-
 SUM_SLACK = 1e-12  # relative rounding error of a sum of prices
 
 

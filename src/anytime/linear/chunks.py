@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Chunk", "parquet_chunks"]
-
 Chunk = tuple[Any, Any] | tuple[Any, Any, Any]
 
 _BATCH_BYTES = 1 << 25

@@ -24,8 +24,6 @@ from anytime.linear.classifier_tree import (
 )
 from anytime.parameters import shared, store
 
-__all__ = ["CostSensitiveTreeClassifier"]
-
 Array = NDArray[np.float64]
 
 _STEPS = 30  # of the quasi-Newton method between two renewals of the bounds

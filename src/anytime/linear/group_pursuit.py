@@ -38,8 +38,6 @@ from anytime.validation import validated
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["GroupPursuit", "keeps_moments"]
-
 Array = NDArray[np.float64]
 
 _FEWEST_HELD = 10  # rows; with fewer held out, no ridge can be chosen

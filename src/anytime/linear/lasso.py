@@ -20,8 +20,6 @@ from anytime.linear.moments import checked_moments
 
 Array = NDArray[np.float64]
 
-__all__ = ["LassoPath", "group_lasso_path"]
-
 _RANK = 1e-10  # share of a group's largest eigenvalue below which a direction is rounding error
 _SWEEPS = 8  # of coordinate descent before a Newton step is tried, and more where there are many columns
 _ROUNDS = 60  # of both, at most, for one penalty

@@ -20,8 +20,6 @@ from anytime.linear.tuning import fitted_prefixes, order_ridge, tuned
 
 Array = NDArray[np.float64]
 
-__all__ = ["LearnedSequence", "arrange", "certified", "learn_from_moments"]
-
 
 @dataclass(frozen=True, eq=False)
 class LearnedSequence:

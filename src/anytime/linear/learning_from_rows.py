@@ -33,8 +33,6 @@ from anytime.losses import Loss, training_loss
 
 Array = NDArray[np.float64]
 
-__all__ = ["learn_from_rows"]
-
 _ROUGH = (
     1e-3  # tolerance of refits that only say which ridge or group is best; values are then right to 6 digits
 )

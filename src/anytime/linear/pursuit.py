@@ -23,8 +23,6 @@ from anytime.linear.moments import submatrix
 Array = NDArray[np.float64]
 Criterion = Literal["omp", "forward", "norm", "single", "forward_single", "mp"]
 
-__all__ = ["DEPENDENT", "Criterion", "GroupedProblem", "Path", "PursuitOracle", "by_group"]
-
 DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _BLOCK = 128  # columns whose effect on the rest is applied in one go
 

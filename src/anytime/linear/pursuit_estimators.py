@@ -23,8 +23,6 @@ from anytime.validation import target_numbers
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["GroupPursuitClassifier", "GroupPursuitRegressor"]
-
 Array = NDArray[np.float64]
 
 

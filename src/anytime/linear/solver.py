@@ -13,8 +13,6 @@ from scipy.optimize import brentq
 
 Array = NDArray[np.float64]
 
-__all__ = ["bounded_solution", "definite_root", "inverse_root", "inverse_triangle", "minimised"]
-
 _RANK = 1e-12  # eigenvalues below this share of the largest count as zero
 _TRIALS = 40  # points tried along one direction
 

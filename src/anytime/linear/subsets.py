@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["values_of_all_sets"]
-
 _DEPENDENT = 1e-10  # share of a column's variance below which what is left of it is rounding error
 _BYTES = 1 << 27  # of undecided blocks held at a time
 

@@ -21,8 +21,6 @@ from anytime.losses.loss import Loss
 from anytime.losses.ranking import PAIRWISE_HINGE, PAIRWISE_LOGISTIC, lambdarank
 from anytime.losses.regression import ABSOLUTE, POISSON, SQUARED, huber, squared_after
 
-__all__ = ["LOSSES", "TRAINING_LOSSES", "loss_for", "training_loss"]
-
 TRAINING_LOSSES = {
     loss.name: loss
     for loss in (

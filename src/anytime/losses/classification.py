@@ -28,20 +28,6 @@ from anytime.losses.targets import (
     signs,
 )
 
-__all__ = [
-    "EXPONENTIAL",
-    "HINGE",
-    "LEAST_SQUARES",
-    "LOGISTIC",
-    "MULTICLASS_EXPONENTIAL",
-    "MULTICLASS_HINGE",
-    "MULTINOMIAL",
-    "ONE_VS_ALL",
-    "SQUARED_HINGE",
-    "brier",
-]
-
-
 # ---------------------------------------------------------------------- logarithmic
 
 

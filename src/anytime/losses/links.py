@@ -12,8 +12,6 @@ from scipy.special import expit
 
 Array = NDArray[np.float64]
 
-__all__ = ["LINKS", "Link"]
-
 
 @dataclass(frozen=True)
 class Link:

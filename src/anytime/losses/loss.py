@@ -14,8 +14,6 @@ from anytime.losses.links import LINKS
 Array = NDArray[np.float64]
 Target = NDArray[np.generic]
 
-__all__ = ["Loss", "regularised"]
-
 
 @dataclass(frozen=True)
 class Loss:

@@ -17,8 +17,6 @@ from scipy.special import expit
 from anytime.losses.loss import Loss
 from anytime.losses.targets import Array, Target
 
-__all__ = ["PAIRWISE_HINGE", "PAIRWISE_LOGISTIC", "Pairs", "lambdarank", "ndcg_shortfall"]
-
 Rows = NDArray[np.intp]
 _BLOCK = 1 << 18  # pairs looked at together: few enough for the cache
 

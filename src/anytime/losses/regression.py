@@ -9,8 +9,6 @@ from anytime.losses.loss import Loss
 from anytime.losses.rows import row_sums
 from anytime.losses.targets import Array, Target, columns, means
 
-__all__ = ["ABSOLUTE", "POISSON", "SQUARED", "huber", "quantile", "squared_after"]
-
 
 def _squared(scores: Array, y: Target) -> Array:
     return np.asarray(0.5 * row_sums((scores - columns(scores, y)) ** 2))

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["log_sum_exp", "row_sums", "softmax", "softplus"]
-
 
 def row_sums(values: Array) -> Array:
     """(n,) Sums of the rows of (n, K)."""

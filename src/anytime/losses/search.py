@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from anytime.losses.loss import Loss
 from anytime.losses.targets import Array, Target
 
-__all__ = ["line_search"]
-
 _FLAT = 1e-10  # slope at which a search ends, relative to 1 + the objective: steps are then right to about eight digits
 _CERTAIN = 1e-13  # how much more could be gained where a search with kinks ends, relative to the same
 

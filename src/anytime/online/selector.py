@@ -17,8 +17,6 @@ from anytime.online.request_learner import Decisions, RequestLearner
 from anytime.online.schedule import Horizon, regret_upper_bound
 from anytime.parameters import store
 
-__all__ = ["OnlineSelector", "Verdicts"]
-
 Array = NDArray[np.float64]
 Labels = NDArray[Any]
 Loss = Callable[[Labels, Labels], Array]

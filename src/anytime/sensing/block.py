@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from anytime.blocks import Block, LinearBlock, State
 from anytime.sensing.problem import SensorGate
 
-__all__ = ["SensorBlock"]
-
 Array = NDArray[np.float64]
 
 

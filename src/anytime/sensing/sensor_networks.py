@@ -30,8 +30,6 @@ from anytime.validation import validated
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["SensorNetworkClassifier", "SensorNetworkRegressor", "SensorReport"]
-
 Array = NDArray[np.float64]
 
 

@@ -32,8 +32,6 @@ from anytime.serve.settings import Settings
 if TYPE_CHECKING:
     from anytime.serve.registry import Registry, ServedModel
 
-__all__ = ["Server"]
-
 Handler = Callable[[Call], Awaitable[Reply]]
 
 _FEW = 64  # rows of a usual request

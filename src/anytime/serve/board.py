@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from anytime.answer import Answer
 
-__all__ = ["BINS", "Board", "ModelBoard", "Slot", "Totals"]
-
 _METRICS = {
     "requests": "Requests that were answered.",
     "rows": "Rows that were answered for.",

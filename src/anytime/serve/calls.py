@@ -16,8 +16,6 @@ from anytime.serve.errors import Refusal, refuse
 if TYPE_CHECKING:
     from anytime.answer import Answer
 
-__all__ = ["READ", "Call", "Gone", "Reply", "beside", "json_reply"]
-
 READ = "anytime.read"  # in a scope, by servers that know it: when the whole request was read
 
 Message = MutableMapping[str, Any]

@@ -18,8 +18,6 @@ from anytime.runtime.bounds import Bounds
 if TYPE_CHECKING:
     from anytime.serve.engine import Ticket
 
-__all__ = ["Cohort", "Piece"]
-
 
 class Piece:
     """Some rows of a question: all of them, unless they are many. What the engine plans with.

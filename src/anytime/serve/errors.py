@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-__all__ = ["Refusal", "refuse"]
-
 
 class Refusal(Exception):  # noqa: N818  # an answer, not a fault
     """A request that is not answered, and why.

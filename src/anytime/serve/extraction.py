@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["Extraction", "Extractors"]
-
 logger = logging.getLogger("anytime.serve")
 
 _PLACES = 64  # sessions that run at the same time

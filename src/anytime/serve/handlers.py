@@ -19,8 +19,6 @@ from anytime.serve.stats import Stats
 if TYPE_CHECKING:
     from anytime.serve.app import Server
 
-__all__ = ["Handlers"]
-
 Events = AsyncGenerator[bytes, None]
 
 _EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"]

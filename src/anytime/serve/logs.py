@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from anytime.answer import Answer
     from anytime.serve.calls import Call
 
-__all__ = ["Tracing", "configure", "logger"]
-
 logger = logging.getLogger("anytime.serve")
 
 

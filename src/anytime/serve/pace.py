@@ -20,8 +20,6 @@ from anytime.estimator import AnytimeModel
 from anytime.forest_run import start
 from anytime.plan import Array, Plan
 
-__all__ = ["StagePace", "checkpoints_of", "measured_aside", "thresholds_of"]
-
 _MOST_CHECKPOINTS = 64
 _ROWS = 32  # measured together: about what a busy server evaluates at once
 _MEMORY = 5e-3  # seconds of work after which an observation counts a third of what it did

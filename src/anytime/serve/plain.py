@@ -13,8 +13,6 @@ from anytime.serve.questions import Ask, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import SCHEMAS
 
-__all__ = ["model_of", "read_plain", "write_plain"]
-
 _FIELDS = SCHEMAS["PredictRequest"]["properties"].keys()
 
 

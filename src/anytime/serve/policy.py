@@ -16,8 +16,6 @@ from anytime.serve.pace import StagePace
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adaptive", "Outlook", "Waiting", "demand"]
-
 _PART, _LEAST = 0.2, 1e-3  # of the time for an answer, and seconds: what is kept in reserve
 
 

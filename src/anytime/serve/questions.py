@@ -14,8 +14,6 @@ from anytime.plan import Array
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
 
-__all__ = ["Ask", "Limits", "Question", "amount_of", "limits_of"]
-
 
 class Limits(TypedDict):
     """What a client allows for an answer. None: the model's own bounds, or no limit."""

@@ -26,8 +26,6 @@ from anytime.serve.scheduler import Scheduler
 from anytime.serve.settings import Settings
 from anytime.serve.sharing import SharedForests
 
-__all__ = ["Registry", "ServedModel", "Stamp", "stamp_of"]
-
 logger = logging.getLogger("anytime.serve")
 
 _MEASURING = 0.2  # seconds, at the start; while others answer, a quarter

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from anytime.serve.board import Board, Slot
     from anytime.serve.registry import Registry
 
-__all__ = ["Reloads"]
-
 _LOOK = 0.05  # seconds between two looks at the board
 _PATIENCE = 30.0  # seconds that others have to load a model too
 _TIDY = 2.0  # seconds after which an old version has answered what it held

@@ -21,8 +21,6 @@ from anytime.serve.schemas import ANYTHING, INFER, PREDICT, SCHEMAS, answers, bo
 if TYPE_CHECKING:
     from anytime.serve.app import Server
 
-__all__ = ["routes"]
-
 Handler = Callable[..., Awaitable[Reply | Events]]
 
 _SAID = {404: "there is nothing at this address", 405: "this address does not take that method"}

@@ -13,8 +13,6 @@ from anytime.estimator import AnytimeModel
 from anytime.rows import RowReader, Rows, shown
 from anytime.serve.errors import refuse
 
-__all__ = ["RequestReader"]
-
 
 class RequestReader(RowReader):
     """Reads the rows of requests for one model.

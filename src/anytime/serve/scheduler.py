@@ -25,8 +25,6 @@ from anytime.serve.policy import Outlook, Waiting, demand
 if TYPE_CHECKING:
     from anytime.serve.engine import Engine
 
-__all__ = ["SLICE", "Queue", "Scheduler", "slice_of"]
-
 SLICE = 1e-3  # seconds of work between two looks at the sockets
 _CALLS, _PART = 8.0, 0.1  # of a longer slice: what it takes to begin, and of the time for an answer
 _PATIENCE = 20 * SLICE  # who has no deadline gets a slice at least this often

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ANYTHING", "DTYPES", "INFER", "MOST_AXES", "PREDICT", "SCHEMAS", "answers", "body"]
-
 Schema = dict[str, Any]
 
 MOST_AXES = 4  # of a tensor: images have rows, channels, height and width

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Settings"]
-
 _LEVELS = ("debug", "info", "warning", "error")
 MAX_MODELS = 64  # the board of counters has room for so many
 

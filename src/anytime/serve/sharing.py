@@ -23,8 +23,6 @@ from anytime.estimator import AnytimeModel
 from anytime.serve.logs import logger
 from anytime.trees.block import TreeBlock
 
-__all__ = ["SharedForests"]
-
 _IN_MEMORY = Path("/dev/shm")  # files there are pages that no disk has to hold
 _PREFIX = "anytime-forests-"
 _LEAST = 1 << 16  # bytes of trees that are worth a file

@@ -26,8 +26,6 @@ from anytime.serve.policy import Adaptive
 from anytime.serve.questions import Question
 from anytime.serve.scheduler import Queue, Scheduler
 
-__all__ = ["Judge", "Outcome", "bursts", "largest_fixed", "poisson", "replay"]
-
 Array = NDArray[np.float64]
 _TRIAL = 20_000  # arrivals that a fixed stage is tried on
 

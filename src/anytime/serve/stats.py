@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from anytime.serve.board import Totals
     from anytime.serve.registry import ServedModel
 
-__all__ = ["Stats"]
-
 _MOST_COLUMNS = 5000  # wider models are drawn without their columns
 
 

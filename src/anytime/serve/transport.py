@@ -13,8 +13,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from anytime.serve.calls import READ
 
-__all__ = ["OnePieceProtocol"]
-
 _IN_CHUNKS = b"transfer-encoding: chunked\r\n\r\n"  # how uvicorn ends the head of a stream
 
 

@@ -27,8 +27,6 @@ from anytime.serve.logs import configure, logger
 from anytime.serve.settings import Settings
 from anytime.serve.transport import OnePieceProtocol
 
-__all__ = ["bind", "serve"]
-
 _BACKLOG = 2048
 # new objects before they are looked through: seldom, for the application does so every second
 _GARBAGE = (10_000, 50, 100)

@@ -11,8 +11,6 @@ from anytime.streaming.monitors import Gate
 from anytime.streaming.partial_sums import Averaging
 from anytime.streaming.projections import Ball, Box, Projection
 
-__all__ = ["StreamAlgorithm"]
-
 # Where partial sums are kept by default: log-odds, and standard deviations of the target.
 _WIDEST_MARGIN, _WIDEST_TARGET = 10.0, 5.0
 # Steps as a share of the inverse smoothness: of 0.1, 0.2 and 0.5, the best or near it on most streams that were tried. For

@@ -14,8 +14,6 @@ import numpy as np
 
 from anytime.plan import Array
 
-__all__ = ["MOST_CATEGORIES", "CategoryNumbers", "grow_categories"]
-
 MOST_CATEGORIES = 10_000  # of a column; those that come later are missing values
 
 

@@ -18,8 +18,6 @@ from anytime.streaming.one_by_one import PlanSnapshot
 from anytime.streaming.reports import StreamReports
 from anytime.streaming.stream_state import StreamState
 
-__all__ = ["Checkpoints"]
-
 _SETTINGS = ("learner", "loss", "algorithm", "drift")  # parameters that may be objects of this room
 
 

@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime.plan import Array
 
-__all__ = ["ClassWeights"]
-
 
 class ClassWeights:
     """Factors on the weights of rows: fixed ones, or by how often each class has come so far.

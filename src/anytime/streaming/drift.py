@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["Adwin", "Drift", "TwoWindows", "Watch"]
-
 _LEVELS = 48  # buckets of up to 2^47 values: no stream is longer
 
 

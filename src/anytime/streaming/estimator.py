@@ -40,8 +40,6 @@ from anytime.trees.rows import checked_weights
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["StreamingBoost"]
-
 _TREES = ("hoeffding_tree", "stump", "ftrl_tree")  # read columns as they are
 _GROWING = ("hoeffding_tree", "stump")  # rehearse by default
 _REHEARSED = 500  # rows kept for that

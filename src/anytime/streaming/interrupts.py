@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["unbroken"]
-
 
 @contextmanager
 def unbroken() -> Iterator[None]:

@@ -18,8 +18,6 @@ from scipy.special import expit, logsumexp, softmax
 Array = NDArray[np.float64]
 Target = NDArray[np.generic]
 
-__all__ = ["STREAM_LOSSES", "Absolute", "Hinge", "Logistic", "Softmax", "Squared", "StreamLoss", "loss_named"]
-
 
 @dataclass(frozen=True)
 class StreamLoss(ABC):

@@ -17,8 +17,6 @@ Array = NDArray[np.float64]
 EdgeKind = Literal["running", "discounted", "windowed"]
 Gate = Literal["skip", "shrink"]
 
-__all__ = ["EdgeKind", "EdgeMonitor", "Gate", "PrefixLosses"]
-
 
 class EdgeMonitor:
     """Sums from which the edge of every learner is read: since the start, with old rows fading, or over the last rows.

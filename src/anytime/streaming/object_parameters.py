@@ -20,8 +20,6 @@ from anytime.streaming.drift import Drift
 from anytime.streaming.losses import STREAM_LOSSES
 from anytime.streaming.projections import Ball, Box
 
-__all__ = ["read_setting", "write_setting"]
-
 _OBJECTS: tuple[type[Any], ...] = (
     *(FtrlTree, HoeffdingTree, OnlineLinear, OnlineRidge, SmallConvNet, SmallNet, Stump),
     *STREAM_LOSSES.values(),

@@ -22,8 +22,6 @@ from anytime.streaming.stream_state import StreamState
 from anytime.trees.importers.columns import Columns
 from anytime.validation import as_table
 
-__all__ = ["OneByOne", "PlanSnapshot"]
-
 _FEW = 256  # rows that learners answer sooner than a plan is made
 _LEARNED = frozenset(
     [

@@ -19,8 +19,6 @@ Array = NDArray[np.float64]
 AlgorithmName = Literal["smooth", "residual"]
 Averaging = Literal["last", "theory", "post", "all"]
 
-__all__ = ["AlgorithmName", "Averaging", "RoundTrace", "averaged", "descend", "partial_sums"]
-
 
 @dataclass(frozen=True, eq=False)
 class RoundTrace:

@@ -20,8 +20,6 @@ from anytime.plan import Array
 from anytime.streaming.scaling import standardised
 from anytime.trees.block import TreeBlock
 
-__all__ = ["AVERAGINGS", "StreamBlock", "scaled_trees"]
-
 AVERAGINGS = ("last", "theory", "post", "all")
 
 

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["Ball", "Box", "Projection"]
-
 
 @dataclass(frozen=True)
 class Box:

@@ -18,8 +18,6 @@ from anytime.trees.reading import ColumnModel
 from anytime.trees.rows import has_categories
 from anytime.validation import as_table, check_columns, check_rows, validated
 
-__all__ = ["StreamReader"]
-
 _FLOAT = np.dtype(np.float64)
 
 

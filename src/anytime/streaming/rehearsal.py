@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-__all__ = ["Rehearsal"]
-
 # rows before the first rehearsal, and the inverse share of all rows before a later one
 _FIRST, _GROWTH = (10, 100)
 _TIMES = 4.0  # that a row is rehearsed, while the stream is young

@@ -7,8 +7,6 @@ from anytime.streaming.monitors import EdgeKind
 from anytime.streaming.one_by_one import OneByOne
 from anytime.streaming.stream_state import StreamState
 
-__all__ = ["StreamReports"]
-
 
 class StreamReports(OneByOne):
     """A model that reports on its stream. Not used by itself."""

@@ -14,8 +14,6 @@ from river import base
 
 from anytime.streaming.streaming_boost import StreamingBoostClassifier, StreamingBoostRegressor
 
-__all__ = ["RiverClassifier", "RiverRegressor"]
-
 
 def _seed(model: str, seed: Any, parameters: dict[str, Any]) -> Any:
     """The seed under river's name for it, or under scikit-learn's, which is taken out of ``parameters``."""

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from anytime.plan import Array
 
-__all__ = ["RunningScale", "standardised"]
-
 _FLAT = 1e-9  # of a column's size: a smaller deviation is rounding, and the column is constant
 
 

@@ -26,8 +26,6 @@ from anytime.streaming.rehearsal import Rehearsal
 from anytime.streaming.scaling import RunningScale
 from anytime.trees.block import TreeBlock
 
-__all__ = ["StreamState"]
-
 _LARGE = "hexadecimal"
 _PIECE = 1024  # rows at a time: what a round needs of memory does not grow with the chunk
 

@@ -23,8 +23,6 @@ from anytime.validation import target_numbers
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["StreamingBoostClassifier", "StreamingBoostRegressor"]
-
 
 class StreamingBoostClassifier(ClassifierFace, StreamingBoost):
     """Gradient boosting that learns from a stream of rows, in constant memory, and can be read at any moment.

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 
     from anytime.streaming.estimator import StreamingBoost
 
-__all__ = [
-    "StreamProgress",
-    "csv_errors",
-    "labels_of",
-    "learn_stream",
-    "n_rows_of",
-    "pyarrow",
-    "read_stream",
-    "separator_of",
-    "source_of",
-]
-
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".arrows", ".ipc", ".feather")
 _PACE = 0.5  # seconds between two words on progress

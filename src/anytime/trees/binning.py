@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from anytime._native import Bins
 
-__all__ = ["BinnedData"]
-
 
 class BinnedData:
     """Rows whose values are numbers of bins. Immutable; any number of trees may be grown on it at the same time.

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Clock", "inner_fit"]
-
 
 class Clock:
     """Progress told on stderr, and the end of the time that training may take."""

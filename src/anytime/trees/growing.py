@@ -28,8 +28,6 @@ from anytime.costs import BoundCosts
 from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.binning import BinnedData
 
-__all__ = ["GrownTree", "TreeGrower", "join", "loss_derivatives", "mask_of", "row_numbers", "update_scores"]
-
 Array = NDArray[np.float64]
 
 

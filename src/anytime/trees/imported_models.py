@@ -37,8 +37,6 @@ from anytime.validation import as_table, check_columns, naming_words, target_num
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-__all__ = ["AnytimeClassifier", "AnytimeRegressor", "ImportedModel", "NothingToFit", "Rows"]
-
 Rows = tuple[Any, Any, Array | None]  # X, y and weights, as the user gives them
 
 

@@ -14,8 +14,6 @@ from anytime.plan import Array, Plan
 from anytime.trees.block import TreeBlock
 from anytime.trees.ordering import OrderingLog, order_stages
 
-__all__ = ["judged", "ordered"]
-
 _MOST_NUMBERS = 40_000_000  # stages x rows x outputs: 320 MB
 _FEWEST_ROWS = 200
 

@@ -12,8 +12,6 @@ from anytime.trees.arrays import LEAF, TreeArrays
 from anytime.trees.importers import Imported
 from anytime.trees.names import check_names
 
-__all__ = ["add_base", "as_replacing_stage"]
-
 
 def as_replacing_stage(
     imported: Imported, columns: Sequence[str | int] | None, n_features: int, names: Sequence[str] | None

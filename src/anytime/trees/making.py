@@ -29,8 +29,6 @@ from anytime.trees.ladder import as_replacing_stage
 from anytime.trees.names import check_names, column_names
 from anytime.trees.rows import checked_weights
 
-__all__ = ["check_columns", "make_anytime", "take_names", "to_fit_again"]
-
 
 def make_anytime(
     model: Any,

@@ -9,8 +9,6 @@ from sklearn.utils.validation import _get_feature_names
 
 from anytime.trees.importers import Imported
 
-__all__ = ["check_names", "column_names", "same_names", "without_blanks"]
-
 
 def column_names(X: Any) -> list[str] | None:
     """Names of a table's columns as scikit-learn counts them: only if all are strings."""

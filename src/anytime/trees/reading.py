@@ -18,8 +18,6 @@ from anytime.trees.importers.columns import Columns
 from anytime.trees.rows import has_categories
 from anytime.validation import as_table, check_columns, is_word, naming_words, validated
 
-__all__ = ["ColumnModel", "odd_words"]
-
 
 class ColumnModel(AnytimeModel):
     """A model that knows how its columns are read (``columns_``)."""

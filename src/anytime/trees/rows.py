@@ -10,8 +10,6 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from anytime.plan import Array
 
-__all__ = ["checked_weights", "fold_rows", "has_categories", "split_rows", "take_rows"]
-
 _CHUNK = 2**16  # numbers that are mixed at a time, so that they stay in the cache
 
 

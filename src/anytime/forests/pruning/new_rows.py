@@ -18,8 +18,6 @@ from anytime.forests.pruning.problem import Pruning, PruningProblem
 from anytime.forests.pruning.solvers import BudgetPruner
 from anytime.plan import Array
 
-__all__ = ["CostOnNewRows"]
-
 _FOLDS = 5
 _MOST_ROWS = 2000  # beyond that the difference is a fraction of a percent
 _PENALTIES = 10  # about so many are tried

@@ -26,8 +26,6 @@ from anytime.trees.ladder import as_replacing_stage
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Answering", "Marks", "PruningPath", "plan_of", "spaced", "voting"]
-
 
 @dataclass(frozen=True, eq=False)
 class PruningPath:

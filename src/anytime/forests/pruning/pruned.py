@@ -37,8 +37,6 @@ from anytime.trees.imported_models import ImportedModel, NothingToFit, Rows
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PrunedForest", "Usage"]
-
 _PATH = 40  # prunings that are best for some weight of cost, at most
 _LEAP = 0.1  # of the cost of the whole forest: more than that between two of them is bridged
 _PAYING = 2000  # rows that pay, at most: all that are held out, and training rows up to so many in all

@@ -24,8 +24,6 @@ from anytime.trees.imported_models import AnytimeClassifier, AnytimeRegressor
 from anytime.trees.making import check_columns, take_names, to_fit_again
 from anytime.trees.rows import checked_weights
 
-__all__ = ["PrunedForestClassifier", "PrunedForestRegressor", "prune_forest"]
-
 
 class PrunedForestClassifier(PrunedForest, AnytimeClassifier):
     """A forest of trees for classification, pruned for a budget.

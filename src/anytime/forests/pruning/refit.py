@@ -19,8 +19,6 @@ from anytime.forests.nodes import NodeStatistics, read_rows
 from anytime.forests.pruning.problem import PruningProblem, leaves_of
 from anytime.plan import Array
 
-__all__ = ["Lessons"]
-
 _CAUTION = 2.0  # rows that say a leaf of every tree is right as it is
 _SWEEPS = 6  # over all trees; more change little
 

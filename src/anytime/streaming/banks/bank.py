@@ -19,8 +19,6 @@ from anytime.blocks import Block, State
 Array = NDArray[np.float64]
 Hypotheses = Literal["last", "params"]
 
-__all__ = ["Bank", "Hypotheses", "StreamLearner"]
-
 
 class StreamLearner(ABC):
     """What kind of learner a bank is made of, and its settings: an immutable value."""

@@ -13,8 +13,6 @@ from anytime.streaming.banks.bank import StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
-__all__ = ["ConvBank", "SmallConvNet", "places_of"]
-
 
 @dataclass(frozen=True)
 class SmallConvNet(StreamLearner):

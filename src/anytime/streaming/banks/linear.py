@@ -14,8 +14,6 @@ from anytime.streaming.banks.bank import Array, StreamLearner
 from anytime.streaming.banks.native import NativeBank
 from anytime.streaming.banks.nets import NetBank
 
-__all__ = ["LinearBank", "OnlineLinear", "OnlineRidge", "RandomFeatureBank", "RidgeBank"]
-
 
 @dataclass(frozen=True)
 class OnlineRidge(StreamLearner):

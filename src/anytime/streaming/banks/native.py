@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from anytime.blocks import Block, State
 from anytime.streaming.banks.bank import Array, Bank, Hypotheses
 
-__all__ = ["NativeBank", "RoundRules"]
-
 
 @dataclass(frozen=True, eq=False)
 class RoundRules:

@@ -17,8 +17,6 @@ from anytime.streaming.banks.native import NativeBank
 
 Activation = Literal["sigmoid", "leaky_relu", "cosine"]
 
-__all__ = ["NetBank", "NetBlock", "SmallNet"]
-
 _ROWS_OF_IMAGES = 64  # that are read at a time: a window of 25 columns makes 25 of each
 
 

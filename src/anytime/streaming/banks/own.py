@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from anytime.blocks import Block, State
 from anytime.streaming.banks.bank import Array, Bank, StreamLearner
 
-__all__ = ["OwnBank", "OwnBlock", "OwnLearner"]
-
 _UNSAVED = (
     "learners of one's own are Python objects, which an .anytime file cannot hold and nobody could read safely: "
     "the model cannot be saved, only pickled"

@@ -19,8 +19,6 @@ from anytime.trees.binning import BinnedData
 from anytime.trees.block import TreeBlock
 from anytime.trees.growing import TreeGrower, join
 
-__all__ = ["FtrlTree", "RefitBank"]
-
 
 @dataclass(frozen=True)
 class FtrlTree(StreamLearner):

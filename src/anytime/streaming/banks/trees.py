@@ -19,8 +19,6 @@ from anytime.streaming.banks.native import NativeBank
 from anytime.trees.arrays import LEAF, MISSING_NAN, NUMERIC, TreeArrays
 from anytime.trees.block import TreeBlock
 
-__all__ = ["HoeffdingBank", "HoeffdingTree", "Stump", "single_tree", "width_of"]
-
 _FEWEST = 5  # columns of a tree by default, where there are so many
 
 
