@@ -10,6 +10,7 @@ from anytime.structured import EntropySelector, Update
 from anytime.structured.descriptors import DESCRIPTORS, LENGTHS, AtomGrid, SoftCodes
 from anytime.structured.pictures import MOST_PIXELS, read_label_maps, read_picture
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
+from anytime.testing import check_anytime_estimator
 from tests.reference.scenes import soft_codes
 from tests.structured.streets import parser, streets
 
@@ -265,3 +266,18 @@ def test_prices_are_measured_where_none_are_given():
     model = parser(costs=None, max_stages=2, n_centres=3).fit(pictures, labels)
     assert model.costs_.unit == "ms"
     assert model.costs_.prices["segments"] > model.costs_.prices["colour 0"] > 0
+
+
+def test_curves_count_pixels_that_have_a_label(model):
+    pictures, labels = streets(3, first=80)
+    curve = at.curve(model, pictures, labels)
+    assert curve.final == pytest.approx(model.score(pictures, labels))
+    recall = at.curve(model, pictures, labels, metric="balanced_accuracy")
+    said, true = (np.concatenate([a.ravel() for a in maps]) for maps in (model.predict(pictures), labels))
+    assert recall.final == pytest.approx(np.mean([np.mean(said[true == k] == k) for k in range(3)]))
+
+
+def test_parser_passes_the_checks_of_anytime_estimators():
+    pictures, labels = streets(6)
+    whole = [np.where(maps == 9, 0, maps) for maps in labels]
+    check_anytime_estimator(parser(folds=2, max_stages=4, ignore_label=None), pictures, whole)

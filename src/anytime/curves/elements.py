@@ -22,33 +22,47 @@ class Elements(NamedTuple):
     kept : (E,) bool
         Which of all elements have a label.
     n_structures : int
+    depth : int
+        Axes of the labels of a structure: 1 for sequences, 2 for maps of pixels.
     """
 
     y: NDArray[Any]
     owner: NDArray[np.intp]
     kept: NDArray[np.bool_]
     n_structures: int
+    depth: int
 
     @classmethod
-    def of(cls, y: Any) -> Elements:
-        """Read a list with one sequence of labels per structure; None stands for no label."""
-        labels = [np.asarray(part, dtype=object).ravel() for part in y]
+    def of(cls, y: Any, ignored: Any = None) -> Elements:
+        """Read a list with one sequence or map of labels per structure; None, and the label ``ignored``, stand for no label."""
+        labels = [part if _has_labels_only(part) else np.asarray(part, dtype=object) for part in y]
         lengths = [part.size for part in labels]
-        flat = np.concatenate([np.empty(0, dtype=object), *labels])
-        kept = np.array([label is not None for label in flat], dtype=bool)
+        flat = np.concatenate([part.ravel() for part in labels] or [np.empty(0, dtype=object)])
+        kept = np.array(
+            [label is not None for label in flat] if flat.dtype == object else np.ones(flat.size), dtype=bool
+        )
+        if ignored is not None:
+            kept &= flat != ignored
         if not kept.any():
             raise ValueError("no element has a label; a curve needs at least one")
         owner = np.repeat(np.arange(len(labels)), lengths)
-        return cls(np.array(flat[kept].tolist()), owner[kept], kept, len(labels))
+        known = np.array(flat[kept].tolist()) if flat.dtype == object else flat[kept]
+        return cls(known, owner[kept], kept, len(labels), max((part.ndim for part in labels), default=1))
 
     def flat(self, parts: Any) -> NDArray[Any]:
         """What a list with one array per structure says of the labelled elements."""
-        joined = np.concatenate([np.asarray(part) for part in parts])
+        arrays = [np.asarray(part) for part in parts]
+        joined = np.concatenate([a.reshape(-1, *a.shape[self.depth :]) if a.size else a for a in arrays])
         if len(joined) != self.kept.size:
             raise ValueError(
                 f"there are answers for {len(joined)} elements, but y has labels for {self.kept.size}"
             )
         return np.asarray(joined[self.kept])
+
+
+def _has_labels_only(part: Any) -> bool:
+    """Whether labels are an array that cannot hold None."""
+    return isinstance(part, np.ndarray) and part.dtype.kind in "biuU"
 
 
 def chunk_f1(y: Any, prediction: Any) -> float:

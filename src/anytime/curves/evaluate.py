@@ -110,7 +110,11 @@ def curve(
     if bootstrap < 0:
         raise ValueError(f"bootstrap is a number of draws, not {bootstrap}")
     classifier = is_classification(model)
-    elements = Elements.of(y) if getattr(model, "labels_elements", False) else None
+    elements = (
+        Elements.of(y, getattr(model, "ignore_label", None))
+        if getattr(model, "labels_elements", False)
+        else None
+    )
     if elements is None:
         data = EvaluationData.checked(X, y, sample_weight, qid)
     else:
