@@ -22,8 +22,8 @@ nb::object scores(Matrix<const double> x, Vector<const int32_t> sizes, Vector<co
 }
 
 void fit(Matrix<const double> x, Vector<const int32_t> sizes, Vector<const int64_t> starts,
-         Matrix<const double> offset, Vector<const int32_t> y, Vector<const double> weight, Matrix<float> weights,
-         Vector<float> bias, int64_t epochs, double rate, double l2, uint64_t seed) {
+         Matrix<const double> offset, Vector<const int32_t> y, Vector<const double> weight,
+         Matrix<float> weights, Vector<float> bias, int64_t epochs, double rate, double l2, uint64_t seed) {
   const size_t n = x.shape(0), k = weights.shape(1);
   check_length(sizes.size(), x.shape(1), "sizes");
   check_length(offset.shape(0), n, "offset");
@@ -50,10 +50,11 @@ void bind_coded(nb::module_& m) {
   m.def("coded_scores", &scores, "X"_a.noconvert(), "sizes"_a.noconvert(), "starts"_a.noconvert(),
         "weights"_a.noconvert(), "bias"_a.noconvert(), "threads"_a,
         "Linear scores of rows whose columns hold numbers or codes of categories.");
-  m.def("coded_softmax_fit", &fit, "X"_a.noconvert(), "sizes"_a.noconvert(), "starts"_a.noconvert(),
-        "offset"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert(), "weights"_a.noconvert(),
-        "bias"_a.noconvert(), "epochs"_a, "rate"_a, "l2"_a, "seed"_a,
-        "Multinomial logistic regression beside scores that are there already; weights and bias are changed.");
+  m.def(
+      "coded_softmax_fit", &fit, "X"_a.noconvert(), "sizes"_a.noconvert(), "starts"_a.noconvert(),
+      "offset"_a.noconvert(), "y"_a.noconvert(), "weight"_a.noconvert(), "weights"_a.noconvert(),
+      "bias"_a.noconvert(), "epochs"_a, "rate"_a, "l2"_a, "seed"_a,
+      "Multinomial logistic regression beside scores that are there already; weights and bias are changed.");
 }
 
 }  // namespace anytime

@@ -73,7 +73,8 @@ void bind_segments(nb::module_& m) {
         double* out;
         nb::object sums = new_array<double>({static_cast<size_t>(n_atoms), size_t{kMoments}}, &out);
         const nb::gil_scoped_release unlocked;
-        moments({atom.data(), atom.size()}, rows_of(atom.shape(1)), {out, static_cast<size_t>(n_atoms * kMoments)});
+        moments({atom.data(), atom.size()}, rows_of(atom.shape(1)),
+                {out, static_cast<size_t>(n_atoms * kMoments)});
         return sums;
       },
       "atom"_a.noconvert(), "n_atoms"_a,
@@ -112,9 +113,11 @@ void bind_descriptors(nb::module_& m) {
       [grid](Cube<const float> planes) {
         check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
         float* out;
-        nb::object thinned = new_array<float>({planes.shape(0), grid(planes.shape(1)), grid(planes.shape(2))}, &out);
+        nb::object thinned =
+            new_array<float>({planes.shape(0), grid(planes.shape(1)), grid(planes.shape(2))}, &out);
         const nb::gil_scoped_release unlocked;
-        thin(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)), out);
+        thin(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)),
+             out);
         return thinned;
       },
       "planes"_a.noconvert(), "Means of two by two pixels.");
@@ -124,12 +127,14 @@ void bind_descriptors(nb::module_& m) {
         check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
         check_length(planes.shape(0), 3, "planes");
         float* out;
-        nb::object found = new_array<float>({size_t{kTextures}, grid(planes.shape(1)), grid(planes.shape(2))}, &out);
+        nb::object found =
+            new_array<float>({size_t{kTextures}, grid(planes.shape(1)), grid(planes.shape(2))}, &out);
         const nb::gil_scoped_release unlocked;
         textures(planes.data(), rows_of(planes.shape(1)), rows_of(planes.shape(2)), threads, out);
         return found;
       },
-      "lab"_a.noconvert(), nb::kw_only(), "threads"_a = 1, "Responses of seventeen filters at every grid point.");
+      "lab"_a.noconvert(), nb::kw_only(), "threads"_a = 1,
+      "Responses of seventeen filters at every grid point.");
   m.def(
       "pattern_planes",
       [grid](Matrix<const float> lightness) {
@@ -147,13 +152,13 @@ void bind_descriptors(nb::module_& m) {
       [grid](Cube<const float> planes, int threads) {
         check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
         float* out;
-        nb::object found = new_array<float>({planes.shape(0) * size_t{kDirections},
-                                             grid(planes.shape(1)) + 2 * size_t{kMargin},
-                                             grid(planes.shape(2)) + 2 * size_t{kMargin}},
-                                            &out);
+        nb::object found = new_array<float>(
+            {planes.shape(0) * size_t{kDirections}, grid(planes.shape(1)) + 2 * size_t{kMargin},
+             grid(planes.shape(2)) + 2 * size_t{kMargin}},
+            &out);
         const nb::gil_scoped_release unlocked;
-        edge_cells(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)),
-                   threads, out);
+        edge_cells(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)),
+                   rows_of(planes.shape(2)), threads, out);
         return found;
       },
       "planes"_a.noconvert(), nb::kw_only(), "threads"_a = 1,
@@ -162,9 +167,11 @@ void bind_descriptors(nb::module_& m) {
 
 DescriptorGrid grid_of(const Cube<const float>& planes, const Vector<const int64_t>& shifts,
                        const std::optional<Matrix<const float>>& scale, int64_t height, int64_t width) {
-  DescriptorGrid grid{{planes.data(), planes.size()}, span_of(shifts), nullptr, rows_of(planes.shape(2)), height, width};
+  DescriptorGrid grid{{planes.data(), planes.size()}, span_of(shifts), nullptr,
+                      rows_of(planes.shape(2)),       height,          width};
   check_picture(height, width);
-  if (height > rows_of(planes.shape(1)) || width > grid.padded) throw std::invalid_argument("the grid is larger than its planes");
+  if (height > rows_of(planes.shape(1)) || width > grid.padded)
+    throw std::invalid_argument("the grid is larger than its planes");
   for (const int64_t shift : grid.shifts) {
     if (shift < 0 || shift + (height - 1) * grid.padded + width > rows_of(planes.size()))
       throw std::invalid_argument("a shift leads beyond the planes");
@@ -183,11 +190,11 @@ void check_points(const Vector<const int32_t>& points, const DescriptorGrid& gri
   }
 }
 
-bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts, std::optional<Matrix<const float>> scale,
-                    int64_t height, int64_t width, Matrix<const float> weights, Vector<const float> bias,
-                    Vector<const int64_t> start, Vector<const int32_t> points,
-                    std::optional<Vector<const bool>> wanted, Matrix<float> means, double deadline, nb::object stop,
-                    int threads) {
+bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts,
+                    std::optional<Matrix<const float>> scale, int64_t height, int64_t width,
+                    Matrix<const float> weights, Vector<const float> bias, Vector<const int64_t> start,
+                    Vector<const int32_t> points, std::optional<Vector<const bool>> wanted,
+                    Matrix<float> means, double deadline, nb::object stop, int threads) {
   const DescriptorGrid grid = grid_of(planes, shifts, scale, height, width);
   check_length(weights.shape(1), shifts.size(), "a row of weights");
   check_length(bias.size(), weights.shape(0), "bias");
@@ -202,7 +209,8 @@ bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts, std:
   const AtomPoints atoms{span_of(start), span_of(points),
                          wanted ? reinterpret_cast<const uint8_t*>(wanted->data()) : nullptr};
   return watched(deadline, stop, [&](const Watch& watch) {
-    return code_means(grid, weights.data(), bias.data(), rows_of(weights.shape(0)), atoms, watch, threads, means.data());
+    return code_means(grid, weights.data(), bias.data(), rows_of(weights.shape(0)), atoms, watch, threads,
+                      means.data());
   });
 }
 
@@ -219,11 +227,13 @@ void bind_codes(nb::module_& m) {
       },
       "planes"_a.noconvert(), "shifts"_a.noconvert(), "height"_a, "width"_a, "floor"_a,
       "1 / (length + floor) of the descriptor of every grid point.");
-  m.def("code_means", &means_of_codes, "planes"_a.noconvert(), "shifts"_a.noconvert(), "scale"_a.noconvert().none(),
-        "height"_a, "width"_a, "weights"_a.noconvert(), "bias"_a.noconvert(), "start"_a.noconvert(),
-        "points"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
-        "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(), nb::kw_only(), "threads"_a = 1,
-        "Means over atoms of max(0, bias + <weights, descriptor>), one row per centre; False: stopped before the end.");
+  m.def(
+      "code_means", &means_of_codes, "planes"_a.noconvert(), "shifts"_a.noconvert(),
+      "scale"_a.noconvert().none(), "height"_a, "width"_a, "weights"_a.noconvert(), "bias"_a.noconvert(),
+      "start"_a.noconvert(), "points"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
+      "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(), nb::kw_only(),
+      "threads"_a = 1,
+      "Means over atoms of max(0, bias + <weights, descriptor>), one row per centre; False: stopped before the end.");
   m.def(
       "descriptors_at",
       [](Cube<const float> planes, Vector<const int64_t> shifts, std::optional<Matrix<const float>> scale,

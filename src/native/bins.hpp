@@ -63,8 +63,8 @@ class Bins {
  public:
   Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads);
 
-  // Put other values into the columns from `first` on; x is (n_rows, n_columns - first). Throws std::invalid_argument
-  // if one of them shares its slot. No tree may be grown meanwhile.
+  // Put other values into the columns from `first` on; x is (n_rows, n_columns - first). Throws
+  // std::invalid_argument if one of them shares its slot. No tree may be grown meanwhile.
   void refill(int32_t first, const double* x, int threads);
 
   const Cuts& cuts() const noexcept { return *cuts_; }

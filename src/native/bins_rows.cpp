@@ -157,7 +157,8 @@ void Bins::refill(int32_t first, const double* x, int threads) {
   const auto n = static_cast<size_t>(n_rows_), stride = static_cast<size_t>(n_slots());
   const int32_t width = cuts_->n_columns() - first;
   for (int32_t j = 0; j < width; ++j) {
-    if (place(first + j).first >= 0) throw std::invalid_argument("a column that shares its slot cannot be filled anew");
+    if (place(first + j).first >= 0)
+      throw std::invalid_argument("a column that shares its slot cannot be filled anew");
   }
   Team team(threads);
   team.share((n_rows_ + kRowsTogether - 1) / kRowsTogether, 16, [&](int64_t begin, int64_t end) noexcept {
@@ -173,7 +174,8 @@ void Bins::refill(int32_t first, const double* x, int threads) {
         }
         std::copy_n(bins, count, narrow_.data() + slot * n + row);
         uint8_t* to = rows_.data() + static_cast<size_t>(row) * stride + slot;
-        for (int64_t i = 0; i < count; ++i) to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(bins[i]);
+        for (int64_t i = 0; i < count; ++i)
+          to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(bins[i]);
       }
     }
   });

@@ -1,7 +1,7 @@
 // Linear scores over columns of which some hold numbers and some codes of categories, and their training.
 //
-// A column of numbers has one row of weights; one of categories has a row for each code. A value that is missing (NaN),
-// zero, or a code that is not known adds nothing: rows with few active columns are cheap.
+// A column of numbers has one row of weights; one of categories has a row for each code. A value that is
+// missing (NaN), zero, or a code that is not known adds nothing: rows with few active columns are cheap.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,10 @@ struct CodedOptions {
   uint64_t seed = 0;
 };
 
-// Multinomial logistic regression beside scores that are there already: sum_i weight_i * softmax loss(offset_i + scores_i)
-// + l2 / 2 |weights|^2, by AdaGrad over shuffled rows. One thread, the same bits for the same seed. Rows of weight 0 are
-// passed over; y is the class of each row.
+// Multinomial logistic regression beside scores that are there already: sum_i weight_i * softmax
+// loss(offset_i + scores_i)
+// + l2 / 2 |weights|^2, by AdaGrad over shuffled rows. One thread, the same bits for the same seed. Rows of
+// weight 0 are passed over; y is the class of each row.
 void coded_softmax_fit(const double* x, int64_t n_rows, const CodedColumns& columns, const double* offset,
                        const int32_t* y, const double* weight, int64_t n_outputs, const CodedOptions& options,
                        int64_t n_weights, float* weights, float* bias);

@@ -10,7 +10,8 @@ namespace anytime {
 namespace {
 
 // out[x] = sum over taps of kernel[k] * (row[x - k] + row[x + k]); `row` is padded on both sides.
-ANYTIME_WIDE void blur_across(const float* row, int64_t width, const float* kernel, int64_t radius, float* out) {
+ANYTIME_WIDE void blur_across(const float* row, int64_t width, const float* kernel, int64_t radius,
+                              float* out) {
   for (int64_t x = 0; x < width; ++x) out[x] = kernel[0] * row[x];
   for (int64_t k = 1; k <= radius; ++k) {
     const float weight = kernel[k];

@@ -11,15 +11,15 @@
 namespace anytime {
 namespace {
 
-constexpr int64_t kPoints = 32;   // grid points side by side that are worked on together
-constexpr int64_t kCentres = 3;   // centres, too: their sums stay in registers
-constexpr int64_t kBands = 8;     // rows of the grid that are one task
+constexpr int64_t kPoints = 32;  // grid points side by side that are worked on together
+constexpr int64_t kCentres = 3;  // centres, too: their sums stay in registers
+constexpr int64_t kBands = 8;    // rows of the grid that are one task
 
-// Numbers of up to kPoints points from `point` on, for kTogether centres: sums[c][p] = <weights_c, v_p>, added up in the
-// order of the numbers whatever is computed beside it.
+// Numbers of up to kPoints points from `point` on, for kTogether centres: sums[c][p] = <weights_c, v_p>,
+// added up in the order of the numbers whatever is computed beside it.
 template <int kBytes, int64_t kTogether>
-[[gnu::always_inline]] inline void products(const float* point, std::span<const int64_t> shifts, const float* weights,
-                                            float* sums) noexcept {
+[[gnu::always_inline]] inline void products(const float* point, std::span<const int64_t> shifts,
+                                            const float* weights, float* sums) noexcept {
   typedef float Vector __attribute__((vector_size(kBytes)));
   constexpr int64_t kVectors = kPoints * 4 / kBytes, kLength = kBytes / 4;
   const auto n = static_cast<int64_t>(shifts.size());
@@ -51,7 +51,8 @@ template <int kBytes, int64_t kTogether>
 
 template <int kBytes>
 [[gnu::always_inline]] inline void any_products(const float* point, std::span<const int64_t> shifts,
-                                                const float* weights, int64_t n_centres, float* sums) noexcept {
+                                                const float* weights, int64_t n_centres,
+                                                float* sums) noexcept {
   if (n_centres == 3) {
     products<kBytes, 3>(point, shifts, weights, sums);
   } else if (n_centres == 2) {
@@ -63,13 +64,13 @@ template <int kBytes>
 
 using Products = void (*)(const float*, std::span<const int64_t>, const float*, int64_t, float*) noexcept;
 
-void products_portable(const float* point, std::span<const int64_t> shifts, const float* weights, int64_t n_centres,
-                       float* sums) noexcept {
+void products_portable(const float* point, std::span<const int64_t> shifts, const float* weights,
+                       int64_t n_centres, float* sums) noexcept {
   any_products<16>(point, shifts, weights, n_centres, sums);
 }
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void products_avx2(const float* point, std::span<const int64_t> shifts, const float* weights,
-                                           int64_t n_centres, float* sums) noexcept {
+[[gnu::target("avx2")]] void products_avx2(const float* point, std::span<const int64_t> shifts,
+                                           const float* weights, int64_t n_centres, float* sums) noexcept {
   any_products<32>(point, shifts, weights, n_centres, sums);
 }
 #endif
@@ -145,12 +146,15 @@ bool code_means(const DescriptorGrid& grid, const float* weights, const float* b
   team.each(n_centres, true, [&](int64_t c, size_t) noexcept {
     const float* code = codes.data() + c * size;
     for (int64_t a = 0; a < n_atoms; ++a) {
-      const int64_t first = atoms.start[static_cast<size_t>(a)], last = atoms.start[static_cast<size_t>(a) + 1];
+      const int64_t first = atoms.start[static_cast<size_t>(a)],
+                    last = atoms.start[static_cast<size_t>(a) + 1];
       double sum = 0.0;
       if (atoms.wanted == nullptr || atoms.wanted[a] != 0) {
-        for (int64_t i = first; i < last; ++i) sum += static_cast<double>(code[atoms.point[static_cast<size_t>(i)]]);
+        for (int64_t i = first; i < last; ++i)
+          sum += static_cast<double>(code[atoms.point[static_cast<size_t>(i)]]);
       }
-      means[c * n_atoms + a] = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(last - first, 1)));
+      means[c * n_atoms + a] =
+          static_cast<float>(sum / static_cast<double>(std::max<int64_t>(last - first, 1)));
     }
   });
   return true;

@@ -1,7 +1,8 @@
 // Soft codes of descriptors, centre by centre, averaged over the atoms of an image.
 //
-// The code of centre i is max(0, mean_j d_j - d_i) with squared distances d. The squares of the descriptor v cancel,
-// so that it is max(0, bias_i + <weights_i, v>): one inner product, whatever other codes are computed.
+// The code of centre i is max(0, mean_j d_j - d_i) with squared distances d. The squares of the descriptor v
+// cancel, so that it is max(0, bias_i + <weights_i, v>): one inner product, whatever other codes are
+// computed.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace anytime {
 
-// Descriptors on a grid: number k of the point (y, x) is planes[y * padded + x + shifts[k]], times scale[y * width + x]
-// where there is a scale.
+// Descriptors on a grid: number k of the point (y, x) is planes[y * padded + x + shifts[k]], times scale[y *
+// width + x] where there is a scale.
 struct DescriptorGrid {
   std::span<const float> planes;
   std::span<const int64_t> shifts;  // none is negative
@@ -27,8 +28,8 @@ struct AtomPoints {
   const uint8_t* wanted = nullptr;  // by atom; none: all
 };
 
-// means: (n_centres, n_atoms); of atoms that are not wanted, or have no point, 0. False: stopped before the end, and
-// the means are worth nothing.
+// means: (n_centres, n_atoms); of atoms that are not wanted, or have no point, 0. False: stopped before the
+// end, and the means are worth nothing.
 bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
                 const AtomPoints& atoms, const Watch& watch, int threads, float* means);
 

@@ -20,8 +20,8 @@ constexpr float kNothing = 1e-12f;
 size_t at(int64_t i) noexcept { return static_cast<size_t>(i); }
 
 // Edges of one row in the directions at angle and angle + 180 degrees: |gradient| cos^4 of the angle between.
-ANYTIME_WIDE void edges_of_row(const float* above, const float* row, const float* below, int64_t width, float cosine,
-                               float sine, float* ahead, float* behind) {
+ANYTIME_WIDE void edges_of_row(const float* above, const float* row, const float* below, int64_t width,
+                               float cosine, float sine, float* ahead, float* behind) {
   for (int64_t x = 0; x < width; ++x) {
     const float across = 0.5f * (row[x + 1] - row[x - 1]), down = 0.5f * (below[x] - above[x]);
     const float square = across * across + down * down;
@@ -45,13 +45,15 @@ void cells_of_pairs(const float* pairs, int64_t height, int64_t width, float* ou
     const float* bottom = pairs + std::clamp<int64_t>(y + 1, 0, height - 1) * width;
     float* to = out + (y + kMargin) * padded;
     for (int64_t x = -kMargin; x < width + kMargin; ++x) {
-      const int64_t left = std::clamp<int64_t>(x, 0, width - 1), right = std::clamp<int64_t>(x + 1, 0, width - 1);
+      const int64_t left = std::clamp<int64_t>(x, 0, width - 1),
+                    right = std::clamp<int64_t>(x + 1, 0, width - 1);
       to[x + kMargin] = (top[left] + top[right]) + (bottom[left] + bottom[right]);
     }
   }
 }
 
-// Bin of each pattern of eight neighbours: how many are lighter, or kPatterns - 1 where they are in several runs.
+// Bin of each pattern of eight neighbours: how many are lighter, or kPatterns - 1 where they are in several
+// runs.
 std::array<uint8_t, 256> uniform_patterns() noexcept {
   std::array<uint8_t, 256> bin{};
   for (unsigned pattern = 0; pattern < 256; ++pattern) {
@@ -134,7 +136,8 @@ void thin(const float* planes, int64_t n_planes, int64_t height, int64_t width, 
 }
 
 void textures(const float* planes, int64_t height, int64_t width, int threads, float* out) {
-  const int64_t n = height * width, rows = grid_length(height), columns = grid_length(width), size = rows * columns;
+  const int64_t n = height * width, rows = grid_length(height), columns = grid_length(width),
+                size = rows * columns;
   // (plane, sigma, where the blurred plane goes, where its Laplacian, where its derivatives); -1: nowhere
   struct Blur {
     int64_t plane, sigma, level, laplacian, derivatives;
@@ -189,7 +192,8 @@ void binary_patterns(const float* lightness, int64_t height, int64_t width, floa
         const auto look = [&](int64_t x, int64_t neighbour) noexcept {
           pattern[at(x)] |= static_cast<uint8_t>((row[neighbour] > centre[x] + kLighter) << k);
         };
-        const int64_t first = std::clamp<int64_t>(-shift, 0, width), last = std::clamp<int64_t>(width - shift, first, width);
+        const int64_t first = std::clamp<int64_t>(-shift, 0, width),
+                      last = std::clamp<int64_t>(width - shift, first, width);
         for (int64_t x = 0; x < first; ++x) look(x, 0);
         for (int64_t x = first; x < last; ++x) look(x, x + shift);
         for (int64_t x = last; x < width; ++x) look(x, width - 1);
@@ -207,7 +211,8 @@ void binary_patterns(const float* lightness, int64_t height, int64_t width, floa
   }
 }
 
-void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, int threads, float* out) {
+void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, int threads,
+                float* out) {
   constexpr float kTurn = 0.70710678f;
   constexpr float kCosine[4] = {1.0f, kTurn, 0.0f, -kTurn}, kSine[4] = {0.0f, kTurn, 1.0f, kTurn};
   const int64_t rows = grid_length(height), columns = grid_length(width), size = rows * columns;
@@ -250,7 +255,8 @@ void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t w
   });
 }
 
-void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height, int64_t width, float floor, float* out) {
+void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height,
+                     int64_t width, float floor, float* out) {
   for (int64_t y = 0; y < height; ++y) {
     float* to = out + y * width;
     std::fill_n(to, width, 0.0f);

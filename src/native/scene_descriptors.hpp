@@ -18,8 +18,8 @@ void lab(const uint8_t* rgb, int64_t n_pixels, float* planes);
 // (3, grid): means of the four pixels from each point on.
 void thin(const float* planes, int64_t n_planes, int64_t height, int64_t width, float* out);
 
-// (17, grid): L, a, b blurred by 1, 2 and 4 pixels; Laplacians of L blurred by 1, 2, 4 and 8; derivatives of L
-// across and down, blurred by 2 and 4. Derivatives are multiplied by the blur (Laplacians by its square).
+// (17, grid): L, a, b blurred by 1, 2 and 4 pixels; Laplacians of L blurred by 1, 2, 4 and 8; derivatives of
+// L across and down, blurred by 2 and 4. Derivatives are multiplied by the blur (Laplacians by its square).
 inline constexpr int64_t kTextures = 17;
 void textures(const float* lab, int64_t height, int64_t width, int threads, float* out);
 
@@ -28,13 +28,16 @@ void textures(const float* lab, int64_t height, int64_t width, int threads, floa
 inline constexpr int64_t kPatterns = 10;
 void binary_patterns(const float* lightness, int64_t height, int64_t width, float* out);
 
-// (8 n_planes, grid with kMargin more on each side): strength of edges in eight directions, summed over the four
-// by four pixels from each point on. A descriptor is these numbers at sixteen such places around the point.
+// (8 n_planes, grid with kMargin more on each side): strength of edges in eight directions, summed over the
+// four by four pixels from each point on. A descriptor is these numbers at sixteen such places around the
+// point.
 inline constexpr int64_t kDirections = 8, kMargin = 4;
-void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, int threads, float* out);
+void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, int threads,
+                float* out);
 
-// (grid): 1 / (length + floor) of the descriptor whose numbers stand `shifts` behind each point in the planes.
-// `padded`: width of a row of the planes.
-void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height, int64_t width, float floor, float* out);
+// (grid): 1 / (length + floor) of the descriptor whose numbers stand `shifts` behind each point in the
+// planes. `padded`: width of a row of the planes.
+void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height,
+                     int64_t width, float floor, float* out);
 
 }  // namespace anytime

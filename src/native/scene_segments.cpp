@@ -34,7 +34,8 @@ class Colours {
   double distance(size_t a, size_t b) const noexcept {
     double square = 0.0;
     for (size_t c = 0; c < 3; ++c) {
-      const double d = sum_[a][c] / static_cast<double>(pixels_[a]) - sum_[b][c] / static_cast<double>(pixels_[b]);
+      const double d =
+          sum_[a][c] / static_cast<double>(pixels_[a]) - sum_[b][c] / static_cast<double>(pixels_[b]);
       square += d * d;
     }
     return std::sqrt(square);
@@ -48,7 +49,10 @@ class Colours {
 class Components {
  public:
   Components(std::vector<int64_t> pixels, double scale)
-      : parent_(pixels.size()), pixels_(std::move(pixels)), limit_(parent_.size()), scale_(static_cast<float>(scale)) {
+      : parent_(pixels.size()),
+        pixels_(std::move(pixels)),
+        limit_(parent_.size()),
+        scale_(static_cast<float>(scale)) {
     for (size_t i = 0; i < parent_.size(); ++i) {
       parent_[i] = static_cast<int32_t>(i);
       limit_[i] = room(i);
@@ -116,7 +120,8 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
         if (y + kDown[k] < 0 || y + kDown[k] >= height) continue;
         for (int64_t x = 0; x + kAcross[k] < width; ++x) {
           const size_t a = static_cast<size_t>(y * width + x);
-          use(a, static_cast<size_t>((y + kDown[k]) * width + x + kAcross[k]), weights[4 * a + static_cast<size_t>(k)]);
+          use(a, static_cast<size_t>((y + kDown[k]) * width + x + kAcross[k]),
+              weights[4 * a + static_cast<size_t>(k)]);
         }
       }
     }
@@ -131,8 +136,8 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
 }
 
 // The component of every node, numbered by their first nodes; none: stopped.
-std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale, int64_t least,
-                            Pacer& pacer) {
+std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale,
+                            int64_t least, Pacer& pacer) {
   const size_t n = pixels.size();
   Components components(std::move(pixels), scale);
   if (!components.join_alike(edges, pacer) || !components.join_small(edges, least, pacer)) return {};
@@ -147,26 +152,31 @@ std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t>
 }
 
 // Pairs of regions that touch, by the distance of their mean colours.
-std::vector<Edge> edges_between(const Colours& means, const Borders& beside, const std::vector<int32_t>& region) {
+std::vector<Edge> edges_between(const Colours& means, const Borders& beside,
+                                const std::vector<int32_t>& region) {
   std::vector<std::pair<int32_t, int32_t>> pairs;
   for (size_t i = 0; i < beside.first.size(); ++i) {
-    const int32_t a = region[static_cast<size_t>(beside.first[i])], b = region[static_cast<size_t>(beside.second[i])];
+    const int32_t a = region[static_cast<size_t>(beside.first[i])],
+                  b = region[static_cast<size_t>(beside.second[i])];
     if (a != b) pairs.emplace_back(std::min(a, b), std::max(a, b));
   }
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   std::vector<Edge> edges;
   for (const auto& [a, b] : pairs) {
-    edges.push_back({a, b, static_cast<float>(means.distance(static_cast<size_t>(a), static_cast<size_t>(b)))});
+    edges.push_back(
+        {a, b, static_cast<float>(means.distance(static_cast<size_t>(a), static_cast<size_t>(b)))});
   }
-  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.weight < b.weight; });
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const Edge& a, const Edge& b) { return a.weight < b.weight; });
   return edges;
 }
 
 }  // namespace
 
 std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t width, double sigma,
-                                std::span<const double> scales, std::span<const int64_t> least, const Watch& watch) {
+                                std::span<const double> scales, std::span<const int64_t> least,
+                                const Watch& watch) {
   Pacer pacer(watch);
   const size_t n = static_cast<size_t>(height * width);
   std::vector<float> colours(3 * n);
@@ -176,7 +186,8 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
     if (watch.armed() && watch.expired()) return std::nullopt;
   }
   Segments out;
-  out.atom = joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0], pacer);
+  out.atom =
+      joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0], pacer);
   if (out.atom.empty()) return std::nullopt;
   out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
   const auto n_atoms = static_cast<size_t>(out.n_atoms);

@@ -1,5 +1,5 @@
-// Functions that are compiled for wider vectors too, and chosen when the program is loaded. No fused operations,
-// so the bits are the same.
+// Functions that are compiled for wider vectors too, and chosen when the program is loaded. No fused
+// operations, so the bits are the same.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) && \

@@ -95,7 +95,7 @@ class Walk:
 
     def scores(self) -> Array:
         """(1, K) the answer so far."""
-        return self.run.scores()
+        return np.asarray(self.run.scores())
 
     def confidence(self) -> float:
         """The probability of the leading class."""
@@ -277,7 +277,7 @@ class Walk:
                 run.advance(s)
                 run.pass_by(_ROW, s, s + 1)
         run.advance(stage)
-        return run.scores()
+        return np.asarray(run.scores())
 
     def state(self) -> dict[str, Any]:
         """What continues this walk elsewhere, to the same bits."""
