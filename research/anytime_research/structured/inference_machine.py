@@ -95,7 +95,7 @@ class HierarchicalInferenceMachine:
         for level in self.levels:
             regions = structures.regions(level)
             owner = structures.regions(-1).label[regions.first]
-            size = np.bincount(regions.label, weights=weight, minlength=regions.n_regions)
+            size = np.bincount(regions.label, weights=weight, minlength=regions.n_regions).astype(np.float64)
             mass = np.stack(
                 [
                     np.bincount(regions.label, weights=weight * t, minlength=regions.n_regions)
