@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.parameters import store
+from anytime.parameters import without
 from anytime.ragged import offsets_of
 from anytime.structured.graphs import Graphs
 from anytime.structured.labelers import ElementLabeler
@@ -16,6 +16,7 @@ from anytime.structured.structures import Array
 __all__ = ["GraphLabeler"]
 
 
+@without("context")
 class GraphLabeler(ElementLabeler):
     """Labels the nodes of graphs, features bought one after the other, the labels of neighbours taken into account.
 
@@ -88,32 +89,6 @@ class GraphLabeler(ElementLabeler):
     """
 
     _what = "graph"
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        budget: float | None = None,
-        meter: str = "model",
-        learner: str = "linear",
-        evaluation_cost: float = 0.0,
-        growth: float = 0.15,
-        max_stages: int = 60,
-        folds: int = 4,
-        min_count: int = 1,
-        epochs: int = 8,
-        l2_regularization: float = 0.5,
-        max_leaf_nodes: int | None = 31,
-        learning_rate: float = 1.0,
-        class_weight: Any = None,
-        n_iter_no_change: int = 3,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        store(self, locals())
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from graphs and the labels of their nodes.

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from anytime.costs import FeatureCosts
-from anytime.parameters import shared
+from anytime.parameters import shared, store
 from anytime.structured.block import EntropySelector
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner, UpdateLearner
 from anytime.structured.model import ElementLabels, StructuredModel, read_labels, train_structured
@@ -34,6 +34,7 @@ class ElementLabeler(StructuredModel):
         "verbose",
     ) | {
         "learner": [StrOptions({"linear", "trees", "both"})],
+        "context": [Interval(Integral, 0, 10, closed="both")],
         "growth": shared("cost_penalty")["cost_penalty"],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "min_count": shared("n_estimators")["n_estimators"],
@@ -41,6 +42,7 @@ class ElementLabeler(StructuredModel):
     }  # fmt: skip
 
     learner: str
+    context: int
     evaluation_cost: float
     growth: float
     max_stages: int
@@ -57,6 +59,33 @@ class ElementLabeler(StructuredModel):
     random_state: Any
     verbose: int
     steps_: list[StructuredStep]
+
+    def __init__(
+        self,
+        *,
+        costs: Any = None,
+        budget: float | None = None,
+        meter: str = "model",
+        learner: str = "linear",
+        context: int = 2,
+        evaluation_cost: float = 0.0,
+        growth: float = 0.15,
+        max_stages: int = 60,
+        folds: int = 4,
+        min_count: int = 1,
+        epochs: int = 8,
+        l2_regularization: float = 0.5,
+        max_leaf_nodes: int | None = 31,
+        learning_rate: float = 1.0,
+        class_weight: Any = None,
+        n_iter_no_change: int = 3,
+        time_budget: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        store(self, locals())
 
     @abstractmethod
     def _elements(self, X: Any) -> tuple[Any, Any]:

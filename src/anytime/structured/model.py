@@ -32,6 +32,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     """
 
     labels_elements = True  # curves then judge the elements of structures
+    _element = "element"  # what has a label, in messages
 
     @property
     def _reads_rows_as_they_are(self) -> bool:
@@ -107,16 +108,21 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     ) -> float:
         """Share of the elements with a label that are labelled rightly; ``sample_weight`` is one number per structure."""
         said = self.predict(X, budget, deadline, mean_budget=mean_budget)
+        right, labelled = self._right(said, y)
+        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        total = float(weight @ labelled)
+        if not total:
+            raise ValueError(f"no {self._element} has a label: there is nothing to score")
+        return float(weight @ right) / total
+
+    def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Of each structure: how many elements with a label are labelled rightly, and how many have one."""
         truth = [np.asarray(labels, dtype=object) for labels in y]
         if [len(a) for a in said] != [len(a) for a in truth]:
             raise ValueError("y needs one label for every element of every structure of X")
-        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         there = [np.array([label is not None for label in labels], dtype=bool) for labels in truth]
-        right = np.array([np.sum((a == b)[t]) for a, b, t in zip(said, truth, there, strict=True)])
-        total = float(weight @ np.array([np.sum(t) for t in there]))
-        if not total:
-            raise ValueError("no element has a label: there is nothing to score")
-        return float(weight @ right) / total
+        right = [np.sum((a == b)[t]) for a, b, t in zip(said, truth, there, strict=True)]
+        return np.array(right), np.array([np.sum(t) for t in there])
 
     def _parts(
         self, X: Any, budget: Budget, deadline: Amount, mean_budget: Amount, of_scores: Any

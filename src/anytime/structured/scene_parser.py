@@ -120,6 +120,7 @@ class SceneParser(StructuredModel):
     (1.0, (24, 32))
     """
 
+    _element = "pixel"
     _parameter_constraints = shared(
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "max_leaf_nodes", "min_samples_leaf",
         "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",
@@ -225,27 +226,10 @@ class SceneParser(StructuredModel):
         """A label map, (h, w), for each picture. See ``answer`` for the parameters."""
         return super().predict(X, budget, deadline, mean_budget=mean_budget)
 
-    def score(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        budget: Budget = None,
-        deadline: Amount = None,
-        *,
-        mean_budget: Amount = None,
-    ) -> float:
-        """Share of the pixels with a label that are labelled rightly; ``sample_weight`` is one number per picture."""
-        said = self.predict(X, budget, deadline, mean_budget=mean_budget)
+    def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         maps = read_label_maps(y, [labels.shape for labels in said], self.ignore_label, self.classes_)
-        weight = np.ones(len(said)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        right = np.array(
-            [np.sum(self.classes_[c] == s, where=c >= 0) for s, c in zip(said, maps.codes, strict=True)]
-        )
-        total = float(weight @ np.array([np.sum(code >= 0) for code in maps.codes]))
-        if not total:
-            raise ValueError("no pixel has a label: there is nothing to score")
-        return float(weight @ right) / total
+        right = [np.sum(self.classes_[c] == s, where=c >= 0) for s, c in zip(said, maps.codes, strict=True)]
+        return np.array(right), np.array([np.sum(code >= 0) for code in maps.codes])
 
     # ------------------------------------------------------------------ within
 

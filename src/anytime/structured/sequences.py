@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
-from anytime.parameters import store
 from anytime.structured.chains import Chains
 from anytime.structured.labelers import ElementLabeler
 from anytime.structured.structures import Array
@@ -93,36 +90,6 @@ class SequenceLabeler(ElementLabeler):
     """
 
     _what = "sentence"
-    _parameter_constraints = ElementLabeler._parameter_constraints | {
-        "context": [Interval(Integral, 0, 10, closed="both")]
-    }
-
-    def __init__(
-        self,
-        *,
-        costs: Any = None,
-        budget: float | None = None,
-        meter: str = "model",
-        learner: str = "linear",
-        context: int = 2,
-        evaluation_cost: float = 0.0,
-        growth: float = 0.15,
-        max_stages: int = 60,
-        folds: int = 4,
-        min_count: int = 1,
-        epochs: int = 8,
-        l2_regularization: float = 0.5,
-        max_leaf_nodes: int | None = 31,
-        learning_rate: float = 1.0,
-        class_weight: Any = None,
-        n_iter_no_change: int = 3,
-        time_budget: float | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        store(self, locals())
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sequences and their labels.
