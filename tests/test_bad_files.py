@@ -31,7 +31,7 @@ MANY = cases.Cases(seed=77)
 TREES = "plan.blocks.0."
 KINDS_OF_BLOCKS = (
     "expected one of costly, kernel, linear, linear tree, margins, member, network, sensor, small nets, "
-    "stream, trees"
+    "stream, structured, trees"
 )
 
 

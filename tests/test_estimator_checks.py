@@ -58,10 +58,10 @@ ESTIMATORS = [
 ]
 ELSEWHERE = {
     "OnlineSelector",  # needs experts and a remote model: no table alone can train it (tests/online)
-    *(
-        "AnytimeNetworkClassifier",
-        "AnytimeNetworkRegressor",
-    ),  # need torch (tests/networks/test_network_checks.py)
+    # need torch (tests/networks/test_network_checks.py)
+    *("AnytimeNetworkClassifier", "AnytimeNetworkRegressor"),
+    # learn from structures of many labels, not from a table (tests/structured)
+    *("GraphLabeler", "SceneParser", "SequenceLabeler"),
 }
 
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
