@@ -176,7 +176,7 @@ class Answer:
             if getattr(first, name) is not None
         }
         rows = [part._rows for part in parts]
-        scores = Ragged.joined(rows) if isinstance(rows[0], Ragged) else np.concatenate(rows)
+        scores = rows[0].joined(rows) if isinstance(rows[0], Ragged) else np.concatenate(rows)
         bought = np.any([part._mask for part in parts], axis=0)
         return cls(first.plan, first.classes, scores, bought=bought, **{**columns, **changes})
 

@@ -1,5 +1,6 @@
 """A picture under way: interrupts, resuming, reading from other threads (speedboost_and_structured 9.1, 9.7, 9.8)."""
 
+import copy
 import threading
 
 import numpy as np
@@ -71,6 +72,16 @@ def test_a_budget_is_a_cap_and_can_be_raised(model, picture):
     assert answer.reason == "budget"
     assert (answer.cost <= 30.0).all()
     np.testing.assert_array_equal(session.resume().prediction[0], model.predict([picture])[0])
+
+
+@pytest.mark.parametrize("meter", ["model", "realised"])
+def test_a_budget_buys_what_it_buys_in_predict(model, picture, meter):
+    metered = copy.copy(model)
+    metered.meter = meter
+    for budget in (0.0, 27.0, 33.0, float(model.stage_costs_[-1])):
+        answer = SceneSession(metered).predict(picture, budget=budget)
+        np.testing.assert_array_equal(answer.prediction[0], metered.predict([picture], budget=budget)[0])
+        assert answer.cost <= budget
 
 
 def test_what_other_threads_read_is_the_answer_of_one_stage(model, picture):

@@ -214,6 +214,8 @@ def _check_needed(server: Server) -> None:
 
 def _announce(server: Server, listener: socket.socket) -> None:
     """Say where the server is and what it serves."""
+    from anytime.serve.examples import ExampleReader
+
     settings = server.settings
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
@@ -224,10 +226,16 @@ def _announce(server: Server, listener: socket.socket) -> None:
     for name, path in settings.models.items():
         entry = server.registry.get(name)
         pace, plan = entry.engine.pace, entry.model.plan_
-        whole = pace.seconds(0, plan.n_stages, 1) * 1e6
-        print(
-            f"  {name}: {path}, {plan.n_stages} stages, {plan.n_features} columns, {whole:.0f} us for all stages of a row"
-        )
+        whole, reader = pace.seconds(0, plan.n_stages, 1), entry.tensors.reader
+        taken = f"{whole * 1e6:.0f} us for all stages of a row"
+        if isinstance(reader, ExampleReader):
+            taken = f"labels {reader.kind}s, {whole * 1e3:.3g} ms for all stages of a small one"
+        print(f"  {name}: {path}, {plan.n_stages} stages, {plan.n_features} columns, {taken}")
+        if entry.engine.slo is None and settings.slo is not None:
+            first = pace.seconds(0, int(pace.checkpoints[0]), 1)
+            print(
+                f"    its first labels take about {first * 1e3:.3g} ms: of time, only deadlines of requests are kept"
+            )
     print(_hint(server, f"http://{shown}:{port}"), flush=True)
     if settings.token is None and host not in _LOCAL:
         print("  note: other machines can reach it, and it asks for no token (--token)", flush=True)
@@ -235,9 +243,13 @@ def _announce(server: Server, listener: socket.socket) -> None:
 
 def _hint(server: Server, address: str) -> str:
     """A line that can be pasted, to try the first model; if that is long, where the page is."""
+    from anytime.serve.examples import ExampleReader
+
     settings = server.settings
     name = next(iter(settings.models))
     reader = server.registry.get(name).tensors.reader
+    if isinstance(reader, ExampleReader):
+        return f"  open {address}/ in a browser to try it"
     row = [next(iter(reader.words[j]), None) if j in reader.words else 0 for j in range(reader.n_columns)]
     body = {"model": name, "row": row} if len(settings.models) > 1 else {"row": row}
     token = "" if settings.token is None else "-H 'Authorization: Bearer TOKEN' "

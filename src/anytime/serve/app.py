@@ -13,6 +13,7 @@ import itertools
 import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -30,6 +31,7 @@ from anytime.serve.reloads import Reloads
 from anytime.serve.settings import Settings
 
 if TYPE_CHECKING:
+    from anytime.answer import Answer
     from anytime.serve.registry import Registry, ServedModel
 
 Handler = Callable[[Call], Awaitable[Reply]]
@@ -291,11 +293,18 @@ class Server:
         ask = await beside(body, read_plain, document, entry.tensors.reader, entry.tensors.classifies)
         return entry, self.question(call, entry, ask), entry.tensors.classes if ask.probabilities else None
 
+    async def written(self, entry: ServedModel, answer: Answer, classes: list[Any] | None) -> dict[str, Any]:
+        """An answer as plain JSON; label maps are packed in a thread, so that others are answered meanwhile."""
+        if not entry.tensors.has_maps:
+            return write_plain(answer, entry.name, entry.version, classes=classes)
+        write = partial(write_plain, classes=entry.tensors.classes, maps=True)
+        return await asyncio.to_thread(write, answer, entry.name, entry.version)
+
     async def predict(self, call: Call) -> Reply:
         """Answer for rows, in plain JSON."""
         entry, question, classes = await self.plain(call)
         call.answer = answer = await entry.engine.answer(question)
-        return Reply(orjson.dumps(write_plain(answer, entry.name, entry.version, classes=classes)))
+        return Reply(orjson.dumps(await self.written(entry, answer, classes)))
 
     async def infer(self, call: Call, **_: str) -> Reply:
         """Answer for tensors, by the Open Inference Protocol."""
@@ -336,6 +345,8 @@ class Server:
         if raws is not None and entry.engine.extraction is None:
             refuse("this server has no extractors, so that raw examples cannot be answered; send columns")
         deadline = limits["deadline"]
+        if entry.engine.slo is None:
+            call.due = float("inf")
         if deadline is not None and deadline < call.due:
             call.due = deadline
         elif raws is None and len(rows.X) <= _FEW:

@@ -30,7 +30,7 @@ from anytime.serve.scheduler import SLICE, Queue, Scheduler, slice_of
 
 if TYPE_CHECKING:
     from anytime.serve.board import ModelBoard
-    from anytime.serve.extraction import Extraction
+    from anytime.serve.sessions import SessionsBeside
 
 __all__ = ["Engine", "Question"]
 
@@ -103,7 +103,8 @@ class Engine:
         # seconds within which every question is to be answered. None: only questions with a deadline are in a
         # hurry
         slo: float | None = None,
-        extraction: Extraction | None = None,  # what computes features of raw examples
+        # what answers raw examples: extractors that compute features, or the stages of a structured model
+        extraction: SessionsBeside | None = None,
         clock: Callable[[], float] = time.monotonic,
         version: str = "1",
         observer: ModelBoard | None = None,  # told how many rows are taken up together, and of every answer

@@ -15,7 +15,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,9 +23,10 @@ import numpy as np
 from anytime._native import StopFlag
 from anytime.answer import Answer
 from anytime.estimator import AnytimeModel
-from anytime.features import ExtractionError, Extractor, Features, in_background
+from anytime.features import ExtractionError, Extractor, Features
 from anytime.runtime import Session
 from anytime.serve.questions import Question
+from anytime.serve.sessions import SessionsBeside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ class Extractors:
         return cls(features, getattr(module, "limits", {}), getattr(module, "timeouts", {}))
 
 
-class Extraction:
+class Extraction(SessionsBeside):
     """Answers raw examples of one model.
 
     Parameters
@@ -88,10 +88,10 @@ class Extraction:
     def __init__(
         self, model: AnytimeModel, extractors: Extractors, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.model, self.clock = model, clock
+        super().__init__(_PLACES, clock)
+        self.model = model
         self._session = Session(model, _guarded(model, extractors, clock), clock=clock)
         self._nothing = self._session.start(None).read()  # before the first stage
-        self._places = asyncio.Semaphore(_PLACES)
 
     @classmethod
     def of(cls, model: AnytimeModel, extractors: Extractors, name: str) -> Extraction | None:
@@ -102,46 +102,11 @@ class Extraction:
             logger.warning("no features on demand", extra={"fields": {"model": name, "error": str(error)}})
             return None
 
-    async def stream(
-        self, question: Question, due: float, look: float | None = None
-    ) -> AsyncIterator[Answer]:
-        """The answer when all is done or due; with ``look``, what has improved every so many seconds until then."""
+    def _begin(self, question: Question) -> list[Any]:
         assert question.raws is not None
-        stop, n = StopFlag(), len(question.raws)
-        sessions: list[Session | None] = [None] * n
-        numbers = iter(range(n))
+        return [None] * len(question.raws)
 
-        async def take_turns() -> None:
-            for i in numbers:
-                async with self._places:
-                    if self.clock() >= due:
-                        return
-                    job = partial(self._run, sessions, i, question, due, stop)
-                    await asyncio.wrap_future(in_background(job))
-
-        work = asyncio.gather(*(take_turns() for _ in range(min(n, _PLACES))))
-        work.add_done_callback(_heard)
-        best = 0
-        try:
-            while not work.done() and (left := due - self.clock()) > 0:
-                wait = min(left, np.inf if look is None else look)
-                await asyncio.wait([work], timeout=None if wait == np.inf else wait)
-                if look is None or work.done():
-                    continue
-                answer = self._read(sessions, question)
-                if answer.stage.sum() > best:
-                    best = int(answer.stage.sum())
-                    yield answer.changed(reason="")
-            if work.done():
-                work.result()
-            yield self._read(sessions, question)
-        finally:
-            stop.set()
-            work.cancel()
-
-    def _run(
-        self, sessions: list[Session | None], i: int, question: Question, due: float, stop: StopFlag
-    ) -> None:
+    def _run(self, sessions: list[Any], i: int, question: Question, due: float, stop: StopFlag) -> None:
         """Answer row ``i`` in a session that has what the client has sent."""
         assert question.raws is not None
         session = self._session.sibling().start(_Call(question.raws[i], due, stop))
@@ -153,7 +118,7 @@ class Extraction:
         left = None if due == np.inf else max(due - self.clock(), 0.0)
         session.resume(budget=question.budget, deadline=left, confidence=question.confidence, stop=stop)
 
-    def _read(self, sessions: list[Session | None], question: Question) -> Answer:
+    def _read(self, sessions: list[Any], question: Question) -> Answer:
         """What all sessions have come to."""
         rows = [self._nothing if session is None else session.read() for session in sessions]
         reasons = [_reason(row) for row in rows]
@@ -171,12 +136,6 @@ def _reason(row: Answer) -> str:
     if row.reason == "complete" and row.failures:
         return "failed"
     return "deadline" if row.reason in ("", "stop") else row.reason
-
-
-def _heard(work: asyncio.Future[Any]) -> None:
-    """What is given up when the answer is due is no error that somebody should hear of."""
-    if not work.cancelled():
-        work.exception()
 
 
 # ---------------------------------------------------------------------- extractors within limits

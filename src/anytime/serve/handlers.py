@@ -12,7 +12,6 @@ import anytime
 from anytime.rows import shown
 from anytime.serve.calls import Call, Reply, json_reply
 from anytime.serve.errors import refuse
-from anytime.serve.plain import write_plain
 from anytime.serve.protocol import configuration, metadata, object_of, statistics
 from anytime.serve.stats import Stats
 
@@ -115,7 +114,7 @@ class Handlers:
         async def events() -> Events:
             try:
                 async for answer in entry.engine.stream(question):
-                    written = write_plain(answer, entry.name, entry.version, classes=classes)
+                    written = await server.written(entry, answer, classes)
                     yield _event("done" if answer.reason else "answer", written)
                 server.answered(call)
             except Exception:

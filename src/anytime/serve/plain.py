@@ -9,6 +9,7 @@ import numpy as np
 from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
+from anytime.serve.examples import ExampleReader, label_maps
 from anytime.serve.questions import Ask, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import SCHEMAS
@@ -28,8 +29,10 @@ def model_of(document: dict[str, Any]) -> tuple[str | None, str | None]:
     return document.get("model"), document.get("version")
 
 
-def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool) -> Ask:
+def read_plain(document: dict[str, Any], reader: RequestReader | ExampleReader, classifies: bool) -> Ask:
     """Read a request whose fields ``model_of`` has looked at."""
+    if isinstance(reader, ExampleReader):
+        return _read_examples(document, reader)
     wanted = document.get("probabilities", False)
     if type(wanted) is not bool:
         refuse(f"probabilities must be true or false, not {shown(wanted)}")
@@ -40,6 +43,25 @@ def read_plain(document: dict[str, Any], reader: RequestReader, classifies: bool
     if raws is not None and len(raws) != len(rows.X):
         refuse(f"{len(raws)} raw examples, but {len(rows.X)} rows")
     return Ask(rows, raws, limits_of(document, classifies), wanted)
+
+
+def _read_examples(document: dict[str, Any], reader: ExampleReader) -> Ask:
+    """The same of a model that labels whole structures."""
+    wanted, kind = document.get("probabilities", False), reader.kind
+    if type(wanted) is not bool:
+        refuse(f"probabilities must be true or false, not {shown(wanted)}")
+    if wanted and reader.is_picture:
+        refuse(
+            "probabilities of all pixels are too many for JSON: the tensor 'probabilities' of infer has them"
+        )
+    if given := [field for field in ("rows", "row", "groups") if field in document]:
+        refuse(f"this model labels {kind}s: give raw, one {kind}, or raws, a list of them, not {given[0]}")
+    raws = _raws(document)
+    if raws is None:
+        refuse(f"a request needs raw, one {kind}, or raws, a list of them")
+    limits = limits_of(document, classifies=True)
+    reader.check_limits(limits)
+    return Ask(reader.nothing(len(raws)), reader.examples(raws), limits, wanted)
 
 
 def _raws(document: dict[str, Any]) -> list[Any] | None:
@@ -72,13 +94,13 @@ def _rows(document: dict[str, Any], reader: RequestReader, raw_count: int | None
 
 
 def write_plain(
-    answer: Answer, model: str, version: str, *, classes: list[Any] | None = None
+    answer: Answer, model: str, version: str, *, classes: list[Any] | None = None, maps: bool = False
 ) -> dict[str, Any]:
-    """An answer as JSON; with probabilities where their ``classes`` are given."""
+    """An answer as JSON: with probabilities where their ``classes`` are given; ``maps``: with label maps as PNG files."""
     written: dict[str, Any] = {
         "model": model,
         "version": version,
-        "predictions": np.asarray(answer.prediction).tolist(),
+        "predictions": label_maps(answer) if maps else _plain(answer.prediction),
         "cost": answer.cost.tolist(),
         "stage": answer.stage.tolist(),
         "partial": answer.partial.tolist(),
@@ -88,6 +110,13 @@ def write_plain(
     if answer.failures:
         # what kind of failure, not its words, which may name what is nobody else's business
         written["failures"] = {group: reason.partition(":")[0] for group, reason in answer.failures.items()}
-    if classes is not None and answer.probabilities is not None:
-        written["classes"], written["probabilities"] = classes, answer.probabilities.tolist()
+    if maps:
+        written["classes"] = classes  # whose numbers are the values of pixels
+    elif classes is not None and answer.probabilities is not None:
+        written["classes"], written["probabilities"] = classes, _plain(answer.probabilities)
     return written
+
+
+def _plain(values: Any) -> list[Any]:
+    """Values of rows, or of the elements of each structure."""
+    return [part.tolist() for part in values] if isinstance(values, list) else np.asarray(values).tolist()

@@ -2,8 +2,11 @@
 
 A request names tensors, in JSON or as bytes behind the JSON (``Inference-Header-Content-Length`` says where these begin). The
 rows are one matrix, ``X`` (n, d), or images, (n, C, H, W) or (n, H, W, C), or one tensor per column under the name of the column.
+A model of structures takes pictures of one size, ``X`` (n, H, W, C), or sentences and graphs as JSON texts, ``raw`` (n,).
 Parameters of the request: ``budget``, ``deadline_ms``, ``confidence``. The answer has the tensors ``prediction``,
-``probabilities`` (of classifiers), ``cost``, ``stage``, ``partial`` and ``elapsed`` (seconds).
+``probabilities`` (of classifiers), ``cost``, ``stage``, ``partial`` and ``elapsed`` (seconds). Of pictures ``prediction`` is
+(n, H, W); of sentences and graphs it holds the labels of all elements, and ``lengths`` says how many each has. Probabilities of
+these are sent only where they are asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 from anytime.answer import Answer
 from anytime.rows import Rows, shown
 from anytime.serve.errors import refuse
+from anytime.serve.examples import ExampleReader
 from anytime.serve.questions import Ask, Limits, amount_of, limits_of
 from anytime.serve.rows import RequestReader
 from anytime.serve.schemas import DTYPES, MOST_AXES
@@ -37,7 +41,7 @@ _NUMBERS = {int, float, bool}
 class Tensors:
     """What tensors of a model are called and hold."""
 
-    def __init__(self, model: AnytimeModel, reader: RequestReader) -> None:
+    def __init__(self, model: AnytimeModel, reader: RequestReader | ExampleReader) -> None:
         self.reader = reader
         classes = getattr(model, "classes_", None)
         self.classifies, self.classes = classes is not None, classes_of(model)
@@ -46,9 +50,13 @@ class Tensors:
             datatype, tail = "FP64", ([width] if width > 1 else [])
         else:
             datatype, tail = _NAMES.get(classes.dtype.str.lstrip("<|"), "BYTES"), []
+        if self.has_maps:
+            tail = [-1, -1]
         shapes: list[tuple[str, str, list[int]]] = [("prediction", datatype, [-1, *tail])]
         if classes is not None:
-            shapes.append(("probabilities", "FP64", [-1, len(classes)]))
+            shapes.append(("probabilities", "FP64", [-1, *tail, len(classes)]))
+        if isinstance(reader, ExampleReader) and not reader.is_picture:
+            shapes.append(("lengths", "INT64", [-1]))
         shapes += [
             ("cost", "FP64", [-1]),
             ("stage", "INT64", [-1]),
@@ -58,11 +66,24 @@ class Tensors:
         self.outputs = [{"name": name, "datatype": kind, "shape": shape} for name, kind, shape in shapes]
         self.names = [name for name, _, _ in shapes]
         self.datatypes = {name: kind for name, kind, _ in shapes}
+        # sent to a client that does not name what it wants
+        self.usual = [
+            name for name in self.names if not (name == "probabilities" and isinstance(reader, ExampleReader))
+        ]
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether answers are label maps of pictures."""
+        return isinstance(self.reader, ExampleReader) and self.reader.is_picture
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
-        """One matrix; one tensor per column where some hold words."""
+        """One matrix; one tensor per column where some hold words; pictures, or texts of structures."""
         reader = self.reader
+        if isinstance(reader, ExampleReader):
+            if reader.is_picture:
+                return [{"name": "X", "datatype": "UINT8", "shape": [-1, -1, -1, 3]}]
+            return [{"name": "raw", "datatype": "BYTES", "shape": [-1]}]
         if not reader.words or reader.names is None:
             return [{"name": "X", "datatype": "FP64", "shape": [-1, *reader.shape]}]
         return [
@@ -108,8 +129,10 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     elif not 0 <= json_length <= len(body):
         refuse(f"Inference-Header-Content-Length is {json_length}, but the body has {len(body)} bytes")
     elif json_length == 0:
+        if isinstance(reader, ExampleReader):
+            refuse("a body without JSON does not say how large its pictures are: describe the tensor in JSON")
         outputs = [(name, True) for name in tensors.names]
-        return Ask(_raw_matrix(body, tensors), None, limits_of({}, tensors.classifies), outputs=outputs)
+        return Ask(_raw_matrix(body, reader), None, limits_of({}, tensors.classifies), outputs=outputs)
     else:
         view = memoryview(body)
         document, rest = object_of(view[:json_length], "the JSON part of the body"), view[json_length:]
@@ -119,7 +142,10 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
     if asked_id is not None and not isinstance(asked_id, str):
         refuse(f"id must be a string, not {shown(asked_id)}")
     outputs = _wanted(document.get("outputs"), parameters.get("binary_data_output") is True, tensors)
-    return Ask(rows, raws, _limits(parameters, tensors.classifies), id=asked_id, outputs=outputs)
+    limits = _limits(parameters, tensors.classifies)
+    if isinstance(reader, ExampleReader):
+        reader.check_limits(limits)
+    return Ask(rows, raws, limits, id=asked_id, outputs=outputs)
 
 
 def _limits(parameters: dict[str, Any], classifies: bool) -> Limits:
@@ -140,19 +166,21 @@ def _parameters(holder: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _raw_matrix(body: bytes, tensors: Tensors) -> Rows:
-    reader = tensors.reader
+def _raw_matrix(body: bytes, reader: RequestReader) -> Rows:
     size = 8 * reader.n_columns
     if reader.words or not body or len(body) % size:
         refuse(f"a body without JSON must hold rows of {reader.n_columns} numbers of FP64, {size} bytes each")
     return reader.tensor(np.frombuffer(body, dtype="<f8").reshape(-1, reader.n_columns))
 
 
-def _read_inputs(inputs: Any, rest: memoryview, reader: RequestReader) -> tuple[Rows, list[Any] | None]:
+def _read_inputs(
+    inputs: Any, rest: memoryview, reader: RequestReader | ExampleReader
+) -> tuple[Rows, Sequence[Any] | None]:
     if type(inputs) is not list or not inputs:
         refuse("inputs must be a list of at least one tensor")
-    if len(inputs) > reader.n_columns + 1:
-        refuse(f"{len(inputs)} inputs, but the model has {reader.n_columns} columns")
+    most = 1 if isinstance(reader, ExampleReader) else reader.n_columns + 1
+    if len(inputs) > most:
+        refuse(f"{len(inputs)} inputs, but the model has {max(most - 1, 1)} columns")
     tensors: dict[str, NDArray[Any]] = {}
     for entry in inputs:
         name, array, rest = _read_tensor(entry, rest)
@@ -161,6 +189,8 @@ def _read_inputs(inputs: Any, rest: memoryview, reader: RequestReader) -> tuple[
         tensors[name] = array
     if len(rest):
         refuse(f"{len(rest)} bytes follow the last binary tensor")
+    if isinstance(reader, ExampleReader):
+        return _structures_of(tensors, reader)
     raws = _raws(tensors.pop("raw")) if "raw" in tensors and "raw" not in reader.position else None
     if not tensors:
         assert raws is not None
@@ -169,6 +199,18 @@ def _read_inputs(inputs: Any, rest: memoryview, reader: RequestReader) -> tuple[
     if raws is not None and len(raws) != len(rows.X):
         refuse(f"input 'raw' has {len(raws)} examples, but there are {len(rows.X)} rows")
     return rows, raws
+
+
+def _structures_of(tensors: dict[str, NDArray[Any]], reader: ExampleReader) -> tuple[Rows, Sequence[Any]]:
+    (name, array), *_ = tensors.items()
+    wanted = "X" if reader.is_picture else "raw"
+    if name != wanted:
+        refuse(f"the input of this model, {reader.kind}s, is called {wanted!r}, not {shown(name)}")
+    if not reader.is_picture:
+        return reader.nothing(array.size), reader.examples(_raws(array))
+    if array.ndim != 4:
+        refuse(f"pictures have shape [n, height, width, channels], not {list(array.shape)}")
+    return reader.nothing(len(array)), reader.pictures(array)  # type: ignore[arg-type]
 
 
 def _rows_of(tensors: dict[str, NDArray[Any]], reader: RequestReader) -> Rows:
@@ -298,7 +340,7 @@ def _raws(array: NDArray[Any]) -> list[Any]:
 
 def _wanted(outputs: Any, binary: bool, tensors: Tensors) -> list[tuple[str, bool]]:
     if outputs is None:
-        return [(name, binary) for name in tensors.names]
+        return [(name, binary) for name in tensors.usual]
     if type(outputs) is not list:
         refuse(f"outputs must be a list, not {shown(outputs)}")
     wanted: dict[str, bool] = {}
@@ -310,7 +352,7 @@ def _wanted(outputs: Any, binary: bool, tensors: Tensors) -> list[tuple[str, boo
         if parameters.get("classification"):
             refuse("the classification extension is not offered; ask for 'prediction' and 'probabilities'")
         wanted[name] = parameters.get("binary_data", binary) is True
-    return list(wanted.items()) or [(name, binary) for name in tensors.names]
+    return list(wanted.items()) or [(name, binary) for name in tensors.usual]
 
 
 # ---------------------------------------------------------------------- writing
@@ -346,7 +388,13 @@ def write_infer(
 def _output(name: str, answer: Answer, tensors: Tensors) -> tuple[str, NDArray[Any]]:
     if name == "elapsed":
         return "FP64", np.array([answer.elapsed])
-    return tensors.datatypes[name], getattr(answer, name)
+    if name == "lengths":
+        return "INT64", answer.scores.lengths
+    values = getattr(answer, name)
+    if isinstance(values, list):  # of each structure: pictures of one size, or elements one after the other
+        assert isinstance(tensors.reader, ExampleReader)
+        values = np.stack(values) if tensors.reader.is_picture else np.concatenate(values)
+    return tensors.datatypes[name], values
 
 
 def _text_bytes(array: NDArray[Any]) -> bytes:

@@ -67,7 +67,8 @@ class Ask(NamedTuple):
     """A request, read."""
 
     rows: Rows
-    raws: list[Any] | None  # raw examples, from which the server computes the features that it needs
+    # raw examples, from which the server computes the features that it needs, or structures to be labelled
+    raws: Sequence[Any] | None
     limits: Limits
     probabilities: bool = False  # whether plain JSON shall have them
     id: str | None = None  # given back in the answer

@@ -12,17 +12,19 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from anytime.estimator import AnytimeModel
 from anytime.files import load_detached
 from anytime.serve.engine import Engine
+from anytime.serve.examples import ExampleReader, made_up
 from anytime.serve.extraction import Extraction, Extractors
 from anytime.serve.pace import StagePace, measured_aside
 from anytime.serve.policy import Adaptive
 from anytime.serve.protocol import Tensors
 from anytime.serve.rows import RequestReader
 from anytime.serve.scheduler import Scheduler
+from anytime.serve.sessions import SessionsBeside
 from anytime.serve.settings import Settings
 from anytime.serve.sharing import SharedForests
 
@@ -105,7 +107,8 @@ class Registry:
         self._process, self._extractors = os.getpid(), Extractors.read(self.settings.features)
         for name in self.names:
             entry = self.get(name)
-            entry.engine.extraction = Extraction.of(entry.model, self._extractors, name)
+            if isinstance(entry.tensors.reader, RequestReader):
+                entry.engine.extraction = Extraction.of(entry.model, self._extractors, name)
 
     async def reload(self, name: str, *, unchanged: bool = True) -> ServedModel:
         """Load a model's file again, and let the new version answer from now on.
@@ -151,20 +154,27 @@ class Registry:
             raise ValueError(
                 f"{name} has {model.plan_.n_features} columns; max_columns is {settings.max_columns}"
             )
-        tensors = Tensors(model, RequestReader(model, settings.max_rows, settings.max_body))
+        structured = bool(getattr(model, "labels_elements", False))
+        kind = ExampleReader if structured else RequestReader
+        tensors = Tensors(model, kind(model, settings.max_rows, settings.max_body))
         if self._shared is not None:
             others = (entry.version for entries in self._entries.values() for entry in entries)
             self._shared.adopt(model, version, others)
         is_forked_later = self._shared is not None and self._first_process == os.getpid()
         aside = is_forked_later and not _can_be_forked(model)
-        pace = measured_aside(model, seconds) if aside else StagePace.measure(model, seconds=seconds)
-        policy = Adaptive.for_slo(settings.slo)
-        extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
+        slo, extraction = settings.slo, cast("SessionsBeside | None", None)
+        if structured:
+            extraction, pace = _labelling(model)
+            slo = _kept(slo, pace, name)
+        else:
+            pace = measured_aside(model, seconds) if aside else StagePace.measure(model, seconds=seconds)
+            extraction = None if self._extractors is None else Extraction.of(model, self._extractors, name)
+        policy = Adaptive.for_slo(slo)
         engine = Engine(
             model,
             pace,
             policy,
-            slo=settings.slo,
+            slo=slo,
             extraction=extraction,
             version=version,
             scheduler=self.scheduler,
@@ -189,6 +199,27 @@ class Registry:
     async def _retire(self, old: ServedModel) -> None:
         await old.engine.drain()
         self._entries[old.name] = [entry for entry in self._entries[old.name] if entry is not old]
+
+
+def _labelling(model: Any) -> tuple[SessionsBeside, StagePace]:
+    """What labels structures, and how long its stages take on a made-up one."""
+    from anytime.serve.labelling import Labelling, pace_of  # of no use to servers of other models
+
+    example = made_up(model)
+    graph = isinstance(example, dict)
+    own = (example["nodes"], example["edges"]) if graph else example
+    return Labelling(model), pace_of(model, lambda: model._structures([own]))
+
+
+def _kept(slo: float | None, pace: StagePace, name: str) -> float | None:
+    """The seconds that answers of structures have; None where not even the first stage would be done in time."""
+    first = pace.seconds(0, int(pace.checkpoints[0]), 1)
+    if slo is None or first <= slo:
+        return slo
+    sentence = "the first labels take longer than the promised time: only deadlines of requests are kept"
+    fields = {"model": name, "first_ms": round(1e3 * first, 1), "slo_ms": 1e3 * slo}
+    logger.warning(sentence, extra={"fields": fields})
+    return None
 
 
 def _can_be_forked(model: AnytimeModel) -> bool:

@@ -75,7 +75,10 @@ _PREDICT_FIELDS: dict[str, Any] = {
         "type": "object",
         "description": "Values by group of columns; one that is not there is not used.",
     },
-    "raw": {"description": "One raw example, for a server with extractors."},
+    "raw": {
+        "description": "One raw example, for a server with extractors; or what a model labels: a picture in base64, a sentence "
+        "as a list of elements, a graph as an object with nodes and edges."
+    },
     "raws": [{}],
     **_LIMITS,
     "probabilities": bool,
@@ -113,9 +116,19 @@ SCHEMAS: dict[str, Schema] = {
         *("classes", "probabilities", "failures"),
         model=str,
         version=str,
-        predictions=[{}],
-        classes={**_schema([{}]), "description": "Of the probabilities, in their order; only with them."},
-        probabilities=[[float]],
+        predictions={
+            **_schema([{}]),
+            "description": "Of each row; or of each structure the labels of its elements, of a picture a PNG file in base64 "
+            "whose pixels are numbers of classes.",
+        },
+        classes={
+            **_schema([{}]),
+            "description": "Of the probabilities or of the pixels, in their order; only with them.",
+        },
+        probabilities={
+            **_schema([[{}]]),
+            "description": "Of each row, or of the elements of each structure.",
+        },
         cost=[_AMOUNT],
         stage=[{"type": "integer", "minimum": 0}],
         partial=[bool],

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from anytime.serve.examples import ExampleReader, made_up
 from anytime.serve.pace import thresholds_of
 
 if TYPE_CHECKING:
@@ -74,8 +75,16 @@ def _describe(entry: ServedModel) -> dict[str, Any]:
     model, plan = entry.model, entry.model.plan_
     checkpoints = [0, *entry.engine.pace.checkpoints.tolist()]
     costs = np.concatenate([[0.0], plan.stage_costs])
-    reader = entry.tensors.reader
-    wide = plan.n_features > _MOST_COLUMNS
+    reader, slo = entry.tensors.reader, entry.engine.slo
+    if isinstance(reader, ExampleReader):
+        asked: dict[str, Any] = {"columns": [], "example": None if reader.is_picture else made_up(model)}
+        asked |= {"labels": reader.kind, "colours": reader.colours}
+    else:
+        wide = plan.n_features > _MOST_COLUMNS
+        asked = {
+            "columns": [] if wide else _columns(model, reader.names),
+            "example": [] if wide else _example(plan, reader.words),
+        }
     return {
         "name": entry.name,
         "kind": type(model).__name__,
@@ -85,9 +94,9 @@ def _describe(entry: ServedModel) -> dict[str, Any]:
         "stage_costs": costs[checkpoints].tolist(),
         "quality": None if plan.quality is None else plan.quality[checkpoints].tolist(),
         "unit": plan.costs.costs.unit,
-        "columns": [] if wide else _columns(model, reader.names),
         "classes": entry.tensors.classes,
-        "example": [] if wide else _example(plan, reader.words),
+        "slo_ms": None if slo is None else slo * 1e3,
+        **asked,
     }
 
 

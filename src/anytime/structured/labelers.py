@@ -27,7 +27,6 @@ __all__ = ["ElementLabeler"]
 class ElementLabeler(StructuredModel):
     """A model of structures whose elements come with their features. Not used by itself."""
 
-    _what = "structure"  # what a structure is called in messages
     _parameter_constraints = shared(
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "l2_regularization", "max_leaf_nodes",
         "learning_rate", "class_weight", "n_iter_no_change", "time_budget", "warm_start", "random_state", "n_jobs",

@@ -32,7 +32,7 @@ class StructuredModel(ClassifierFace, AnytimeModel):
     """
 
     labels_elements = True  # curves then judge the elements of structures
-    _element = "element"  # what has a label, in messages
+    _what, _element = "structure", "element"  # what is labelled, and what of it has a label, in messages
 
     @property
     def _reads_rows_as_they_are(self) -> bool:

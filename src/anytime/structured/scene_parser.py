@@ -120,7 +120,7 @@ class SceneParser(StructuredModel):
     (1.0, (24, 32))
     """
 
-    _element = "pixel"
+    _what, _element = "picture", "pixel"
     _parameter_constraints = shared(
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "max_leaf_nodes", "min_samples_leaf",
         "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",

@@ -59,6 +59,7 @@ class SceneSession:
         picture: Any,
         *,
         budget: float | None = None,
+        mean_budget: float | None = None,
         deadline: float | None = None,
         stop: Stop | None = None,
     ) -> Answer:
@@ -66,7 +67,7 @@ class SceneSession:
         began = time.monotonic()
         self.start(picture)
         left = None if deadline is None else max(0.0, deadline - (time.monotonic() - began))
-        return self.resume(budget=budget, deadline=left, stop=stop)
+        return self.resume(budget=budget, mean_budget=mean_budget, deadline=left, stop=stop)
 
     def start(self, picture: Any) -> None:
         """Begin with a picture; from now on ``read`` is about it."""
@@ -82,14 +83,19 @@ class SceneSession:
             )
 
     def resume(
-        self, *, budget: float | None = None, deadline: float | None = None, stop: Stop | None = None
+        self,
+        *,
+        budget: float | None = None,
+        mean_budget: float | None = None,
+        deadline: float | None = None,
+        stop: Stop | None = None,
     ) -> Answer:
         """Go on with the picture.
 
         Parameters
         ----------
-        budget : float, default=None
-            The most that it may have cost in the end, in the unit of the prices. None: no limit.
+        budget, mean_budget : float, default=None
+            As in ``SceneParser.predict``: what it may have cost in the end, counted by the model's ``meter``.
         deadline : float, default=None
             Seconds from now. A stage that is not expected to end in time is not begun.
         stop : anything with ``is_set``, default=None
@@ -103,8 +109,9 @@ class SceneSession:
         with self._writer:
             if self._answer is None:
                 raise ValueError("there is no picture yet: call start(picture) first")
-            cap = UNLIMITED if budget is None else self.model.costs_.budget_ticks(budget)
-            reason = self._proceed(cap, due, stop)
+            stages, most, _ = self.model._reach(budget, mean_budget)
+            cap = UNLIMITED if most is None else int(most)
+            reason = self._proceed(int(stages), cap, due, stop)
             complete = np.array([reason == "complete"])
             self._answer = self._answer.changed(
                 reason=reason, finished=complete, elapsed=time.monotonic() - self._began
@@ -117,9 +124,12 @@ class SceneSession:
             raise ValueError("there is no picture yet: call start(picture) first")
         return self._answer
 
-    def _proceed(self, cap: int, due: float, stop: Stop | None) -> str:
+    def _proceed(self, until: int, cap: int, due: float, stop: Stop | None) -> str:
         """Take stages until something ends them; what that was."""
         scene, plan = self._scene, self.model.plan_
+        far_enough = "complete" if until == plan.n_stages else "budget"
+        if not until:
+            return far_enough
         scene.interrupt_at(due, stop)
         try:
             if self._run is None:
@@ -128,7 +138,7 @@ class SceneSession:
                     return "budget"
                 self._run = Run(plan, Scenes([scene], self.model.features_), metered=True)  # type: ignore[arg-type]
             run = self._run
-            while (stage := int(run.done[0])) < plan.n_stages:
+            while (stage := int(run.done[0])) < until:
                 if stop is not None and stop.is_set():
                     return "stop"
                 if time.monotonic() + self._expected[stage] >= due:
@@ -137,7 +147,7 @@ class SceneSession:
                 if int(run.done[0]) == stage:
                     return "budget"
                 self._answer = self.model._read(run, self._began)
-            return "complete"
+            return far_enough
         except PictureInterrupted:
             return "stop" if stop is not None and stop.is_set() else "deadline"
         finally:

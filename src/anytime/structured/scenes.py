@@ -242,6 +242,13 @@ class AtomValues(Ragged):
             return self
         return AtomValues(some.values, some.offsets, [self.atoms[i] for i in np.arange(len(self))[rows]])
 
+    @staticmethod
+    def joined(parts: Sequence[Ragged]) -> AtomValues:
+        """Pictures of several, one after the other."""
+        together = Ragged.joined(parts)
+        atoms = [atom for part in parts for atom in part.atoms]  # type: ignore[attr-defined]
+        return AtomValues(together.values, together.offsets, atoms)
+
 
 class Scenes(Structures):
     """A batch of pictures.
