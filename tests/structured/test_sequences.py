@@ -151,11 +151,99 @@ def test_labels_outside_the_classes_are_wrong(model, data):
         ([[{}], [{}]], [["D"], ["N"]], "every dict is empty"),
         ([[[1.0, 2.0]], [[1.0]]], [["D"], ["N"]], "sentence 1 has shape"),
         ([[{"w": "a"}]], [["D"]], "at least two classes"),
+        (
+            [[{"w": "a"}], [{"w": "b"}]],
+            None,
+            "y must be a list with the labels of each sentence, not NoneType",
+        ),
+        ([[{"w": "a"}], [{"w": "b"}]], [["D"], [1]], "some labels are strings, but one is 1"),
+        ([[{"w": "a"}], [{"w": "b"}]], [["D"], [float("nan")]], "some labels are strings, but one is nan"),
+        ([[{"w": "a"}], [{"w": "b"}]], [[0.5], [1.5]], "labels must be strings or whole numbers"),
+        ([[{"w": "a"}], [{"w": "b"}]], [[["D"]], ["N"]], "some labels are strings, but one is"),
+        ([[{"w": "a"}] * 2, [{"w": "b"}]], [["D", "N"], [None]], "only one structure has labels"),
+        ([[{1: "a"}], [{1: "b"}]], [["D"], ["N"]], "the name of a feature is a string, not 1"),
+        ([[{"n": float("inf")}], [{"n": 1.0}]], [["D"], ["N"]], "feature 'n' is infinite"),
+        ([[{"n": 10**400}], [{"n": 1.0}]], [["D"], ["N"]], "feature 'n' holds numbers, but here it is 1000"),
+        ([[{"n": np.zeros(2)}], [{"n": 1.0}]], [["D"], ["N"]], "feature 'n' is a ndarray"),
+        ([[[np.inf]], [[1.0]]], [["D"], ["N"]], "sentence 0 holds an infinite number"),
+        ([None, [{"w": "b"}]], [["D"], ["N"]], "sentence 0 is a NoneType"),
+        ([[None], [{"w": "b"}]], [["D"], ["N"]], "an element of a sentence is a dict of features or a row"),
+        ([], [], "every sentence is empty"),
     ],
 )
 def test_bad_input_is_told_in_one_sentence(X, y, message):
     with pytest.raises(ValueError, match=message):
         at.SequenceLabeler(folds=2).fit(X, y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("learner", ["linear", "trees"])
+def test_nan_is_a_missing_value(learner):
+    """A string or a number that is NaN counts as one that is not there; a column may hold nothing else."""
+    nan = float("nan")
+    X = [[{"w": "a", "n": nan}, {"w": nan, "n": 1.0}], [{"w": "b", "n": nan, "m": nan}], [{"w": "a"}]]
+    y = [["D", "N"], ["N"], ["D"]]
+    model = at.SequenceLabeler(folds=2, learner=learner, max_stages=3, random_state=0).fit(X, y)
+    without = [[{k: v for k, v in element.items() if v == v} for element in sentence] for sentence in X]
+    for a, b in zip(model.predict_proba(X), model.predict_proba(without), strict=True):
+        np.testing.assert_array_equal(a, b)
+    rows = [np.array([[nan, 1.0], [1.0, 2.0]]), np.array([[2.0, nan]]), np.full((1, 2), nan)]
+    model = at.SequenceLabeler(folds=2, learner=learner, max_stages=3, random_state=0).fit(rows, y)
+    assert all(np.isfinite(p).all() for p in model.predict_proba(rows))
+
+
+def test_very_long_and_empty_sentences_in_training(data):
+    X, y, X_new, y_new = data
+    long = [element for sentence in X for element in sentence] * 30, [t for labels in y for t in labels] * 30
+    X_all, y_all = [[], long[0][:10_000], *X[:40], []], [[], long[1][:10_000], *y[:40], []]
+    model = at.SequenceLabeler(folds=2, max_stages=3, random_state=0).fit(X_all, y_all)
+    assert model.score(X_new, y_new) > 0.9
+
+
+def test_labels_in_two_sentences_are_enough(data):
+    """Copies are spread so that each sees one of them, whatever the draw."""
+    X, y, _, _ = data
+    some = [labels if i in (3, 70) else [None] * len(labels) for i, labels in enumerate(y)]
+    for seed in range(3):
+        model = at.SequenceLabeler(folds=2, max_stages=2, random_state=seed).fit(X, some)
+        assert model.score(X, y) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (None, "X must be a list of sentences, not NoneType"),
+        ([None], "sentence 0 is a NoneType"),
+        ([[{"length": "three"}]], "feature 'length' holds numbers, but here it is 'three'"),
+        ([[[1.0, 2.0]]], "sentence 0 holds a list, not a dict of features"),
+    ],
+)
+def test_bad_input_of_predict_is_told_in_one_sentence(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.predict(X)
+
+
+def test_names_that_are_no_strings_are_passed_over_when_predicting(model):
+    plain, more = model.predict_proba([[{"word": "dog"}], [{"word": "dog", 1: "a", None: "b"}]])
+    np.testing.assert_array_equal(plain, more)
+
+
+def test_there_is_nothing_to_score_without_labels(model, data):
+    _, _, X, y = data
+    nothing = [[None] * len(labels) for labels in y]
+    with pytest.raises(ValueError, match="no element has a label"):
+        model.score(X, nothing)
+    with pytest.raises(ValueError, match="no element has a label"):
+        at.curve(model, X, nothing)
+    with pytest.raises(ValueError, match="y must be a list with the labels"):
+        model.score(X, None)
+    assert at.curve(model, X, [["other"] * len(labels) for labels in y]).values.max() == 0.0
+
+
+def test_labels_that_are_no_chunks_have_no_chunk_f1(model, data):
+    _, _, X, y = data
+    with pytest.raises(ValueError, match="labels of the forms B-x, I-x and O; 'D' is none of them"):
+        at.curve(model, X, y, metric="chunk_f1")
 
 
 def test_the_same_seed_gives_the_same_model_on_any_number_of_threads(data):

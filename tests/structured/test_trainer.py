@@ -19,7 +19,8 @@ from anytime.structured import (
     TreeUpdateLearner,
 )
 from anytime.structured.block import entropies
-from anytime.structured.predictors import coded_starts
+from anytime.structured.learners import FittedUpdate
+from anytime.structured.predictors import LinearPredictor, coded_starts
 
 
 def chains(n=60, seed=0, order=1):
@@ -61,6 +62,43 @@ def test_training_objective_never_rises(rules):
     assert len(values) > 5
     assert (np.diff(values) <= 1e-12).all()
     assert values[-1] == pytest.approx(learned._main.loss.value(learned.scores))
+
+
+@pytest.mark.parametrize("rules", [{}, {"folds": 3}, {"folds": 3, "copies_are_told": "own"}], ids=str)
+def test_training_objective_never_rises_where_stages_replace_the_scores(rules):
+    """P1: a linear stage is fitted with a penalty and by few passes, and takes the place of a better one only in part."""
+    structures, truth, _ = chains()
+    learner = LinearUpdateLearner(growth=0.5, epochs=1, rate=0.5)
+    learned = trainer(structures, truth, [learner], [EntropySelector()], **rules)
+    values = [learned.value, *(step.value for step in learned.run(12))]
+    assert len(values) > 4
+    assert (np.diff(values) <= 1e-12).all()
+
+
+class Worse:
+    """Scores of the truth with so much noise that they are worse than the prior, though on the right side."""
+
+    def fit(self, task):
+        columns = np.array([2], dtype=np.int32)
+        predictor = LinearPredictor(
+            columns, [], [0], np.array([[-9.0, 0.0, 9.0]]), np.array([6.0, 3.0, -6.0])
+        )
+        return FittedUpdate(predictor, predictor.outputs(task.table.features[:, columns]), replaces=True)
+
+
+def test_scores_that_are_worse_are_taken_in_part():
+    """P1 with stages that replace; the negative control: taken whole they would raise the objective."""
+    structures, truth, _ = chains()
+    learned = trainer(structures, truth, [Worse()], [EntropySelector()])
+    before = learned.value
+    (step,) = learned.run(1)
+    assert learned._main.loss.value(learned.scores / step.update.step) > before
+    assert 0 < step.update.step < 1
+    assert step.value < before
+    run = Run(plan_of(learned), structures)
+    run.advance()
+    np.testing.assert_allclose(run.scores().values, learned.scores, atol=1e-9)
+    assert learned.run(1) == []  # nothing is left to gain on the way there
 
 
 def test_prediction_repeats_what_training_added_up():

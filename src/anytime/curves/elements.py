@@ -73,6 +73,11 @@ def chunk_f1(y: Any, prediction: Any) -> float:
     y, prediction : list of sequences of str
         One sequence of labels per structure.
 
+    Raises
+    ------
+    ValueError
+        If the two differ in length, or a label has another form.
+
     Examples
     --------
     >>> chunk_f1([["B-NP", "I-NP", "O", "B-VP"]], [["B-NP", "I-NP", "O", "O"]])
@@ -105,6 +110,15 @@ def _chunks(labels: NDArray[Any], owner: NDArray[np.intp]) -> _Chunks:
     """Chunks as the evaluation of CoNLL-2000 reads them: an I of another kind, or after an O, starts one."""
     names, code = np.unique(np.asarray(labels, dtype=str), return_inverse=True)
     parts = [name.partition("-") for name in names.tolist()]
+    other = [
+        name
+        for name, (prefix, _, _) in zip(names.tolist(), parts, strict=True)
+        if prefix not in ("B", "I", "O")
+    ]
+    if other:
+        raise ValueError(
+            f"chunks are read from labels of the forms B-x, I-x and O; {other[0]!r} is none of them"
+        )
     inside = np.array([prefix in ("B", "I") for prefix, _, _ in parts])[code]
     begins = np.array([prefix == "B" for prefix, _, _ in parts])[code]
     kind = np.array([rest for _, _, rest in parts])[code]

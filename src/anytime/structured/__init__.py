@@ -3,7 +3,7 @@
 from anytime.structured.block import EntropySelector, StructuredBlock, Update
 from anytime.structured.chains import Chains
 from anytime.structured.graph_labeler import GraphLabeler
-from anytime.structured.graphs import Graphs, grid_edges
+from anytime.structured.graphs import Graphs, grid_edges, nearest_edges
 from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
 from anytime.structured.scene_parser import SceneParser
 from anytime.structured.scene_session import SceneSession
@@ -31,4 +31,5 @@ __all__ = [
     "TreeUpdateLearner",
     "Update",
     "grid_edges",
+    "nearest_edges",
 ]

@@ -73,7 +73,7 @@ class Update:
     """One stage: selector, predictor and the step by which its outputs are multiplied.
 
     ``replaces``: whether they take the place of the scores so far, of which only the context then tells; all elements have
-    to be selected.
+    to be selected. A step below 1 goes only that part of the way to them.
     """
 
     selector: EntropySelector
@@ -103,6 +103,8 @@ class Update:
         if which is not None and not which.size:
             return np.zeros_like(scores)
         added = self.step * self.predictor.outputs(self.features(structures, probabilities, which))
+        if self.replaces and self.step != 1:
+            added += (1 - self.step) * scores
         regions = structures.regions(self.selector.level)
         if which is not None:
             everywhere = np.zeros((regions.n_regions, scores.shape[1]))

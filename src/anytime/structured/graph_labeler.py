@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, Self
 
 import numpy as np
@@ -96,7 +97,7 @@ class GraphLabeler(ElementLabeler):
         Parameters
         ----------
         X : list of (nodes, edges)
-            Of each node a row of numbers or a dict of features; edges are pairs of numbers of nodes, (m, 2), or none.
+            Of each node a row of numbers or a dict of features; edges are pairs of numbers of nodes, (m, 2), or None.
         y : list of sequences of labels
             One per node; None for a node without a label.
         """
@@ -109,12 +110,14 @@ class GraphLabeler(ElementLabeler):
         for i, graph in enumerate(X):
             if not isinstance(graph, (tuple, list)) or len(graph) != 2:
                 raise ValueError(f"graph {i} must be a pair of nodes and edges")
-            pairs = np.asarray(graph[1])
-            if not pairs.size:
-                pairs = np.empty((0, 2), dtype=np.intp)
-            if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+            if not hasattr(graph[0], "__len__"):
                 raise ValueError(
-                    f"graph {i}: edges are pairs of numbers of nodes, (m, 2), not {pairs.dtype} of shape {pairs.shape}"
+                    f"graph {i}: nodes are a list of their features, not {type(graph[0]).__name__}"
+                )
+            pairs = _pairs(graph[1])
+            if pairs is None:
+                raise ValueError(
+                    f"graph {i}: edges are pairs of numbers of nodes, (m, 2); {reprlib.repr(graph[1])} are not"
                 )
             if pairs.size and not 0 <= pairs.min() <= pairs.max() < len(graph[0]):
                 raise ValueError(f"graph {i}: an edge names a node that is not among its {len(graph[0])}")
@@ -129,3 +132,15 @@ class GraphLabeler(ElementLabeler):
         self, table: Array, offsets: NDArray[np.int64], categories: NDArray[np.int32], more: Any
     ) -> Graphs:
         return Graphs(table, offsets, categories, edges=more)
+
+
+def _pairs(edges: Any) -> NDArray[np.intp] | None:
+    """(m, 2) the edges as whole numbers; None where they are something else."""
+    try:
+        pairs = np.asarray([] if edges is None else edges)
+    except ValueError:  # of several lengths
+        return None
+    if not pairs.size:
+        return np.empty((0, 2), dtype=np.intp)
+    fits = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+    return pairs if fits else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+from scipy.spatial import cKDTree
 
 from anytime.ragged import elements_of
 from anytime.structured.structures import ElementTable
 
-__all__ = ["Graphs", "grid_edges"]
+__all__ = ["Graphs", "grid_edges", "nearest_edges"]
 
 Array = NDArray[np.float64]
 
@@ -82,3 +83,42 @@ def grid_edges(height: int, width: int) -> NDArray[np.intp]:
     cells = np.arange(height * width).reshape(height, width)
     pairs = [(cells[:, :-1], cells[:, 1:]), (cells[:-1], cells[1:])]
     return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
+
+
+def nearest_edges(points: ArrayLike, k: int) -> NDArray[np.intp]:
+    """(m, 2) pairs of neighbours in a cloud of points: each point and its ``k`` nearest others, every pair once.
+
+    Parameters
+    ----------
+    points : (n, d)
+        Coordinates.
+    k : int
+        Nearest others that each point is joined to; a cloud of fewer points is joined completely. A point can have more
+        neighbours, if it is among the nearest of others.
+
+    Returns
+    -------
+    edges : (m, 2) int
+        Sorted, the smaller number of each pair first.
+
+    Examples
+    --------
+    >>> nearest_edges([[0.0], [1.0], [3.0]], k=1).tolist()
+    [[0, 1], [1, 2]]
+    """
+    places = np.asarray(points, dtype=np.float64)
+    if places.ndim != 2 or not np.isfinite(places).all():
+        raise ValueError(
+            f"points must be a table of finite coordinates, (n, d); their shape is {places.shape}"
+        )
+    if k < 1:
+        raise ValueError(f"k is {k}; a point needs at least one neighbour")
+    n = len(places)
+    if n < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    near = cKDTree(places).query(places, k=min(k + 1, n))[1]
+    first, second = np.repeat(np.arange(n), near.shape[1]), near.ravel()
+    # of points at the same place a point itself need not come first
+    others = first != second
+    pairs = np.sort(np.stack([first[others], second[others]], axis=1), axis=1)
+    return np.unique(pairs, axis=0)

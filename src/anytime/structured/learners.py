@@ -297,8 +297,10 @@ class LinearUpdateLearner:
     def _scales(X: Array, categories: NDArray[np.int32]) -> Array:
         """(c,) the root mean square of columns of numbers; 1 for others."""
         categories = categories[: X.shape[1]]
-        square = np.nanmean(np.where(categories > 0, 1.0, X) ** 2, axis=0) if len(X) else np.ones(X.shape[1])
-        return np.where(np.isfinite(square) & (square > 0) & (categories == 0), np.sqrt(square), 1.0)
+        there = ~np.isnan(X)
+        square = np.where(there, X, 0.0) ** 2
+        mean = square.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+        return np.where(np.isfinite(mean) & (mean > 0) & (categories == 0), np.sqrt(mean), 1.0)
 
     def _groups(self, task: UpdateTask) -> NDArray[np.bool_]:
         """(G,) groups that are bought, and those that are to be."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,6 +118,8 @@ class StructuredModel(ClassifierFace, AnytimeModel):
 
     def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Of each structure: how many elements with a label are labelled rightly, and how many have one."""
+        if not hasattr(y, "__len__"):
+            raise ValueError(f"y must be a list with the labels of each structure, not {type(y).__name__}")
         truth = [np.asarray(labels, dtype=object) for labels in y]
         if [len(a) for a in said] != [len(a) for a in truth]:
             raise ValueError("y needs one label for every element of every structure of X")
@@ -146,25 +149,35 @@ class ElementLabels(NamedTuple):
 def read_labels(y: Any, offsets: NDArray[np.int64], class_weight: Any, name: str) -> ElementLabels:
     """Labels of all elements; None stands for an element without one. Raises where they do not fit ``offsets``."""
     lengths = np.diff(offsets)
+    if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
+        raise ValueError(f"y must be a list with the labels of each {name}, not {type(y).__name__}")
     if len(y) != lengths.size:
         raise ValueError(f"X has {lengths.size} {name}s but y has {len(y)}")
     flat: list[Any] = []
     for i, (labels, length) in enumerate(zip(y, lengths.tolist(), strict=True)):
-        if isinstance(labels, str) or np.ndim(labels) != 1 or len(labels) != length:
-            found = "one string" if isinstance(labels, str) else f"shape {np.shape(labels)}"
+        listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
+        if isinstance(listed, (str, bytes)) or not hasattr(listed, "__len__") or len(listed) != length:
+            count = f"{len(listed)} of them" if isinstance(listed, (list, tuple)) else type(labels).__name__
             raise ValueError(
-                f"{name} {i} has {length} elements, but its labels are {found}: give one label each"
+                f"{name} {i} has {length} elements, but its labels are {count}: give one label each"
             )
-        flat.extend(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+        flat.extend(listed)
     there = np.array([label is not None for label in flat], dtype=bool)
     known = [label for label in flat if label is not None]
     if not known:
         raise ValueError("no element has a label: there is nothing to learn from")
+    texts = sum(isinstance(label, (str, bytes)) for label in known)
+    if 0 < texts < len(known):
+        other = next(label for label in known if not isinstance(label, (str, bytes)))
+        raise ValueError(
+            f"some labels are strings, but one is {other!r}: labels are all strings or all whole numbers, None for none"
+        )
+    if not texts and not all(isinstance(label, (Integral, np.bool_)) for label in known):
+        other = next(label for label in known if not isinstance(label, (Integral, np.bool_)))
+        raise ValueError(f"labels must be strings or whole numbers, None for none; one is {other!r}")
     classes, code = np.unique(np.array(known), return_inverse=True)
-    if classes.dtype.kind not in "iuUbSO":
-        raise ValueError(f"labels must be strings or whole numbers, not {classes.dtype}")
     if classes.size < 2:
-        raise ValueError(f"all labels are {classes[0]!r}; a model needs at least two classes")
+        raise ValueError(f"all labels are {classes.tolist()[0]!r}; a model needs at least two classes")
     truth = np.full((len(flat), classes.size), 1.0 / classes.size)
     truth[there] = 0.0
     truth[np.flatnonzero(there), code] = 1.0

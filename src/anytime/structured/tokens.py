@@ -21,7 +21,7 @@ class FeatureReader:
     """Turns elements into rows of one table: numbers as they are, strings as codes of categories.
 
     Elements are dicts from names of features to strings, numbers or booleans, or rows of numbers. A feature that an element does
-    not have is missing; a value or a name that training has not seen is passed over.
+    not have, or that is None or NaN, is missing; a value or a name that training has not seen is passed over.
 
     Parameters
     ----------
@@ -58,9 +58,10 @@ class FeatureReader:
     def fit(cls, X: Any, *, min_count: int = 1, what: str = "sentence") -> FeatureReader:
         """Learn names and values from training structures; values that fewer than ``min_count`` elements have are unknown."""
         listed = _listed(X, what)
-        first = next((structure[0] for structure in listed if len(structure)), None)
-        if first is None:
+        full = next((structure for structure in listed if len(structure)), None)
+        if full is None:
             raise ValueError(f"X has no element: every {what} is empty")
+        first = full[0]
         if not isinstance(first, Mapping):
             width = np.ndim(first) and np.size(first)
             if not width:
@@ -78,6 +79,8 @@ class FeatureReader:
                     if type(name) is not str:
                         raise ValueError(f"{what} {i}: the name of a feature is a string, not {name!r}")
                     seen = counts.setdefault(name, {})
+                    if _is_nan(value):  # missing
+                        continue
                     if type(value) is str:
                         numbers[name] = False
                     elif not (value is None or isinstance(value, (Real, np.bool_))):
@@ -127,6 +130,8 @@ class FeatureReader:
                         number = _number(value, name, self.what, i)
                     elif type(value) is str:
                         number = known.get(value, _UNKNOWN)
+                    elif _is_nan(value):
+                        continue
                     else:
                         number = known.get(str(value), _UNKNOWN)
                     cells.append(row + j)
@@ -159,11 +164,17 @@ class FeatureReader:
         )
 
 
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
 def _number(value: Any, name: str, what: str, i: int) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{what} {i}: feature {name!r} holds numbers, but here it is {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"{what} {i}: feature {name!r} holds numbers, but here it is {value!r:.60}"
+        ) from None
     if number in (np.inf, -np.inf):
         raise ValueError(f"{what} {i}: feature {name!r} is infinite")
     return number

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from anytime.costs import BoundCosts
+from anytime.costs import BoundCosts, Ledger
 from anytime.losses import LINKS
 from anytime.structured.block import EntropySelector, StructuredBlock, Update
 from anytime.structured.learners import LevelTable, UpdateLearner, UpdateTask
@@ -48,7 +48,8 @@ class StructuredRules:
         What copies, while they learn, are told of the predictions of others. "own": those of the copy itself, as printed in 3.3.
         "held_out": those that the main predictor is told, as in forward stacking (3.2).
     stacking : {"shared", "independent"}, default="shared"
-        Whether copies make the main predictor's choice of selector, learner and columns again, or choose for themselves.
+        Whether copies make the main predictor's choice of selector, learner and columns again, or choose for themselves, by
+        what they have bought themselves.
     holdout : float or None, default=None
         Share of the structures, drawn anew at each step, on which gain is measured; candidates are fitted to the others, and the
         step of the one that is taken to all (section 6.5.4).
@@ -116,6 +117,9 @@ class _Learned:
     loss: ElementLoss
     scores: Array
     bought: NDArray[np.bool_]
+    ledger: (
+        Ledger  # what structures have paid; copies that do not choose for themselves have none of their own
+    )
     updates: list[Update] = field(default_factory=list)
 
 
@@ -178,28 +182,36 @@ class StructuredTrainer:
         self.n_classes = truth.shape[1]
         self.base = np.zeros(self.n_classes) if base is None else np.asarray(base, dtype=np.float64)
         self._owner = structures.regions(WHOLE).label
-        random = np.random.RandomState(seed)
         n = len(structures)
         if self.rules.folds > n:
             raise ValueError(f"{self.rules.folds} folds need as many structures, but there are {n}")
-        folds = max(self.rules.folds, 1)
-        self._fold = random.permutation(n) % folds
+        labelled = np.bincount(self._owner, weights=weight, minlength=n) > 0
+        if self.rules.folds and labelled.sum() == 1:
+            raise ValueError("only one structure has labels; with folds, at least two need some")
+        # structures with labels first, so that each copy sees some
+        drawn = np.lexsort((np.random.RandomState(seed).permutation(n), ~labelled))
+        self._fold = np.empty(n, dtype=np.intp)
+        self._fold[drawn] = np.arange(n) % max(self.rules.folds, 1)
         self._tables = {
             level: LevelTable(structures, level, self.n_classes, n_threads=n_threads)
             for level in sorted({s.level for s in self.selectors})
         }
-        self._main = self._start(ElementLoss(truth, weight))
-        in_fold = self._fold[self._owner]
-        self._copies = [self._start(self._main.loss.on(in_fold != k)) for k in range(self.rules.folds)]
-        self._in_fold = in_fold
-        self._ledger = costs.ledger(n)
+        self._main = self._start(ElementLoss(truth, weight), costs.ledger(n))
+        self._in_fold = self._fold[self._owner]
+        self._copies = [
+            self._start(
+                self._main.loss.on(self._in_fold != k),
+                self._main.ledger if self.rules.stacking == "shared" else costs.ledger(n),
+            )
+            for k in range(self.rules.folds)
+        ]
         self.steps: list[StructuredStep] = []
         self.value = self._main.loss.value(self._main.scores)
         self.expected_costs: list[float] = []
 
-    def _start(self, loss: ElementLoss) -> _Learned:
+    def _start(self, loss: ElementLoss, ledger: Ledger) -> _Learned:
         scores = np.tile(self.base, (self.structures.n_elements, 1))
-        return _Learned(loss, scores, np.zeros(self.costs.n_groups, dtype=bool))
+        return _Learned(loss, scores, np.zeros(self.costs.n_groups, dtype=bool), ledger)
 
     @property
     def scores(self) -> Array:
@@ -240,7 +252,7 @@ class StructuredTrainer:
         return taken
 
     def step(self) -> StructuredStep | None:
-        """Take the best next step; None when nothing gains. One that replaces the scores may be taken without a gain."""
+        """Take the best next step; None when nothing gains."""
         told = self.held_out_scores()  # before any copy is updated
         main = self._main
         best = None
@@ -250,19 +262,25 @@ class StructuredTrainer:
             best = self._best(main, told, None)
         if best is None:
             return None
-        if self._step(main, best)[1] <= 0 and not best.update.replaces:
+        if self._step(main.loss, main.scores, best)[1] <= 0:
             return None
         new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
-        cost = self._pay(best)
+        before = float(main.ledger.paid.sum())
+        self._pay(main.ledger, best)
+        paid = float(main.ledger.paid.sum())
         update, gain = self._move(main, best)
         for copy, candidate in zip(self._copies, new, strict=True):
             if candidate is not None:
                 self._move(copy, candidate)
+                if copy.ledger is not main.ledger:
+                    self._pay(copy.ledger, candidate)
         self.value -= gain
         held_out = main.loss.value(self.held_out_scores()) if self._copies else float("nan")
         share = best.regions.size / max(self._tables[update.selector.level].regions.n_regions, 1)
-        taken = StructuredStep(update, gain, cost, self.value, held_out, share)
+        amount = self.costs.costs.amount(1) / max(len(self.structures), 1)  # of one tick, per structure
+        taken = StructuredStep(update, gain, amount * (paid - before), self.value, held_out, share)
         self.steps.append(taken)
+        self.expected_costs.append(amount * paid)
         return taken
 
     # ------------------------------------------------------------------ candidates
@@ -396,7 +414,7 @@ class StructuredTrainer:
         moved = np.flatnonzero(chosen[regions.label])
         if fitted.replaces:
             judged = learned.loss if split is None else learned.loss.on(~split[self._owner])
-            gain = judged.value(learned.scores) - judged.value(direction)
+            gain = self._replacement(judged, learned.scores, direction)[1]
         else:
             gain = self._gain(learned, direction, moved, split)
         if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
@@ -404,12 +422,12 @@ class StructuredTrainer:
             gain = (
                 float(weight @ (residual**2 - (residual - direction) ** 2).sum(axis=1)) / learned.loss.total
             )
-        if gain <= 0 and not fitted.replaces and task.like is None:  # copies follow the choice
+        if gain <= 0 and task.like is None:  # copies follow the choice
             return None
         update = Update(selector, fitted.predictor, 1.0, fitted.replaces)
         groups = self.costs.groups_of(fitted.predictor.columns)
         payers = np.unique(self._owner[regions.first[which]]).astype(np.int64)
-        ticks = self._ledger.quote(groups, payers).sum() if groups.size else 0
+        ticks = learned.ledger.quote(groups, payers).sum() if groups.size else 0
         price = self.costs.costs.amount(1) * float(ticks) / max(len(self.structures), 1)
         cost = price + self.rules.evaluation_cost + self.rules.least_cost
         return _Candidate(update, direction, moved, which, number, gain, cost)
@@ -426,33 +444,41 @@ class StructuredTrainer:
 
     # ------------------------------------------------------------------ taking
 
-    def _pay(self, best: _Candidate) -> float:
-        """Charge structures for what the update reads of them; the mean cost."""
-        before = self._ledger.paid.sum()
-        regions = self._tables[best.update.selector.level].regions
-        payers = np.unique(self._owner[regions.first[best.regions]]).astype(np.int64)
-        groups = self.costs.groups_of(best.update.predictor.columns)
+    def _pay(self, ledger: Ledger, taken: _Candidate) -> None:
+        """Charge structures for what the update reads of them."""
+        regions = self._tables[taken.update.selector.level].regions
+        payers = np.unique(self._owner[regions.first[taken.regions]]).astype(np.int64)
+        groups = self.costs.groups_of(taken.update.predictor.columns)
         if groups.size:
-            self._ledger.buy(groups, payers)
-        self._ledger.charge(self.costs.costs.ticks(self.rules.evaluation_cost), None)
-        n = max(len(self.structures), 1)
-        self.expected_costs.append(self.costs.costs.amount(1) * float(self._ledger.paid.sum()) / n)
-        return self.costs.costs.amount(1) * float(self._ledger.paid.sum() - before) / n
+            ledger.buy(groups, payers)
+        ledger.charge(self.costs.costs.ticks(self.rules.evaluation_cost), None)
 
-    def _step(self, learned: _Learned, candidate: _Candidate) -> tuple[float, float]:
+    def _step(self, loss: ElementLoss, scores: Array, candidate: _Candidate) -> tuple[float, float]:
         """The best step along a candidate on all elements that are learned from, and its gain."""
-        if not candidate.update.replaces:
-            return learned.loss.search(learned.scores, candidate.direction, candidate.moved)
-        # it was fitted to the loss itself, with a penalty that a longer step would undo
-        return 1.0, learned.loss.value(learned.scores) - learned.loss.value(candidate.direction)
+        if candidate.update.replaces:
+            return self._replacement(loss, scores, candidate.direction)
+        return loss.search(scores, candidate.direction, candidate.moved)
+
+    @staticmethod
+    def _replacement(loss: ElementLoss, scores: Array, new: Array) -> tuple[float, float]:
+        """How far new scores take the place of the old ones, and the gain: wholly where that gains.
+
+        New ones were fitted to the loss itself, with a penalty that a longer step would undo. Where they are worse than the old
+        ones, part of the way to them may still be better: the loss is convex.
+        """
+        gain = loss.value(scores) - loss.value(new)
+        if gain > 0:
+            return 1.0, gain
+        step, gain = loss.search(scores, new - scores)
+        return (step, gain) if step > 0 else (0.0, 0.0)
 
     def _move(self, learned: _Learned, candidate: _Candidate) -> tuple[Update, float]:
-        step, _ = self._step(learned, candidate)
+        step, _ = self._step(learned.loss, learned.scores, candidate)
         before = learned.loss.value(learned.scores)
-        replaces = candidate.update.replaces
-        if not replaces:
+        kept = 1 - step if candidate.update.replaces else 1.0  # of the scores so far
+        if not candidate.update.replaces:
             step *= self.rules.learning_rate
-        learned.scores = step * candidate.direction + (0.0 if replaces else learned.scores)
+        learned.scores = step * candidate.direction + (kept * learned.scores if kept else 0.0)
         update = replace(candidate.update, step=step)
         learned.updates.append(update)
         learned.bought |= self.costs.closure(self.costs.groups_of(update.predictor.columns))
