@@ -407,6 +407,7 @@ def coded_softmax_fit(
     X: NDArray[np.float64],
     sizes: NDArray[np.int32],
     starts: NDArray[np.int64],
+    scales: NDArray[np.float64],
     offset: NDArray[np.float64],
     y: NDArray[np.int32],
     weight: NDArray[np.float64],

@@ -27,8 +27,9 @@ size_t active_of(const double* x, const CodedColumns& columns, Active* out) noex
   for (size_t c = 0; c < columns.sizes.size(); ++c) {
     const double value = x[c];
     if (columns.sizes[c] == 0) {
-      if (value != 0.0 && value == value)
-        out[n++] = {static_cast<int32_t>(columns.starts[c]), static_cast<float>(value)};
+      if (value == 0.0 || value != value) continue;
+      const double scale = columns.scales.empty() ? 1.0 : columns.scales[c];
+      out[n++] = {static_cast<int32_t>(columns.starts[c]), static_cast<float>(value / scale)};
     } else if (value >= 0.0 && value < columns.sizes[c]) {
       out[n++] = {static_cast<int32_t>(columns.starts[c]) + static_cast<int32_t>(value), 1.0F};
     }

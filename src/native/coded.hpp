@@ -10,8 +10,9 @@
 namespace anytime {
 
 struct CodedColumns {
-  std::span<const int32_t> sizes;   // categories of each column; 0: numbers
-  std::span<const int64_t> starts;  // the first row of weights of each column
+  std::span<const int32_t> sizes;       // categories of each column; 0: numbers
+  std::span<const int64_t> starts;      // the first row of weights of each column
+  std::span<const double> scales = {};  // by which numbers are divided; none: 1
 };
 
 // Throws std::invalid_argument unless every row of weights that a column can ask for is one of n_weights.

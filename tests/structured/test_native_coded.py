@@ -37,11 +37,12 @@ def test_scores_are_sums_of_the_weights_of_what_is_there():
     np.testing.assert_array_equal(some, found[50:60])
 
 
-def fitted(X, sizes, starts, n_rows, y, weight=None, offset=None, l2=0.1, seed=1):
+def fitted(X, sizes, starts, n_rows, y, weight=None, offset=None, l2=0.1, seed=1, scale=1.0):
     weights, bias = np.zeros((n_rows, 3), dtype=np.float32), np.zeros(3, dtype=np.float32)
     offset = np.zeros((len(X), 3)) if offset is None else offset
     weight = np.ones(len(X)) if weight is None else weight
-    coded_softmax_fit(X, sizes, starts, offset, y, weight, weights, bias, 30, 0.1, l2, seed)
+    scales = np.full(sizes.size, scale)
+    coded_softmax_fit(X, sizes, starts, scales, offset, y, weight, weights, bias, 30, 0.1, l2, seed)
     return weights, bias
 
 
@@ -70,6 +71,16 @@ def test_rows_without_weight_do_not_count_and_seeds_repeat():
     first, second = (fitted(X, sizes, starts, n_rows, labels, weight)[0] for labels in (y, other))
     np.testing.assert_array_equal(first, second)
     assert (fitted(X, sizes, starts, n_rows, y, weight, seed=2)[0] != first).any()
+
+
+def test_numbers_are_divided_by_their_scale_and_codes_are_not():
+    X, sizes, starts, n_rows, random = problem()
+    y = random.integers(0, 3, len(X)).astype(np.int32)
+    halved = X.copy()
+    halved[:, 1] /= 2
+    first = fitted(X, sizes, starts, n_rows, y, scale=2.0)[0]
+    np.testing.assert_array_equal(first, fitted(halved, sizes, starts, n_rows, y)[0])
+    assert (first != fitted(X, sizes, starts, n_rows, y)[0]).any()
 
 
 def test_what_does_not_fit_is_refused():

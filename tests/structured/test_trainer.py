@@ -260,7 +260,7 @@ def test_stages_that_replace_the_scores_are_forward_stacking():
         starts, n_rows = coded_starts(categories)
         weights, bias = np.zeros((n_rows, 3), dtype=np.float32), np.zeros(3, dtype=np.float32)
         coded_softmax_fit(
-            X / scale, categories, starts, np.zeros((len(y), 3)), y.astype(np.int32), used.astype(float),
+            X / scale, categories, starts, np.ones(scale.size), np.zeros((len(y), 3)), y.astype(np.int32), used.astype(float),
             weights, bias, 3, 0.1, 1.0, 4 + 7919 * number,
         )  # fmt: skip
         return coded_scores(X / scale, categories, starts, weights, bias, 1)

@@ -55,6 +55,7 @@ class LevelTable:
         self.categories = structures.categories
         self.context_categories = structures.context_categories(n_classes)
         self._filled_with: Array | None = None  # the context whose columns the bins hold now
+        self._joined: tuple[Array, NDArray[np.int32], Array] | None = None  # see ``joined``
 
     @property
     def n_columns(self) -> int:
@@ -80,6 +81,20 @@ class LevelTable:
             categorical=categorical,
             n_threads=self.n_threads,
         )
+
+    def joined(self, columns: NDArray[np.int32], context: Array) -> Array:
+        """(R, c + q) some columns and, behind them, the context; kept until others are asked for: copies ask for the same."""
+        if (
+            self._joined is None
+            or self._joined[0] is not context
+            or not np.array_equal(self._joined[1], columns)
+        ):
+            self._joined = (
+                context,
+                columns,
+                np.ascontiguousarray(np.hstack([self.features[:, columns], context])),
+            )
+        return self._joined[2]
 
     def binned(self, context: Array) -> BinnedData:
         """All columns and, behind them, those of the context, in bins."""
@@ -260,7 +275,9 @@ class LinearUpdateLearner:
         if task.table.level != 0:
             raise ValueError("a linear update is one of elements, at level 0")
         table = task.table
-        context = np.arange(task.context.shape[1] if self.use_context else 0, dtype=np.int32)
+        alone = not self.use_context and task.context.shape[1]
+        told = task.context[:, :0] if alone else task.context
+        context = np.arange(told.shape[1], dtype=np.int32)
         if task.like is not None:
             columns = task.like.columns
         else:
@@ -268,7 +285,7 @@ class LinearUpdateLearner:
         if not columns.size and not context.size:
             return None
         categories = np.concatenate([table.categories[columns], table.context_categories[context]])
-        X = np.ascontiguousarray(np.hstack([table.features[:, columns], task.context[:, context]]))
+        X = table.joined(columns, told)
         scale = np.append(self._scales(X[task.which, : columns.size], categories), np.ones(context.size))
         used = np.zeros(len(X))
         used[task.which] = task.weight[task.which]
@@ -276,9 +293,10 @@ class LinearUpdateLearner:
         weights = np.zeros((n_rows, task.scores.shape[1]), dtype=np.float32)
         bias = np.zeros(task.scores.shape[1], dtype=np.float32)
         coded_softmax_fit(
-            X / scale,
+            X,
             categories,
             starts,
+            scale,
             np.zeros(task.scores.shape),
             task.truth.argmax(axis=1).astype(np.int32),
             used / max(used[task.which].mean(), 1e-300),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from anytime.losses import LINKS
 from anytime.structured.structures import Array
@@ -76,11 +75,26 @@ class ElementLoss:
         gain = (before - self._sum(f + step * h, there)) / self.total
         return (step, gain) if gain > 0 else (0.0, 0.0)
 
+    def replace(self, value: float, scores: Array, new: Array) -> tuple[float, float]:
+        """How far new scores take the place of those whose loss is ``value``, and the gain: wholly where that gains.
+
+        New ones that were fitted to the loss itself, with a penalty, are not stretched: a longer step would undo that. Where they
+        are worse than the old ones, part of the way to them may still be better: the loss is convex.
+        """
+        gain = value - self.value(new)
+        if gain > 0:
+            return 1.0, gain
+        step, gain = self.search(scores, new - scores)
+        return (step, gain) if step > 0 else (0.0, 0.0)
+
     def fall(self, scores: Array, change: Array, moved: NDArray[np.intp]) -> float:
         """By how much the weighted sum of the losses of elements ``moved`` falls when ``change`` is added to all scores."""
         there = moved[self.weight[moved] > 0]
         return self._sum(scores[there], there) - self._sum(scores[there] + change[there], there)
 
     def _sum(self, scores: Array, there: NDArray[np.intp]) -> float:
+        if not there.size:
+            return 0.0
         p, w = self.truth[there], self.weight[there]
-        return float(w @ (logsumexp(scores, axis=1) - (p * scores).sum(axis=1))) if there.size else 0.0
+        above = scores - scores.max(axis=1, keepdims=True)
+        return float(w @ (np.log(np.exp(above).sum(axis=1)) - (p * above).sum(axis=1)))

@@ -116,6 +116,7 @@ class _Learned:
 
     loss: ElementLoss
     scores: Array
+    value: float  # of the loss
     bought: NDArray[np.bool_]
     ledger: (
         Ledger  # what structures have paid; copies that do not choose for themselves have none of their own
@@ -123,7 +124,7 @@ class _Learned:
     updates: list[Update] = field(default_factory=list)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Candidate:
     update: Update
     direction: Array  # (E, K)
@@ -132,6 +133,7 @@ class _Candidate:
     learner: int
     improvement: float
     cost: float
+    best_step: tuple[float, float] | None  # on all elements, and its gain, once known
 
 
 class StructuredTrainer:
@@ -205,18 +207,23 @@ class StructuredTrainer:
             )
             for k in range(self.rules.folds)
         ]
+        self._told: tuple[Array, Array, dict[int, Array]] | None = None  # see ``_contexts``
         self.steps: list[StructuredStep] = []
-        self.value = self._main.loss.value(self._main.scores)
         self.expected_costs: list[float] = []
 
     def _start(self, loss: ElementLoss, ledger: Ledger) -> _Learned:
         scores = np.tile(self.base, (self.structures.n_elements, 1))
-        return _Learned(loss, scores, np.zeros(self.costs.n_groups, dtype=bool), ledger)
+        return _Learned(loss, scores, loss.value(scores), np.zeros(self.costs.n_groups, dtype=bool), ledger)
 
     @property
     def scores(self) -> Array:
         """(E, K) of the main predictor."""
         return self._main.scores
+
+    @property
+    def value(self) -> float:
+        """The objective now."""
+        return self._main.value
 
     @property
     def copies(self) -> list[list[Update]]:
@@ -262,7 +269,7 @@ class StructuredTrainer:
             best = self._best(main, told, None)
         if best is None:
             return None
-        if self._step(main.loss, main.scores, best)[1] <= 0:
+        if self._step(main, best)[1] <= 0:
             return None
         new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
         before = float(main.ledger.paid.sum())
@@ -274,7 +281,6 @@ class StructuredTrainer:
                 self._move(copy, candidate)
                 if copy.ledger is not main.ledger:
                     self._pay(copy.ledger, candidate)
-        self.value -= gain
         held_out = main.loss.value(self.held_out_scores()) if self._copies else float("nan")
         share = best.regions.size / max(self._tables[update.selector.level].regions.n_regions, 1)
         amount = self.costs.costs.amount(1) / max(len(self.structures), 1)  # of one tick, per structure
@@ -305,8 +311,7 @@ class StructuredTrainer:
         if like is not None:
             selectors = (like.update.selector,)
         split = self._split(draw)
-        probabilities = LINKS["softmax"].transform(told)
-        contexts = {level: self.structures.context(level, probabilities) for level in self._tables}
+        probabilities, contexts = self._contexts(told)
         residual = learned.loss.residual(learned.scores)
         best: _Candidate | None = None
         for selector in self.selectors if selectors is None else selectors:
@@ -349,6 +354,14 @@ class StructuredTrainer:
                     best = candidate
         return best
 
+    def _contexts(self, told: Array) -> tuple[Array, dict[int, Array]]:
+        """Distributions of scores, and what regions of each level are told of them; kept, as copies may be told the same."""
+        if self._told is None or self._told[0] is not told:
+            probabilities = LINKS["softmax"].transform(told)
+            contexts = {level: self.structures.context(level, probabilities) for level in self._tables}
+            self._told = told, probabilities, contexts
+        return self._told[1], self._told[2]
+
     def _split(self, draw: int) -> NDArray[np.bool_] | None:
         """(n,) structures that candidates are fitted to at this step; None: all."""
         if self.rules.holdout is None:
@@ -378,8 +391,11 @@ class StructuredTrainer:
         direction: Array,
         moved: NDArray[np.intp],
         split: NDArray[np.bool_] | None,
-    ) -> float:
-        """How much the mean loss falls along a direction, at the best step; measured on structures that are held out, if any."""
+    ) -> tuple[float, tuple[float, float] | None]:
+        """How much the mean loss falls along a direction, at the best step; measured on structures that are held out, if any.
+
+        And that step with its gain, where it was measured on all elements.
+        """
         n, share = self.rules.judged_elements, 1.0
         judged = moved
         if n is not None and n < self.structures.n_elements:
@@ -388,12 +404,13 @@ class StructuredTrainer:
             judged = moved[(random.random_sample(self.structures.n_elements) < share)[moved]]
         loss = learned.loss
         if split is None:
-            return loss.search(learned.scores, direction, judged)[1] / share
+            found = loss.search(learned.scores, direction, judged)
+            return found[1] / share, found if judged is moved else None
         inside = split[self._owner]
         step, _ = loss.search(learned.scores, direction, judged[inside[judged]])
         held_out = float(loss.weight[~inside].sum())
         fall = loss.fall(learned.scores, step * direction, moved[~inside[moved]])
-        return fall / held_out if held_out > 0 else 0.0
+        return fall / held_out if held_out > 0 else 0.0, None
 
     def _judge(
         self,
@@ -412,11 +429,14 @@ class StructuredTrainer:
         chosen[which] = True
         direction = np.where(chosen[:, None], fitted.outputs, 0.0)[regions.label]
         moved = np.flatnonzero(chosen[regions.label])
-        if fitted.replaces:
-            judged = learned.loss if split is None else learned.loss.on(~split[self._owner])
-            gain = self._replacement(judged, learned.scores, direction)[1]
+        if not fitted.replaces:
+            gain, best_step = self._gain(learned, direction, moved, split)
+        elif split is None:
+            best_step = learned.loss.replace(learned.value, learned.scores, direction)
+            gain = best_step[1]
         else:
-            gain = self._gain(learned, direction, moved, split)
+            judged, best_step = learned.loss.on(~split[self._owner]), None
+            gain = judged.replace(judged.value(learned.scores), learned.scores, direction)[1]
         if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
             residual, weight = learned.loss.residual(learned.scores), learned.loss.weight
             gain = (
@@ -430,7 +450,7 @@ class StructuredTrainer:
         ticks = learned.ledger.quote(groups, payers).sum() if groups.size else 0
         price = self.costs.costs.amount(1) * float(ticks) / max(len(self.structures), 1)
         cost = price + self.rules.evaluation_cost + self.rules.least_cost
-        return _Candidate(update, direction, moved, which, number, gain, cost)
+        return _Candidate(update, direction, moved, which, number, gain, cost, best_step)
 
     def _rank(self, candidate: _Candidate) -> tuple[float, float]:
         """The best comes first; of equals the cheaper, then the earlier."""
@@ -453,28 +473,19 @@ class StructuredTrainer:
             ledger.buy(groups, payers)
         ledger.charge(self.costs.costs.ticks(self.rules.evaluation_cost), None)
 
-    def _step(self, loss: ElementLoss, scores: Array, candidate: _Candidate) -> tuple[float, float]:
-        """The best step along a candidate on all elements that are learned from, and its gain."""
-        if candidate.update.replaces:
-            return self._replacement(loss, scores, candidate.direction)
-        return loss.search(scores, candidate.direction, candidate.moved)
-
     @staticmethod
-    def _replacement(loss: ElementLoss, scores: Array, new: Array) -> tuple[float, float]:
-        """How far new scores take the place of the old ones, and the gain: wholly where that gains.
-
-        New ones were fitted to the loss itself, with a penalty that a longer step would undo. Where they are worse than the old
-        ones, part of the way to them may still be better: the loss is convex.
-        """
-        gain = loss.value(scores) - loss.value(new)
-        if gain > 0:
-            return 1.0, gain
-        step, gain = loss.search(scores, new - scores)
-        return (step, gain) if step > 0 else (0.0, 0.0)
+    def _step(learned: _Learned, candidate: _Candidate) -> tuple[float, float]:
+        """The best step along a candidate on all elements that are learned from, and its gain."""
+        if candidate.best_step is None:
+            loss, scores, direction = learned.loss, learned.scores, candidate.direction
+            if candidate.update.replaces:
+                candidate.best_step = loss.replace(learned.value, scores, direction)
+            else:
+                candidate.best_step = loss.search(scores, direction, candidate.moved)
+        return candidate.best_step
 
     def _move(self, learned: _Learned, candidate: _Candidate) -> tuple[Update, float]:
-        step, _ = self._step(learned.loss, learned.scores, candidate)
-        before = learned.loss.value(learned.scores)
+        step, _ = self._step(learned, candidate)
         kept = 1 - step if candidate.update.replaces else 1.0  # of the scores so far
         if not candidate.update.replaces:
             step *= self.rules.learning_rate
@@ -482,4 +493,5 @@ class StructuredTrainer:
         update = replace(candidate.update, step=step)
         learned.updates.append(update)
         learned.bought |= self.costs.closure(self.costs.groups_of(update.predictor.columns))
-        return update, before - learned.loss.value(learned.scores)
+        before, learned.value = learned.value, learned.loss.value(learned.scores)
+        return update, before - learned.value
