@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import lzma
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 Sentences = list[list[Any]]
 
@@ -20,7 +22,38 @@ class Part(NamedTuple):
     X_test: Sentences
     y_test: Sentences
     metric: str  # of curves: "chunk_f1" or "accuracy"
-    context: int  # neighbours on either side whose labels count
+
+    @property
+    def has_pixels(self) -> bool:
+        """Whether elements are rows of numbers; else they are dicts of strings."""
+        return isinstance(self.X[0], np.ndarray)
+
+    def development(self, keep: int) -> Part:
+        """Every fifth training sequence to judge by, ``keep`` of the four others to learn from; test sequences are not used."""
+        learn = [i for i in range(len(self.X)) if 0 < i % 5 <= keep]
+        judge = range(0, len(self.X), 5)
+        picked = [[values[i] for i in chosen] for chosen in (learn, judge) for values in (self.X, self.y)]
+        return Part(*picked, self.metric)
+
+    def table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """(E, d) features of all training and of all test elements, one by one; of strings the 254 most frequent have codes."""
+        if self.has_pixels:
+            return np.concatenate(self.X), np.concatenate(self.X_test)
+        elements = [element for sentence in self.X for element in sentence]
+        names = sorted(elements[0])
+        codes = {
+            name: {
+                value: code
+                for code, (value, _) in enumerate(Counter(e[name] for e in elements).most_common(254))
+            }
+            for name in names
+        }
+
+        def coded(sentences: Sentences) -> NDArray[np.float64]:
+            rows = [[codes[n].get(e[n], 254) for n in names] for sentence in sentences for e in sentence]
+            return np.array(rows, dtype=np.float64)
+
+        return coded(self.X), coded(self.X_test)
 
 
 def _words(path: Path, keep: Callable[[str], bool] = bool) -> list[list[list[str]]]:
@@ -82,7 +115,7 @@ def _conll(folder: Path) -> Part:
     train, test = (_words(folder / f"{name}.txt.xz") for name in ("train", "test"))
     X, X_test = ([chunk_features(s) for s in sentences] for sentences in (train, test))
     y, y_test = ([[t[2] for t in s] for s in sentences] for sentences in (train, test))
-    return Part(X, y, X_test, y_test, "chunk_f1", 2)
+    return Part(X, y, X_test, y_test, "chunk_f1")
 
 
 def _ewt(folder: Path) -> Part:
@@ -91,7 +124,7 @@ def _ewt(folder: Path) -> Part:
     )
     X, X_test = ([tag_features(s) for s in sentences] for sentences in (train, test))
     y, y_test = ([[t[3] for t in s] for s in sentences] for sentences in (train, test))
-    return Part(X, y, X_test, y_test, "accuracy", 2)
+    return Part(X, y, X_test, y_test, "accuracy")
 
 
 def _letters(folder: Path, setting: str, fold: int) -> Part:
@@ -106,4 +139,4 @@ def _letters(folder: Path, setting: str, fold: int) -> Part:
         [[v for v, t in zip(values, train, strict=True) if t == side] for values in (X, y)]
         for side in (True, False)
     ]
-    return Part(*chosen[0], *chosen[1], "accuracy", 4)
+    return Part(*chosen[0], *chosen[1], "accuracy")

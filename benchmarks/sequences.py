@@ -1,12 +1,15 @@
-"""Labels of sequences: ``SequenceLabeler`` with and without context against python-crfsuite on the same features.
+"""Labels of sequences: ``SequenceLabeler`` with and without context, boosted trees, and python-crfsuite on the same features.
 
-    ANYTIME_DATA=... python benchmarks/sequences.py                 # all parts that are not in the results yet
-    ANYTIME_DATA=... python benchmarks/sequences.py --parts conll   # those whose name begins so
-    ANYTIME_DATA=... python benchmarks/sequences.py --share 0.05    # a rehearsal, which is not written
+    ANYTIME_DATA=... python benchmarks/sequences.py --choose            # settings, on a part of the training sequences
+    ANYTIME_DATA=... python benchmarks/sequences.py                     # all parts that are not in the results yet
+    ANYTIME_DATA=... python benchmarks/sequences.py --parts conll       # those whose name begins so
+    python benchmarks/sequences.py --picture docs/images/sequences.png  # from the results
 
-Every feature costs 1. python-crfsuite is a linear-chain CRF with L2 penalty 1 and all transitions; on letters also with 0.1,
-and the better of the two on the test words counts. Bars: CoNLL-2000 F1 within 0.005 of the CRF, 20,000 words a second, half of
-the cost loses at most 0.01; letters: error with context at most 0.6 of that without, and no more than the CRF's, both settings.
+Every feature costs 1. Neighbours that count, the labeler's penalty and that of the CRF (python-crfsuite, linear chain, L2, all
+transitions) are chosen on a fifth of the training sequences that is held out (``results/sequences_dev.json``), for letters once
+for each setting, on fold 0. Boosted trees see one element at a time; of strings the 254 most frequent values are categories.
+Bars: CoNLL-2000 F1 within 0.005 of the CRF, 20,000 words a second, half of the cost loses at most 0.01; letters: error with
+context at most 0.6 of that without, and no more than the CRF's, both settings.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ from _sequence_sets import Part, parts
 from anytime.curves import chunk_f1
 from common import RESULTS, write
 
-SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)  # of the cost of everything, at which curves are read
+PENALTIES = (1.0, 0.1, 0.01)  # of the CRF, to choose from
+WORDS = [
+    {"context": c, "l2_regularization": p} for c, p in ((1, 0.5), (2, 0.5), (3, 0.5), (2, 0.25), (2, 1.0))
+]
+LETTERS = [{"context": c, "l2_regularization": p} for c in (2, 4, 6) for p in (0.5, 2.0)]
 
 
 def quality(part: Part, said: Any) -> dict[str, float]:
@@ -38,28 +45,31 @@ def quality(part: Part, said: Any) -> dict[str, float]:
     return figures
 
 
-def labelled(part: Part, context: int, seed: int) -> dict[str, Any]:
+def labelled(part: Part, seed: int, **settings: Any) -> dict[str, Any]:
     """Fit, judge and time a labeler."""
     began = time.process_time()
-    model = at.SequenceLabeler(context=context, random_state=seed).fit(part.X, part.y)
+    model = at.SequenceLabeler(random_state=seed, **settings).fit(part.X, part.y)
     fit_seconds = time.process_time() - began
-    n_elements = sum(map(len, part.y_test))
     began = time.process_time()
     said = model.predict(part.X_test)
-    pace = n_elements / (time.process_time() - began)
-    total = model.costs_.total
-    figures: dict[str, Any] = {
+    pace = sum(map(len, said)) / (time.process_time() - began)
+    curve = at.curve(model, part.X_test, part.y_test, metric=part.metric)
+    objective = [step.value for step in model.steps_]
+    return {
+        **settings,
         **quality(part, said),
         "fit_seconds": round(fit_seconds, 1),
         "elements_per_second": round(pace),
         "stages": model.n_stages_,
         "cost": float(model.stage_costs_[-1]),
+        "half_cost": round(float(curve.at(0.5 * model.stage_costs_[-1])), 5),
+        "curve": [
+            [round(float(c), 3), round(float(v), 5)] for c, v in zip(curve.costs, curve.values, strict=True)
+        ],
         "order": model.order_,
+        "replaced_in_part": sum(step.update.step < 1 for step in model.steps_),
+        "objective_rises": int(np.sum(np.diff(objective) > 1e-12)),
     }
-    if context:
-        curve = at.curve(model, part.X_test, part.y_test, metric=part.metric)
-        figures["curve"] = {str(share): round(float(curve.at(share * total)), 5) for share in SHARES}
-    return figures
 
 
 def chain_crf(part: Part, penalty: float) -> dict[str, Any]:
@@ -98,68 +108,158 @@ def chain_crf(part: Part, penalty: float) -> dict[str, Any]:
     }
 
 
-def figures_of(part: Part, seed: int) -> dict[str, Any]:
+def boosted_trees(part: Part, seed: int) -> dict[str, Any]:
+    """Plain boosting: every element for itself, all features."""
+    X, X_test = part.table()
+    categorical = None if part.has_pixels else list(range(X.shape[1]))
+    model = at.GradientBoostingClassifier(
+        n_estimators=40, learning_rate=0.3, categorical_features=categorical, random_state=seed
+    )
+    began = time.process_time()
+    model.fit(X, np.concatenate([np.asarray(labels) for labels in part.y]))
+    fit_seconds = time.process_time() - began
+    said = np.split(model.predict(X_test), np.cumsum([len(labels) for labels in part.y_test])[:-1])
+    return {**quality(part, said), "trees": model.n_stages_, "fit_seconds": round(fit_seconds, 1)}
+
+
+def choose(kind: str, part: Part, seed: int) -> dict[str, Any]:
+    """Settings of a kind of part, judged on training sequences that are held out."""
+    part = part.development(keep=4 if kind == "letters small" else 2)
+    tried = [labelled(part, seed, **settings) for settings in (LETTERS if part.has_pixels else WORDS)]
+    crfs = [chain_crf(part, penalty) for penalty in PENALTIES]
+    best = max(tried, key=lambda figures: figures[part.metric])
+    return {
+        "labeler": {name: best[name] for name in ("context", "l2_regularization")},
+        "crf": max(crfs, key=lambda figures: figures[part.metric])["penalty"],
+        "tried": [
+            {name: value for name, value in figures.items() if name not in ("curve", "order")}
+            for figures in tried + crfs
+        ],
+    }
+
+
+def figures_of(part: Part, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
     """All models of one part."""
-    letters = part.metric == "accuracy" and isinstance(part.X[0], np.ndarray)
     return {
         "train": [len(part.X), sum(map(len, part.y))],
         "test": [len(part.X_test), sum(map(len, part.y_test))],
-        "with_context": labelled(part, part.context, seed),
-        "without_context": labelled(part, 0, seed),
-        "crf": max(
-            (chain_crf(part, penalty) for penalty in ((1.0, 0.1) if letters else (1.0,))),
-            key=lambda figures: figures[part.metric],
-        ),
+        "with_context": labelled(part, seed, **chosen["labeler"]),
+        "without_context": labelled(part, seed, **{**chosen["labeler"], "context": 0}),
+        "crf": chain_crf(part, chosen["crf"]),
+        "trees": boosted_trees(part, seed),
     }
+
+
+def kind_of(name: str) -> str:
+    """The name of a part without its fold."""
+    return " ".join(word for word in name.split() if not word.isdigit())
 
 
 def summary(done: dict[str, Any]) -> dict[str, Any]:
     """The bars, as far as there are figures."""
     out: dict[str, Any] = {}
-    if "conll2000" in done:
-        ours, crf = done["conll2000"]["with_context"], done["conll2000"]["crf"]
-        out["conll2000"] = {
-            "f1": ours["chunk_f1"],
-            "f1_less_crf": round(ours["chunk_f1"] - crf["chunk_f1"], 5),
-            "half_cost_loses": round(ours["chunk_f1"] - ours["curve"]["0.5"], 5),
-            "words_per_second": ours["elements_per_second"],
+    for kind in dict.fromkeys(map(kind_of, done)):
+        folds = [figures for name, figures in done.items() if kind_of(name) == kind]
+        metric = "chunk_f1" if "chunk_f1" in folds[0]["crf"] else "accuracy"
+        names = ("with_context", "without_context", "trees", "crf")
+        mean = {name: float(np.mean([fold[name][metric] for fold in folds])) for name in names}
+        ours = [fold["with_context"] for fold in folds]
+        out[kind] = {
+            "folds": len(folds),
+            "metric": metric,
+            **{name: round(value, 5) for name, value in mean.items()},
+            "less_crf": round(mean["with_context"] - mean["crf"], 5),
+            "no_worse_than_crf_in": sum(f["with_context"][metric] >= f["crf"][metric] for f in folds),
+            "error_to_that_without": round((1 - mean["with_context"]) / (1 - mean["without_context"]), 3),
+            "half_cost_loses": round(float(np.mean([f[metric] - f["half_cost"] for f in ours])), 5),
+            "elements_per_second": round(float(np.mean([f["elements_per_second"] for f in ours]))),
+            "fit_seconds": round(float(np.mean([f["fit_seconds"] for f in ours])), 1),
         }
-    for setting in ("small", "large"):
-        folds = [figures for name, figures in done.items() if name.startswith(f"letters {setting}")]
-        if folds:
-            error = {
-                kind: float(np.mean([1 - fold[kind]["accuracy"] for fold in folds]))
-                for kind in ("with_context", "without_context", "crf")
-            }
-            out[f"letters {setting}"] = {
-                "folds": len(folds),
-                **{kind: round(value, 5) for kind, value in error.items()},
-                "ratio": round(error["with_context"] / error["without_context"], 3),
-            }
     return out
+
+
+def draw(done: dict[str, Any], file: str) -> None:
+    """Quality against cost: with and without context, and the CRF and boosted trees, which need everything."""
+    import matplotlib.pyplot as plt
+
+    titles = {
+        "letters small": "letters, one fold to learn from",
+        "letters large": "letters, nine folds to learn from",
+        "conll2000": "CoNLL-2000, chunks",
+        "ud-ewt": "UD English EWT, parts of speech",
+    }
+    lines = {"with_context": ("with context", "C0"), "without_context": ("without", "C1")}
+    points = {"crf": ("linear-chain CRF", "C2"), "trees": ("boosted trees", "C3")}
+    kinds = [kind for kind in titles if any(kind_of(name) == kind for name in done)]
+    figure, axes = plt.subplots(
+        1, len(kinds), figsize=(3.4 * len(kinds), 3.4), layout="constrained", squeeze=False
+    )
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        folds = [figures for name, figures in done.items() if kind_of(name) == kind]
+        metric = "chunk_f1" if kind == "conll2000" else "accuracy"
+        n_features = 19 if kind == "conll2000" else 17 if kind == "ud-ewt" else 128
+        for name, (label, colour) in lines.items():
+            costs = np.unique(np.concatenate([[c for c, _ in fold[name]["curve"]] for fold in folds]))
+            errors = []
+            for fold in folds:
+                at_cost, value = np.array(fold[name]["curve"]).T
+                errors.append(1 - value[np.maximum(np.searchsorted(at_cost, costs, side="right") - 1, 0)])
+            kept = costs > 0
+            error = 100 * np.mean(errors, axis=0)
+            axis.step(costs[kept], error[kept], where="post", color=colour, label=label)
+            axis.plot([costs[-1], n_features], [error[-1]] * 2, color=colour, linewidth=0.8, alpha=0.6)
+        for name, (label, colour) in points.items():
+            error = 100 * (1 - np.mean([fold[name][metric] for fold in folds]))
+            axis.plot(n_features, error, "o", color=colour, label=label, clip_on=False)
+        axis.set(title=titles[kind], xlabel="features bought", yscale="log", xlim=(0, n_features))
+        axis.set_ylabel("error of chunks, 1 - F1, %" if metric == "chunk_f1" else "error, %")
+        ticks = [t for t in (5, 7, 10, 15, 20, 30, 50, 80) if axis.get_ylim()[0] <= t <= axis.get_ylim()[1]]
+        axis.set_yticks(ticks, [str(t) for t in ticks])
+        axis.set_yticks([], minor=True)
+        axis.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(file, dpi=110)
+
+
+def read(name: str, key: str) -> dict[str, Any]:
+    """What a file of results holds under a key; nothing where there is no file."""
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))[key] if path.exists() else {}
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default="", help="beginning of the names of parts to run")
     parser.add_argument(
-        "--share", type=float, default=1.0, help="of the training sequences; results are then not written"
+        "--choose", action="store_true", help="choose settings on held-out training sequences"
     )
     parser.add_argument("--again", action="store_true", help="also parts that have results")
+    parser.add_argument("--picture", help="draw this picture of the results and run nothing")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    path = RESULTS / "sequences.json"
-    done = json.loads(path.read_text(encoding="utf-8"))["parts"] if path.exists() else {}
+    if asked.picture:
+        draw(read("sequences", "parts"), asked.picture)
+        return
     for name, load in parts(Path(os.environ["ANYTIME_DATA"])):
-        if not name.startswith(asked.parts) or (name in done and not asked.again and asked.share == 1):
+        kind = kind_of(name)
+        file, key = ("sequences_dev", kind) if asked.choose else ("sequences", name)
+        if not name.startswith(asked.parts) or (key in read(file, "parts") and not asked.again):
             continue
-        part = load()
-        if asked.share < 1:
-            n = max(20, round(asked.share * len(part.X)))
-            print(name, json.dumps(figures_of(part._replace(X=part.X[:n], y=part.y[:n]), asked.seed)))
+        if asked.choose:
+            if name in (kind, f"{kind} 0"):
+                figures = choose(kind, load(), asked.seed)
+                write(file, {"parts": {**read(file, "parts"), kind: figures}})
             continue
-        done[name] = figures_of(part, asked.seed)
-        write("sequences", {"summary": summary(done), "parts": done})
+        chosen = read("sequences_dev", "parts")
+        if kind not in chosen:
+            raise SystemExit(f"settings of {kind!r} are not chosen yet: run --choose first")
+        figures = figures_of(load(), chosen[kind], asked.seed)
+        done = {
+            **read(file, "parts"),
+            name: figures,
+        }  # read again: another process may have added parts meanwhile
+        write(file, {"summary": summary(done), "parts": done})
 
 
 if __name__ == "__main__":
