@@ -9,36 +9,19 @@ before the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from anytime.losses import LINKS
-from anytime.structured.structures import Structures
+from anytime.structured.structures import WHOLE, Structures
 from anytime.trees.binning import BinnedData
-from anytime.trees.block import TreeBlock
-from anytime.trees.growing import TreeGrower, join
+from anytime_research.structured.boosted import BoostedDistribution, BoostingRules
 
 __all__ = ["HierarchicalInferenceMachine"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(eq=False)
-class _LevelPredictor:
-    """Boosted trees with one output per class, over features and context of the regions of a level."""
-
-    level: int
-    base: Array
-    trees: TreeBlock
-    rate: float
-
-    def scores(self, table: Array) -> Array:
-        """(R, K) of (R, d) features and context."""
-        return np.asarray(self.base + self.rate * self.trees.outputs(0, np.ascontiguousarray(table)))
+_ROWS_READ = 20_000  # at once
 
 
 class HierarchicalInferenceMachine:
@@ -48,125 +31,121 @@ class HierarchicalInferenceMachine:
     ----------
     columns : (c,) int, default=None
         Columns that predictors may read; None: all.
-    levels : sequence of int, default=(6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0)
+    levels : sequence of int, default=(6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0)
         The levels that are visited, in order: down, up and down.
-    n_rounds : int, default=40
-        Trees of each predictor.
-    max_leaf_nodes : int, default=31
-    learning_rate : float, default=0.2
     folds : int, default=3
-    max_samples : int, default=20000
-        The most regions that a tree is grown on.
-    max_features : float, default=0.3
-        Share of the columns that a tree may test, drawn anew for each.
-    n_threads : int, default=1
+        Parts of the pictures that are held out in turn, so that predictors learn from what is said of pictures that were not
+        seen. 0: predictors learn from what is said of the training pictures themselves.
+    averaged : int, default=1
+        How many of the last predictions are averaged for the answer.
+    rules : BoostingRules, default=None
+        How each predictor is boosted; None: as ``BoostingRules()``.
     seed : int, default=0
+    report : callable, default=None
+        Called after each visit with its number, its level, and the mean cross-entropy of the predictions that the next visit
+        learns from.
+
+    Attributes
+    ----------
+    visits : list of (int, BoostedDistribution)
+        The level and the predictor of each visit.
     """
 
     def __init__(
         self,
-        columns: NDArray[np.int32] | None = None,
+        columns: ArrayLike | None = None,
         *,
-        levels: Sequence[int] = (6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0),
-        n_rounds: int = 40,
-        max_leaf_nodes: int = 31,
-        learning_rate: float = 0.2,
+        levels: Sequence[int] = (6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0),
         folds: int = 3,
-        max_samples: int = 20_000,
-        max_features: float = 0.3,
-        n_threads: int = 1,
+        averaged: int = 1,
+        rules: BoostingRules | None = None,
         seed: int = 0,
+        report: Callable[[int, int, float], None] | None = None,
     ) -> None:
-        self.columns, self.levels, self.n_rounds = columns, tuple(levels), n_rounds
-        self.max_leaf_nodes, self.learning_rate, self.folds = max_leaf_nodes, learning_rate, folds
-        self.max_samples, self.max_features = max_samples, max_features
-        self.n_threads, self.seed = n_threads, seed
-        self.predictors: list[_LevelPredictor] = []
+        if not 1 <= averaged <= len(levels):
+            raise ValueError(f"averaged is {averaged}, but {len(levels)} levels are visited")
+        self.columns = None if columns is None else np.asarray(columns, dtype=np.int32)
+        self.levels, self.folds, self.averaged = tuple(levels), folds, averaged
+        self.rules, self.seed, self.report = rules or BoostingRules(), seed, report
+        self.visits: list[tuple[int, BoostedDistribution]] = []
 
-    def fit(self, structures: Structures, truth: Array, weight: Array) -> HierarchicalInferenceMachine:
-        """Learn from (E, K) distributions of elements and (E,) weights."""
-        n_classes = truth.shape[1]
-        if self.columns is None:
-            self.columns = np.arange(structures.n_columns, dtype=np.int32)
+    def fit(
+        self, structures: Structures, truth: Array, weight: Array, fold: ArrayLike | None = None
+    ) -> HierarchicalInferenceMachine:
+        """Learn from labelled structures.
+
+        Parameters
+        ----------
+        structures : Structures
+        truth : (E, K) distributions of the elements
+        weight : (E,) how much each element counts; 0: it has no label
+        fold : (n,) int, default=None
+            The part to which each structure belongs, 0 to ``folds - 1``. None: parts are runs of structures that follow each
+            other, as pictures of a video do: were they drawn, each would have been seen almost as it is by the copies that
+            hold it out.
+        """
+        if self.folds > len(structures):
+            raise ValueError(f"{self.folds} folds need as many structures, but there are {len(structures)}")
+        part = np.arange(len(structures)) * max(self.folds, 1) // max(len(structures), 1)
+        if fold is not None:
+            part = np.asarray(fold)
+        columns = self._columns(structures)
         random = np.random.RandomState(self.seed)
-        fold = random.permutation(len(structures)) % self.folds
+        n_classes = truth.shape[1]
         told = np.full(truth.shape, 1.0 / n_classes)
         bins: dict[int, BinnedData] = {}
-        for level in self.levels:
+        self.visits = []
+        for number, level in enumerate(self.levels):
             regions = structures.regions(level)
-            owner = structures.regions(-1).label[regions.first]
             size = np.bincount(regions.label, weights=weight, minlength=regions.n_regions).astype(np.float64)
             mass = np.stack(
-                [
-                    np.bincount(regions.label, weights=weight * t, minlength=regions.n_regions)
-                    for t in truth.T
-                ],
-                axis=1,
+                [np.bincount(regions.label, weight * t, regions.n_regions) for t in truth.T], axis=1
             )
-            target = np.where(
-                size[:, None] > 0, mass / np.where(size > 0, size, 1.0)[:, None], 1.0 / n_classes
-            )
+            known = size[:, None] > 0
+            target = np.where(known, mass / np.where(known, size[:, None], 1.0), 1.0 / n_classes)
             context = structures.context(level, told)
             if level not in bins:
-                even = np.tile(np.linspace(0.0, 1.0, regions.n_regions)[:, None], context.shape[1])
-                bins[level] = BinnedData.fit(
-                    np.hstack([structures.read(level, self.columns), even]), n_threads=self.n_threads
-                )
-            bins[level].native.refill(len(self.columns), np.ascontiguousarray(context), self.n_threads)
-            main, _ = self._boosted(
-                level, bins[level], target, size, np.ones(regions.n_regions, dtype=bool), random
-            )
-            self.predictors.append(main)
-            held_out = np.empty_like(target)
-            for k in range(self.folds):
-                inside = fold[owner] == k
-                _, scores = self._boosted(level, bins[level], target, size, ~inside, random)
-                held_out[inside] = scores[inside]
-            told = LINKS["softmax"].transform(held_out)[regions.label]
+                bins[level] = self._bins(structures, level, columns, context.shape[1])
+            if context.shape[1]:
+                bins[level].native.refill(columns.size, np.ascontiguousarray(context), self.rules.n_threads)
+            task = (bins[level], target, size, self.rules, random)
+            predictor, said = BoostedDistribution.fit(*task, n_drawn=columns.size)
+            self.visits.append((level, predictor))
+            if self.folds and number + 1 < len(self.levels):
+                inside = part[structures.regions(WHOLE).label[regions.first]]
+                for k in range(self.folds):
+                    _, copy = BoostedDistribution.fit(*task, n_drawn=columns.size, learns=inside != k)
+                    said[inside == k] = copy[inside == k]
+            told = said[regions.label]
+            if self.report is not None:
+                loss = -(truth * np.log(np.maximum(told, 1e-12))).sum(axis=1)
+                self.report(number, level, float(weight @ loss / weight.sum()))
         return self
 
-    def _boosted(
-        self, level: int, data: BinnedData, target: Array, size: Array, learns: NDArray[np.bool_], random: Any
-    ) -> tuple[_LevelPredictor, Array]:
-        """A predictor learned from some regions, and its scores of all."""
-        assert self.columns is not None
-        n_columns = len(self.columns)
-        rows = np.flatnonzero(learns & (size > 0))
-        base = np.log((size[rows] @ target[rows] + 1.0) / (size[rows].sum() + target.shape[1]))
-        scores, trees = np.tile(base, (len(target), 1)), []
-        grower = TreeGrower(
-            max_leaf_nodes=self.max_leaf_nodes,
-            min_samples_leaf=20,
-            min_weight=0.0,
-            l2_regularization=1.0,
-            n_threads=self.n_threads,
-        )
-        weight = size / size[rows].mean()
-        for _ in range(self.n_rounds):
-            some = (
-                rows
-                if rows.size <= self.max_samples
-                else np.sort(random.choice(rows, self.max_samples, replace=False))
-            )
-            allowed = np.ones(data.n_features, dtype=bool)
-            allowed[:n_columns] = random.random_sample(n_columns) < self.max_features
-            said = LINKS["softmax"].transform(scores)
-            curvature = weight[:, None] * np.maximum(said * (1.0 - said), 1e-3)
-            grown = grower.grow_newton(
-                data, weight[:, None] * (said - target), curvature, rows=some, columns=allowed
-            )
-            scores += self.learning_rate * grown.values[grown.leaf]
-            trees.append(grown.arrays)
-        together = TreeBlock(join(trees, [len(trees)]))
-        return _LevelPredictor(level, base, together, self.learning_rate), scores
-
     def predict_proba(self, structures: Structures) -> Array:
-        """(E, K) distributions of the elements after the last level."""
-        assert self.columns is not None
-        n_classes = self.predictors[0].base.size
+        """(E, K) distributions of the elements."""
+        columns = self._columns(structures)
+        n_classes = self.visits[0][1].base.size
         told = np.full((structures.n_elements, n_classes), 1.0 / n_classes)
-        for predictor in self.predictors:
-            level = predictor.level
-            table = np.hstack([structures.read(level, self.columns), structures.context(level, told)])
-            told = LINKS["softmax"].transform(predictor.scores(table))[structures.regions(level).label]
-        return told
+        last = np.zeros_like(told)
+        for number, (level, predictor) in enumerate(self.visits):
+            table = np.hstack([structures.read(level, columns), structures.context(level, told)])
+            told = predictor.predict_proba(table)[structures.regions(level).label]
+            if number >= len(self.visits) - self.averaged:
+                last += told / self.averaged
+        return last
+
+    def _columns(self, structures: Structures) -> NDArray[np.int32]:
+        return np.arange(structures.n_columns, dtype=np.int32) if self.columns is None else self.columns
+
+    def _bins(
+        self, structures: Structures, level: int, columns: NDArray[np.int32], n_context: int
+    ) -> BinnedData:
+        """Features in bins and, behind them, columns for the context, cut evenly and filled anew at each visit."""
+        n_rows = structures.regions(level).n_regions
+        table = np.empty((n_rows, columns.size + n_context))
+        for first in range(0, n_rows, _ROWS_READ):
+            which = np.arange(first, min(first + _ROWS_READ, n_rows))
+            table[which, : columns.size] = structures.read(level, columns, which)
+        table[:, columns.size :] = np.linspace(0.0, 1.0, n_rows)[:, None]
+        return BinnedData.fit(table, n_threads=self.rules.n_threads)
