@@ -36,15 +36,25 @@ PRINTED = {
 }  # speedboost_and_structured 6.6
 
 
-def load(split: str, n_images: int | None) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]]:
-    """Images of a split, evenly over its videos, and their label maps."""
-    folder = Path(os.environ["ANYTIME_DATA"]) / "camvid"
-    files = sorted((folder / split).glob("*.jpg"))
+def chosen_files(split: str, n_images: int | None) -> list[Path]:
+    """Image files of a split, evenly over its videos."""
+    files = sorted((Path(os.environ["ANYTIME_DATA"]) / "camvid" / split).glob("*.jpg"))
     if n_images is not None and n_images < len(files):
         files = [files[i] for i in np.linspace(0, len(files) - 1, n_images).astype(int)]
+    return files
+
+
+def videos(split: str, n_images: int | None) -> list[str]:
+    """The video of each image that ``load`` gives."""
+    return [file.stem.split("_")[0] for file in chosen_files(split, n_images)]
+
+
+def load(split: str, n_images: int | None) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]]]:
+    """Images of a split, and their label maps."""
+    files = chosen_files(split, n_images)
     images = [np.asarray(Image.open(file).convert("RGB")) for file in files]
-    maps = [np.asarray(Image.open(folder / f"{split}annot" / f"{file.stem}.png")) for file in files]
-    return images, maps
+    annotated = [file.parent.with_name(f"{split}annot") / f"{file.stem}.png" for file in files]
+    return images, [np.asarray(Image.open(file)) for file in annotated]
 
 
 def softened(maps: list[NDArray[np.uint8]], power: float) -> dict[int, float]:

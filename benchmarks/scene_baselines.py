@@ -1,0 +1,210 @@
+"""What scene parsing is compared with on CamVid: the hierarchical inference machine, and plain boosting without context.
+
+    python benchmarks/scene_baselines.py --folder /tmp/camvid                             # all variants that are not there yet
+    python benchmarks/scene_baselines.py --folder /tmp/camvid --variants texture pixels   # these, and again
+    python benchmarks/scene_baselines.py --folder /tmp/rehearsal --images 24 --test-images 6 --rounds 10 --no-results
+
+Regions, features and trees are those of ``SceneParser``; all of what a variant may read is computed before it says anything.
+"all": every descriptor; "texture" and "texture+edges": shape and the codes of these descriptors; "regions": the finest regions
+with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Figures of a variant are
+kept in the folder as soon as they are there. Data and split as in ``scene_parsing.py``. Settings were chosen on the
+validation images and on training videos held out, never on test images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
+from anytime.structured.scene_parser import _described, _dictionaries
+from anytime.structured.scenes import Scene, SceneFeatures, Scenes
+from anytime.trees.binning import BinnedData
+from anytime_research.structured import BoostedDistribution, BoostingRules, HierarchicalInferenceMachine
+from common import write
+from scene_parsing import PRINTED, UNLABELLED, load, scores, videos
+
+KINDS = {
+    "all": ("shape", *DESCRIPTORS),
+    "texture": ("shape", "texture"),
+    "texture+edges": ("shape", "texture", "edges"),
+    "regions": ("shape", *DESCRIPTORS),
+}  # kinds of columns that a variant reads
+VARIANTS = (*KINDS, "pixels")
+LEVELS = (6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0)
+FOLDS, AVERAGED = 4, 3
+PIXELS_PER_IMAGE = 400  # that the model of pixels learns from
+
+Picture = NDArray[np.uint8]
+Maps = list[NDArray[np.uint8]]
+
+
+def runs(names: list[str], n_runs: int) -> NDArray[np.intp]:
+    """Each video cut into ``n_runs`` runs of frames: frames beside each other are almost the same."""
+    videos_of, run = np.array(names), np.zeros(len(names), dtype=np.intp)
+    for name in np.unique(videos_of):
+        at = np.flatnonzero(videos_of == name)
+        run[at] = np.arange(at.size) * n_runs // at.size
+    return run
+
+
+def labels_of_atoms(scenes: Scenes, maps: Maps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(E, K) distributions of labels in atoms, and (E,) pixels with a label."""
+    counts = []
+    for scene, labels in zip(scenes.scenes, maps, strict=True):
+        cells = scene.hierarchy.atom.astype(np.intp) * (UNLABELLED + 1) + labels
+        count = np.bincount(cells.ravel(), minlength=scene.hierarchy.n_atoms * (UNLABELLED + 1))
+        counts.append(count.reshape(-1, UNLABELLED + 1)[:, :UNLABELLED])
+    mass = np.concatenate(counts).astype(np.float64)
+    weight = mass.sum(axis=1)
+    return (mass + 1e-9) / (weight + UNLABELLED * 1e-9)[:, None], weight
+
+
+Said = Callable[[Picture], NDArray[np.intp]]  # labels of all pixels of a picture
+
+
+def trained_machine(variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
+    """An inference machine, or the model of the finest regions."""
+    features = SceneFeatures(
+        _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
+    )
+    columns = np.array(
+        [i for i, name in enumerate(features.names) if name.split()[0] in KINDS[variant]], dtype=np.int32
+    )
+    scenes = Scenes(_described(images, features, options.threads), features)
+    plain = variant == "regions"
+    machine = HierarchicalInferenceMachine(
+        columns,
+        levels=(0,) if plain else LEVELS,
+        folds=0 if plain else FOLDS,
+        averaged=1 if plain else AVERAGED,
+        rules=BoostingRules(n_rounds=options.rounds * (3 if plain else 1), n_threads=options.threads),
+        report=lambda visit, level, loss: print(f"visit {visit}, level {level}: {loss:.4f}", flush=True),
+    ).fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
+
+    def said(image: Picture) -> NDArray[np.intp]:
+        picture = Scenes([Scene(image, features)], features)
+        return machine.predict_proba(picture).argmax(axis=1)[picture.scenes[0].hierarchy.atom]
+
+    return said
+
+
+def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
+    """One boosted model of the descriptors at single points of the grid."""
+    random = np.random.RandomState(0)
+    tables, labels = [], []
+    for image, labels_of_image in zip(images, maps, strict=True):
+        at_grid = labels_of_image[::GRID_STEP, ::GRID_STEP].ravel()
+        labelled = np.flatnonzero(at_grid < UNLABELLED).astype(np.int32)
+        points = np.sort(random.choice(labelled, min(PIXELS_PER_IMAGE, labelled.size), replace=False))
+        tables.append(described_points(image, points))
+        labels.append(at_grid[points])
+    target = np.eye(UNLABELLED)[np.concatenate(labels)]
+    model, _ = BoostedDistribution.fit(
+        BinnedData.fit(np.concatenate(tables), n_threads=options.threads),
+        target,
+        np.ones(len(target)),
+        BoostingRules(n_rounds=3 * options.rounds, n_threads=options.threads),
+        random,
+    )
+
+    def said(image: Picture) -> NDArray[np.intp]:
+        height, width = (-(-n // GRID_STEP) for n in image.shape[:2])
+        every = np.arange(height * width, dtype=np.int32)
+        found = model.predict_proba(described_points(image, every)).argmax(axis=1).reshape(height, width)
+        return found.repeat(GRID_STEP, axis=0).repeat(GRID_STEP, axis=1)[: image.shape[0], : image.shape[1]]
+
+    return said
+
+
+def described_points(image: Picture, points: NDArray[np.int32]) -> NDArray[np.float64]:
+    """(m, d) place and descriptors of points of the grid."""
+    scene = Scene(image, SceneFeatures({}))
+    height, width = (-(-n // GRID_STEP) for n in image.shape[:2])
+    place = np.stack([points % width / width, points // width / height], axis=1)
+    return np.hstack([place, *(scene.planes(name).at(points) for name in DESCRIPTORS)])
+
+
+def trained(variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
+    """What a variant says of pictures."""
+    if variant == "pixels":
+        return trained_on_pixels(images, maps, options)
+    return trained_machine(variant, images, maps, options)
+
+
+def measured(variant: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Train a variant, and run it over the test images one by one, from the image to labels of all pixels."""
+    images, maps = load("train", options.images)
+    began, used = time.perf_counter(), time.process_time()
+    said = trained(variant, images, maps, options)
+    training = time.perf_counter() - began, time.process_time() - used
+    del images, maps
+    confusion = np.zeros((UNLABELLED, UNLABELLED))
+    wall, processor = [], []
+    for image, labels in zip(*load("test", options.test_images), strict=True):
+        began, used = time.perf_counter(), time.process_time()
+        found = said(image)
+        wall.append(time.perf_counter() - began)
+        processor.append(time.process_time() - used)
+        there = labels < UNLABELLED
+        cells = labels[there].astype(np.intp) * UNLABELLED + found[there]
+        confusion += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
+    return {
+        **scores(confusion),
+        "ms": round(1e3 * float(np.median(wall)), 1),
+        "processor_ms": round(1e3 * float(np.median(processor)), 1),
+        "test_images": len(wall),
+        "train_seconds": round(training[0], 1),
+        "train_processor_seconds": round(training[1], 1),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "rounds": options.rounds,
+    }
+
+
+def main() -> None:
+    """Run the variants that are not there yet."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="where figures of variants are kept")
+    parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=())
+    parser.add_argument("--images", type=int, default=None)
+    parser.add_argument("--test-images", type=int, default=None)
+    parser.add_argument(
+        "--rounds", type=int, default=80, help="trees of a predictor; plain models have three times as many"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="of training; images are parsed by one")
+    parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for variant in options.variants or VARIANTS:
+        path = options.folder / f"baseline_{variant}.json"
+        if options.variants or not path.exists():
+            print(f"variant {variant}", flush=True)
+            path.write_text(json.dumps(measured(variant, options)))
+    paths = {variant: options.folder / f"baseline_{variant}.json" for variant in VARIANTS}
+    figures = {variant: json.loads(path.read_text()) for variant, path in paths.items() if path.exists()}
+    if options.no_results:
+        print(json.dumps(figures, indent=1))
+        return
+    write(
+        "scene_baselines",
+        {
+            "data": "CamVid 480 x 360, JPEG copies of quality 90; train / test split of SegNet's version",
+            "printed": PRINTED,
+            "levels": LEVELS,
+            "variants": figures,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
