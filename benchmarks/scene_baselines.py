@@ -108,13 +108,9 @@ def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Names
         tables.append(described_points(image, points))
         labels.append(at_grid[points])
     target = np.eye(UNLABELLED)[np.concatenate(labels)]
-    model, _ = BoostedDistribution.fit(
-        BinnedData.fit(np.concatenate(tables), n_threads=options.threads),
-        target,
-        np.ones(len(target)),
-        BoostingRules(n_rounds=3 * options.rounds, n_threads=options.threads),
-        random,
-    )
+    rules = BoostingRules(n_rounds=3 * options.rounds, n_threads=options.threads)
+    data = BinnedData.fit(np.concatenate(tables), max_bins=rules.max_bins, n_threads=options.threads)
+    model, _ = BoostedDistribution.fit(data, target, np.ones(len(target)), rules, random)
 
     def said(image: Picture) -> NDArray[np.intp]:
         height, width = (-(-n // GRID_STEP) for n in image.shape[:2])

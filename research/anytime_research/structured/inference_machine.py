@@ -148,4 +148,4 @@ class HierarchicalInferenceMachine:
             which = np.arange(first, min(first + _ROWS_READ, n_rows))
             table[which, : columns.size] = structures.read(level, columns, which)
         table[:, columns.size :] = np.linspace(0.0, 1.0, n_rows)[:, None]
-        return BinnedData.fit(table, n_threads=self.rules.n_threads)
+        return BinnedData.fit(table, max_bins=self.rules.max_bins, n_threads=self.rules.n_threads)
