@@ -1,13 +1,13 @@
 """What scene parsing is compared with on CamVid: the hierarchical inference machine, and plain boosting without context.
 
     python benchmarks/scene_baselines.py --folder /tmp/camvid                             # all variants that are not there yet
-    python benchmarks/scene_baselines.py --folder /tmp/camvid --variants texture pixels   # these, and again
+    python benchmarks/scene_baselines.py --folder /tmp/camvid --variants texture pixels   # these, judged again
     python benchmarks/scene_baselines.py --folder /tmp/rehearsal --images 24 --test-images 6 --rounds 10 --no-results
 
 Regions, features and trees are those of ``SceneParser``; all of what a variant may read is computed before it says anything.
 "all": every descriptor; "texture" and "texture+edges": shape and the codes of these descriptors; "regions": the finest regions
-with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Figures of a variant are
-kept in the folder as soon as they are there. Data and split as in ``scene_parsing.py``. Settings were chosen on the
+with every descriptor, neither levels nor context; "pixels": descriptors as they are at single points. Models and figures
+are kept in the folder as soon as they are there: remove them to repeat a part. Data and split as in ``scene_parsing.py``. Settings were chosen on the
 validation images and on training videos held out, never on test images.
 """
 
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import resource
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,41 @@ def labels_of_atoms(scenes: Scenes, maps: Maps) -> tuple[NDArray[np.float64], ND
     return (mass + 1e-9) / (weight + UNLABELLED * 1e-9)[:, None], weight
 
 
-Said = Callable[[Picture], NDArray[np.intp]]  # labels of all pixels of a picture
+@dataclass(eq=False)
+class RegionModel:
+    """Labels by what a machine says of the regions of a picture."""
+
+    features: SceneFeatures
+    machine: HierarchicalInferenceMachine
+
+    def labels(self, image: Picture) -> NDArray[np.intp]:
+        """(h, w) a label for each pixel."""
+        picture = Scenes([Scene(image, self.features)], self.features)
+        return self.machine.predict_proba(picture).argmax(axis=1)[picture.scenes[0].hierarchy.atom]
 
 
-def trained_machine(variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
+@dataclass(eq=False)
+class PixelModel:
+    """Labels by the descriptors at single points."""
+
+    model: BoostedDistribution
+
+    def labels(self, image: Picture) -> NDArray[np.intp]:
+        """(h, w) a label for each pixel: that of its grid point."""
+        height, width = (-(-n // GRID_STEP) for n in image.shape[:2])
+        every = np.arange(height * width, dtype=np.int32)
+        said = self.model.predict_proba(described_points(image, every)).argmax(axis=1).reshape(height, width)
+        return said.repeat(GRID_STEP, axis=0).repeat(GRID_STEP, axis=1)[: image.shape[0], : image.shape[1]]
+
+
+def told(visit: int, level: int, loss: float) -> None:
+    """Print how training goes."""
+    print(f"visit {visit}, level {level}: held-out loss {loss:.4f}", flush=True)
+
+
+def trained_on_regions(
+    variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace
+) -> RegionModel:
     """An inference machine, or the model of the finest regions."""
     features = SceneFeatures(
         _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
@@ -87,17 +119,13 @@ def trained_machine(variant: str, images: list[Picture], maps: Maps, options: ar
         folds=0 if plain else FOLDS,
         averaged=1 if plain else AVERAGED,
         rules=BoostingRules(n_rounds=options.rounds * (3 if plain else 1), n_threads=options.threads),
-        report=lambda visit, level, loss: print(f"visit {visit}, level {level}: {loss:.4f}", flush=True),
-    ).fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
-
-    def said(image: Picture) -> NDArray[np.intp]:
-        picture = Scenes([Scene(image, features)], features)
-        return machine.predict_proba(picture).argmax(axis=1)[picture.scenes[0].hierarchy.atom]
-
-    return said
+        report=told,
+    )
+    machine.fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
+    return RegionModel(features, machine)
 
 
-def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
+def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Namespace) -> PixelModel:
     """One boosted model of the descriptors at single points of the grid."""
     random = np.random.RandomState(0)
     tables, labels = [], []
@@ -110,15 +138,7 @@ def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Names
     target = np.eye(UNLABELLED)[np.concatenate(labels)]
     rules = BoostingRules(n_rounds=3 * options.rounds, n_threads=options.threads)
     data = BinnedData.fit(np.concatenate(tables), max_bins=rules.max_bins, n_threads=options.threads)
-    model, _ = BoostedDistribution.fit(data, target, np.ones(len(target)), rules, random)
-
-    def said(image: Picture) -> NDArray[np.intp]:
-        height, width = (-(-n // GRID_STEP) for n in image.shape[:2])
-        every = np.arange(height * width, dtype=np.int32)
-        found = model.predict_proba(described_points(image, every)).argmax(axis=1).reshape(height, width)
-        return found.repeat(GRID_STEP, axis=0).repeat(GRID_STEP, axis=1)[: image.shape[0], : image.shape[1]]
-
-    return said
+    return PixelModel(BoostedDistribution.fit(data, target, np.ones(len(target)), rules, random)[0])
 
 
 def described_points(image: Picture, points: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -129,39 +149,49 @@ def described_points(image: Picture, points: NDArray[np.int32]) -> NDArray[np.fl
     return np.hstack([place, *(scene.planes(name).at(points) for name in DESCRIPTORS)])
 
 
-def trained(variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace) -> Said:
-    """What a variant says of pictures."""
-    if variant == "pixels":
-        return trained_on_pixels(images, maps, options)
-    return trained_machine(variant, images, maps, options)
-
-
-def measured(variant: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train a variant, and run it over the test images one by one, from the image to labels of all pixels."""
+def trained(variant: str, options: argparse.Namespace) -> tuple[RegionModel | PixelModel, dict[str, Any]]:
+    """A variant, and what its training took; read from the folder where it is there."""
+    path = options.folder / f"baseline_{variant}.pickle"
+    if path.exists():
+        found: tuple[RegionModel | PixelModel, dict[str, Any]] = pickle.loads(path.read_bytes())
+        return found
     images, maps = load("train", options.images)
     began, used = time.perf_counter(), time.process_time()
-    said = trained(variant, images, maps, options)
-    training = time.perf_counter() - began, time.process_time() - used
-    del images, maps
+    model = (
+        trained_on_pixels(images, maps, options)
+        if variant == "pixels"
+        else trained_on_regions(variant, images, maps, options)
+    )
+    took = {
+        "train_images": len(images),
+        "train_seconds": round(time.perf_counter() - began, 1),
+        "train_processor_seconds": round(time.process_time() - used, 1),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "rounds": options.rounds,
+    }
+    path.write_bytes(pickle.dumps((model, took)))
+    return model, took
+
+
+def judged(variant: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run a variant over the test images one by one, from the image to labels of all pixels, in one thread."""
+    model, took = trained(variant, options)
     confusion = np.zeros((UNLABELLED, UNLABELLED))
     wall, processor = [], []
-    for image, labels in zip(*load("test", options.test_images), strict=True):
+    for image, labels in zip(*load(options.split, options.test_images), strict=True):
         began, used = time.perf_counter(), time.process_time()
-        found = said(image)
+        said = model.labels(image)
         wall.append(time.perf_counter() - began)
         processor.append(time.process_time() - used)
         there = labels < UNLABELLED
-        cells = labels[there].astype(np.intp) * UNLABELLED + found[there]
+        cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
         confusion += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
     return {
         **scores(confusion),
         "ms": round(1e3 * float(np.median(wall)), 1),
         "processor_ms": round(1e3 * float(np.median(processor)), 1),
         "test_images": len(wall),
-        "train_seconds": round(training[0], 1),
-        "train_processor_seconds": round(training[1], 1),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "rounds": options.rounds,
+        **took,
     }
 
 
@@ -174,6 +204,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="*", choices=VARIANTS, default=())
     parser.add_argument("--images", type=int, default=None)
     parser.add_argument("--test-images", type=int, default=None)
+    parser.add_argument("--split", choices=["val", "test"], default="test", help="which images are judged")
     parser.add_argument(
         "--rounds", type=int, default=80, help="trees of a predictor; plain models have three times as many"
     )
@@ -185,7 +216,7 @@ def main() -> None:
         path = options.folder / f"baseline_{variant}.json"
         if options.variants or not path.exists():
             print(f"variant {variant}", flush=True)
-            path.write_text(json.dumps(measured(variant, options)))
+            path.write_text(json.dumps(judged(variant, options)))
     paths = {variant: options.folder / f"baseline_{variant}.json" for variant in VARIANTS}
     figures = {variant: json.loads(path.read_text()) for variant, path in paths.items() if path.exists()}
     if options.no_results:
