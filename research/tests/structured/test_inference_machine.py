@@ -103,7 +103,7 @@ def test_only_the_named_columns_are_read(training, unseen):
 
 
 def test_the_same_seed_gives_the_same_machine_on_any_number_of_threads(training, unseen):
-    drawn = BoostingRules(n_rounds=5, max_samples=300, max_features=0.5, min_samples_leaf=2, max_leaf_nodes=6)
+    drawn = BoostingRules(n_rounds=5, max_samples=60, max_features=0.5, min_samples_leaf=2, max_leaf_nodes=6)
     first = machine(rules=drawn).fit(*training).predict_proba(unseen[0])
     threaded = BoostingRules(**{**vars(drawn), "n_threads": 2})
     np.testing.assert_array_equal(first, machine(rules=threaded).fit(*training).predict_proba(unseen[0]))
