@@ -797,45 +797,85 @@ class StreamNets(StreamBank):
     def track(self) -> None:
         """Keep means of the parameters from now on."""
 
+def region_means(
+    start: NDArray[np.int64],
+    element: NDArray[np.int64],
+    share: NDArray[np.float64],
+    values: NDArray[np.float64],
+    wanted: NDArray[np.bool_] | None,
+    means: NDArray[np.float64],
+) -> None:
+    """Write into ``means`` (R, K) the means of values (E, K) over regions; those that are not ``wanted`` stay as they are.
+
+    ``element[start[r]:start[r + 1]]`` are the elements of region ``r``, ``share`` how much of it each makes up.
+    """
+
+# Work on pictures ends at ``deadline`` (on the clock of time.monotonic()) or once ``stop`` is set: it then gives None.
+
 def segment(
     rgb: NDArray[np.uint8],
     sigma: float,
     scales: NDArray[np.float64],
     least: NDArray[np.int64],
+    *,
     deadline: float = ...,
     stop: _Stop | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]] | None:
-    """(h, w) the atom of every pixel, (L, A) the region of every atom at each level, (L,) how many regions levels have.
+    """(h, w) the atom of every pixel, (L, A) the region of every atom at each level, (L,) how many regions levels have."""
 
-    None: stopped before the end.
-    """
-
-def atom_moments(atom: NDArray[np.int32], n_atoms: int) -> NDArray[np.float64]:
+def atom_moments(
+    atom: NDArray[np.int32], n_atoms: int, *, deadline: float = ..., stop: _Stop | None = None
+) -> NDArray[np.float64] | None:
     """(A, 10) pixels; sums of x, y, xx, yy, xy; least and greatest x; least and greatest y."""
 
 def atom_borders(
-    atom: NDArray[np.int32], n_atoms: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    atom: NDArray[np.int32], n_atoms: int, *, deadline: float = ..., stop: _Stop | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]] | None:
     """Pairs of atoms with pixels side by side, the smaller number first, increasing; and how many."""
 
-def lab_planes(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+def atom_points(
+    atom: NDArray[np.int32], n_atoms: int, *, deadline: float = ..., stop: _Stop | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
+    """(A + 1,) where the list of each atom's grid points starts, and the lists.
+
+    An atom between the grid points has the point before its first pixel.
+    """
+
+def lab_planes(
+    rgb: NDArray[np.uint8], *, deadline: float = ..., stop: _Stop | None = None
+) -> NDArray[np.float32] | None:
     """(3, h, w) CIELAB, divided by 100."""
 
-def thin_planes(planes: NDArray[np.float32]) -> NDArray[np.float32]:
+def thin_planes(
+    planes: NDArray[np.float32], *, deadline: float = ..., stop: _Stop | None = None
+) -> NDArray[np.float32] | None:
     """Means of two by two pixels: one per grid point."""
 
-def texture_planes(lab: NDArray[np.float32], *, threads: int = 1) -> NDArray[np.float32]:
+def texture_planes(
+    lab: NDArray[np.float32], *, deadline: float = ..., stop: _Stop | None = None, threads: int = 1
+) -> NDArray[np.float32] | None:
     """(17, grid) responses of a filter bank."""
 
-def pattern_planes(lightness: NDArray[np.float32]) -> NDArray[np.float32]:
+def pattern_planes(
+    lightness: NDArray[np.float32], *, deadline: float = ..., stop: _Stop | None = None
+) -> NDArray[np.float32] | None:
     """(20, grid) square roots of the frequencies of binary patterns around each point."""
 
-def edge_planes(planes: NDArray[np.float32], *, threads: int = 1) -> NDArray[np.float32]:
+def edge_planes(
+    planes: NDArray[np.float32], *, deadline: float = ..., stop: _Stop | None = None, threads: int = 1
+) -> NDArray[np.float32] | None:
     """(8 p, grid with a margin of four) strength of edges in eight directions, in cells of four by four pixels."""
 
 def inverse_lengths(
-    planes: NDArray[np.float32], shifts: NDArray[np.int64], height: int, width: int, floor: float
-) -> NDArray[np.float32]:
+    planes: NDArray[np.float32],
+    shifts: NDArray[np.int64],
+    height: int,
+    width: int,
+    floor: float,
+    *,
+    deadline: float = ...,
+    stop: _Stop | None = None,
+) -> NDArray[np.float32] | None:
     """(grid) 1 / (length + floor) of each point's descriptor, whose numbers stand ``shifts`` behind it in the planes."""
 
 def code_means(
@@ -850,9 +890,9 @@ def code_means(
     points: NDArray[np.int32],
     wanted: NDArray[np.bool_] | None,
     means: NDArray[np.float32],
+    *,
     deadline: float = ...,
     stop: _Stop | None = None,
-    *,
     threads: int = 1,
 ) -> bool:
     """Means over atoms of ``max(0, bias + <weights, descriptor>)``, (C, A); False: stopped before the end.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "region_means.hpp"
 #include "scene_codes.hpp"
 #include "scene_descriptors.hpp"
 #include "scene_segments.hpp"
@@ -37,6 +38,20 @@ void check_atoms(const Matrix<const int32_t>& atom, int64_t n_atoms) {
   }
 }
 
+// What may end a call early, for its list of arguments. All calls give None, or False, where they were
+// stopped before the end.
+#define ANYTIME_UNTIL \
+  nb::kw_only(), "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none()
+
+// A new array, filled by `work` under a watch; None: stopped.
+template <class T, class Work>
+nb::object made(std::initializer_list<size_t> shape, double deadline, nb::object stop, Work&& work) {
+  T* out;
+  nb::object array = new_array<T>(shape, &out);
+  const bool done = watched(deadline, stop, [&](const Watch& watch) { return work(watch, out); });
+  return done ? array : nb::none();
+}
+
 void bind_segments(nb::module_& m) {
   m.def(
       "segment",
@@ -62,106 +77,112 @@ void bind_segments(nb::module_& m) {
         std::copy(found.region.begin(), found.region.end(), region);
         return nb::make_tuple(atoms, regions, array_of<int32_t>(found.count));
       },
-      "rgb"_a.noconvert(), "sigma"_a, "scales"_a.noconvert(), "least"_a.noconvert(),
-      "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(),
-      "The atom of every pixel, the region of every atom at each level, and how many regions a level has.\n"
-      "None: stopped before the end.");
+      "rgb"_a.noconvert(), "sigma"_a, "scales"_a.noconvert(), "least"_a.noconvert(), ANYTIME_UNTIL,
+      "The atom of every pixel, the region of every atom at each level, and how many regions a level has.");
   m.def(
       "atom_moments",
-      [](Matrix<const int32_t> atom, int64_t n_atoms) {
+      [](Matrix<const int32_t> atom, int64_t n_atoms, double deadline, nb::object stop) {
         check_atoms(atom, n_atoms);
-        double* out;
-        nb::object sums = new_array<double>({static_cast<size_t>(n_atoms), size_t{kMoments}}, &out);
-        const nb::gil_scoped_release unlocked;
-        moments({atom.data(), atom.size()}, rows_of(atom.shape(1)),
-                {out, static_cast<size_t>(n_atoms * kMoments)});
-        return sums;
+        const auto n = static_cast<size_t>(n_atoms);
+        return made<double>({n, size_t{kMoments}}, deadline, stop, [&](const Watch& watch, double* out) {
+          return moments({atom.data(), atom.size()}, rows_of(atom.shape(1)), watch, {out, n * kMoments});
+        });
       },
-      "atom"_a.noconvert(), "n_atoms"_a,
+      "atom"_a.noconvert(), "n_atoms"_a, ANYTIME_UNTIL,
       "Of every atom: pixels; sums of x, y, xx, yy, xy; least and greatest x; least and greatest y.");
   m.def(
       "atom_borders",
-      [](Matrix<const int32_t> atom, int64_t n_atoms) {
+      [](Matrix<const int32_t> atom, int64_t n_atoms, double deadline, nb::object stop) -> nb::object {
         check_atoms(atom, n_atoms);
-        Borders found;
-        {
-          const nb::gil_scoped_release unlocked;
-          found = borders({atom.data(), atom.size()}, rows_of(atom.shape(1)));
-        }
-        return nb::make_tuple(array_of<int32_t>(found.first), array_of<int32_t>(found.second),
-                              array_of<int64_t>(found.length));
+        std::optional<Borders> found;
+        const bool done = watched(deadline, stop, [&](const Watch& watch) {
+          found = borders({atom.data(), atom.size()}, n_atoms, rows_of(atom.shape(1)), watch);
+          return found.has_value();
+        });
+        if (!done) return nb::none();
+        return nb::make_tuple(array_of<int32_t>(found->first), array_of<int32_t>(found->second),
+                              array_of<int64_t>(found->length));
       },
-      "atom"_a.noconvert(), "n_atoms"_a, "Pairs of atoms with pixels side by side, and how many.");
+      "atom"_a.noconvert(), "n_atoms"_a, ANYTIME_UNTIL,
+      "Pairs of atoms with pixels side by side, and how many.");
+  m.def(
+      "atom_points",
+      [](Matrix<const int32_t> atom, int64_t n_atoms, double deadline, nb::object stop) -> nb::object {
+        check_atoms(atom, n_atoms);
+        std::optional<PointLists> found;
+        const bool done = watched(deadline, stop, [&](const Watch& watch) {
+          found = points_of_atoms({atom.data(), atom.size()}, n_atoms, rows_of(atom.shape(1)), watch);
+          return found.has_value();
+        });
+        if (!done) return nb::none();
+        return nb::make_tuple(array_of<int64_t>(found->start), array_of<int32_t>(found->point));
+      },
+      "atom"_a.noconvert(), "n_atoms"_a, ANYTIME_UNTIL,
+      "Grid points of every atom: where each list starts, and the lists.");
 }
 
 void bind_descriptors(nb::module_& m) {
   const auto grid = [](size_t n) { return static_cast<size_t>(grid_length(rows_of(n))); };
   m.def(
       "lab_planes",
-      [](Cube<const uint8_t> rgb) {
+      [](Cube<const uint8_t> rgb, double deadline, nb::object stop) {
         check_picture(rows_of(rgb.shape(0)), rows_of(rgb.shape(1)));
         check_length(rgb.shape(2), 3, "a pixel");
-        float* out;
-        nb::object planes = new_array<float>({size_t{3}, rgb.shape(0), rgb.shape(1)}, &out);
-        const nb::gil_scoped_release unlocked;
-        lab(rgb.data(), rows_of(rgb.shape(0) * rgb.shape(1)), out);
-        return planes;
+        return made<float>({size_t{3}, rgb.shape(0), rgb.shape(1)}, deadline, stop,
+                           [&](const Watch& watch, float* out) {
+                             return lab(rgb.data(), rows_of(rgb.shape(0) * rgb.shape(1)), watch, out);
+                           });
       },
-      "rgb"_a.noconvert(), "CIELAB, divided by 100, (3, height, width).");
+      "rgb"_a.noconvert(), ANYTIME_UNTIL, "CIELAB, divided by 100, (3, height, width).");
   m.def(
       "thin_planes",
-      [grid](Cube<const float> planes) {
-        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
-        float* out;
-        nb::object thinned =
-            new_array<float>({planes.shape(0), grid(planes.shape(1)), grid(planes.shape(2))}, &out);
-        const nb::gil_scoped_release unlocked;
-        thin(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)), rows_of(planes.shape(2)),
-             out);
-        return thinned;
+      [grid](Cube<const float> planes, double deadline, nb::object stop) {
+        const int64_t height = rows_of(planes.shape(1)), width = rows_of(planes.shape(2));
+        check_picture(height, width);
+        return made<float>({planes.shape(0), grid(planes.shape(1)), grid(planes.shape(2))}, deadline, stop,
+                           [&](const Watch& watch, float* out) {
+                             return thin(planes.data(), rows_of(planes.shape(0)), height, width, watch, out);
+                           });
       },
-      "planes"_a.noconvert(), "Means of two by two pixels.");
+      "planes"_a.noconvert(), ANYTIME_UNTIL, "Means of two by two pixels.");
   m.def(
       "texture_planes",
-      [grid](Cube<const float> planes, int threads) {
-        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
+      [grid](Cube<const float> planes, double deadline, nb::object stop, int threads) {
+        const int64_t height = rows_of(planes.shape(1)), width = rows_of(planes.shape(2));
+        check_picture(height, width);
         check_length(planes.shape(0), 3, "planes");
-        float* out;
-        nb::object found =
-            new_array<float>({size_t{kTextures}, grid(planes.shape(1)), grid(planes.shape(2))}, &out);
-        const nb::gil_scoped_release unlocked;
-        textures(planes.data(), rows_of(planes.shape(1)), rows_of(planes.shape(2)), threads, out);
-        return found;
+        return made<float>({size_t{kTextures}, grid(planes.shape(1)), grid(planes.shape(2))}, deadline, stop,
+                           [&](const Watch& watch, float* out) {
+                             return textures(planes.data(), height, width, watch, threads, out);
+                           });
       },
-      "lab"_a.noconvert(), nb::kw_only(), "threads"_a = 1,
+      "lab"_a.noconvert(), ANYTIME_UNTIL, "threads"_a = 1,
       "Responses of seventeen filters at every grid point.");
   m.def(
       "pattern_planes",
-      [grid](Matrix<const float> lightness) {
-        check_picture(rows_of(lightness.shape(0)), rows_of(lightness.shape(1)));
-        float* out;
-        nb::object found = new_array<float>(
-            {size_t{2 * kPatterns}, grid(lightness.shape(0)), grid(lightness.shape(1))}, &out);
-        const nb::gil_scoped_release unlocked;
-        binary_patterns(lightness.data(), rows_of(lightness.shape(0)), rows_of(lightness.shape(1)), out);
-        return found;
+      [grid](Matrix<const float> lightness, double deadline, nb::object stop) {
+        const int64_t height = rows_of(lightness.shape(0)), width = rows_of(lightness.shape(1));
+        check_picture(height, width);
+        return made<float>({size_t{2 * kPatterns}, grid(lightness.shape(0)), grid(lightness.shape(1))},
+                           deadline, stop, [&](const Watch& watch, float* out) {
+                             return binary_patterns(lightness.data(), height, width, watch, out);
+                           });
       },
-      "lightness"_a.noconvert(), "Frequencies of binary patterns around every grid point, as square roots.");
+      "lightness"_a.noconvert(), ANYTIME_UNTIL,
+      "Frequencies of binary patterns around every grid point, as square roots.");
   m.def(
       "edge_planes",
-      [grid](Cube<const float> planes, int threads) {
-        check_picture(rows_of(planes.shape(1)), rows_of(planes.shape(2)));
-        float* out;
-        nb::object found = new_array<float>(
+      [grid](Cube<const float> planes, double deadline, nb::object stop, int threads) {
+        const int64_t height = rows_of(planes.shape(1)), width = rows_of(planes.shape(2));
+        check_picture(height, width);
+        return made<float>(
             {planes.shape(0) * size_t{kDirections}, grid(planes.shape(1)) + 2 * size_t{kMargin},
              grid(planes.shape(2)) + 2 * size_t{kMargin}},
-            &out);
-        const nb::gil_scoped_release unlocked;
-        edge_cells(planes.data(), rows_of(planes.shape(0)), rows_of(planes.shape(1)),
-                   rows_of(planes.shape(2)), threads, out);
-        return found;
+            deadline, stop, [&](const Watch& watch, float* out) {
+              return edge_cells(planes.data(), rows_of(planes.shape(0)), height, width, watch, threads, out);
+            });
       },
-      "planes"_a.noconvert(), nb::kw_only(), "threads"_a = 1,
+      "planes"_a.noconvert(), ANYTIME_UNTIL, "threads"_a = 1,
       "Strength of edges in eight directions in cells of four by four pixels, with a margin of four points.");
 }
 
@@ -217,22 +238,22 @@ bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts,
 void bind_codes(nb::module_& m) {
   m.def(
       "inverse_lengths",
-      [](Cube<const float> planes, Vector<const int64_t> shifts, int64_t height, int64_t width, float floor) {
+      [](Cube<const float> planes, Vector<const int64_t> shifts, int64_t height, int64_t width, float floor,
+         double deadline, nb::object stop) {
         const DescriptorGrid grid = grid_of(planes, shifts, std::nullopt, height, width);
-        float* out;
-        nb::object scale = new_array<float>({static_cast<size_t>(height), static_cast<size_t>(width)}, &out);
-        const nb::gil_scoped_release unlocked;
-        inverse_lengths(planes.data(), grid.shifts, grid.padded, height, width, floor, out);
-        return scale;
+        return made<float>({static_cast<size_t>(height), static_cast<size_t>(width)}, deadline, stop,
+                           [&](const Watch& watch, float* out) {
+                             return inverse_lengths(planes.data(), grid.shifts, grid.padded, height, width,
+                                                    floor, watch, out);
+                           });
       },
-      "planes"_a.noconvert(), "shifts"_a.noconvert(), "height"_a, "width"_a, "floor"_a,
+      "planes"_a.noconvert(), "shifts"_a.noconvert(), "height"_a, "width"_a, "floor"_a, ANYTIME_UNTIL,
       "1 / (length + floor) of the descriptor of every grid point.");
   m.def(
       "code_means", &means_of_codes, "planes"_a.noconvert(), "shifts"_a.noconvert(),
       "scale"_a.noconvert().none(), "height"_a, "width"_a, "weights"_a.noconvert(), "bias"_a.noconvert(),
       "start"_a.noconvert(), "points"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
-      "deadline"_a = std::numeric_limits<double>::infinity(), "stop"_a = nb::none(), nb::kw_only(),
-      "threads"_a = 1,
+      ANYTIME_UNTIL, "threads"_a = 1,
       "Means over atoms of max(0, bias + <weights, descriptor>), one row per centre; False: stopped before the end.");
   m.def(
       "descriptors_at",
@@ -250,9 +271,31 @@ void bind_codes(nb::module_& m) {
       "points"_a.noconvert(), "The descriptors of some grid points.");
 }
 
+void means_of_regions(Vector<const int64_t> start, Vector<const int64_t> element, Vector<const double> share,
+                      Matrix<const double> values, std::optional<Vector<const bool>> wanted,
+                      Matrix<double> means) {
+  if (start.size() == 0 || start.data()[0] != 0 ||
+      start.data()[start.size() - 1] != rows_of(element.size()) ||
+      !std::is_sorted(start.data(), start.data() + start.size()))
+    throw std::invalid_argument("start does not describe lists of elements");
+  check_length(share.size(), element.size(), "share");
+  check_length(means.shape(0), start.size() - 1, "means");
+  check_length(means.shape(1), values.shape(1), "a row of means");
+  if (wanted) check_length(wanted->size(), start.size() - 1, "wanted");
+  for (const int64_t e : span_of(element)) {
+    if (e < 0 || e >= rows_of(values.shape(0))) throw std::invalid_argument("no such element");
+  }
+  const nb::gil_scoped_release unlocked;
+  region_means({span_of(start), span_of(element), span_of(share)}, values.data(), rows_of(values.shape(1)),
+               wanted ? reinterpret_cast<const uint8_t*>(wanted->data()) : nullptr, means.data());
+}
+
 }  // namespace
 
 void bind_scene(nb::module_& m) {
+  m.def("region_means", &means_of_regions, "start"_a.noconvert(), "element"_a.noconvert(),
+        "share"_a.noconvert(), "values"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
+        "Means over regions, of all or of those that are wanted; the others are left as they are.");
   bind_segments(m);
   bind_descriptors(m);
   bind_codes(m);

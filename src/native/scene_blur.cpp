@@ -25,7 +25,7 @@ ANYTIME_WIDE void add_rows(const float* above, const float* below, int64_t width
 
 }  // namespace
 
-void blur(const float* plane, int64_t height, int64_t width, double sigma, float* out) {
+bool blur(const float* plane, int64_t height, int64_t width, double sigma, Pacer& pacer, float* out) {
   const auto radius = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(3.0 * sigma)));
   std::vector<float> kernel(static_cast<size_t>(radius) + 1);
   double sum = 0.0;
@@ -37,7 +37,9 @@ void blur(const float* plane, int64_t height, int64_t width, double sigma, float
   for (float& value : kernel) value = static_cast<float>(value / sum);
   std::vector<float> across(static_cast<size_t>(height * width));
   std::vector<float> padded(static_cast<size_t>(width + 2 * radius));
+  const int64_t work = width * (radius + 1);
   for (int64_t y = 0; y < height; ++y) {
+    if (pacer.expired_after(work)) return false;
     const float* row = plane + y * width;
     std::fill_n(padded.begin(), radius, row[0]);
     std::copy_n(row, width, padded.begin() + radius);
@@ -45,6 +47,7 @@ void blur(const float* plane, int64_t height, int64_t width, double sigma, float
     blur_across(padded.data() + radius, width, kernel.data(), radius, across.data() + y * width);
   }
   for (int64_t y = 0; y < height; ++y) {
+    if (pacer.expired_after(work)) return false;
     float* to = out + y * width;
     const float* row = across.data() + y * width;
     for (int64_t x = 0; x < width; ++x) to[x] = kernel[0] * row[x];
@@ -54,6 +57,7 @@ void blur(const float* plane, int64_t height, int64_t width, double sigma, float
                kernel[static_cast<size_t>(k)], to);
     }
   }
+  return true;
 }
 
 }  // namespace anytime

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 
+#include "clock.hpp"
+
 namespace anytime {
 
 // `out` may be `plane`. The kernel ends at three sigma, or after one pixel where that is more.
-void blur(const float* plane, int64_t height, int64_t width, double sigma, float* out);
+// False: stopped before the end, and `out` is worth nothing.
+bool blur(const float* plane, int64_t height, int64_t width, double sigma, Pacer& pacer, float* out);
 
 }  // namespace anytime

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "scan.hpp"
+#include "scene_descriptors.hpp"
 #include "threads.hpp"
 
 namespace anytime {
@@ -89,6 +90,45 @@ int64_t begin_of(int64_t stretch, int64_t width) noexcept {
 
 }  // namespace
 
+std::optional<PointLists> points_of_atoms(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
+                                          const Watch& watch) {
+  const int64_t height = static_cast<int64_t>(atom.size()) / width;
+  Pacer pacer(watch);
+  PointLists out;
+  out.start.assign(static_cast<size_t>(n_atoms) + 1, 0);
+  const auto each = [&](auto&& use) {
+    int32_t point = 0;
+    for (int64_t y = 0; y < height; y += kGridStep) {
+      if (pacer.expired_after(width)) return false;
+      for (int64_t x = 0; x < width; x += kGridStep) use(atom[static_cast<size_t>(y * width + x)], point++);
+    }
+    return true;
+  };
+  if (!each([&](int32_t a, int32_t) { ++out.start[static_cast<size_t>(a) + 1]; })) return std::nullopt;
+  std::vector<int32_t> only(static_cast<size_t>(n_atoms), -1);  // the point of an atom between the points
+  const bool all_met = std::find(out.start.begin() + 1, out.start.end(), 0) == out.start.end();
+  for (int64_t y = 0; y < height && !all_met; ++y) {
+    if (pacer.expired_after(width)) return std::nullopt;
+    for (int64_t x = 0; x < width; ++x) {
+      const auto a = static_cast<size_t>(atom[static_cast<size_t>(y * width + x)]);
+      if (out.start[a + 1] != 0) continue;
+      out.start[a + 1] = 1;
+      only[a] = static_cast<int32_t>(y / kGridStep * grid_length(width) + x / kGridStep);
+    }
+  }
+  for (size_t a = 0; a < only.size(); ++a) out.start[a + 1] += out.start[a];
+  out.point.resize(static_cast<size_t>(out.start.back()));
+  std::vector<int64_t> next(out.start.begin(), out.start.end() - 1);
+  if (!each([&](int32_t a, int32_t point) {
+        out.point[static_cast<size_t>(next[static_cast<size_t>(a)]++)] = point;
+      }))
+    return std::nullopt;
+  for (size_t a = 0; a < only.size(); ++a) {
+    if (only[a] >= 0) out.point[static_cast<size_t>(out.start[a])] = only[a];
+  }
+  return out;
+}
+
 bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
                 const AtomPoints& atoms, const Watch& watch, int threads, float* means) {
   const int64_t size = grid.height * grid.width, n_numbers = static_cast<int64_t>(grid.shifts.size());
@@ -145,9 +185,14 @@ bool code_means(const DescriptorGrid& grid, const float* weights, const float* b
   if (stopped.load(std::memory_order_relaxed)) return false;
   team.each(n_centres, true, [&](int64_t c, size_t) noexcept {
     const float* code = codes.data() + c * size;
+    Pacer pacer(watch);
     for (int64_t a = 0; a < n_atoms; ++a) {
       const int64_t first = atoms.start[static_cast<size_t>(a)],
                     last = atoms.start[static_cast<size_t>(a) + 1];
+      if (pacer.expired_after(last - first)) {
+        stopped.store(true, std::memory_order_relaxed);
+        return;
+      }
       double sum = 0.0;
       if (atoms.wanted == nullptr || atoms.wanted[a] != 0) {
         for (int64_t i = first; i < last; ++i)
@@ -157,7 +202,7 @@ bool code_means(const DescriptorGrid& grid, const float* weights, const float* b
           static_cast<float>(sum / static_cast<double>(std::max<int64_t>(last - first, 1)));
     }
   });
-  return true;
+  return !stopped.load(std::memory_order_relaxed);
 }
 
 void descriptors_at(const DescriptorGrid& grid, std::span<const int32_t> points, float* out) {

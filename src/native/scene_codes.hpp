@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "clock.hpp"
 
@@ -27,6 +29,15 @@ struct AtomPoints {
   std::span<const int32_t> point;
   const uint8_t* wanted = nullptr;  // by atom; none: all
 };
+
+// The grid points of every atom of an image, in the order of points; an atom between the points has the one
+// before its first pixel. Every atom has a pixel. Nothing: stopped before the end.
+struct PointLists {
+  std::vector<int64_t> start;
+  std::vector<int32_t> point;
+};
+std::optional<PointLists> points_of_atoms(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
+                                          const Watch& watch);
 
 // means: (n_centres, n_atoms); of atoms that are not wanted, or have no point, 0. False: stopped before the
 // end, and the means are worth nothing.

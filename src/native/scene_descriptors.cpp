@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -38,9 +39,10 @@ void add_pairs(const float* row, int64_t width, float* out) noexcept {
 }
 
 // The sums over four by four pixels, from sums over two by two, on the grid with its margin.
-void cells_of_pairs(const float* pairs, int64_t height, int64_t width, float* out) noexcept {
+bool cells_of_pairs(const float* pairs, int64_t height, int64_t width, Pacer& pacer, float* out) noexcept {
   const int64_t padded = width + 2 * kMargin;
   for (int64_t y = -kMargin; y < height + kMargin; ++y) {
+    if (pacer.expired_after(padded)) return false;
     const float* top = pairs + std::clamp<int64_t>(y, 0, height - 1) * width;
     const float* bottom = pairs + std::clamp<int64_t>(y + 1, 0, height - 1) * width;
     float* to = out + (y + kMargin) * padded;
@@ -50,6 +52,7 @@ void cells_of_pairs(const float* pairs, int64_t height, int64_t width, float* ou
       to[x + kMargin] = (top[left] + top[right]) + (bottom[left] + bottom[right]);
     }
   }
+  return true;
 }
 
 // Bin of each pattern of eight neighbours: how many are lighter, or kPatterns - 1 where they are in several
@@ -65,27 +68,31 @@ std::array<uint8_t, 256> uniform_patterns() noexcept {
 }
 
 // Sums over windows of 2 kWindow + 1 points each way, ending at the edges; in place.
-void window_sums(float* plane, int64_t height, int64_t width, std::vector<float>& room) noexcept {
+bool window_sums(float* plane, int64_t height, int64_t width, std::vector<float>& room, Pacer& pacer) {
+  constexpr int64_t kLength = 2 * kWindow + 1;
   room.assign(at(height * width), 0.0f);
   for (int64_t y = 0; y < height; ++y) {
+    if (pacer.expired_after(kLength * width)) return false;
     for (int64_t k = std::max<int64_t>(y - kWindow, 0); k <= std::min(y + kWindow, height - 1); ++k) {
       for (int64_t x = 0; x < width; ++x) room[at(y * width + x)] += plane[k * width + x];
     }
   }
-  std::fill_n(plane, height * width, 0.0f);
   for (int64_t y = 0; y < height; ++y) {
+    if (pacer.expired_after(kLength * width)) return false;
     const float* row = room.data() + y * width;
     float* to = plane + y * width;
+    std::fill_n(to, width, 0.0f);
     for (int64_t shift = -kWindow; shift <= kWindow; ++shift) {
       const int64_t last = std::min(width, width - shift);
       for (int64_t x = std::max<int64_t>(0, -shift); x < last; ++x) to[x] += row[x + shift];
     }
   }
+  return true;
 }
 
 }  // namespace
 
-void lab(const uint8_t* rgb, int64_t n_pixels, float* planes) {
+bool lab(const uint8_t* rgb, int64_t n_pixels, const Watch& watch, float* planes) {
   static const std::array<float, 256> linear = [] {
     std::array<float, 256> table{};
     for (size_t i = 0; i < 256; ++i) {
@@ -109,22 +116,31 @@ void lab(const uint8_t* rgb, int64_t n_pixels, float* planes) {
     const auto i = static_cast<size_t>(place);
     return roots[i] + (place - static_cast<float>(i)) * (roots[i + 1] - roots[i]);
   };
-  for (int64_t i = 0; i < n_pixels; ++i) {
-    const float r = linear[rgb[3 * i]], g = linear[rgb[3 * i + 1]], b = linear[rgb[3 * i + 2]];
-    const float x = root((0.412453f * r + 0.357580f * g + 0.180423f * b) / 0.950456f);
-    const float y = root(0.212671f * r + 0.715160f * g + 0.072169f * b);
-    const float z = root((0.019334f * r + 0.119193f * g + 0.950227f * b) / 1.088754f);
-    planes[i] = 1.16f * y - 0.16f;
-    planes[n_pixels + i] = 5.0f * (x - y);
-    planes[2 * n_pixels + i] = 2.0f * (y - z);
+  constexpr int64_t kTogether = 4096;
+  Pacer pacer(watch);
+  for (int64_t first = 0; first < n_pixels; first += kTogether) {
+    if (pacer.expired_after(kTogether)) return false;
+    for (int64_t i = first; i < std::min(first + kTogether, n_pixels); ++i) {
+      const float r = linear[rgb[3 * i]], g = linear[rgb[3 * i + 1]], b = linear[rgb[3 * i + 2]];
+      const float x = root((0.412453f * r + 0.357580f * g + 0.180423f * b) / 0.950456f);
+      const float y = root(0.212671f * r + 0.715160f * g + 0.072169f * b);
+      const float z = root((0.019334f * r + 0.119193f * g + 0.950227f * b) / 1.088754f);
+      planes[i] = 1.16f * y - 0.16f;
+      planes[n_pixels + i] = 5.0f * (x - y);
+      planes[2 * n_pixels + i] = 2.0f * (y - z);
+    }
   }
+  return true;
 }
 
-void thin(const float* planes, int64_t n_planes, int64_t height, int64_t width, float* out) {
+bool thin(const float* planes, int64_t n_planes, int64_t height, int64_t width, const Watch& watch,
+          float* out) {
+  Pacer pacer(watch);
   const int64_t rows = grid_length(height), columns = grid_length(width);
   for (int64_t p = 0; p < n_planes; ++p) {
     const float* plane = planes + p * height * width;
     for (int64_t y = 0; y < rows; ++y) {
+      if (pacer.expired_after(columns)) return false;
       const float* top = plane + 2 * y * width;
       const float* bottom = plane + std::min(2 * y + 1, height - 1) * width;
       for (int64_t x = 0; x < columns; ++x) {
@@ -133,9 +149,11 @@ void thin(const float* planes, int64_t n_planes, int64_t height, int64_t width, 
       }
     }
   }
+  return true;
 }
 
-void textures(const float* planes, int64_t height, int64_t width, int threads, float* out) {
+bool textures(const float* planes, int64_t height, int64_t width, const Watch& watch, int threads,
+              float* out) {
   const int64_t n = height * width, rows = grid_length(height), columns = grid_length(width),
                 size = rows * columns;
   // (plane, sigma, where the blurred plane goes, where its Laplacian, where its derivatives); -1: nowhere
@@ -146,13 +164,19 @@ void textures(const float* planes, int64_t height, int64_t width, int threads, f
                              {0, 2, 3, 10, 13},  {1, 2, 4, -1, -1}, {2, 2, 5, -1, -1}, {0, 1, 0, 9, -1},
                              {1, 1, 1, -1, -1},  {2, 1, 2, -1, -1}};
   constexpr int64_t kCount = sizeof kBlurs / sizeof kBlurs[0];
+  std::atomic<bool> stopped{false};
   Team team(threads);
   std::vector<std::vector<float>> room(team.size(), std::vector<float>(at(n)));
   team.each(kCount, true, [&](int64_t task, size_t part) noexcept {
     const Blur& to = kBlurs[task];
     float* blurred = room[part].data();
     const auto sigma = static_cast<float>(to.sigma);
-    blur(planes + to.plane * n, height, width, static_cast<double>(to.sigma), blurred);
+    Pacer pacer(watch);
+    if (stopped.load(std::memory_order_relaxed) ||
+        !blur(planes + to.plane * n, height, width, static_cast<double>(to.sigma), pacer, blurred)) {
+      stopped.store(true, std::memory_order_relaxed);
+      return;
+    }
     for (int64_t y = 0; y < rows; ++y) {
       const float* row = blurred + 2 * y * width;
       const float* above = blurred + std::max<int64_t>(2 * y - 1, 0) * width;
@@ -172,9 +196,11 @@ void textures(const float* planes, int64_t height, int64_t width, int threads, f
       }
     }
   });
+  return !stopped.load(std::memory_order_relaxed);
 }
 
-void binary_patterns(const float* lightness, int64_t height, int64_t width, float* out) {
+bool binary_patterns(const float* lightness, int64_t height, int64_t width, const Watch& watch, float* out) {
+  Pacer pacer(watch);
   static const std::array<uint8_t, 256> bin = uniform_patterns();
   constexpr int64_t kDown[8] = {0, 1, 1, 1, 0, -1, -1, -1}, kAcross[8] = {1, 1, 0, -1, -1, -1, 0, 1};
   const int64_t rows = grid_length(height), columns = grid_length(width), size = rows * columns;
@@ -184,6 +210,7 @@ void binary_patterns(const float* lightness, int64_t height, int64_t width, floa
   for (int64_t distance = 1; distance <= 2; ++distance) {
     float* planes = out + (distance - 1) * kPatterns * size;
     for (int64_t y = 0; y < height; ++y) {
+      if (pacer.expired_after(8 * width)) return false;
       const float* centre = lightness + y * width;
       std::fill(pattern.begin(), pattern.end(), uint8_t{0});
       for (int k = 0; k < 8; ++k) {
@@ -202,21 +229,27 @@ void binary_patterns(const float* lightness, int64_t height, int64_t width, floa
       for (int64_t x = 0; x < width; ++x) line[bin[pattern[at(x)]] * size + x / kGridStep] += 1.0f;
     }
   }
-  for (int64_t p = 0; p < 2 * kPatterns; ++p) window_sums(out + p * size, rows, columns, room);
+  for (int64_t p = 0; p < 2 * kPatterns; ++p) {
+    if (!window_sums(out + p * size, rows, columns, room, pacer)) return false;
+  }
   for (int64_t p = 0; p < kPatterns; ++p) {
+    if (pacer.expired_after(size)) return false;
     for (int64_t i = 0; i < size; ++i) pixels[at(i)] += out[p * size + i];
   }
   for (int64_t p = 0; p < 2 * kPatterns; ++p) {
+    if (pacer.expired_after(size)) return false;
     for (int64_t i = 0; i < size; ++i) out[p * size + i] = std::sqrt(out[p * size + i] / pixels[at(i)]);
   }
+  return true;
 }
 
-void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, int threads,
-                float* out) {
+bool edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t width, const Watch& watch,
+                int threads, float* out) {
   constexpr float kTurn = 0.70710678f;
   constexpr float kCosine[4] = {1.0f, kTurn, 0.0f, -kTurn}, kSine[4] = {0.0f, kTurn, 1.0f, kTurn};
   const int64_t rows = grid_length(height), columns = grid_length(width), size = rows * columns;
   const int64_t padded = (rows + 2 * kMargin) * (columns + 2 * kMargin);
+  std::atomic<bool> stopped{false};
   Team team(threads);
   struct Room {
     std::vector<float> line, ahead, behind, pairs;
@@ -229,13 +262,15 @@ void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t w
     room.pairs.resize(at(2 * size));
   }
   team.each(n_planes * 4, true, [&](int64_t task, size_t part) noexcept {
+    if (stopped.load(std::memory_order_relaxed)) return;
+    Pacer pacer(watch);
     Room& room = rooms[part];
     const float* plane = planes + task / 4 * height * width;
     const auto turn = at(task % 4);
     std::fill(room.pairs.begin(), room.pairs.end(), 0.0f);
     float* lines[3];
     for (int64_t k = 0; k < 3; ++k) lines[k] = room.line.data() + k * (width + 2) + 1;
-    for (int64_t y = 0; y < height; ++y) {
+    for (int64_t y = 0; y < height && !pacer.expired_after(8 * width); ++y) {
       for (int64_t k = 0; k < 3; ++k) {
         const float* row = plane + std::clamp<int64_t>(y + k - 1, 0, height - 1) * width;
         std::copy_n(row, width, lines[k]);
@@ -249,15 +284,20 @@ void edge_cells(const float* planes, int64_t n_planes, int64_t height, int64_t w
     }
     for (int64_t side = 0; side < 2; ++side) {
       const int64_t direction = task % 4 + 4 * side;
-      cells_of_pairs(room.pairs.data() + side * size, rows, columns,
-                     out + (task / 4 * kDirections + direction) * padded);
+      if (pacer.expired() || !cells_of_pairs(room.pairs.data() + side * size, rows, columns, pacer,
+                                             out + (task / 4 * kDirections + direction) * padded)) {
+        stopped.store(true, std::memory_order_relaxed);
+      }
     }
   });
+  return !stopped.load(std::memory_order_relaxed);
 }
 
-void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height,
-                     int64_t width, float floor, float* out) {
+bool inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64_t padded, int64_t height,
+                     int64_t width, float floor, const Watch& watch, float* out) {
+  Pacer pacer(watch);
   for (int64_t y = 0; y < height; ++y) {
+    if (pacer.expired_after(width * static_cast<int64_t>(shifts.size()))) return false;
     float* to = out + y * width;
     std::fill_n(to, width, 0.0f);
     for (const int64_t shift : shifts) {
@@ -266,6 +306,7 @@ void inverse_lengths(const float* planes, std::span<const int64_t> shifts, int64
     }
     for (int64_t x = 0; x < width; ++x) to[x] = 1.0f / (std::sqrt(to[x]) + floor);
   }
+  return true;
 }
 
 }  // namespace anytime

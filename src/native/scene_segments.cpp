@@ -100,8 +100,10 @@ class Components {
   float scale_;
 };
 
-// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels.
-std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width) {
+// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels. Those found
+// before the pacer's end, which are worth nothing.
+std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width,
+                               Pacer& pacer) {
   const size_t n = static_cast<size_t>(height * width);
   const auto weight = [&](size_t a, size_t b) noexcept {
     float sum = 0.0f;
@@ -116,6 +118,7 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
   std::vector<uint32_t> start(kWeights + 1, 0);
   const auto each = [&](auto&& use) {
     for (int64_t y = 0; y < height; ++y) {
+      if (pacer.expired_after(8 * width)) return;
       for (int k = 0; k < 4; ++k) {
         if (y + kDown[k] < 0 || y + kDown[k] >= height) continue;
         for (int64_t x = 0; x + kAcross[k] < width; ++x) {
@@ -127,6 +130,7 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
     }
   };
   each([&](size_t a, size_t b, uint16_t& w) { ++start[(w = weight(a, b)) + size_t{1}]; });
+  if (pacer.expired()) return {};
   for (size_t w = 0; w < kWeights; ++w) start[w + 1] += start[w];
   std::vector<Edge> edges(start[kWeights]);
   each([&](size_t a, size_t b, uint16_t& w) {
@@ -135,12 +139,35 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
   return edges;
 }
 
+// Pairs of numbers below n, increasing: by the first number, then those of each by the second. False:
+// stopped.
+using Pairs = std::vector<std::pair<int32_t, int32_t>>;
+bool sort_pairs(Pairs& pairs, size_t n, Pacer& pacer) {
+  std::vector<size_t> start(n + 1, 0);
+  for (const auto& pair : pairs) ++start[static_cast<size_t>(pair.first) + 1];
+  for (size_t i = 0; i < n; ++i) start[i + 1] += start[i];
+  std::vector<size_t> next(start.begin(), start.end() - 1);
+  Pairs sorted(pairs.size());
+  for (const auto& pair : pairs) {
+    if (pacer.expired_after(1)) return false;
+    sorted[next[static_cast<size_t>(pair.first)]++] = pair;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (pacer.expired_after(static_cast<int64_t>(8 * (start[i + 1] - start[i])))) return false;
+    std::sort(sorted.begin() + static_cast<ptrdiff_t>(start[i]),
+              sorted.begin() + static_cast<ptrdiff_t>(start[i + 1]));
+  }
+  pairs = std::move(sorted);
+  return true;
+}
+
 // The component of every node, numbered by their first nodes; none: stopped.
 std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale,
                             int64_t least, Pacer& pacer) {
   const size_t n = pixels.size();
   Components components(std::move(pixels), scale);
-  if (!components.join_alike(edges, pacer) || !components.join_small(edges, least, pacer)) return {};
+  if (pacer.expired() || !components.join_alike(edges, pacer) || !components.join_small(edges, least, pacer))
+    return {};
   std::vector<int32_t> name(n), number(n, -1);
   int32_t next = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -151,16 +178,16 @@ std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t>
   return name;
 }
 
-// Pairs of regions that touch, by the distance of their mean colours.
+// Pairs of regions that touch, by the distance of their mean colours. None, too, at the pacer's end.
 std::vector<Edge> edges_between(const Colours& means, const Borders& beside,
-                                const std::vector<int32_t>& region) {
-  std::vector<std::pair<int32_t, int32_t>> pairs;
+                                const std::vector<int32_t>& region, Pacer& pacer) {
+  Pairs pairs;
   for (size_t i = 0; i < beside.first.size(); ++i) {
     const int32_t a = region[static_cast<size_t>(beside.first[i])],
                   b = region[static_cast<size_t>(beside.second[i])];
     if (a != b) pairs.emplace_back(std::min(a, b), std::max(a, b));
   }
-  std::sort(pairs.begin(), pairs.end());
+  if (!sort_pairs(pairs, means.pixels().size(), pacer)) return {};
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   std::vector<Edge> edges;
   for (const auto& [a, b] : pairs) {
@@ -181,27 +208,28 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
   const size_t n = static_cast<size_t>(height * width);
   std::vector<float> colours(3 * n);
   for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < n; ++i) colours[c * n + i] = rgb[3 * i + c];
-    if (sigma > 0.0) blur(colours.data() + c * n, height, width, sigma, colours.data() + c * n);
-    if (watch.armed() && watch.expired()) return std::nullopt;
+    float* const plane = colours.data() + c * n;
+    for (size_t i = 0; i < n; ++i) plane[i] = rgb[3 * i + c];
+    if (sigma > 0.0 && !blur(plane, height, width, sigma, pacer, plane)) return std::nullopt;
   }
   Segments out;
-  out.atom =
-      joined(sorted_edges(colours, height, width), std::vector<int64_t>(n, 1), scales[0], least[0], pacer);
+  out.atom = joined(sorted_edges(colours, height, width, pacer), std::vector<int64_t>(n, 1), scales[0],
+                    least[0], pacer);
   if (out.atom.empty()) return std::nullopt;
   out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
   const auto n_atoms = static_cast<size_t>(out.n_atoms);
   Colours atoms(n_atoms);
   for (size_t i = 0; i < n; ++i) atoms.add(out.atom[i], {colours[i], colours[n + i], colours[2 * n + i]}, 1);
-  const Borders beside = borders(out.atom, width);
+  const std::optional<Borders> beside = borders(out.atom, out.n_atoms, width, watch);
+  if (!beside) return std::nullopt;
   std::vector<int32_t> region(n_atoms);
   for (size_t a = 0; a < n_atoms; ++a) region[a] = static_cast<int32_t>(a);
   for (size_t level = 0; level < scales.size(); ++level) {
     if (level > 0) {
       Colours means(static_cast<size_t>(out.count.back()));
       for (size_t a = 0; a < n_atoms; ++a) means.add(region[a], atoms.sum(a), atoms.pixels()[a]);
-      const std::vector<int32_t> next =
-          joined(edges_between(means, beside, region), means.pixels(), scales[level], least[level], pacer);
+      const std::vector<int32_t> next = joined(edges_between(means, *beside, region, pacer), means.pixels(),
+                                               scales[level], least[level], pacer);
       if (next.empty()) return std::nullopt;
       for (int32_t& name : region) name = next[static_cast<size_t>(name)];
     }
@@ -211,7 +239,8 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
   return out;
 }
 
-void moments(std::span<const int32_t> atom, int64_t width, std::span<double> sums) {
+bool moments(std::span<const int32_t> atom, int64_t width, const Watch& watch, std::span<double> sums) {
+  Pacer pacer(watch);
   const size_t n_atoms = sums.size() / kMoments;
   for (size_t a = 0; a < n_atoms; ++a) {
     double* s = sums.data() + a * kMoments;
@@ -220,6 +249,7 @@ void moments(std::span<const int32_t> atom, int64_t width, std::span<double> sum
     s[7] = s[9] = -1.0;
   }
   for (size_t i = 0; i < atom.size(); ++i) {
+    if (pacer.expired_after(1)) return false;
     double* s = sums.data() + static_cast<size_t>(atom[i]) * kMoments;
     const double x = static_cast<double>(static_cast<int64_t>(i) % width);
     const double y = static_cast<double>(static_cast<int64_t>(i) / width);
@@ -230,26 +260,29 @@ void moments(std::span<const int32_t> atom, int64_t width, std::span<double> sum
     s[8] = std::min(s[8], y);
     s[9] = std::max(s[9], y);
   }
+  return true;
 }
 
-Borders borders(std::span<const int32_t> atom, int64_t width) {
+std::optional<Borders> borders(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
+                               const Watch& watch) {
   const int64_t n = static_cast<int64_t>(atom.size());
-  std::vector<uint64_t> pairs;
+  Pacer pacer(watch);
+  Pairs pairs;
   const auto look = [&](int64_t i, int64_t j) {
-    const auto a = static_cast<uint32_t>(atom[static_cast<size_t>(i)]);
-    const auto b = static_cast<uint32_t>(atom[static_cast<size_t>(j)]);
-    if (a != b) pairs.push_back(uint64_t{std::min(a, b)} << 32 | std::max(a, b));
+    const int32_t a = atom[static_cast<size_t>(i)], b = atom[static_cast<size_t>(j)];
+    if (a != b) pairs.emplace_back(std::min(a, b), std::max(a, b));
   };
   for (int64_t i = 0; i < n; ++i) {
+    if (pacer.expired_after(2)) return std::nullopt;
     if ((i + 1) % width != 0) look(i, i + 1);
     if (i + width < n) look(i, i + width);
   }
-  std::sort(pairs.begin(), pairs.end());
+  if (!sort_pairs(pairs, static_cast<size_t>(n_atoms), pacer)) return std::nullopt;
   Borders out;
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (i == 0 || pairs[i] != pairs[i - 1]) {
-      out.first.push_back(static_cast<int32_t>(pairs[i] >> 32));
-      out.second.push_back(static_cast<int32_t>(pairs[i] & 0xffffffffu));
+      out.first.push_back(pairs[i].first);
+      out.second.push_back(pairs[i].second);
       out.length.push_back(0);
     }
     ++out.length.back();

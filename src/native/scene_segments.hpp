@@ -28,15 +28,18 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
                                 std::span<const double> scales, std::span<const int64_t> least,
                                 const Watch& watch);
 
-// Numbers of an atom's pixels: count, sums of x, y, xx, yy, xy, then least and greatest x and y.
+// Numbers of an atom's pixels: count, sums of x, y, xx, yy, xy, then least and greatest x and y. False:
+// stopped before the end.
 inline constexpr int64_t kMoments = 10;
-void moments(std::span<const int32_t> atom, int64_t width, std::span<double> sums);
+bool moments(std::span<const int32_t> atom, int64_t width, const Watch& watch, std::span<double> sums);
 
-// Pairs of atoms (the smaller number first, increasing) that have pixels side by side, and how many.
+// Pairs of atoms (the smaller number first, increasing) that have pixels side by side, and how many. Nothing:
+// stopped before the end.
 struct Borders {
   std::vector<int32_t> first, second;
   std::vector<int64_t> length;
 };
-Borders borders(std::span<const int32_t> atom, int64_t width);
+std::optional<Borders> borders(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
+                               const Watch& watch);
 
 }  // namespace anytime

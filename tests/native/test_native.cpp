@@ -572,6 +572,8 @@ int main() {
   test_linear();
   test_margins();
   test_prune();
+  test_scene();
+  test_scene_descriptors();
   test_stream();
   std::puts("native tests passed");
 }

@@ -6,6 +6,7 @@ import anytime as at
 
 COLOURS = np.array([[60, 90, 200], [90, 90, 95], [40, 140, 50]])
 PRICES = {"segments": 20.0, "shape": 1.0, "colour": 5.0, "edges": 4.0, "edges code": 0.5, "colour code": 0.1}
+CHEAP_CODES = {**PRICES, "shape": 300.0, "colour": 3.0, "edges": 1.0, "edges code": 0.1, "colour code": 0.1}
 
 
 def street(seed, height=42, width=53):

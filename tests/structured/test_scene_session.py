@@ -2,11 +2,14 @@
 
 import copy
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from anytime.structured import SceneSession
+from anytime.structured.scenes import Scene
+from anytime.structured.segmentation import PictureInterrupted
 from tests.structured.streets import parser, streets
 
 
@@ -106,3 +109,108 @@ def test_what_other_threads_read_is_the_answer_of_one_stage(model, picture):
     for answer, stage in list(zip(seen, stages, strict=True))[:: max(1, len(seen) // 200)]:
         if stage:
             np.testing.assert_array_equal(answer.prediction[0], expected[stage])
+
+
+def interrupted_within_stages(model, picture):
+    """Sessions that were interrupted when a stage had begun to read features, at each stage that does."""
+    read = Scene.read
+    for turn in range(model.plan_.n_stages + 1):
+        session, left = SceneSession(model), [turn]
+
+        def interrupted(self, *arguments, left=left):
+            left[0] -= 1
+            if left[0] < 0:
+                raise PictureInterrupted
+            return read(self, *arguments)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Scene, "read", interrupted)
+            if session.predict(picture).complete:
+                return
+        yield session
+
+
+def test_a_stage_that_is_interrupted_is_paid_for_once(model, picture):
+    """9.1: groups and evaluation are charged when a stage is finished."""
+    expected = SceneSession(model).predict(picture)
+    sessions = list(interrupted_within_stages(model, picture))
+    assert len(sessions) > 2
+    for session in sessions:
+        answer = session.read()
+        assert answer.reason == "deadline"
+        stage = int(np.max(answer.stage))
+        assert (answer.cost <= model.plan_.prefix_costs[stage] + 1e-9).all()
+        whole = session.resume()
+        np.testing.assert_array_equal(whole.scores.values, expected.scores.values)
+        np.testing.assert_array_equal(whole.cost, expected.cost)
+
+
+def test_a_deadline_holds_for_a_list_of_pictures(model):
+    """Every picture has a label map, whatever time there was; what is reached is a prefix of the stages."""
+    pictures, _ = streets(3, first=90)
+    prefixes = {np.max(a.stage): a.prediction for a in model.stages(pictures)}
+    for deadline in (0.0, 0.004, 0.02, 0.1, 60.0):
+        answer = model.answer(pictures, deadline=deadline)
+        assert [labels.shape for labels in answer.prediction] == [p.shape[:2] for p in pictures]
+        for i, stage in enumerate(answer.stage):
+            if stage:
+                np.testing.assert_array_equal(answer.prediction[i], prefixes[stage][i])
+        assert max(answer.stage) - min(answer.stage) <= 1  # none is far behind
+    assert (answer.reason, answer.complete) == ("complete", True)
+    np.testing.assert_array_equal(answer.cost, model.cost(pictures))
+    early = model.answer(pictures, deadline=0.0)
+    assert (early.reason, early.stage.tolist(), early.partial.all()) == ("deadline", [0, 0, 0], True)
+    for said, base in zip(early.prediction, model.predict(pictures, budget=0), strict=True):
+        np.testing.assert_array_equal(said, base)
+    np.testing.assert_array_equal(
+        model.predict(pictures, deadline=60.0)[1], prefixes[model.plan_.n_stages][1]
+    )
+    assert model.predict([], deadline=1.0) == []
+
+
+def test_a_deadline_and_a_budget_both_hold(model):
+    pictures, _ = streets(2, first=90)
+    for meter in ("model", "realised"):
+        bounded = copy.copy(model).set_params(meter=meter)
+        answer = bounded.answer(pictures, budget=30.0, deadline=60.0)
+        assert answer.reason == "budget"
+        assert (answer.cost <= 30.0).all()
+        np.testing.assert_array_equal(answer.prediction[0], bounded.predict(pictures, budget=30.0)[0])
+
+
+def test_a_set_stop_flag_ends_a_list_at_once(model, picture):
+    stop = threading.Event()
+    stop.set()
+    answer = model.answer([picture], stop=stop)
+    assert (answer.reason, answer.stage.tolist()) == ("stop", [0])
+
+
+@pytest.mark.realtime
+def test_interrupts_are_answered_within_five_milliseconds():
+    """Deadlines and stop flags at random moments of a parse of 480 x 360 pixels."""
+    pictures, labels = streets(4, height=360, width=480)
+    large = parser(n_centres=20, costs=None, descriptors=None, folds=2, max_stages=10).fit(pictures, labels)
+    session, rng = SceneSession(large), np.random.default_rng(0)
+    began = time.monotonic()
+    session.predict(pictures[0])
+    whole, late = time.monotonic() - began, []
+    for i in range(100):
+        moment = float(rng.uniform(0, whole))
+        if i % 2:
+            began = time.monotonic()
+            session.predict(pictures[i % 4], deadline=moment)
+            late.append(time.monotonic() - began - moment)
+        else:
+            stop, at_time = threading.Event(), []
+
+            def interrupt(stop=stop, at_time=at_time):
+                at_time.append(time.monotonic())
+                stop.set()
+
+            timer = threading.Timer(moment, interrupt)
+            timer.start()
+            session.predict(pictures[i % 4], stop=stop)
+            ended = time.monotonic()
+            timer.join()
+            late.append(ended - at_time[0])
+    assert np.quantile(late, 0.95) < 0.005

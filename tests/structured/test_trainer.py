@@ -18,7 +18,7 @@ from anytime.structured import (
     StructuredTrainer,
     TreeUpdateLearner,
 )
-from anytime.structured.block import entropies
+from anytime.structured.beliefs import entropies
 from anytime.structured.learners import FittedUpdate
 from anytime.structured.predictors import LinearPredictor, coded_starts
 

@@ -1,6 +1,15 @@
-"""Structured prediction: what the anytime models are compared with."""
+"""Structured prediction: what the anytime models are compared with, and stages on several workers."""
 
 from anytime_research.structured.boosted import BoostedDistribution, BoostingRules
 from anytime_research.structured.inference_machine import HierarchicalInferenceMachine
+from anytime_research.structured.scheduling import Schedule, StageTasks, list_schedule, stage_tasks
 
-__all__ = ["BoostedDistribution", "BoostingRules", "HierarchicalInferenceMachine"]
+__all__ = [
+    "BoostedDistribution",
+    "BoostingRules",
+    "HierarchicalInferenceMachine",
+    "Schedule",
+    "StageTasks",
+    "list_schedule",
+    "stage_tasks",
+]

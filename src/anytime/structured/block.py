@@ -14,23 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.blocks import Block, Memory, State
-from anytime.losses import LINKS
 from anytime.ragged import Ragged
+from anytime.structured.beliefs import Beliefs, entropies
 from anytime.structured.predictors import LinearPredictor, RegionPredictor, TreePredictor
 from anytime.structured.structures import WHOLE, Array, Structures
 
-__all__ = ["EntropySelector", "StructuredBlock", "Update", "entropies"]
+__all__ = ["EntropySelector", "StructuredBlock", "Update"]
 
 _PREDICTORS: dict[str, type[LinearPredictor] | type[TreePredictor]] = {
     "linear": LinearPredictor,
     "tree": TreePredictor,
 }
-
-
-def entropies(probabilities: Array) -> Array:
-    """(E,) entropy of each row, in nats."""
-    logs = np.log(probabilities, out=np.zeros_like(probabilities), where=probabilities > 0)
-    return np.asarray(-(probabilities * logs).sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -58,12 +52,23 @@ class EntropySelector:
         return self.threshold == -np.inf
 
     def select(self, structures: Structures, probabilities: Array) -> NDArray[np.intp] | None:
-        """Regions of ``level`` that are selected; None: all."""
+        """Regions of ``level`` that are selected, given (E, K) distributions; None: all."""
         if self.takes_all:
             return None
-        measured = structures.regions(self.level if self.measured_at is None else self.measured_at)
-        above = measured.mean(entropies(probabilities)) > self.threshold
-        if self.measured_at not in (None, self.level):
+        return self._above(structures, structures.regions(self._measured).mean(entropies(probabilities)))
+
+    def select_by(self, structures: Structures, beliefs: Beliefs) -> NDArray[np.intp] | None:
+        """The same by what is kept of the scores so far."""
+        return None if self.takes_all else self._above(structures, beliefs.mean_entropies(self._measured))
+
+    @property
+    def _measured(self) -> int:
+        return self.level if self.measured_at is None else self.measured_at
+
+    def _above(self, structures: Structures, means: Array) -> NDArray[np.intp]:
+        above = means > self.threshold
+        if self._measured != self.level:
+            measured = structures.regions(self._measured)
             above = above[measured.label[structures.regions(self.level).first]]
         return np.flatnonzero(above)
 
@@ -96,10 +101,10 @@ class Update:
 
     def change(self, structures: Structures, scores: Array) -> Array:
         """(E, K) what is added to the (E, K) scores so far, or takes their place."""
-        probabilities = None
+        probabilities = which = None
         if self.predictor.context.size or not self.selector.takes_all:
-            probabilities = LINKS["softmax"].transform(scores) if len(scores) else scores
-        which = None if probabilities is None else self.selector.select(structures, probabilities)
+            beliefs = structures.beliefs(scores)
+            probabilities, which = beliefs.probabilities, self.selector.select_by(structures, beliefs)
         if which is not None and not which.size:
             return np.zeros_like(scores)
         added = self.step * self.predictor.outputs(self.features(structures, probabilities, which))
@@ -158,7 +163,7 @@ class StructuredBlock(Block):
         update, scores = self.updates[stage], memory["answer"]
         if update.selector.takes_all or not len(scores.values):
             return None
-        which = update.selector.select(X, LINKS["softmax"].transform(scores.values))
+        which = update.selector.select_by(X, X.beliefs(scores.values))
         assert which is not None
         owner = X.regions(WHOLE).label[X.regions(update.selector.level).first[which]]
         columns = np.zeros((len(X), self.n_columns), dtype=bool)

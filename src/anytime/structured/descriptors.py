@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from anytime import _native
+from anytime.structured.segmentation import Allowance, finished
 
 __all__ = ["DESCRIPTORS", "GRID_STEP", "LENGTHS", "AtomGrid", "DescriptorPlanes", "SoftCodes"]
 
 Floats = NDArray[np.float32]
 
 GRID_STEP = 2
+_FREELY = Allowance()
 _MARGIN = 4  # grid points around the planes of edges
 _FLOOR = 0.5  # added to the length of a descriptor of edges, so that noise stays short
 
@@ -43,20 +45,9 @@ class AtomGrid:
     points: NDArray[np.int32]
 
     @classmethod
-    def of(cls, atom: NDArray[np.int32], n_atoms: int) -> AtomGrid:
-        """Read a map of atoms; an atom between the grid points has the point before one of its pixels."""
-        there = atom[::GRID_STEP, ::GRID_STEP]
-        label, point = there.ravel(), np.arange(there.size, dtype=np.int32)
-        missing = np.flatnonzero(np.bincount(label, minlength=n_atoms) == 0)
-        if missing.size:
-            names, first = np.unique(atom.ravel(), return_index=True)
-            pixel = first[np.searchsorted(names, missing)]
-            y, x = pixel // atom.shape[1] // GRID_STEP, pixel % atom.shape[1] // GRID_STEP
-            label = np.concatenate([label, missing.astype(label.dtype)])
-            point = np.concatenate([point, (y * there.shape[1] + x).astype(np.int32)])
-        order = np.argsort(label, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_atoms))]).astype(np.int64)
-        return cls(start, np.ascontiguousarray(point[order]))
+    def of(cls, atom: NDArray[np.int32], n_atoms: int, allowance: Allowance = _FREELY) -> AtomGrid:
+        """Read a map of atoms; an atom between the grid points has the point before its first pixel."""
+        return cls(*finished(_native.atom_points(atom, n_atoms, **allowance.until)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +80,9 @@ class DescriptorPlanes:
         which: NDArray[np.integer[Any]],
         atoms: AtomGrid,
         wanted: NDArray[np.bool_] | None = None,
-        *,
-        deadline: float = np.inf,
-        stop: Any = None,
-        threads: int = 1,
-    ) -> Floats | None:
-        """(len(which), A) means over atoms of some codes, 0 where an atom is not ``wanted``; None: stopped before the end."""
+        allowance: Allowance = _FREELY,
+    ) -> Floats:
+        """(len(which), A) means over atoms of some codes, 0 where an atom is not ``wanted``."""
         means = np.empty((len(which), atoms.start.size - 1), dtype=np.float32)
         done = _native.code_means(
             self.planes,
@@ -107,11 +95,10 @@ class DescriptorPlanes:
             atoms.points,
             wanted,
             means,
-            deadline,
-            stop,
-            threads=threads,
+            **allowance.until,
+            threads=allowance.threads,
         )
-        return means if done else None
+        return finished(means if done else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +144,13 @@ def _plain(planes: Floats) -> DescriptorPlanes:
     return DescriptorPlanes(planes, shifts, None, planes.shape[1:])
 
 
-def _cells(lab: Floats, channels: slice, threads: int) -> DescriptorPlanes:
-    planes = _native.edge_planes(np.ascontiguousarray(lab[channels]), threads=threads)
+def _texture(lab: Floats, allowance: Allowance) -> DescriptorPlanes:
+    return _plain(finished(_native.texture_planes(lab, threads=allowance.threads, **allowance.until)))
+
+
+def _cells(lab: Floats, channels: slice, allowance: Allowance) -> DescriptorPlanes:
+    chosen, until = np.ascontiguousarray(lab[channels]), allowance.until
+    planes = finished(_native.edge_planes(chosen, threads=allowance.threads, **until))
     n, height, width = planes.shape
     places = 2 * np.arange(4)
     shifts = (
@@ -167,16 +159,19 @@ def _cells(lab: Floats, channels: slice, threads: int) -> DescriptorPlanes:
         .astype(np.int64)
     )
     shape = height - 2 * _MARGIN, width - 2 * _MARGIN
-    return DescriptorPlanes(planes, shifts, _native.inverse_lengths(planes, shifts, *shape, _FLOOR), shape)
+    scale = finished(_native.inverse_lengths(planes, shifts, *shape, _FLOOR, **until))
+    return DescriptorPlanes(planes, shifts, scale, shape)
 
 
 # numbers of each descriptor
 LENGTHS = {"colour": 3, "texture": 17, "patterns": 20, "edges": 128, "colour_edges": 256}
-# from (3, h, w) CIELAB and a number of threads
-DESCRIPTORS: dict[str, Callable[[Floats, int], DescriptorPlanes]] = {
-    "colour": lambda lab, threads: _plain(_native.thin_planes(lab)),
-    "texture": lambda lab, threads: _plain(_native.texture_planes(lab, threads=threads)),
-    "patterns": lambda lab, threads: _plain(_native.pattern_planes(np.ascontiguousarray(lab[0]))),
-    "edges": lambda lab, threads: _cells(lab, slice(0, 1), threads),
-    "colour_edges": lambda lab, threads: _cells(lab, slice(1, 3), threads),
+# from (3, h, w) CIELAB
+DESCRIPTORS: dict[str, Callable[[Floats, Allowance], DescriptorPlanes]] = {
+    "colour": lambda lab, allowance: _plain(finished(_native.thin_planes(lab, **allowance.until))),
+    "texture": _texture,
+    "patterns": lambda lab, allowance: _plain(
+        finished(_native.pattern_planes(np.ascontiguousarray(lab[0]), **allowance.until))
+    ),
+    "edges": lambda lab, allowance: _cells(lab, slice(0, 1), allowance),
+    "colour_edges": lambda lab, allowance: _cells(lab, slice(1, 3), allowance),
 }

@@ -14,7 +14,9 @@ MOST_PIXELS = 2**24  # of one picture: 4096 x 4096
 
 def read_pictures(X: Any) -> list[NDArray[np.uint8]]:
     """Pictures of a list (or an array of pictures), each as (h, w, 3) bytes."""
-    if isinstance(X, np.ndarray) and X.ndim < 3:
+    if not hasattr(X, "__len__"):
+        raise ValueError(f"X is of type {type(X).__name__}: give a list of pictures, also for a single one")
+    if isinstance(X, np.ndarray) and (X.ndim < 3 or (X.ndim == 3 and X.shape[2] in (3, 4))):
         raise ValueError(f"X is one array of shape {X.shape}: give a list of pictures, also for a single one")
     return [read_picture(picture, i) for i, picture in enumerate(X)]
 
@@ -41,7 +43,9 @@ def read_picture(picture: Any, number: int = 0) -> NDArray[np.uint8]:
             f"{name} has {height} x {width} pixels; the most are {MOST_PIXELS}: make it smaller first"
         )
     array = array[:, :, :3]
-    if array.dtype.kind == "f":
+    if array.dtype == np.uint8:
+        pass
+    elif array.dtype.kind == "f":
         if not (np.isfinite(array).all() and array.min() >= 0.0 and array.max() <= 1.0):
             raise ValueError(
                 f"{name} holds floats that are not between 0 and 1; give those, or bytes from 0 to 255"
@@ -51,8 +55,10 @@ def read_picture(picture: Any, number: int = 0) -> NDArray[np.uint8]:
         array = array * np.uint8(255)
     elif array.dtype.kind not in "iu" or array.min() < 0 or array.max() > 255:
         raise ValueError(f"{name} holds {array.dtype} numbers that are not bytes from 0 to 255")
-    array = array.astype(np.uint8)
-    return np.ascontiguousarray(np.repeat(array, 3, axis=2) if array.shape[2] == 1 else array)
+    # a copy in any case: the picture of a camera may be overwritten while it is worked on
+    rgb = np.empty((height, width, 3), dtype=np.uint8)
+    rgb[:] = array
+    return rgb
 
 
 class LabelMaps(NamedTuple):
@@ -88,6 +94,8 @@ def read_label_maps(
             raise ValueError(
                 f"label map {i} holds {labels.dtype}; labels are whole numbers or strings, one per pixel"
             )
+    if len({labels.dtype.kind == "U" for labels in maps}) > 1:
+        raise ValueError("some label maps hold numbers and some strings: labels are all of one kind")
     found = [np.unique(labels) for labels in maps]
     if classes is None:
         known = np.unique(np.concatenate(found)) if found else np.empty(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
@@ -11,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils.validation import check_is_fitted
 
-from anytime.costs import FeatureCosts
+from anytime.answer import Answer
+from anytime.costs import UNLIMITED, FeatureCosts
+from anytime.engine import Stop
 from anytime.estimator import Amount, Budget
 from anytime.parameters import shared, store
 from anytime.structured.block import EntropySelector
@@ -21,6 +25,7 @@ from anytime.structured.learners import TreeUpdateLearner
 from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
 from anytime.structured.pictures import read_label_maps, read_pictures
 from anytime.structured.scene_profile import measured_prices
+from anytime.structured.scene_run import parse_together
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.structured.trainer import StructuredRules
 from anytime.trees.clock import Clock
@@ -225,6 +230,35 @@ class SceneParser(StructuredModel):
     ) -> list[NDArray[Any]]:
         """A label map, (h, w), for each picture. See ``answer`` for the parameters."""
         return super().predict(X, budget, deadline, mean_budget=mean_budget)
+
+    def answer(
+        self,
+        X: Any,
+        budget: Budget = None,
+        deadline: Amount = None,
+        *,
+        mean_budget: Amount = None,
+        stop: Stop | None = None,
+    ) -> Answer:
+        """The best answer within the bounds, with all that is known about it; see ``AnytimeModel.answer``.
+
+        With ``deadline`` or ``stop`` every picture is taken through a stage before any goes on, and work ends within stages as
+        well. A picture whose turn has not come has its most frequent class everywhere.
+        """
+        check_is_fitted(self, "plan_")
+        due = self._due(time.monotonic(), deadline)
+        if due == np.inf and stop is None:
+            return super().answer(X, budget, mean_budget=mean_budget)
+        pictures = read_pictures(X)
+        if not pictures:
+            return super().answer(X, budget, deadline, mean_budget=mean_budget, stop=stop)
+        stages, cap, _ = self._reach(budget, mean_budget)
+        return parse_together(self, pictures, stages, UNLIMITED if cap is None else cap, due, stop)
+
+    def _scores(self, X: Any, budget: Budget, deadline: Amount, mean_budget: Amount = None) -> Any:
+        if deadline is None:
+            return super()._scores(X, budget, deadline, mean_budget)
+        return self.answer(X, budget, deadline, mean_budget=mean_budget).scores
 
     def _right(self, said: list[NDArray[Any]], y: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         maps = read_label_maps(y, [labels.shape for labels in said], self.ignore_label, self.classes_)

@@ -19,10 +19,10 @@ from anytime import _native
 from anytime.costs import FeatureCosts
 from anytime.ragged import Ragged
 from anytime.structured.descriptors import DESCRIPTORS, AtomGrid, DescriptorPlanes, SoftCodes
-from anytime.structured.segmentation import SCALES, SHAPE_NAMES, Hierarchy, PictureInterrupted
+from anytime.structured.segmentation import SCALES, SHAPE_NAMES, Allowance, Hierarchy, finished
 from anytime.structured.structures import Array, Regions, Structures
 
-__all__ = ["AtomValues", "PictureInterrupted", "Scene", "SceneFeatures", "Scenes"]
+__all__ = ["AtomValues", "Scene", "SceneFeatures", "Scenes"]
 
 Floats = NDArray[np.float32]
 _COLOURS = ("L", "a", "b", "L_spread", "a_spread", "b_spread")
@@ -96,27 +96,31 @@ class Scene:
     """
 
     def __init__(self, rgb: NDArray[np.uint8], features: SceneFeatures, threads: int = 1) -> None:
-        self.rgb, self.features, self.threads = rgb, features, threads
+        self.rgb, self.features = rgb, features
+        self._allowance = Allowance(threads)
         self._planes: dict[str, DescriptorPlanes] = {}
         self._shapes: dict[int, Array] = {}
-        self.interrupt_at(np.inf, None)
+        self._colour_tables: dict[int, Array] = {}
 
     def interrupt_at(self, deadline: float, stop: Any) -> None:
-        """When work is to end from now on: ``PictureInterrupted`` is then raised, and what is computed is kept."""
-        self._deadline, self._stop = deadline, stop
+        """When work is to end from now on: ``PictureInterrupted`` is then raised.
+
+        Regions, descriptors and codes that are complete by then are kept; one that is not is begun anew.
+        """
+        self._allowance = Allowance(self._allowance.threads, deadline, stop)
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
         """Its regions."""
-        return Hierarchy(self.rgb, self._deadline, self._stop)
+        return Hierarchy(self.rgb, self._allowance)
 
     @cached_property
     def _lab(self) -> Floats:
-        return _native.lab_planes(self.rgb)
+        return finished(_native.lab_planes(self.rgb, **self._allowance.until))
 
     @cached_property
     def _grid(self) -> AtomGrid:
-        return AtomGrid.of(self.hierarchy.atom, self.hierarchy.n_atoms)
+        return AtomGrid.of(self.hierarchy.atom, self.hierarchy.n_atoms, self._allowance)
 
     @cached_property
     def _means(self) -> Floats:
@@ -139,7 +143,7 @@ class Scene:
     def planes(self, name: str) -> DescriptorPlanes:
         """A descriptor, computed when it is first asked for."""
         if name not in self._planes:
-            self._planes[name] = DESCRIPTORS[name](self._lab, self.threads)
+            self._planes[name] = DESCRIPTORS[name](self._lab, self._allowance)
         return self._planes[name]
 
     def forget_planes(self, name: str | None = None) -> None:
@@ -148,6 +152,7 @@ class Scene:
             self._planes.pop(name, None)
             return
         self._planes.clear()
+        self._colour_tables.clear()
         for cached in ("_lab", "_colours"):
             self.__dict__.pop(cached, None)
 
@@ -157,60 +162,79 @@ class Scene:
 
     def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None) -> Array:
         """(m, len(columns)) features of regions ``which`` of a level; None: all."""
-        hierarchy, features = self.hierarchy, self.features
-        out = np.empty((int(hierarchy.count[level]), len(columns)))
-        is_shape = columns < len(SHAPE_NAMES)
-        is_code = columns >= features.first_code
+        rows = slice(None) if which is None else which
+        out = np.empty((int(self.hierarchy.count[level]) if which is None else which.size, len(columns)))
+        is_shape, is_code = columns < len(SHAPE_NAMES), columns >= self.features.first_code
         is_colour = ~is_shape & ~is_code
         if is_shape.any():
-            if level not in self._shapes:
-                self._shapes[level] = hierarchy.shapes(level)
-            out[:, is_shape] = self._shapes[level][:, columns[is_shape]]
+            out[:, is_shape] = self._shape_table(level)[rows][:, columns[is_shape]]
         if is_colour.any():
-            sums = hierarchy.averaging(level) @ self._colours
-            spread = np.sqrt(np.maximum(sums[:, 3:] - sums[:, :3] ** 2, 0.0))
-            out[:, is_colour] = np.hstack([sums[:, :3], spread])[:, columns[is_colour] - len(SHAPE_NAMES)]
+            out[:, is_colour] = self._colour_table(level)[rows][:, columns[is_colour] - len(SHAPE_NAMES)]
         if is_code.any():
-            wanted = None
-            if which is not None:
-                chosen = np.zeros(len(out), dtype=bool)
-                chosen[which] = True
-                wanted = chosen[hierarchy.region[level]]
-            codes = columns[is_code] - features.first_code
-            self._compute(codes, wanted)
-            means = self._means[codes].T
-            out[:, is_code] = means if level == 0 else hierarchy.averaging(level) @ means
-        return out if which is None else out[which]
+            out[:, is_code] = self._code_table(level, columns[is_code] - self.features.first_code, which)[
+                rows
+            ]
+        return out
+
+    def _shape_table(self, level: int) -> Array:
+        if level not in self._shapes:
+            self._shapes[level] = self.hierarchy.shapes(level)
+        return self._shapes[level]
+
+    def _colour_table(self, level: int) -> Array:
+        """(R, 6) means and spreads of colours."""
+        if level not in self._colour_tables:
+            means = self.hierarchy.regions(level).mean(self._colours)
+            spread = np.sqrt(np.maximum(means[:, 3:] - means[:, :3] ** 2, 0.0))
+            self._colour_tables[level] = np.hstack([means[:, :3], spread])
+        return self._colour_tables[level]
+
+    def _code_table(self, level: int, codes: NDArray[np.int32], which: NDArray[np.intp] | None) -> Array:
+        """(R, len(codes)) means of codes; those of regions that are not among ``which`` are worth nothing."""
+        regions, chosen = self.hierarchy.regions(level), None
+        if which is not None:
+            chosen = np.zeros(regions.n_regions, dtype=bool)
+            chosen[which] = True
+        self._compute(codes, None if chosen is None else chosen[regions.label])
+        means = np.ascontiguousarray(self._means[codes].T, dtype=np.float64)
+        if regions.are_elements or chosen is None:
+            return regions.mean(means)
+        return regions.mean(means, chosen, np.zeros((regions.n_regions, len(codes))))
 
     def _compute(self, codes: NDArray[np.int32], wanted: NDArray[np.bool_] | None) -> None:
-        """Compute what is not there yet of some codes, for all atoms or those that are wanted."""
+        """Compute what is not there yet of some codes, for all atoms or those that are wanted, and nothing else."""
+        lacking: NDArray[np.bool_] = ~self.computed[codes]
+        if wanted is not None:
+            lacking &= wanted
+        missing = lacking.any(axis=1)
+        if not missing.any():
+            return
         for name, dictionary in self.features.codes.items():
             first = self.features.first[name]
-            own = codes[(codes >= first) & (codes < first + len(dictionary))]
-            lacks: NDArray[np.bool_] = ~self.computed[own]
-            if wanted is not None:
-                lacks &= wanted
-            missing = lacks.any(axis=1)
-            if not missing.any():
-                continue
-            own, atoms = own[missing], np.asarray(lacks[missing].any(axis=0))
-            everywhere = bool(atoms.all())
-            means = self.planes(name).code_means(
-                dictionary,
-                own - first,
-                self._grid,
-                None if everywhere else atoms,
-                deadline=self._deadline,
-                stop=self._stop,
-                threads=self.threads,
-            )
-            if means is None:
-                raise PictureInterrupted
-            if everywhere:
-                self._means[own], self.computed[own] = means, True
-            else:
-                cells = np.ix_(own, np.flatnonzero(atoms))
-                self._means[cells], self.computed[cells] = means[:, atoms], True
+            own = np.flatnonzero(missing & (codes >= first) & (codes < first + len(dictionary)))
+            for atoms, members in _alike(lacking[own]):
+                self._compute_code(name, codes[own[members]], atoms)
+
+    def _compute_code(self, name: str, codes: NDArray[np.int32], atoms: NDArray[np.bool_]) -> None:
+        """Compute codes of one descriptor for some atoms."""
+        everywhere = bool(atoms.all())
+        means = self.planes(name).code_means(
+            self.features.codes[name],
+            codes - self.features.first[name],
+            self._grid,
+            None if everywhere else atoms,
+            self._allowance,
+        )
+        cells = np.ix_(codes, np.flatnonzero(atoms))
+        self._means[cells], self.computed[cells] = means[:, atoms], True
+
+
+def _alike(lacking: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
+    """Sets of atoms that codes lack, each with the codes that lack it."""
+    if len(lacking) < 2 or bool((lacking == lacking[0]).all()):
+        return [(lacking[0], np.arange(len(lacking)))] if len(lacking) else []
+    _, first, which = np.unique(np.packbits(lacking, axis=1), axis=0, return_index=True, return_inverse=True)
+    return [(lacking[row], np.flatnonzero(which.reshape(-1) == i)) for i, row in enumerate(first)]
 
 
 class AtomValues(Ragged):
@@ -289,7 +313,9 @@ class Scenes(Structures):
     def regions(self, level: int) -> Regions:
         """The regions of a level."""
         if level not in self._regions:
-            if level in range(self.n_levels):
+            if len(self.scenes) == 1 and level in range(self.n_levels):
+                self._regions[level] = self.scenes[0].hierarchy.regions(level)
+            elif level in range(self.n_levels):
                 labels = [
                     s.hierarchy.region[level] + at
                     for s, at in zip(self.scenes, self._starts[:, level], strict=False)

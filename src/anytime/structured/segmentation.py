@@ -7,16 +7,18 @@ a model says is the same within an atom, so that predictions, losses and gradien
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from anytime import _native
+from anytime.structured.structures import Regions
 
-__all__ = ["LEAST_PIXELS", "SCALES", "SHAPE_NAMES", "SIGMA", "Hierarchy", "PictureInterrupted"]
+__all__ = [
+    "LEAST_PIXELS", "SCALES", "SHAPE_NAMES", "SIGMA", "Allowance", "Hierarchy", "PictureInterrupted", "finished",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -33,20 +35,53 @@ class PictureInterrupted(Exception):  # noqa: N818 - no error
     """Work on a picture was ended by a deadline or a stop flag; what is computed is kept."""
 
 
+class Allowance(NamedTuple):
+    """What work on a picture may take.
+
+    Attributes
+    ----------
+    threads : int, default=1
+    deadline : float, default=inf
+        When it ends, on the clock of ``time.monotonic()``.
+    stop : anything with ``is_set``, default=None
+        Ends it from another thread.
+    """
+
+    threads: int = 1
+    deadline: float = np.inf
+    stop: Any = None
+
+    @property
+    def until(self) -> dict[str, Any]:
+        """When it ends, as native functions take it."""
+        return {"deadline": self.deadline, "stop": self.stop}
+
+
+_Result = TypeVar("_Result")
+
+
+def finished(result: _Result | None) -> _Result:
+    """What a native function gave; raises ``PictureInterrupted`` where it was stopped before its end."""
+    if result is None:
+        raise PictureInterrupted
+    return result
+
+
+_FREELY = Allowance()
+
+
 class Hierarchy:
     """The regions of one picture at all levels.
 
     Parameters
     ----------
     rgb : (h, w, 3) uint8
-    deadline : float, default=inf
-        On the clock of ``time.monotonic()``.
-    stop : anything with ``is_set``, default=None
+    allowance : Allowance, default=Allowance()
 
     Raises
     ------
     PictureInterrupted
-        If deadline or ``stop`` came before the end.
+        If its end came before ours.
 
     Attributes
     ----------
@@ -58,13 +93,14 @@ class Hierarchy:
         How many regions each level has.
     """
 
-    def __init__(self, rgb: NDArray[np.uint8], deadline: float = np.inf, stop: Any = None) -> None:
-        found = _native.segment(rgb, SIGMA, SCALES, LEAST_PIXELS, deadline, stop)
-        if found is None:
-            raise PictureInterrupted
-        self.atom, self.region, self.count = found
-        self._moments = _native.atom_moments(self.atom, self.n_atoms)
-        self._averaging: dict[int, csr_array] = {}
+    def __init__(self, rgb: NDArray[np.uint8], allowance: Allowance = _FREELY) -> None:
+        until = allowance.until
+        self.atom, self.region, self.count = finished(
+            _native.segment(rgb, SIGMA, SCALES, LEAST_PIXELS, **until)
+        )
+        self._moments = finished(_native.atom_moments(self.atom, self.n_atoms, **until))
+        self._borders = finished(_native.atom_borders(self.atom, self.n_atoms, **until))
+        self._regions: dict[int, Regions] = {}
 
     @property
     def n_atoms(self) -> int:
@@ -88,18 +124,12 @@ class Hierarchy:
             parent[self.region[level]] = self.region[level + 1]
         return parent
 
-    def averaging(self, level: int) -> csr_array:
-        """(R, A) sparse: the share of each atom's pixels in its region, so that means of regions are sums of means of atoms."""
-        if level not in self._averaging:
-            label = self.region[level]
-            share = self.pixels / np.bincount(label, weights=self.pixels)[label]
-            cells = (share, (label, np.arange(label.size)))
-            self._averaging[level] = csr_array(cells, shape=(int(self.count[level]), label.size))
-        return self._averaging[level]
-
-    @cached_property
-    def _borders(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        return _native.atom_borders(self.atom, self.n_atoms)
+    def regions(self, level: int) -> Regions:
+        """The regions of a level, as sets of atoms that count by their pixels."""
+        if level not in self._regions:
+            label = self.region[level].astype(np.intp)
+            self._regions[level] = Regions(label, self.pixels, int(self.count[level]))
+        return self._regions[level]
 
     def beside(self, level: int) -> csr_array:
         """(R, R) sparse: how long the border is that two regions of a level share, in pixels."""

@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
+from anytime._native import region_means
 from anytime.ragged import elements_of, offsets_of
+from anytime.structured.beliefs import Beliefs
 
 __all__ = ["WHOLE", "ElementTable", "Regions", "Structures"]
 
@@ -71,15 +72,25 @@ class Regions:
         return self.n_regions == self.label.size and bool((self.label == np.arange(self.label.size)).all())
 
     @cached_property
-    def averaging(self) -> csr_array:
-        """(R, E) sparse: the weights with which a region's elements make up its mean."""
+    def _lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+        """Where the list of each region's elements starts, the lists, and the share that each makes up of its region."""
         share = self.sizes / np.where(self.size > 0, self.size, 1.0)[self.label]
-        cells = (share, (self.label, np.arange(self.label.size)))
-        return csr_array(cells, shape=(self.n_regions, self.label.size))
+        elements = np.argsort(self.label, kind="stable").astype(np.int64)
+        return offsets_of(np.bincount(self.label, minlength=self.n_regions)), elements, share[elements]
 
-    def mean(self, values: Array) -> Array:
-        """(R, ...) means of (E, ...) values, elements weighted by their sizes."""
-        return values if self.are_elements else np.asarray(self.averaging @ values)
+    def mean(self, values: Array, only: NDArray[np.bool_] | None = None, out: Array | None = None) -> Array:
+        """(R, ...) means of (E, ...) values, elements weighted by their sizes.
+
+        ``only``, (R,): the other regions keep what they have in ``out``. A mean has the same bits whatever others are computed.
+        """
+        if out is None:
+            if self.are_elements:
+                return values
+            out = np.zeros((self.n_regions, *values.shape[1:]))
+        columns = values.shape[1] if values.ndim > 1 else 1
+        table = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, columns)
+        region_means(*self._lists, table, only, out.reshape(-1, columns))
+        return out
 
 
 class Structures(ABC):
@@ -101,6 +112,7 @@ class Structures(ABC):
     n_levels: int = 1
     n_columns: int
     categories: NDArray[np.int32]
+    _beliefs: Beliefs | None = None
 
     def __len__(self) -> int:
         return self.offsets.size - 1
@@ -126,6 +138,14 @@ class Structures(ABC):
         if level != 0:
             raise ValueError(f"there is no level {level}: these structures have elements only")
         return Regions(np.arange(self.n_elements), self.sizes, self.n_elements)
+
+    def beliefs(self, scores: Array) -> Beliefs:
+        """What (E, K) scores say of the elements; worked out anew only where they differ from those of the call before."""
+        if self._beliefs is None or self._beliefs.scores.shape != scores.shape:
+            self._beliefs = Beliefs(self, scores)
+        else:
+            self._beliefs.follow(scores)
+        return self._beliefs
 
     @abstractmethod
     def take(self, rows: NDArray[np.intp]) -> Structures:
