@@ -644,6 +644,8 @@ class Run:
 
 def _alike(wanted: NDArray[np.bool_]) -> list[tuple[NDArray[np.int32], NDArray[np.intp]]]:
     """Sets of groups that rows want, each with the rows that want it."""
+    if len(wanted) == 1:
+        return [(np.flatnonzero(wanted[0]).astype(np.int32), np.zeros(1, dtype=np.intp))]
     sets, which = np.unique(np.packbits(wanted, axis=1), axis=0, return_inverse=True)
     members = [np.flatnonzero(which.reshape(-1) == i) for i in range(len(sets))]
     return [(np.flatnonzero(wanted[m[0]]).astype(np.int32), m) for m in members]

@@ -88,14 +88,22 @@ class Ragged:
         return self.like(self.values.copy())
 
     def __getitem__(self, rows: Any) -> Ragged:
-        if isinstance(rows, slice) and rows == slice(None):
+        if self._has_only(rows):
             return self
         elements, offsets = elements_of(self.offsets, rows)
         return Ragged(self.values[elements], offsets)
 
     def __setitem__(self, rows: Any, values: Ragged | float) -> None:
-        elements, _ = elements_of(self.offsets, rows)
+        elements = slice(None) if self._has_only(rows) else elements_of(self.offsets, rows)[0]
         self.values[elements] = values.values if isinstance(values, Ragged) else values
+
+    def _has_only(self, rows: Any) -> bool:
+        """Whether these are all examples, in their order."""
+        if isinstance(rows, slice):
+            return rows == slice(None)
+        if not isinstance(rows, np.ndarray) or rows.dtype.kind != "i" or rows.shape != (len(self),):
+            return False
+        return bool(rows[0] == 0) if rows.size == 1 else bool((rows == np.arange(rows.size)).all())
 
     def __add__(self, other: Any) -> Ragged:
         return self.like(self.values + self._per_element(other))

@@ -231,10 +231,10 @@ class Scene:
 
 def _alike(lacking: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.intp]]]:
     """Sets of atoms that codes lack, each with the codes that lack it."""
-    if len(lacking) < 2 or bool((lacking == lacking[0]).all()):
-        return [(lacking[0], np.arange(len(lacking)))] if len(lacking) else []
-    _, first, which = np.unique(np.packbits(lacking, axis=1), axis=0, return_index=True, return_inverse=True)
-    return [(lacking[row], np.flatnonzero(which.reshape(-1) == i)) for i, row in enumerate(first)]
+    members: dict[bytes, list[int]] = {}
+    for i, row in enumerate(np.packbits(lacking, axis=1)):
+        members.setdefault(row.tobytes(), []).append(i)
+    return [(lacking[codes[0]], np.array(codes)) for codes in members.values()]
 
 
 class AtomValues(Ragged):
@@ -359,8 +359,8 @@ class Scenes(Structures):
 
     def _around(self, level: int) -> csr_array:
         if level not in self._beside:
-            blocks = [scene.hierarchy.beside(level) for scene in self.scenes]
-            beside = csr_array(block_diag(blocks, format="csr")) if blocks else csr_array((0, 0))
+            blocks = [scene.hierarchy.beside(level) for scene in self.scenes] or [csr_array((0, 0))]
+            beside = blocks[0] if len(blocks) == 1 else csr_array(block_diag(blocks, format="csr"))
             total = np.asarray(beside.sum(axis=1)).reshape(-1)
             share = np.repeat(np.where(total > 0, total, 1.0), np.diff(beside.indptr))
             self._beside[level] = csr_array(
