@@ -28,10 +28,11 @@ class Part(NamedTuple):
         """Whether elements are rows of numbers; else they are dicts of strings."""
         return isinstance(self.X[0], np.ndarray)
 
-    def development(self, keep: int) -> Part:
-        """Every fifth training sequence to judge by, ``keep`` of the four others to learn from; test sequences are not used."""
-        learn = [i for i in range(len(self.X)) if 0 < i % 5 <= keep]
-        judge = range(0, len(self.X), 5)
+    def development(self) -> Part:
+        """Every fifth training sequence to judge by, the others to learn from; test sequences are not used."""
+        learn, judge = (
+            [i for i in range(len(self.X)) if (i % 5 == 0) == held_out] for held_out in (False, True)
+        )
         picked = [[values[i] for i in chosen] for chosen in (learn, judge) for values in (self.X, self.y)]
         return Part(*picked, self.metric)
 

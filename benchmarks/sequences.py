@@ -1,15 +1,16 @@
 """Labels of sequences: ``SequenceLabeler`` with and without context, boosted trees, and python-crfsuite on the same features.
 
-    ANYTIME_DATA=... python benchmarks/sequences.py --choose            # settings, on a part of the training sequences
+    ANYTIME_DATA=... python benchmarks/sequences.py --choose            # settings for letters, on training words
     ANYTIME_DATA=... python benchmarks/sequences.py                     # all parts that are not in the results yet
     ANYTIME_DATA=... python benchmarks/sequences.py --parts conll       # those whose name begins so
     python benchmarks/sequences.py --picture docs/images/sequences.png  # from the results
 
-Every feature costs 1. Neighbours that count, the labeler's penalty and that of the CRF (python-crfsuite, linear chain, L2, all
-transitions) are chosen on a fifth of the training sequences that is held out (``results/sequences_dev.json``); for letters once,
-on the training part of "letters small 0". Boosted trees see one element at a time; of strings the 254 most frequent values are
-categories. Bars: CoNLL-2000 F1 within 0.005 of the CRF, 20,000 words a second, half of the cost loses at most 0.01; letters:
-error with context at most 0.6 of that without, and no more than the CRF's, both settings.
+Every feature costs 1. Words are labelled with the defaults of ``SequenceLabeler`` and of python-crfsuite (a linear-chain CRF with
+L2 penalty 1 and all transitions). For letters, the number of neighbours and both penalties are chosen on a fifth of the training
+words of "letters small 0" (``results/sequences_dev.json``) and used in all folds of both settings. Boosted trees see one element
+at a time; of strings the 254 most frequent values are categories. Bars: CoNLL-2000 F1 within 0.005 of the CRF, 20,000 words a
+second, half of the cost loses at most 0.01; letters: error with context at most 0.6 of that without, and no more than the CRF's,
+both settings.
 """
 
 from __future__ import annotations
@@ -29,11 +30,9 @@ from _sequence_sets import Part, parts
 from anytime.curves import chunk_f1
 from common import RESULTS, write
 
-PENALTIES = (1.0, 0.1, 0.01)  # of the CRF, to choose from
-WORDS = [
-    {"context": c, "l2_regularization": p} for c, p in ((1, 0.5), (2, 0.5), (3, 0.5), (2, 0.25), (2, 1.0))
-]
-LETTERS = [{"context": c, "l2_regularization": p} for c in (2, 4, 6) for p in (0.5, 2.0)]
+DEFAULTS = {"labeler": {"context": 2, "l2_regularization": 0.5}, "crf": 1.0}
+TRIED = [{"context": c, "l2_regularization": p} for c in (2, 4, 6) for p in (0.5, 2.0)]
+PENALTIES = (1.0, 0.1, 0.01)  # of the CRF
 
 
 def quality(part: Part, said: Any) -> dict[str, float]:
@@ -123,9 +122,9 @@ def boosted_trees(part: Part, seed: int) -> dict[str, Any]:
 
 
 def choose(part: Part, seed: int) -> dict[str, Any]:
-    """Settings, judged on training sequences that are held out; of words a fifth is enough to learn from."""
-    part = part.development(keep=4 if part.has_pixels else 1)
-    tried = [labelled(part, seed, **settings) for settings in (LETTERS if part.has_pixels else WORDS)]
+    """Settings, judged on training sequences that are held out."""
+    part = part.development()
+    tried = [labelled(part, seed, **settings) for settings in TRIED]
     crfs = [chain_crf(part, penalty) for penalty in PENALTIES]
     best = max(tried, key=lambda figures: figures[part.metric])
     return {
@@ -231,9 +230,7 @@ def read(name: str, key: str) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", default="", help="beginning of the names of parts to run")
-    parser.add_argument(
-        "--choose", action="store_true", help="choose settings on held-out training sequences"
-    )
+    parser.add_argument("--choose", action="store_true", help="choose settings for letters")
     parser.add_argument("--again", action="store_true", help="also parts that have results")
     parser.add_argument("--picture", help="draw this picture of the results and run nothing")
     parser.add_argument("--seed", type=int, default=0)
@@ -241,24 +238,20 @@ def main() -> None:
     if asked.picture:
         draw(read("sequences", "parts"), asked.picture)
         return
-    for name, load in parts(Path(os.environ["ANYTIME_DATA"])):
-        data = name.split()[0]
-        file, key = ("sequences_dev", data) if asked.choose else ("sequences", name)
-        if not name.startswith(asked.parts) or (key in read(file, "parts") and not asked.again):
+    available = parts(Path(os.environ["ANYTIME_DATA"]))
+    if asked.choose:
+        write(
+            "sequences_dev", {"parts": {"letters": choose(dict(available)["letters small 0"](), asked.seed)}}
+        )
+        return
+    for name, load in available:
+        if not name.startswith(asked.parts) or (name in read("sequences", "parts") and not asked.again):
             continue
-        if asked.choose:  # the first part of each set comes first
-            figures = choose(load(), asked.seed)
-            write(file, {"parts": {**read(file, "parts"), data: figures}})
-            continue
-        chosen = read("sequences_dev", "parts")
-        if data not in chosen:
-            raise SystemExit(f"settings of {data!r} are not chosen yet: run --choose first")
-        figures = figures_of(load(), chosen[data], asked.seed)
-        done = {
-            **read(file, "parts"),
-            name: figures,
-        }  # read again: another process may have added parts meanwhile
-        write(file, {"summary": summary(done), "parts": done})
+        chosen = read("sequences_dev", "parts")["letters"] if name.startswith("letters") else DEFAULTS
+        figures = figures_of(load(), chosen, asked.seed)
+        # read again: another process may have added parts meanwhile
+        done = {**read("sequences", "parts"), name: figures}
+        write("sequences", {"summary": summary(done), "parts": done})
 
 
 if __name__ == "__main__":

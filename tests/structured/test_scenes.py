@@ -127,6 +127,20 @@ def test_soft_codes_sum_to_zero_before_they_are_cut():
     np.testing.assert_allclose(np.maximum(z, 0.0), soft_codes(descriptors / spread, centres), atol=1e-4)
 
 
+def test_codes_of_squared_distances_are_inner_products_and_those_of_plain_ones_are_not():
+    """P22, why a code can be computed alone; the negative control is the usual triangle code."""
+    rng = np.random.default_rng(5)
+    centres, descriptors = rng.standard_normal((6, 5)), rng.standard_normal((60, 5))
+    distance = np.linalg.norm(descriptors[:, None] - centres[None], axis=2)
+    affine = np.column_stack([descriptors, np.ones(len(descriptors))])
+    missed = {}
+    for power in (1, 2):
+        z = (distance**power).mean(axis=1, keepdims=True) - distance**power
+        missed[power] = np.abs(affine @ np.linalg.lstsq(affine, z, rcond=None)[0] - z).max()
+    assert missed[2] < 1e-10
+    assert missed[1] > 0.1
+
+
 def test_shapes_of_a_cut_picture():
     rgb = np.zeros((40, 60, 3), dtype=np.uint8)
     rgb[:, 20:] = 90

@@ -188,7 +188,7 @@ def test_raising_the_threshold_shrinks_the_selection():
         assert (entropies(probabilities)[selected] > threshold).all()
         sizes.append(selected.size)
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == 0
+    assert sizes[0] == structures.n_elements > sizes[2] > sizes[-1] == 0
 
 
 def test_whole_structures_are_selected_together():
@@ -220,6 +220,7 @@ def test_unselected_structures_stay_as_they_were_and_pay_nothing():
         run.advance(stage)
         moved = (run.scores().values != before.values).any(axis=1)
         assert not moved[~selected[before.owner]].any()
+        assert moved[selected[before.owner]].all()  # the negative control
         assert (run.ledger.paid == paid)[~selected].all()
     assert (run.ledger.paid <= run.plan.stage_ticks[-1]).all()
 
@@ -265,12 +266,18 @@ def test_stages_that_replace_the_scores_are_forward_stacking():
         )  # fmt: skip
         return coded_scores(X / scale, categories, starts, weights, bias, 1)
 
-    told = np.full((len(y), 3), 1 / 3)
-    for number in range(3):
-        main = layer(number, told, np.ones(len(y), dtype=bool))
-        held_out = np.empty_like(main)
-        for k in range(3):
-            held_out[fold == k] = layer(number, told, fold != k)[fold == k]
-        told = LINKS["softmax"].transform(held_out)
+    def layers(are_held_out):
+        told = np.full((len(y), 3), 1 / 3)
+        for number in range(3):
+            main = layer(number, told, np.ones(len(y), dtype=bool))
+            held_out = np.empty_like(main)
+            for k in range(3):
+                held_out[fold == k] = layer(number, told, fold != k)[fold == k]
+            told = LINKS["softmax"].transform(held_out if are_held_out else main)
+        return main, held_out
+
+    main, held_out = layers(are_held_out=True)
     np.testing.assert_allclose(learned.scores, main, atol=1e-4)
     np.testing.assert_allclose(learned.held_out_scores(), held_out, atol=1e-4)
+    # the negative control: layers that are told what a layer says of the examples that it has learned from
+    assert np.abs(learned.scores - layers(are_held_out=False)[0]).max() > 0.1
