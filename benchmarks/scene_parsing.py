@@ -57,6 +57,18 @@ def load(split: str, n_images: int | None) -> tuple[list[NDArray[np.uint8]], lis
     return images, [np.asarray(Image.open(file)) for file in annotated]
 
 
+def stretches(split: str, n_images: int | None, n_frames: int = 20) -> list[str]:
+    """A name per image: frames of a video that follow each other, about ``n_frames``, are one group."""
+    every = [file.stem.split("_")[0] for file in chosen_files(split, None)]
+    first = {video: every.index(video) for video in every}
+    names = {}
+    for i, file in enumerate(chosen_files(split, None)):
+        video = every[i]
+        n = every.count(video)
+        names[file] = f"{video} {(i - first[video]) * max(1, round(n / n_frames)) // n}"
+    return [names[file] for file in chosen_files(split, n_images)]
+
+
 def softened(maps: list[NDArray[np.uint8]], power: float) -> dict[int, float]:
     """Weights of classes: frequency to the power of -``power``, one on average over pixels."""
     counts = sum(np.bincount(labels.ravel(), minlength=UNLABELLED + 1) for labels in maps)[:UNLABELLED]
@@ -92,7 +104,7 @@ def train(options: argparse.Namespace) -> None:
         random_state=0,
         n_jobs=options.threads,
         verbose=1,
-    ).fit(images, maps)
+    ).fit(images, maps, groups=stretches("train", options.images))
     record = {
         "train_images": len(images),
         "train_seconds": round(time.perf_counter() - began, 1),
@@ -112,6 +124,18 @@ def train(options: argparse.Namespace) -> None:
     model.save(path)
 
 
+def work(scene: Any, prices: dict[str, float]) -> NDArray[np.float64]:
+    """Milliseconds of descriptors and codes that were computed of an image, and of all that there are, by the price list."""
+    features, done, every = scene.features, 0.0, 0.0
+    for name, dictionary in features.codes.items():
+        first = features.first[name]
+        share = scene.computed[first : first + len(dictionary)].mean(axis=1)
+        code = prices[features.names[features.first_code + first]]
+        done += code * share.sum() + prices[name] * bool(share.any())
+        every += code * len(dictionary) + prices[name]
+    return np.array([done, every])
+
+
 def test(options: argparse.Namespace) -> None:
     """Run the parser over test images, stage by stage, and write the results."""
     model = at.load(options.folder / "model.anytime")
@@ -119,7 +143,8 @@ def test(options: argparse.Namespace) -> None:
     n_stages = model.plan_.n_stages
     confusion = np.zeros((n_stages + 1, UNLABELLED, UNLABELLED))
     seconds = np.zeros((len(images), n_stages + 1))
-    computed = np.zeros(n_stages + 1)
+    worked = np.zeros((n_stages + 1, 2))
+    costs = model.plan_.costs.costs
     for i, (image, labels) in enumerate(zip(images, maps, strict=True)):
         began = time.perf_counter()
         scenes = model._structures([image])
@@ -134,18 +159,20 @@ def test(options: argparse.Namespace) -> None:
             said = run.scores().values.argmax(axis=1)[scenes.scenes[0].hierarchy.atom]
             cells = labels[there].astype(np.intp) * UNLABELLED + said[there]
             confusion[stage] += np.bincount(cells, minlength=UNLABELLED**2).reshape(UNLABELLED, -1)
-            computed[stage] += scenes.scenes[0].computed.mean()
+            worked[stage] += work(scenes.scenes[0], costs.prices)
     middle = np.median(seconds, axis=0)
+    share = worked[:, 0] / worked[:, 1]
+    half = int(np.searchsorted(middle, 0.5 * middle[-1], side="right")) - 1
+    print(f"descriptor work at half of the time: {share[half]:.3f} of all, at the end {share[-1]:.3f}")
     curve = [
         {
             "stage": t,
             "ms": round(1e3 * float(middle[t]), 1),
-            "codes": round(float(computed[t]) / len(images), 4),
+            "work": round(float(share[t]), 4),
             **scores(c),
         }
         for t, c in enumerate(confusion)
     ]
-    costs = model.plan_.costs.costs
     kinds = ("texture code", "patterns code", "edges code", "colour_edges code", "colour code")
     write(
         options.name,
@@ -160,6 +187,7 @@ def test(options: argparse.Namespace) -> None:
             },
             "kinds_of_codes": kinds,
             "order": model.order_,
+            "work_at_half_of_the_time": round(float(share[half]), 4),
             "last": curve[-1],
             "curve": [{k: v for k, v in point.items() if k != "recall"} for point in curve],
         },

@@ -330,6 +330,10 @@ class Bins:
     @property
     def n_columns(self) -> int:
         """Number of columns."""
+    def empty(self, n_rows: int) -> Bins:
+        """Rows with the same cuts that ``fill_rows`` fills in."""
+    def fill_rows(self, first: int, X: NDArray[np.float64], threads: int) -> None:
+        """Put values into the rows from ``first`` on."""
     def refill(self, first: int, X: NDArray[np.float64], threads: int) -> None:
         """Put other values into the columns from ``first`` on."""
     @property

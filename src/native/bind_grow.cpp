@@ -54,6 +54,23 @@ void bind_bins(nb::module_& m) {
           },
           "X"_a.noconvert(), "threads"_a, "Bin other rows by the same cuts.")
       .def(
+          "empty",
+          [](const Bins& bins, int64_t n_rows) {
+            if (n_rows < 0) throw std::invalid_argument("n_rows must not be negative");
+            return std::make_shared<Bins>(bins.shared_cuts(), n_rows);
+          },
+          "n_rows"_a, "Rows with the same cuts that fill_rows fills in.")
+      .def(
+          "fill_rows",
+          [](Bins& bins, int64_t first, Matrix<const double> x, int threads) {
+            check_length(x.shape(1), static_cast<size_t>(bins.cuts().n_columns()), "a row of X");
+            const auto count = static_cast<int64_t>(x.shape(0));
+            if (first < 0 || first > bins.n_rows() - count) throw std::invalid_argument("no such rows");
+            const nb::gil_scoped_release unlocked;
+            bins.fill_rows(first, x.data(), count, threads);
+          },
+          "first"_a, "X"_a.noconvert(), "threads"_a, "Put values into the rows from first on.")
+      .def(
           "refill",
           [](Bins& bins, int32_t first, Matrix<const double> x, int threads) {
             if (first < 0 || first > bins.cuts().n_columns()) throw std::invalid_argument("no such column");

@@ -62,6 +62,12 @@ struct BinPlace {
 class Bins {
  public:
   Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads);
+  // Rows that are filled in later, a stretch at a time: no columns share a slot.
+  Bins(std::shared_ptr<const Cuts> cuts, int64_t n_rows);
+
+  // Put values into rows [first, first + count); x is (count, n_columns). Throws std::invalid_argument if
+  // columns share a slot. No tree may be grown meanwhile.
+  void fill_rows(int64_t first, const double* x, int64_t count, int threads);
 
   // Put other values into the columns from `first` on; x is (n_rows, n_columns - first). Throws
   // std::invalid_argument if one of them shares its slot. No tree may be grown meanwhile.
@@ -107,9 +113,12 @@ class Bins {
   }
 
  private:
+  bool narrow_enough() const noexcept;
+  void place_apart();
   void place_columns(const double* x, int threads);
+  void make_room();
   template <class Value>
-  void fill(const double* x, int threads, std::vector<Value>& columns);
+  void fill(int64_t first_row, const double* x, int64_t count, int threads, std::vector<Value>& columns);
 
   std::shared_ptr<const Cuts> cuts_;
   int64_t n_rows_;

@@ -83,24 +83,63 @@ std::vector<Bundle> bundled(const Cuts& cuts, const std::vector<int32_t>& column
 }  // namespace
 
 Bins::Bins(std::shared_ptr<const Cuts> cuts, const double* x, int64_t n_rows, int threads)
-    : cuts_(std::move(cuts)), n_rows_(n_rows) {
+    : cuts_(std::move(cuts)), n_rows_(n_rows), wide_(!narrow_enough()) {
+  if (wide_) {
+    place_apart();
+  } else {
+    place_columns(x, threads);
+  }
+  make_room();
+  if (wide_) {
+    fill(0, x, n_rows, threads, wide_columns_);
+  } else {
+    fill(0, x, n_rows, threads, narrow_);
+  }
+}
+
+Bins::Bins(std::shared_ptr<const Cuts> cuts, int64_t n_rows)
+    : cuts_(std::move(cuts)), n_rows_(n_rows), wide_(!narrow_enough()) {
+  place_apart();
+  make_room();
+}
+
+void Bins::fill_rows(int64_t first, const double* x, int64_t count, int threads) {
+  for (const BinPlace& place : places_) {
+    if (place.first >= 0) throw std::invalid_argument("rows with shared slots cannot be filled anew");
+  }
+  if (wide_) {
+    fill(first, x, count, threads, wide_columns_);
+  } else {
+    fill(first, x, count, threads, narrow_);
+  }
+}
+
+bool Bins::narrow_enough() const noexcept {
   bool narrow = true;
   for (int32_t j = 0; j < cuts_->n_columns(); ++j) narrow = narrow && (*cuts_)[j].n_bins() <= kSlotValues;
-  places_.resize(static_cast<size_t>(cuts_->n_columns()));
-  if (narrow) {
-    place_columns(x, threads);
-    fill(x, threads, narrow_);
-    return;
-  }
+  return narrow;
+}
+
+void Bins::place_apart() {
   for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
-    places_[static_cast<size_t>(j)].slot = j;
+    places_.push_back({.slot = j});
     slot_size_.push_back((*cuts_)[j].n_bins());
   }
-  wide_ = true;
-  fill(x, threads, wide_columns_);
+}
+
+// Zero: in a bundle, all columns at their common bins.
+void Bins::make_room() {
+  const auto size = static_cast<size_t>(n_rows_) * static_cast<size_t>(n_slots());
+  if (wide_) {
+    wide_columns_.resize(size);
+  } else {
+    narrow_.resize(size);
+    rows_.resize(size);
+  }
 }
 
 void Bins::place_columns(const double* x, int threads) {
+  places_.resize(static_cast<size_t>(cuts_->n_columns()));
   std::vector<int32_t> sparse;
   for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
     const BinColumn& column = (*cuts_)[j];
@@ -126,27 +165,26 @@ void Bins::place_columns(const double* x, int threads) {
 }
 
 template <class Value>
-void Bins::fill(const double* x, int threads, std::vector<Value>& columns) {
+void Bins::fill(int64_t first_row, const double* x, int64_t count, int threads, std::vector<Value>& columns) {
   const auto n = static_cast<size_t>(n_rows_), stride = static_cast<size_t>(n_slots());
-  columns.resize(n * stride);  // zero: all columns of a bundle at their common bins
-  if (!wide_) rows_.resize(n * stride);
   Team team(threads);
-  team.share((n_rows_ + kRowsTogether - 1) / kRowsTogether, 16, [&](int64_t first, int64_t last) noexcept {
+  team.share((count + kRowsTogether - 1) / kRowsTogether, 16, [&](int64_t first, int64_t last) noexcept {
     uint16_t bins[kRowsTogether];
     for (int64_t block = first; block < last; ++block) {
-      const int64_t row = block * kRowsTogether, count = std::min(kRowsTogether, n_rows_ - row);
+      const int64_t from_row = block * kRowsTogether, together = std::min(kRowsTogether, count - from_row);
+      const int64_t row = first_row + from_row;
       for (int32_t j = 0; j < cuts_->n_columns(); ++j) {
-        cuts_->find(j, x + row * cuts_->n_columns() + j, cuts_->n_columns(), count, bins);
+        cuts_->find(j, x + from_row * cuts_->n_columns() + j, cuts_->n_columns(), together, bins);
         Value* out = columns.data() + static_cast<size_t>(place(j).slot) * n + row;
         if (place(j).first < 0)
-          std::copy_n(bins, count, out);
+          std::copy_n(bins, together, out);
         else
-          for (int64_t i = 0; i < count; ++i) out[i] += static_cast<Value>(slot_value(j, bins[i]));
+          for (int64_t i = 0; i < together; ++i) out[i] += static_cast<Value>(slot_value(j, bins[i]));
       }
       for (size_t slot = 0; slot < stride && !wide_; ++slot) {
         const Value* from = columns.data() + slot * n + row;
         uint8_t* to = rows_.data() + static_cast<size_t>(row) * stride + slot;
-        for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0; i < together; ++i)
           to[static_cast<size_t>(i) * stride] = static_cast<uint8_t>(from[i]);
       }
     }
@@ -181,7 +219,7 @@ void Bins::refill(int32_t first, const double* x, int threads) {
   });
 }
 
-template void Bins::fill(const double*, int, std::vector<uint8_t>&);
-template void Bins::fill(const double*, int, std::vector<uint16_t>&);
+template void Bins::fill(int64_t, const double*, int64_t, int, std::vector<uint8_t>&);
+template void Bins::fill(int64_t, const double*, int64_t, int, std::vector<uint16_t>&);
 
 }  // namespace anytime

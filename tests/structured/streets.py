@@ -34,6 +34,7 @@ def parser(**settings):
     return at.SceneParser(
         **{
             "costs": PRICES, "ignore_label": 9, "descriptors": ["colour", "edges"], "n_centres": 5, "levels": (0, 3, 6),
-            "max_stages": 12, "min_samples_leaf": 2, "max_leaf_nodes": 8, "random_state": 0, **settings,
+            "max_stages": 12, "min_samples_leaf": 2, "max_leaf_nodes": 8, "trees_per_stage": 1, "l2_regularization": 1.0,
+            "learning_rate": 0.5, "random_state": 0, **settings,
         }
     )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import anytime as at
+from anytime import _native
 from anytime.structured import EntropySelector, Update
 from anytime.structured.descriptors import DESCRIPTORS, LENGTHS, AtomGrid, SoftCodes
 from anytime.structured.pictures import MOST_PIXELS, read_label_maps, read_picture
@@ -166,7 +167,37 @@ def test_pictures_of_any_size_have_all_features(shape):
         assert np.isfinite(table).all()
         assert all(scenes.scenes[0].planes(name).shifts.size == n for name, n in LENGTHS.items())
         told = scenes.context(level, np.full((scenes.n_elements, 3), 1 / 3))
-        assert told.shape == (len(table), 9)
+        assert told.shape == (len(table), 21)
+        assert np.isfinite(told).all()
+
+
+def test_regions_are_told_what_lies_on_their_four_sides():
+    """Bands across a picture: above and below a band are its neighbours, beyond the picture is the band itself."""
+    scene = Scene(np.zeros((96, 128, 3), dtype=np.uint8), SceneFeatures({}))
+    scene.hierarchy.atom = np.repeat(np.arange(3, dtype=np.int32), 32)[:, None].repeat(128, axis=1)
+    hierarchy = scene.hierarchy
+    hierarchy.region, hierarchy.count = np.tile(np.arange(3, dtype=np.int32), (7, 1)), np.full(7, 3)
+    hierarchy._moments = _native.atom_moments(hierarchy.atom, 3)
+    scenes = Scenes([scene] * 2, SceneFeatures({}))
+    told = scenes.context(0, np.tile(np.eye(3), (2, 1))).reshape(2, 3, 7, 3)
+    np.testing.assert_array_equal(told[0], told[1])
+    above, below, left, right = told[0, :, 3:].transpose(1, 0, 2)
+    np.testing.assert_allclose(above, np.eye(3)[[0, 0, 1]])
+    np.testing.assert_allclose(below, np.eye(3)[[1, 2, 2]])
+    np.testing.assert_allclose(left, np.eye(3))
+    np.testing.assert_allclose(right, np.eye(3))
+
+
+def test_what_is_forgotten_is_computed_anew():
+    pictures, _ = streets(2)
+    features = features_of(pictures)
+    scenes = Scenes([Scene(rgb, features) for rgb in pictures], features)
+    columns = np.arange(features.n_columns, dtype=np.int32)
+    before = scenes.read(3, columns)
+    assert not any(scene._planes for scene in scenes.scenes)  # all codes are there
+    scenes.forget()
+    assert not scenes.scenes[0].computed.any()
+    np.testing.assert_array_equal(scenes.read(3, columns), before)
 
 
 # ---------------------------------------------------------------------- the parser
@@ -255,6 +286,10 @@ def test_labels_that_do_not_fit_are_refused():
     pictures, labels = streets(2)
     with pytest.raises(ValueError, match="folds is 3, but there are 2 pictures"):
         parser().fit(pictures, labels)
+    with pytest.raises(ValueError, match="folds is 2, but there are 1 groups"):
+        parser(folds=2).fit(pictures, labels, groups=["a", "a"])
+    with pytest.raises(ValueError, match="one label for each of 2 pictures"):
+        parser(folds=2).fit(pictures, labels, groups=["a", "a", "b"])
     with pytest.raises(ValueError, match="1 label maps"):
         parser().fit(pictures, labels[:1])
     with pytest.raises(ValueError, match="its label map has shape"):

@@ -11,6 +11,7 @@ from anytime.plan import Plan
 from anytime.ragged import Ragged, offsets_of
 from anytime.structured import (
     WHOLE,
+    BoostedTreesLearner,
     Chains,
     EntropySelector,
     LinearUpdateLearner,
@@ -115,6 +116,92 @@ def plan_of(learned):
     block = learned.block()
     replaces = np.array([update.replaces for update in block.updates])
     return Plan(blocks=[block], costs=learned.costs, base=learned.base, link="softmax", replaces=replaces)
+
+
+def boosted(**settings):
+    return BoostedTreesLearner(
+        **{
+            "n_trees": 3,
+            "max_leaf_nodes": 4,
+            "min_samples_leaf": 5,
+            "max_samples": 100,
+            "max_features": 0.7,
+            **settings,
+        }
+    )
+
+
+@pytest.mark.parametrize("folds", [0, 3])
+def test_stages_of_several_trees_lower_the_loss_step_by_step(folds):
+    """P1; and outputs of the joined trees are those that were added up in training."""
+    structures, truth, _ = chains()
+    learned = trainer(
+        structures,
+        truth,
+        [boosted(), boosted(cost_penalty=0.01)],
+        folds=folds,
+        holdout=0.2,
+        judged_elements=200,
+    )
+    steps = learned.run(10)
+    assert (np.diff([step.value for step in steps]) < 0).all()
+    assert all(step.update.step <= 0.2 for step in steps)
+    assert all(step.update.predictor.tree.forest.n_trees == 3 for step in steps)
+    if not folds:
+        run = Run(plan_of(learned), structures)
+        run.advance()
+        np.testing.assert_allclose(run.scores().values, learned.scores, atol=1e-9)
+
+
+def test_newton_steps_of_regions_are_those_of_their_elements():
+    """First and second derivatives of a region are sums over its elements, by finite differences of the loss."""
+    structures, truth, _ = chains(20)
+    rng = np.random.default_rng(0)
+    tasks = []
+
+    class Spy:
+        def fit(self, task):
+            tasks.append(task)
+
+    learned = trainer(structures, truth, [Spy()], [EntropySelector()])
+    learned.step()
+    task = tasks[0]
+    which, outputs = np.array([3, 5, 8]), 0.3 * rng.standard_normal((3, 3))
+    _, first, second = task.derivatives(which, outputs, 2.0)
+    for i, k in ((0, 0), (1, 2), (2, 1)):
+        shift = np.zeros((3, 3))
+        shift[i, k] = 1e-4
+        up, at, down = (task.derivatives(which, outputs + s * shift, 2.0)[0] for s in (1, 0, -1))
+        assert first[i, k] == pytest.approx((up - down) / 2e-4, rel=1e-4)
+        assert second[i, k] == pytest.approx(1.5 * (up - 2 * at + down) / 1e-8, rel=1e-2)
+
+
+def test_groups_stay_together():
+    """Frames of a video: no fold and no held-out part splits a group, and folds are of about equal size."""
+    structures, truth, _ = chains()
+    groups = np.arange(60) // 7
+    learned = StructuredTrainer(
+        structures,
+        truth,
+        np.ones(len(truth)),
+        at.FeatureCosts([1.0, 1.0, 5.0]).bind(3),
+        [EntropySelector()],
+        [boosted()],
+        StructuredRules(folds=3, holdout=0.25),
+        groups=groups,
+    )
+    fold = learned._in_fold[structures.offsets[:-1]]
+    split = learned._split(0)
+    for group in range(9):
+        assert np.unique(fold[groups == group]).size == 1
+        assert np.unique(split[groups == group]).size == 1
+    assert np.bincount(fold).min() >= 14
+    assert 14 <= np.sum(~split) <= 21
+    with pytest.raises(ValueError, match="3 folds need as many groups, but there are 2"):
+        StructuredTrainer(
+            structures, truth, np.ones(len(truth)), learned.costs, [EntropySelector()], [boosted()],
+            StructuredRules(folds=3), groups=np.arange(60) // 30,
+        )  # fmt: skip
 
 
 def test_costs_telescope():

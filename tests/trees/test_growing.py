@@ -449,3 +449,20 @@ def test_rows_left_out_may_hold_anything() -> None:
     y[30:] = np.nan
     tree = TreeGrower(min_samples_leaf=5).grow(BinnedData.fit(X), y, rows=np.arange(30))
     assert np.isfinite(tree.outputs()).all()
+
+
+def test_rows_that_are_filled_in_later_have_the_same_bins():
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(300, 5)), 2)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 3], X[:, 4] = rng.integers(0, 6, 300), rng.random(300) > 0.95
+    whole = BinnedData.fit(X, categorical=[3])
+    parts = whole.empty(300)
+    for first in (200, 0, 100):
+        parts.fill_rows(first, X[first : first + 100], n_threads=2)
+    np.testing.assert_array_equal(parts.bins(), whole.bins())
+    with pytest.raises(ValueError, match="no such rows"):
+        parts.fill_rows(250, X[:100])
+    target = rng.normal(size=300)
+    trees = [TreeGrower(min_samples_leaf=5).grow(data, target) for data in (whole, parts)]
+    np.testing.assert_array_equal(trees[0].leaf, trees[1].leaf)

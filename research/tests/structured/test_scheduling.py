@@ -48,7 +48,7 @@ def test_circles_are_refused():
 
 
 def test_stages_follow_each_other_and_features_come_ahead():
-    model = parser(costs=CHEAP_CODES, thresholds=(0.0, 0.3, 0.6), n_centres=12).fit(*streets(8))
+    model = parser(costs=CHEAP_CODES, cost_penalties=(0.0,), n_centres=12).fit(*streets(8))
     tasks = stage_tasks(model.plan_)
     alone = list_schedule(tasks.costs, tasks.needs, 1)
     np.testing.assert_allclose(

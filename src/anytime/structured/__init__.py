@@ -4,7 +4,7 @@ from anytime.structured.block import EntropySelector, StructuredBlock, Update
 from anytime.structured.chains import Chains
 from anytime.structured.graph_labeler import GraphLabeler
 from anytime.structured.graphs import Graphs, grid_edges, nearest_edges
-from anytime.structured.learners import LinearUpdateLearner, TreeUpdateLearner
+from anytime.structured.learners import BoostedTreesLearner, LinearUpdateLearner, TreeUpdateLearner
 from anytime.structured.scene_parser import SceneParser
 from anytime.structured.scene_session import SceneSession
 from anytime.structured.sequences import SequenceLabeler
@@ -13,6 +13,7 @@ from anytime.structured.trainer import StructuredRules, StructuredStep, Structur
 
 __all__ = [
     "WHOLE",
+    "BoostedTreesLearner",
     "Chains",
     "ElementTable",
     "EntropySelector",

@@ -1,8 +1,8 @@
 """Learners of updates: given what the objective asks of regions, the predictor that comes closest.
 
 Weighted least squares over selected regions is the projection of the functional gradient (Grubb, *Anytime Prediction*, 2014,
-equations 3.6 and 7.11): trees fit it as it is, with prices in their splits; linear predictors of elements take it to choose
-what to buy, and then minimise the loss itself.
+equations 3.6 and 7.11): trees fit it as it is, with prices in their splits; several small trees take Newton's steps instead;
+linear predictors of elements take it to choose what to buy, and then minimise the loss itself.
 """
 
 from __future__ import annotations
@@ -17,92 +17,25 @@ from scipy.sparse import csr_array
 
 from anytime._native import coded_softmax_fit
 from anytime.costs import BoundCosts
+from anytime.losses import LINKS
+from anytime.structured.level_table import LevelTable
+from anytime.structured.objective import ElementLoss
 from anytime.structured.predictors import LinearPredictor, RegionPredictor, TreePredictor, coded_starts
-from anytime.structured.structures import Array, Regions, Structures
-from anytime.trees.binning import BinnedData
-from anytime.trees.growing import TreeGrower
+from anytime.structured.structures import Array
+from anytime.trees.arrays import TreeArrays
+from anytime.trees.growing import TreeGrower, join
 
 __all__ = [
+    "BoostedTreesLearner",
     "FittedUpdate",
-    "LevelTable",
     "LinearUpdateLearner",
     "TreeUpdateLearner",
     "UpdateLearner",
     "UpdateTask",
 ]
 
-_CONTEXT_BINS = 128
+_TRIAL_TREES = 2  # by which updates of several trees are compared
 _SMOOTHING = 5.0  # rows without effect that a category is given when it is judged
-
-
-class LevelTable:
-    """Features of all training regions of one level, and their bins once a tree asks for them.
-
-    Parameters
-    ----------
-    structures : Structures
-    level : int
-    n_classes : int
-    max_bins : int, default=255
-    n_threads : int, default=1
-    """
-
-    def __init__(
-        self, structures: Structures, level: int, n_classes: int, *, max_bins: int = 255, n_threads: int = 1
-    ) -> None:
-        self.structures, self.level, self.n_threads, self.max_bins = structures, level, n_threads, max_bins
-        self.regions: Regions = structures.regions(level)
-        self.categories = structures.categories
-        self.context_categories = structures.context_categories(n_classes)
-        self._filled_with: Array | None = None  # the context whose columns the bins hold now
-        self._joined: tuple[Array, NDArray[np.int32], Array] | None = None  # see ``joined``
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of features, without those of the context."""
-        return self.structures.n_columns
-
-    @cached_property
-    def features(self) -> Array:
-        """(R, d) all columns."""
-        return self.structures.read(self.level, np.arange(self.n_columns, dtype=np.int32))
-
-    @cached_property
-    def _bins(self) -> BinnedData:
-        # columns of the context are cut once, evenly, and filled anew whenever predictions have changed
-        columns = np.arange(self.n_columns, dtype=np.int32)
-        features = self.structures.read(self.level, columns)  # not kept where only trees ask
-        even = np.linspace(0.0, 1.0, len(features))[:, None]
-        categorical = np.concatenate([self.categories, self.context_categories]) > 0
-        spread = np.where(self.context_categories > 0, self.context_categories, 1)
-        return BinnedData.fit(
-            np.hstack([features, even * spread]),
-            max_bins=self.max_bins,
-            categorical=categorical,
-            n_threads=self.n_threads,
-        )
-
-    def joined(self, columns: NDArray[np.int32], context: Array) -> Array:
-        """(R, c + q) some columns and, behind them, the context; kept until others are asked for: copies ask for the same."""
-        if (
-            self._joined is None
-            or self._joined[0] is not context
-            or not np.array_equal(self._joined[1], columns)
-        ):
-            self._joined = (
-                context,
-                columns,
-                np.ascontiguousarray(np.hstack([self.features[:, columns], context])),
-            )
-        return self._joined[2]
-
-    def binned(self, context: Array) -> BinnedData:
-        """All columns and, behind them, those of the context, in bins."""
-        bins = self._bins
-        if context.shape[1] and context is not self._filled_with:
-            self._filled_with = context
-            bins.native.refill(self.n_columns, np.ascontiguousarray(context), self.n_threads)
-        return bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,18 +47,15 @@ class UpdateTask:
     table : LevelTable
     which : (m,) int
         Regions to learn from.
-    target : (R, K)
-        The mean negative gradient over each region's elements.
     weight : (R,)
         How much each region counts.
-    honest : (R, K)
-        The same for the held-out predictions: on training elements a model that knows many of them by heart has little left to
-        explain, and what is left says little about new ones. Without copies it is ``target``.
     context : (R, q)
-    truth : (E, K)
-        Distributions that are to be predicted.
+    loss : ElementLoss
+        With the distributions that are to be predicted.
     scores : (E, K)
         The scores to which the update will be added.
+    told : (E, K)
+        Scores of held-out predictions, of which the context tells; without copies they are ``scores``.
     costs : BoundCosts
     bought : (G,) bool
         Groups that are paid for already.
@@ -134,29 +64,69 @@ class UpdateTask:
     seed : int
     like : RegionPredictor or None
         A predictor whose choice of columns is to be made again.
+    trial : bool
+        Whether what is fitted is to be compared with others first: a learner may then do less (``FittedUpdate.provisional``).
     """
 
     table: LevelTable
     which: NDArray[np.intp]
-    target: Array
     weight: Array
-    honest: Array
     context: Array
-    truth: Array
+    loss: ElementLoss
     scores: Array
+    told: Array
     costs: BoundCosts
     bought: NDArray[np.bool_]
     step_cost: float
     seed: int
     like: RegionPredictor | None = None
+    trial: bool = False
+
+    @cached_property
+    def target(self) -> Array:
+        """(R, K) the mean negative gradient over each region's elements."""
+        return self.loss.projection(self.scores, self.table.regions)
+
+    @cached_property
+    def honest(self) -> Array:
+        """(R, K) the same for the held-out predictions.
+
+        On training elements a model that knows many of them by heart has little left to explain, and what is left says little
+        about new ones.
+        """
+        return (
+            self.target if self.told is self.scores else self.loss.projection(self.told, self.table.regions)
+        )
+
+    def derivatives(
+        self, which: NDArray[np.intp], outputs: Array, scale: float
+    ) -> tuple[float, Array, Array]:
+        """The loss of regions ``which`` once ``outputs``, (m, K), are added to the scores, and its (m, K) derivatives.
+
+        First derivatives, and the diagonal of the second, as ``loss_derivatives`` has it; weights are multiplied by ``scale``.
+        """
+        elements, offsets = self.table.regions.elements(which)
+        scores = self.scores[elements] + np.repeat(outputs, np.diff(offsets), axis=0)
+        truth, weight = self.loss.truth[elements], scale * self.loss.weight[elements]
+        said = LINKS["softmax"].transform(scores)
+        value = -float(weight @ (truth * np.log(np.maximum(said, 1e-300))).sum(axis=1))
+        more = said.shape[1] / (said.shape[1] - 1)
+        first, second = weight[:, None] * (said - truth), (more * weight)[:, None] * said * (1.0 - said)
+        return value, np.add.reduceat(first, offsets[:-1]), np.add.reduceat(second, offsets[:-1])
 
 
 class FittedUpdate(NamedTuple):
-    """A fitted predictor, its outputs (R, K) on all training regions of its level, and whether they replace the scores."""
+    """A fitted predictor, its outputs (R, K) on all training regions of its level, and how they are used.
+
+    ``replaces``: whether they take the place of the scores. ``longest``: the longest step that may be taken along them.
+    ``provisional``: whether the learner did less than it will once the update is chosen.
+    """
 
     predictor: RegionPredictor
     outputs: Array
     replaces: bool = False
+    longest: float = np.inf
+    provisional: bool = False
 
 
 class UpdateLearner(Protocol):
@@ -230,6 +200,99 @@ class TreeUpdateLearner:
         return FittedUpdate(TreePredictor.of(tree.arrays, n_columns), tree.values[tree.leaf])
 
 
+@dataclass(frozen=True)
+class BoostedTreesLearner:
+    """A few small trees, one after the other: each takes Newton's steps from where those before it have come to.
+
+    Each tree sees regions and columns of its own draw. Together they are one stage, so that the context is read once for all of
+    them; candidates are compared by the first trees only. A split on a column that has to be bought must lower the loss, to
+    second order, by ``cost_penalty`` of all of it per unit of price.
+
+    Parameters
+    ----------
+    n_trees : int, default=8
+    learning_rate : float, default=0.2
+        Factor by which the trees' steps are shrunk: the longest step that a trainer may take along their sum.
+    max_leaf_nodes : int or None, default=31
+    cost_penalty : float, default=0
+    min_samples_leaf : int, default=20
+    l2_regularization : float, default=5
+        In units of the mean weight of a region.
+    use_context : bool, default=True
+    max_features : float, default=0.1
+        Share of the columns that are not bought yet which a tree may test; of the bought ones, half.
+    max_samples : int or None, default=10000
+        The most regions that a tree is grown on. None: all.
+    n_threads : int, default=1
+    """
+
+    n_trees: int = 8
+    learning_rate: float = 0.2
+    max_leaf_nodes: int | None = 31
+    cost_penalty: float = 0.0
+    min_samples_leaf: int = 20
+    l2_regularization: float = 5.0
+    use_context: bool = True
+    max_features: float = 0.1
+    max_samples: int | None = 10_000
+    n_threads: int = 1
+
+    def fit(self, task: UpdateTask) -> FittedUpdate | None:
+        """Grow the trees."""
+        n_trees = min(self.n_trees, _TRIAL_TREES) if task.trial else self.n_trees
+        mean = task.weight[task.which].mean() if task.which.size else 0.0
+        if not mean > 0:
+            return None
+        random = np.random.RandomState(task.seed)
+        data = task.table.binned(task.context)
+        costs, bought = _with_free_columns(task.costs, task.bought, data.n_features)
+        shape = task.table.regions.n_regions, task.scores.shape[1]
+        outputs, first, second = np.zeros(shape), np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        trees: list[TreeArrays] = []
+        for _ in range(n_trees):
+            which = task.which
+            if self.max_samples is not None and which.size > self.max_samples:
+                which = np.sort(random.choice(which, self.max_samples, replace=False))
+            loss, first[which], second[which] = task.derivatives(
+                which, self.learning_rate * outputs[which], 1.0 / mean
+            )
+            grower = TreeGrower(
+                max_leaf_nodes=self.max_leaf_nodes,
+                min_samples_leaf=self.min_samples_leaf,
+                l2_regularization=self.l2_regularization,
+                cost_penalty=self.cost_penalty * loss,
+                n_threads=self.n_threads,
+            )
+            columns = self._columns(task, data.n_features, bought[costs.column_group], random)
+            tree = grower.grow_newton(
+                data, first, second, rows=which, columns=columns, costs=costs, bought=bought
+            )
+            bought = bought | costs.closure(costs.groups_of(tree.columns))
+            outputs += tree.values[tree.leaf]
+            trees.append(tree.arrays)
+        forest = join(trees, [len(trees)])
+        return FittedUpdate(
+            TreePredictor.of(forest, task.table.n_columns),
+            outputs,
+            longest=self.learning_rate,
+            provisional=n_trees < self.n_trees,
+        )
+
+    def _columns(
+        self, task: UpdateTask, n: int, bought: NDArray[np.bool_], random: np.random.RandomState
+    ) -> NDArray[np.bool_]:
+        """(n,) the columns that a tree may test: those of the context, what is bought, and a draw of the others."""
+        n_columns = task.table.n_columns
+        allowed = np.full(n, self.use_context)
+        if task.like is not None:
+            allowed[:n_columns] = False
+            allowed[task.like.columns] = True
+        else:
+            share = np.where(bought[:n_columns], max(0.5, self.max_features), self.max_features)
+            allowed[:n_columns] = random.random_sample(n_columns) < share
+        return allowed
+
+
 def _with_free_columns(
     costs: BoundCosts, bought: NDArray[np.bool_], n_columns: int
 ) -> tuple[BoundCosts, NDArray[np.bool_]]:
@@ -298,7 +361,7 @@ class LinearUpdateLearner:
             starts,
             scale,
             np.zeros(task.scores.shape),
-            task.truth.argmax(axis=1).astype(np.int32),
+            task.loss.truth.argmax(axis=1).astype(np.int32),
             used / max(used[task.which].mean(), 1e-300),
             weights,
             bias,

@@ -216,6 +216,7 @@ def train_structured(
     clock: Clock,
     seed: int,
     n_threads: int,
+    groups: NDArray[np.intp] | None = None,
     before: StructuredTrainer | None = None,
 ) -> tuple[Plan, StructuredTrainer]:
     """Train, and make a plan of the stages up to the one with the least held-out loss (without copies: of all).
@@ -226,7 +227,7 @@ def train_structured(
     prior = np.log((labels.weight @ labels.truth + 1.0) / (labels.weight.sum() + labels.classes.size))
     trainer = before or StructuredTrainer(
         structures, labels.truth, labels.weight, costs, selectors, learners, rules,
-        base=prior, seed=seed, n_threads=n_threads,
+        base=prior, groups=groups, seed=seed, n_threads=n_threads,
     )  # fmt: skip
     falls = [step.held_out for step in trainer.steps]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.losses import LINKS
-from anytime.structured.structures import Array
+from anytime.structured.structures import Array, Regions
 
 __all__ = ["ElementLoss"]
 
@@ -45,17 +45,40 @@ class ElementLoss:
         """(E, K) the negative gradient ``p - q``, weights not included."""
         return np.asarray(self.truth - LINKS["softmax"].transform(scores))
 
+    def projection(self, scores: Array, regions: Regions) -> Array:
+        """(R, K) mean negative gradients of regions, elements weighted: the targets of (7.11)."""
+        residual = self.residual(scores)
+        if regions.are_elements:
+            return residual
+        total = np.empty((regions.n_regions, residual.shape[1]))
+        for k in range(residual.shape[1]):
+            total[:, k] = np.bincount(
+                regions.label, weights=self.weight * residual[:, k], minlength=regions.n_regions
+            )
+        weight = np.bincount(regions.label, weights=self.weight, minlength=regions.n_regions)
+        return total / np.where(weight > 0, weight, 1.0)[:, None]
+
     def search(
-        self, scores: Array, direction: Array, moved: NDArray[np.intp] | None = None
+        self, scores: Array, direction: Array, elements: NDArray[np.intp] | None = None
     ) -> tuple[float, float]:
-        """The step along ``direction`` with the least loss, and how much less it is; ``moved``: where direction is not 0.
+        """The step along a direction with the least loss, and how much less the mean loss is.
 
         Newton's steps within a bracket; no step is longer than 10.
+
+        Parameters
+        ----------
+        scores : (E, K)
+        direction : (m, K)
+            Of ``elements``; that of others is 0.
+        elements : (m,) int, default=None
+            None: all.
         """
-        there = np.flatnonzero(self.weight) if moved is None else moved[self.weight[moved] > 0]
+        there = np.arange(len(self.weight)) if elements is None else elements
+        counts = self.weight[there] > 0
+        there, h = there[counts], direction[counts]
         if not there.size:
             return 0.0, 0.0
-        f, h, p, w = scores[there], direction[there], self.truth[there], self.weight[there]
+        f, p, w = scores[there], self.truth[there], self.weight[there]
         before = self._sum(f, there)
         low, high, step = -_LARGEST, _LARGEST, 0.0
         for _ in range(_TURNS):
@@ -87,10 +110,11 @@ class ElementLoss:
         step, gain = self.search(scores, new - scores)
         return (step, gain) if step > 0 else (0.0, 0.0)
 
-    def fall(self, scores: Array, change: Array, moved: NDArray[np.intp]) -> float:
-        """By how much the weighted sum of the losses of elements ``moved`` falls when ``change`` is added to all scores."""
-        there = moved[self.weight[moved] > 0]
-        return self._sum(scores[there], there) - self._sum(scores[there] + change[there], there)
+    def fall(self, scores: Array, change: Array, elements: NDArray[np.intp]) -> float:
+        """By how much the weighted sum of the losses of ``elements`` falls when ``change``, (m, K), is added to their scores."""
+        counts = self.weight[elements] > 0
+        there = elements[counts]
+        return self._sum(scores[there], there) - self._sum(scores[there] + change[counts], there)
 
     def _sum(self, scores: Array, there: NDArray[np.intp]) -> float:
         if not there.size:

@@ -21,7 +21,7 @@ from anytime.estimator import Amount, Budget
 from anytime.parameters import shared, store
 from anytime.structured.block import EntropySelector
 from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP, LENGTHS, SoftCodes
-from anytime.structured.learners import TreeUpdateLearner
+from anytime.structured.learners import BoostedTreesLearner
 from anytime.structured.model import ElementLabels, StructuredModel, class_weights, train_structured
 from anytime.structured.pictures import read_label_maps, read_pictures
 from anytime.structured.scene_profile import measured_prices
@@ -69,14 +69,16 @@ class SceneParser(StructuredModel):
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
     cost_penalties : sequence of float, default=(0.0005, 0.005)
         What a millisecond must save of the mean square to be paid by a tree, as a share of all of it: a tree is tried for each.
-    tried_selectors : int or None, default=6
-        Pairs of level and threshold that are tried for each stage, drawn anew. None: all.
+    tried_candidates : int or None, default=6
+        Triples of level, threshold and cost penalty that are tried for each stage, drawn anew. None: all.
     context : bool, default=True
         Whether regions are told the current predictions of their surroundings.
     evaluation_cost : float, default=1.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
     max_stages : int, default=200
         The most stages that the plan may have.
+    trees_per_stage : int, default=8
+        Trees of a stage, each grown on what those before it have left over.
     max_leaf_nodes : int, default=31
         The most leaves of a tree. None: no limit.
     min_samples_leaf : int, default=20
@@ -85,7 +87,9 @@ class SceneParser(StructuredModel):
         Share of the columns that are not bought yet which each tree may look at, drawn anew for each stage.
     max_samples : int, default=15000
         The most regions that a tree is grown on, and about how many atoms its gain is measured on, drawn anew for each stage.
-    learning_rate : float, default=0.5
+    l2_regularization : float, default=5.0
+        Added to the curvature of a leaf's loss. In units of the mean weight of a region.
+    learning_rate : float, default=0.2
         Factor by which each learner's step is shrunk.
     holdout : float or None, default=0.2
         Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
@@ -128,7 +132,7 @@ class SceneParser(StructuredModel):
     _what, _element = "picture", "pixel"
     _parameter_constraints = shared(
         "costs", "budget", "meter", "evaluation_cost", "max_stages", "max_leaf_nodes", "min_samples_leaf",
-        "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",
+        "l2_regularization", "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",
     ) | {
         "ignore_label": "no_validation",
         "descriptors": ["array-like", None],
@@ -136,7 +140,8 @@ class SceneParser(StructuredModel):
         "levels": ["array-like"],
         "thresholds": ["array-like"],
         "cost_penalties": ["array-like"],
-        "tried_selectors": [Interval(Integral, 1, None, closed="left"), None],
+        "trees_per_stage": [Interval(Integral, 1, 1000, closed="both")],
+        "tried_candidates": [Interval(Integral, 1, None, closed="left"), None],
         "context": ["boolean"],
         "max_features": [Interval(Real, 0, 1, closed="right")],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
@@ -156,15 +161,17 @@ class SceneParser(StructuredModel):
         levels: Sequence[int] = (0, 1, 3, 4, 5, 6),
         thresholds: Sequence[float] = (0.0, 0.2, 0.5),
         cost_penalties: Sequence[float] = (0.0005, 0.005),
-        tried_selectors: int | None = 6,
+        tried_candidates: int | None = 6,
         context: bool = True,
         evaluation_cost: float = 1.0,
         max_stages: int = 200,
+        trees_per_stage: int = 8,
         max_leaf_nodes: int | None = 31,
         min_samples_leaf: int = 20,
         max_features: float = 0.2,
         max_samples: int = 15_000,
-        learning_rate: float = 0.5,
+        l2_regularization: float = 5.0,
+        learning_rate: float = 0.2,
         holdout: float | None = 0.2,
         folds: int = 3,
         class_weight: Any = None,
@@ -175,7 +182,7 @@ class SceneParser(StructuredModel):
     ) -> None:
         store(self, locals())
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Learn from pictures and their label maps.
 
         Parameters
@@ -184,21 +191,32 @@ class SceneParser(StructuredModel):
             (h, w, 3) bytes, or floats from 0 to 1; grey pictures and a fourth channel are taken too. Sizes may differ.
         y : list of (h, w) label maps
             Whole numbers or strings.
+        groups : (n,) array-like, default=None
+            Pictures of the same group are alike, as frames of one scene of a video are: they are in the same fold and are held
+            out together. None: pictures are not alike.
         """
         self._validate_params()
         clock = Clock(self.time_budget, self.verbose)
         names = self._checked_names()
         pictures = read_pictures(X)
         maps = read_label_maps(y, [picture.shape[:2] for picture in pictures], self.ignore_label)
-        if self.folds > len(pictures):
-            raise ValueError(f"folds is {self.folds}, but there are {len(pictures)} pictures")
+        group = np.arange(len(pictures)) if groups is None else np.unique(groups, return_inverse=True)[1]
+        if group.shape != (len(pictures),):
+            raise ValueError(
+                f"groups has shape {group.shape}; it is one label for each of {len(pictures)} pictures"
+            )
+        if self.folds > np.unique(group).size:
+            what = "pictures" if groups is None else "groups"
+            raise ValueError(f"folds is {self.folds}, but there are {np.unique(group).size} {what}")
         random = check_random_state(self.random_state)
         threads = self._threads()
         features = SceneFeatures(_dictionaries(pictures, names, self.n_centres, random, threads))
         costs = self._price_list(pictures, features)
         clock.tell(f"{len(pictures)} pictures, {features.n_codes} codes")
-        scenes = Scenes(_described(pictures, features, threads), features)
-        clock.tell(f"{scenes.n_elements} atoms described")
+        with ThreadPoolExecutor(threads) as pool:
+            cut = list(pool.map(lambda rgb: _cut(rgb, features), pictures))
+        scenes = Scenes(cut, features)
+        clock.tell(f"{scenes.n_elements} atoms")
         labels = _atom_labels(scenes, maps.codes, maps.classes, self.class_weight)
         plan, trainer = train_structured(
             scenes,
@@ -211,13 +229,13 @@ class SceneParser(StructuredModel):
                 least_cost=1e-3 * max(costs.total, 1e-6),
                 folds=self.folds,
                 holdout=self.holdout,
-                learning_rate=self.learning_rate,
-                tried_selectors=self.tried_selectors,
+                tried_candidates=self.tried_candidates,
                 judged_elements=self.max_samples,
             ),
             max_stages=self.max_stages,
             n_iter_no_change=20,
             clock=clock,
+            groups=group,
             seed=int(random.randint(2**31 - 1)),
             n_threads=threads,
         )
@@ -289,11 +307,14 @@ class SceneParser(StructuredModel):
             for share in self.thresholds
         ]
 
-    def _learner(self, penalty: float) -> TreeUpdateLearner:
-        return TreeUpdateLearner(
+    def _learner(self, penalty: float) -> BoostedTreesLearner:
+        return BoostedTreesLearner(
+            n_trees=self.trees_per_stage,
+            learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
             cost_penalty=float(penalty),
             min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
             use_context=self.context,
             max_features=self.max_features,
             max_samples=self.max_samples,
@@ -327,18 +348,11 @@ class SceneParser(StructuredModel):
         self._check_stages(self._structures([]))
 
 
-def _described(pictures: list[NDArray[np.uint8]], features: SceneFeatures, threads: int) -> list[Scene]:
-    """Pictures with all codes computed, for training; a thread works on a picture of its own."""
-    columns = np.arange(features.n_columns, dtype=np.int32)
-
-    def described(rgb: NDArray[np.uint8]) -> Scene:
-        scene = Scene(rgb, features)
-        scene.read(0, columns, None)
-        scene.forget_planes()
-        return scene
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(described, pictures))
+def _cut(rgb: NDArray[np.uint8], features: SceneFeatures) -> Scene:
+    """A picture whose regions are there; its features are read when trees first ask for them."""
+    scene = Scene(rgb, features)
+    assert scene.hierarchy.n_levels == Scenes.n_levels
+    return scene
 
 
 def _dictionaries(

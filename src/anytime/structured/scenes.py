@@ -26,6 +26,8 @@ __all__ = ["AtomValues", "Scene", "SceneFeatures", "Scenes"]
 
 Floats = NDArray[np.float32]
 _COLOURS = ("L", "a", "b", "L_spread", "a_spread", "b_spread")
+# the grid on which predictions around regions are summed, and how many of its cells windows are deep
+_ROWS, _COLUMNS, _DEPTH = 24, 32, 4
 
 
 class SceneFeatures:
@@ -156,6 +158,13 @@ class Scene:
         for cached in ("_lab", "_colours"):
             self.__dict__.pop(cached, None)
 
+    def forget(self) -> None:
+        """Give back the memory of all features: they are computed anew when they are asked for."""
+        self.forget_planes()
+        self.forget_shapes()
+        for cached in ("_means", "computed", "_grid"):
+            self.__dict__.pop(cached, None)
+
     def forget_shapes(self) -> None:
         """Let shapes be computed anew."""
         self._shapes.clear()
@@ -214,6 +223,8 @@ class Scene:
             own = np.flatnonzero(missing & (codes >= first) & (codes < first + len(dictionary)))
             for atoms, members in _alike(lacking[own]):
                 self._compute_code(name, codes[own[members]], atoms)
+            if own.size and self.computed[first : first + len(dictionary)].all():
+                self.forget_planes(name)  # nothing is left to be computed from them
 
     def _compute_code(self, name: str, codes: NDArray[np.int32], atoms: NDArray[np.bool_]) -> None:
         """Compute codes of one descriptor for some atoms."""
@@ -300,6 +311,7 @@ class Scenes(Structures):
         self._regions: dict[int, Regions] = {}
         self._beside: dict[int, csr_array] = {}
         self._parents: dict[int, NDArray[np.intp]] = {}
+        self._windows: dict[int, tuple[NDArray[np.intp], Array]] = {}
 
     def ragged(self, values: NDArray[Any]) -> AtomValues:
         """Values of all atoms, which know their pixels."""
@@ -346,16 +358,73 @@ class Scenes(Structures):
             ]
         return np.concatenate([np.empty((0, len(columns))), *parts])
 
+    def forget(self) -> None:
+        """Give back the memory of features."""
+        for scene in self.scenes:
+            scene.forget()
+
     def context_categories(self, n_classes: int) -> NDArray[np.int32]:
         """(q,) zeros: all columns of the context hold numbers."""
-        return np.zeros(3 * n_classes, dtype=np.int32)
+        return np.zeros(7 * n_classes, dtype=np.int32)
 
     def context(self, level: int, probabilities: Array) -> Array:
-        """(R, 3 K) mean current predictions of the region, of those around it by shared border, and of the region around it."""
+        """(R, 7 K) mean current predictions of the region, around it, in its parent, and in windows on its four sides.
+
+        Around: of the regions that it touches, by shared border. Windows: above, below, left and right of the box around the
+        region, an eighth of the picture's width or a sixth of its height deep; where the picture ends, the region itself.
+        """
         own = self.regions(level).mean(probabilities)
         last = level + 1 == self.n_levels
         above = self.regions(-1 if last else level + 1).mean(probabilities)
-        return np.hstack([own, self._around(level) @ own, above[self._parent(level)]])
+        sides = self._sides(level, probabilities, own)
+        return np.hstack([own, self._around(level) @ own, above[self._parent(level)], *sides])
+
+    @cached_property
+    def _cells(self) -> csr_array:
+        """(n * rows * columns, E) sparse: pixels of atoms in the cells of a grid over each picture."""
+        blocks = [scene.hierarchy.cells(_ROWS, _COLUMNS) for scene in self.scenes]
+        return csr_array(block_diag(blocks, format="csr")) if blocks else csr_array((0, 0))
+
+    def _sums(self, values: Array) -> Array:
+        """(n * (rows + 1) * (columns + 1), K) sums of (E, K) values over cells above and left of each corner of the grid."""
+        out = np.zeros((len(self), _ROWS + 1, _COLUMNS + 1, values.shape[1]))
+        inner = out[:, 1:, 1:]
+        inner[:] = (self._cells @ values).reshape(-1, _ROWS, _COLUMNS, values.shape[1])
+        np.cumsum(inner, axis=1, out=inner)
+        np.cumsum(inner, axis=2, out=inner)
+        return out.reshape(-1, values.shape[1])
+
+    def _sides(self, level: int, probabilities: Array, own: Array) -> list[Array]:
+        """(R, K) means over the windows on the four sides of each region."""
+        if level not in self._windows:
+            corners = self._corners(level)
+            pixels = _in_windows(self._sums(np.ones((self.n_elements, 1))), corners)
+            self._windows[level] = corners, pixels
+        corners, pixels = self._windows[level]
+        sums = _in_windows(self._sums(probabilities), corners)
+        return list(np.where(pixels > 0, sums / np.maximum(pixels, 1.0), own))
+
+    def _corners(self, level: int) -> NDArray[np.intp]:
+        """(4, 4, R) corners of the grid: bottom right, top right, bottom left and top left of each window."""
+        parts = [np.empty((4, 4, 0), dtype=np.intp)]
+        for i, scene in enumerate(self.scenes):
+            height, width = scene.hierarchy.atom.shape
+            low, high = scene.hierarchy.boxes(level)
+            left, right = low[0] * _COLUMNS // width, -(-(high[0] + 1) * _COLUMNS // width)
+            top, bottom = low[1] * _ROWS // height, -(-(high[1] + 1) * _ROWS // height)
+            windows = (
+                (left, right, np.maximum(top - _DEPTH, 0), top),
+                (left, right, bottom, np.minimum(bottom + _DEPTH, _ROWS)),
+                (np.maximum(left - _DEPTH, 0), left, top, bottom),
+                (right, np.minimum(right + _DEPTH, _COLUMNS), top, bottom),
+            )
+            first = i * (_ROWS + 1) * (_COLUMNS + 1)
+            places = [
+                [first + y * (_COLUMNS + 1) + x for x, y in ((x1, y1), (x1, y0), (x0, y1), (x0, y0))]
+                for x0, x1, y0, y1 in windows
+            ]
+            parts.append(np.array(places).astype(np.intp))
+        return np.concatenate(parts, axis=2)
 
     def _around(self, level: int) -> csr_array:
         if level not in self._beside:
@@ -375,3 +444,9 @@ class Scenes(Structures):
             parts = [s.hierarchy.parent(level) + at for s, at in zip(self.scenes, starts, strict=False)]
             self._parents[level] = np.concatenate([np.empty(0, dtype=np.intp), *parts]).astype(np.intp)
         return self._parents[level]
+
+
+def _in_windows(sums: Array, corners: NDArray[np.intp]) -> Array:
+    """(4, R, K) sums over windows, given those up to each corner of the grid."""
+    bottom_right, top_right, bottom_left, top_left = (sums[corners[:, k]] for k in range(4))
+    return (bottom_right - top_right) - (bottom_left - top_left)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from anytime import _native
 from anytime.structured.structures import Regions
@@ -141,14 +141,33 @@ class Hierarchy:
         cells = (np.concatenate([length, length]), (np.concatenate([a, b]), np.concatenate([b, a])))
         return csr_array(cells, shape=(n, n))
 
-    def shapes(self, level: int) -> Array:
-        """(R, S) size, place and form of the regions of a level, as shares of the picture's; see ``SHAPE_NAMES``."""
+    def boxes(self, level: int) -> tuple[Array, Array]:
+        """The least and the greatest x and y of the pixels of each region, (2, R) each."""
         label, n = self.region[level], int(self.count[level])
-        sums = np.array([np.bincount(label, weights=m, minlength=n) for m in self._moments[:, :6].T])
         low, high = np.full((2, n), np.inf), np.full((2, n), -np.inf)
         for k, (least, most) in enumerate(((6, 7), (8, 9))):
             np.minimum.at(low[k], label, self._moments[:, least])
             np.maximum.at(high[k], label, self._moments[:, most])
+        return low, high
+
+    def cells(self, rows: int, columns: int) -> csr_array:
+        """(rows * columns, A) sparse: pixels of each atom in each cell of a grid over the picture.
+
+        Every second pixel of every second row is counted.
+        """
+        atom = self.atom[::2, ::2]
+        y, x = (2 * np.arange(n) for n in atom.shape)
+        cell = np.add.outer(y * rows // self.atom.shape[0] * columns, x * columns // self.atom.shape[1])
+        counts = coo_array(
+            (np.ones(atom.size), (cell.ravel(), atom.ravel())), shape=(rows * columns, self.n_atoms)
+        )
+        return csr_array(counts)
+
+    def shapes(self, level: int) -> Array:
+        """(R, S) size, place and form of the regions of a level, as shares of the picture's; see ``SHAPE_NAMES``."""
+        label, n = self.region[level], int(self.count[level])
+        sums = np.array([np.bincount(label, weights=m, minlength=n) for m in self._moments[:, :6].T])
+        low, high = self.boxes(level)
         height, width = self.atom.shape
         pixels = sums[0]
         x, y = sums[1] / pixels, sums[2] / pixels

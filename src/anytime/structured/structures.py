@@ -78,6 +78,12 @@ class Regions:
         elements = np.argsort(self.label, kind="stable").astype(np.int64)
         return offsets_of(np.bincount(self.label, minlength=self.n_regions)), elements, share[elements]
 
+    def elements(self, which: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Elements of regions ``which``, one region after the other, and the (m + 1,) offsets of the regions."""
+        starts, order, _ = self._lists
+        places, offsets = elements_of(starts, which)
+        return order[places], offsets
+
     def mean(self, values: Array, only: NDArray[np.bool_] | None = None, out: Array | None = None) -> Array:
         """(R, ...) means of (E, ...) values, elements weighted by their sizes.
 
@@ -154,6 +160,9 @@ class Structures(ABC):
     @abstractmethod
     def read(self, level: int, columns: NDArray[np.int32], which: NDArray[np.intp] | None = None) -> Array:
         """(m, len(columns)) features of regions ``which`` of a level; None: all. NaN: missing."""
+
+    def forget(self) -> None:  # noqa: B027 - most have nothing to forget
+        """Give back the memory of features that can be computed anew."""
 
     def context(self, level: int, probabilities: Array) -> Array:
         """(R, q) what the regions of a level are told of the (E, K) current predictions; free of charge."""

@@ -14,7 +14,7 @@ To use it for another kind of data: a subclass of ``Structures``, distributions 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from anytime.costs import BoundCosts, Ledger
 from anytime.losses import LINKS
 from anytime.structured.block import EntropySelector, StructuredBlock, Update
-from anytime.structured.learners import LevelTable, UpdateLearner, UpdateTask
+from anytime.structured.learners import FittedUpdate, UpdateLearner, UpdateTask
+from anytime.structured.level_table import BinnedLevels, LevelTable
 from anytime.structured.objective import ElementLoss
 from anytime.structured.structures import WHOLE, Array, Structures
 
@@ -57,11 +58,12 @@ class StructuredRules:
         ``holdout``: draws in a row without a gain on what is held out after which there is no further step.
     learning_rate : float, default=1
         Times each step, after it was chosen.
-    tried_selectors : int or None, default=None
-        Selectors that are tried at each step, drawn anew; all are where none of these gains. None: all at each step.
+    tried_candidates : int or None, default=None
+        Pairs of selector and learner that are tried at each step, drawn anew; all are where none of these gains. None: all at
+        each step.
     judged_elements : int or None, default=None
-        On about how many elements, drawn anew at each step, the gains of candidates are measured; the step of the one that is
-        taken is fitted to all. None: on all.
+        On about how many elements, drawn anew at each step, gains are measured and steps fitted; a step that does not lower the
+        loss of all elements is not taken. None: on all.
     """
 
     cost_aware: bool = True
@@ -73,7 +75,7 @@ class StructuredRules:
     holdout: float | None = None
     draws: int = 5
     learning_rate: float = 1.0
-    tried_selectors: int | None = None
+    tried_candidates: int | None = None
     judged_elements: int | None = None
 
     def __post_init__(self) -> None:
@@ -122,18 +124,43 @@ class _Learned:
         Ledger  # what structures have paid; copies that do not choose for themselves have none of their own
     )
     updates: list[Update] = field(default_factory=list)
+    region_weights: dict[int, Array] = field(default_factory=dict)  # by level
 
 
-@dataclass(eq=False)
+class _Told:
+    """What updates are told at one step: predictions, what is selected by them, and the context that they make."""
+
+    def __init__(self, structures: Structures, scores: Array) -> None:
+        self.scores, self._structures = scores, structures
+        self.probabilities = np.asarray(LINKS["softmax"].transform(scores))
+        self._contexts: dict[int, Array] = {}
+        self._selected: dict[EntropySelector, NDArray[np.intp]] = {}
+
+    def context(self, level: int) -> Array:
+        """(R, q) of the regions of a level."""
+        if level not in self._contexts:
+            self._contexts[level] = self._structures.context(level, self.probabilities)
+        return self._contexts[level]
+
+    def selected(self, selector: EntropySelector) -> NDArray[np.intp]:
+        """The regions that a selector takes."""
+        if selector not in self._selected:
+            regions = selector.select(self._structures, self.probabilities)
+            if regions is None:
+                regions = np.arange(self._structures.regions(selector.level).n_regions)
+            self._selected[selector] = regions
+        return self._selected[selector]
+
+
+@dataclass(frozen=True, eq=False)
 class _Candidate:
-    update: Update
-    direction: Array  # (E, K)
-    moved: NDArray[np.intp]  # elements
-    regions: NDArray[np.intp]
+    selector: EntropySelector
     learner: int
+    fitted: FittedUpdate
+    regions: NDArray[np.intp]  # that are selected
     improvement: float
     cost: float
-    best_step: tuple[float, float] | None  # on all elements, and its gain, once known
+    draw: int  # of the structures that were held out
 
 
 class StructuredTrainer:
@@ -153,6 +180,9 @@ class StructuredTrainer:
     rules : StructuredRules
     base : (K,), default=None
         Scores before the first step; None: 0, the even distribution.
+    groups : (n,) int, default=None
+        Structures of the same group are alike (frames of a video): they are in the same fold, and held out together. None: each
+        structure is a group.
     seed : int, default=0
     n_threads : int, default=1
 
@@ -176,6 +206,7 @@ class StructuredTrainer:
         rules: StructuredRules | None = None,
         *,
         base: Array | None = None,
+        groups: NDArray[np.intp] | None = None,
         seed: int = 0,
         n_threads: int = 1,
     ) -> None:
@@ -185,21 +216,23 @@ class StructuredTrainer:
         self.base = np.zeros(self.n_classes) if base is None else np.asarray(base, dtype=np.float64)
         self._owner = structures.regions(WHOLE).label
         n = len(structures)
-        if self.rules.folds > n:
-            raise ValueError(f"{self.rules.folds} folds need as many structures, but there are {n}")
-        labelled = np.bincount(self._owner, weights=weight, minlength=n) > 0
+        self._group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        n_groups = int(self._group.max(initial=-1)) + 1
+        if self.rules.folds > n_groups:
+            what = "structures" if groups is None else "groups"
+            raise ValueError(f"{self.rules.folds} folds need as many {what}, but there are {n_groups}")
+        in_group = self._group[self._owner] if n else self._owner
+        labelled = np.bincount(in_group, weights=weight, minlength=n_groups) > 0
         if self.rules.folds and labelled.sum() == 1:
-            raise ValueError("only one structure has labels; with folds, at least two need some")
-        # structures with labels first, so that each copy sees some
-        drawn = np.lexsort((np.random.RandomState(seed).permutation(n), ~labelled))
-        self._fold = np.empty(n, dtype=np.intp)
-        self._fold[drawn] = np.arange(n) % max(self.rules.folds, 1)
-        self._tables = {
-            level: LevelTable(structures, level, self.n_classes, n_threads=n_threads)
-            for level in sorted({s.level for s in self.selectors})
-        }
+            what = "structure" if groups is None else "group"
+            raise ValueError(f"only one {what} has labels; with folds, at least two need some")
+        # those with labels first, so that each copy sees some
+        order = np.lexsort((np.random.RandomState(seed).permutation(n_groups), ~labelled))
+        self._in_fold = self._parts(order, max(self.rules.folds, 1))[self._owner]
+        levels = sorted({s.level for s in self.selectors})
+        binned = BinnedLevels(structures, levels, self.n_classes, n_threads=n_threads)
+        self._tables = {level: LevelTable(binned, level, self.n_classes) for level in levels}
         self._main = self._start(ElementLoss(truth, weight), costs.ledger(n))
-        self._in_fold = self._fold[self._owner]
         self._copies = [
             self._start(
                 self._main.loss.on(self._in_fold != k),
@@ -207,9 +240,17 @@ class StructuredTrainer:
             )
             for k in range(self.rules.folds)
         ]
-        self._told: tuple[Array, Array, dict[int, Array]] | None = None  # see ``_contexts``
         self.steps: list[StructuredStep] = []
         self.expected_costs: list[float] = []
+
+    def _parts(self, order: NDArray[np.intp], n_parts: int) -> NDArray[np.intp]:
+        """(n,) the part of each structure: groups come in some order, each to the part with the fewest structures so far."""
+        sizes = np.bincount(self._group, minlength=order.size)
+        part, filled = np.zeros(order.size, dtype=np.intp), np.zeros(n_parts, dtype=np.intp)
+        for group in order:
+            part[group] = np.argmin(filled)
+            filled[part[group]] += sizes[group]
+        return part[self._group]
 
     def _start(self, loss: ElementLoss, ledger: Ledger) -> _Learned:
         scores = np.tile(self.base, (self.structures.n_elements, 1))
@@ -239,7 +280,7 @@ class StructuredTrainer:
         """(E, K) what copies say of the folds that they have not seen; without copies, the main predictor's scores."""
         if not self._copies:
             return self._main.scores
-        out = np.empty_like(self._main.scores)
+        out = self._main.scores.copy()
         for k, copy in enumerate(self._copies):
             out[self._in_fold == k] = copy.scores[self._in_fold == k]
         return out
@@ -260,157 +301,168 @@ class StructuredTrainer:
 
     def step(self) -> StructuredStep | None:
         """Take the best next step; None when nothing gains."""
-        told = self.held_out_scores()  # before any copy is updated
-        main = self._main
+        told = _Told(self.structures, self.held_out_scores())  # before any copy is updated
+        main, before = self._main, self._main.value
         best = None
         for draw in range(1 if self.rules.holdout is None else self.rules.draws):
-            best = best or self._best(main, told, None, draw, self._drawn_selectors(draw))
-        if best is None and self.rules.tried_selectors is not None:
+            best = best or self._best(main, told, None, draw, self._drawn(draw))
+        if best is None and self.rules.tried_candidates is not None:
             best = self._best(main, told, None)
         if best is None:
             return None
-        if self._step(main, best)[1] <= 0:
-            return None
+        if best.fitted.provisional:
+            best = self._best(main, told, None, best.draw, [(best.selector, best.learner)], trial=False)
+            if best is None:
+                return None
         new = [self._copy_update(k, copy, told, best) for k, copy in enumerate(self._copies)]
-        before = float(main.ledger.paid.sum())
-        self._pay(main.ledger, best)
+        update = self._move(main, best)
+        if update is None:
+            return None
         paid = float(main.ledger.paid.sum())
-        update, gain = self._move(main, best)
+        self._pay(main.ledger, best)
+        amount = self.costs.costs.amount(1) / max(len(self.structures), 1)  # of one tick, per structure
+        self.expected_costs.append(amount * float(main.ledger.paid.sum()))
+        cost = self.expected_costs[-1] - amount * paid
         for copy, candidate in zip(self._copies, new, strict=True):
-            if candidate is not None:
-                self._move(copy, candidate)
-                if copy.ledger is not main.ledger:
-                    self._pay(copy.ledger, candidate)
+            if candidate is not None and self._move(copy, candidate) and copy.ledger is not main.ledger:
+                self._pay(copy.ledger, candidate)
         held_out = main.loss.value(self.held_out_scores()) if self._copies else float("nan")
         share = best.regions.size / max(self._tables[update.selector.level].regions.n_regions, 1)
-        amount = self.costs.costs.amount(1) / max(len(self.structures), 1)  # of one tick, per structure
-        taken = StructuredStep(update, gain, amount * (paid - before), self.value, held_out, share)
+        taken = StructuredStep(update, before - main.value, cost, main.value, held_out, share)
         self.steps.append(taken)
-        self.expected_costs.append(amount * paid)
         return taken
 
     # ------------------------------------------------------------------ candidates
 
-    def _drawn_selectors(self, draw: int) -> Sequence[EntropySelector]:
-        """Those that are tried at this step."""
-        n = self.rules.tried_selectors
-        if n is None or n >= len(self.selectors):
-            return self.selectors
-        random = np.random.RandomState((self.seed + 15485863 * (len(self.steps) + 1) + draw) % 2**31)
-        return [self.selectors[i] for i in np.sort(random.permutation(len(self.selectors))[:n])]
+    def _pairs(self) -> list[tuple[EntropySelector, int]]:
+        return [(selector, number) for selector in self.selectors for number in range(len(self.learners))]
+
+    def _drawn(self, draw: int) -> list[tuple[EntropySelector, int]]:
+        """Pairs of selector and learner that are tried at this step."""
+        pairs, n = self._pairs(), self.rules.tried_candidates
+        if n is None or n >= len(pairs):
+            return pairs
+        random = self._random(15485863, draw)
+        return [pairs[i] for i in np.sort(random.permutation(len(pairs))[:n])]
+
+    def _random(self, number: int, draw: int = 0) -> np.random.RandomState:
+        """Randomness of this step."""
+        return np.random.RandomState((self.seed + number * (len(self.steps) + 1) + draw) % 2**31)
 
     def _best(
         self,
         learned: _Learned,
-        told: Array,
+        told: _Told,
         like: _Candidate | None,
         draw: int = 0,
-        selectors: Sequence[EntropySelector] | None = None,
+        pairs: Sequence[tuple[EntropySelector, int]] | None = None,
+        trial: bool = True,
     ) -> _Candidate | None:
-        """The best candidate; ``like``: only the one that makes this choice again; ``selectors``: None, all are tried."""
+        """The best candidate.
+
+        ``like``: the one that makes this choice again; ``pairs``: None, all are tried; ``trial``: whether learners may do less.
+        """
         if like is not None:
-            selectors = (like.update.selector,)
+            pairs = [(like.selector, like.learner)]
         split = self._split(draw)
-        probabilities, contexts = self._contexts(told)
-        residual = learned.loss.residual(learned.scores)
         best: _Candidate | None = None
-        for selector in self.selectors if selectors is None else selectors:
-            regions = selector.select(self.structures, probabilities)
+        for selector, number in self._pairs() if pairs is None else pairs:
             table = self._tables[selector.level]
-            which = np.arange(table.regions.n_regions) if regions is None else regions
-            target, weight = self._projection(learned.loss, residual, selector.level)
-            honest = target
-            if self._copies:
-                honest, _ = self._projection(learned.loss, learned.loss.residual(told), selector.level)
-            fitted_on = which[weight[which] > 0]
+            weight = self._region_weight(learned, selector.level)
+            fitted_on = told.selected(selector)
+            fitted_on = fitted_on[weight[fitted_on] > 0]
             if split is not None:
                 fitted_on = fitted_on[split[self._owner[table.regions.first[fitted_on]]]]
             if not fitted_on.size:
                 continue
-            for number in range(len(self.learners)):
-                if like is not None and number != like.learner:
-                    continue
-                task = UpdateTask(
-                    table,
-                    fitted_on,
-                    target,
-                    weight,
-                    honest,
-                    contexts[selector.level],
-                    learned.loss.truth,
-                    learned.scores,
-                    self.costs,
-                    learned.bought if like is None else self._main.bought,
-                    self.rules.evaluation_cost + self.rules.least_cost,
-                    (self.seed + 7919 * len(learned.updates)) % 2**31,
-                    None if like is None else like.update.predictor,
-                )
-                candidate = self._judge(learned, task, selector, number, which, split)
-                if candidate is None:
-                    continue
-                if like is not None:
-                    return candidate
-                if best is None or self._rank(candidate) < self._rank(best):
-                    best = candidate
+            task = UpdateTask(
+                table,
+                fitted_on,
+                weight,
+                told.context(selector.level),
+                learned.loss,
+                learned.scores,
+                told.scores,
+                self.costs,
+                learned.bought if like is None else self._main.bought,
+                self.rules.evaluation_cost + self.rules.least_cost,
+                (self.seed + 7919 * len(learned.updates)) % 2**31,
+                None if like is None else like.fitted.predictor,
+                trial and like is None,
+            )
+            candidate = self._judge(learned, task, selector, number, told.selected(selector), draw)
+            if candidate is None:
+                continue
+            if like is not None:
+                return candidate
+            if best is None or self._rank(candidate) < self._rank(best):
+                best = candidate
         return best
-
-    def _contexts(self, told: Array) -> tuple[Array, dict[int, Array]]:
-        """Distributions of scores, and what regions of each level are told of them; kept, as copies may be told the same."""
-        if self._told is None or self._told[0] is not told:
-            probabilities = LINKS["softmax"].transform(told)
-            contexts = {level: self.structures.context(level, probabilities) for level in self._tables}
-            self._told = told, probabilities, contexts
-        return self._told[1], self._told[2]
 
     def _split(self, draw: int) -> NDArray[np.bool_] | None:
         """(n,) structures that candidates are fitted to at this step; None: all."""
         if self.rules.holdout is None:
             return None
-        random = np.random.RandomState((self.seed + 104729 * (len(self.steps) + 1) + draw) % 2**31)
-        n = len(self.structures)
-        fitted = np.ones(n, dtype=bool)
-        fitted[random.permutation(n)[: max(1, round(self.rules.holdout * n))]] = False
-        return fitted
+        order = self._random(104729, draw).permutation(int(self._group.max(initial=-1)) + 1)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        by_group = np.cumsum(np.bincount(self._group, minlength=order.size)[order])
+        n_groups = 1 + int(np.searchsorted(by_group, self.rules.holdout * self._group.size - 0.5))
+        return np.asarray(place[self._group] >= n_groups)
 
-    def _projection(self, loss: ElementLoss, residual: Array, level: int) -> tuple[Array, Array]:
-        """(R, K) mean negative gradients of regions, and (R,) weights (7.11)."""
-        regions = self._tables[level].regions
-        if regions.are_elements:
-            return residual, loss.weight
-        weight = np.bincount(regions.label, weights=loss.weight, minlength=regions.n_regions).astype(float)
-        total = np.empty((regions.n_regions, residual.shape[1]))
-        for k in range(residual.shape[1]):
-            total[:, k] = np.bincount(
-                regions.label, weights=loss.weight * residual[:, k], minlength=regions.n_regions
-            )
-        return total / np.where(weight > 0, weight, 1.0)[:, None], weight
+    def _region_weight(self, learned: _Learned, level: int) -> Array:
+        if level not in learned.region_weights:
+            regions = self._tables[level].regions
+            learned.region_weights[level] = np.bincount(
+                regions.label, weights=learned.loss.weight, minlength=regions.n_regions
+            ).astype(np.float64)
+        return learned.region_weights[level]
+
+    def _drawn_elements(self, among: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+        """Elements on which gains are measured at this step, all or some of those in a mask."""
+        n = self.rules.judged_elements
+        elements = np.arange(self.structures.n_elements) if among is None else np.flatnonzero(among)
+        if n is None or n >= elements.size:
+            return elements
+        return np.sort(self._random(32452843).choice(elements, n, replace=False))
+
+    def _direction(self, candidate: _Candidate, elements: NDArray[np.intp]) -> Array:
+        """(m, K) the outputs of the regions of elements; 0 where they are not selected."""
+        regions = self._tables[candidate.selector.level].regions
+        chosen = np.zeros(regions.n_regions, dtype=bool)
+        chosen[candidate.regions] = True
+        label = regions.label[elements]
+        return np.where(chosen[label][:, None], candidate.fitted.outputs[label], 0.0)
 
     def _gain(
-        self,
-        learned: _Learned,
-        direction: Array,
-        moved: NDArray[np.intp],
-        split: NDArray[np.bool_] | None,
-    ) -> tuple[float, tuple[float, float] | None]:
-        """How much the mean loss falls along a direction, at the best step; measured on structures that are held out, if any.
+        self, learned: _Learned, candidate: _Candidate, told: Array, split: NDArray[np.bool_] | None
+    ) -> float:
+        """How much the mean loss falls at the best step; measured on structures that are held out, if any.
 
-        And that step with its gain, where it was measured on all elements.
+        With copies it is the loss of held-out predictions: on elements that earlier steps know by heart nothing seems to gain.
         """
-        n, share = self.rules.judged_elements, 1.0
-        judged = moved
-        if n is not None and n < self.structures.n_elements:
-            share = n / self.structures.n_elements
-            random = np.random.RandomState((self.seed + 32452843 * (len(self.steps) + 1)) % 2**31)
-            judged = moved[(random.random_sample(self.structures.n_elements) < share)[moved]]
-        loss = learned.loss
-        if split is None:
-            found = loss.search(learned.scores, direction, judged)
-            return found[1] / share, found if judged is moved else None
-        inside = split[self._owner]
-        step, _ = loss.search(learned.scores, direction, judged[inside[judged]])
-        held_out = float(loss.weight[~inside].sum())
-        fall = loss.fall(learned.scores, step * direction, moved[~inside[moved]])
-        return fall / held_out if held_out > 0 else 0.0, None
+        loss, inside = learned.loss, None if split is None else split[self._owner]
+        if candidate.fitted.replaces:
+            judged = loss if inside is None else loss.on(~inside)
+            value = learned.value if inside is None else judged.value(learned.scores)
+            return judged.replace(value, learned.scores, candidate.fitted.outputs)[1]
+        step = self._length(learned, candidate, inside)
+        elements = self._drawn_elements(None if inside is None else ~inside)
+        direction = self._direction(candidate, elements)
+        weight = float(loss.weight[elements].sum())
+        if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
+            residual = loss.residual(learned.scores)[elements]
+            closer = (residual**2 - (residual - direction) ** 2).sum(axis=1)
+            return float(loss.weight[elements] @ closer) / max(weight, 1e-300)
+        return loss.fall(told, step * direction, elements) / weight if weight > 0 else 0.0
+
+    def _length(
+        self, learned: _Learned, candidate: _Candidate, among: NDArray[np.bool_] | None = None
+    ) -> float:
+        """The best step along a candidate, no longer than it allows."""
+        elements = self._drawn_elements(among)
+        step, _ = learned.loss.search(learned.scores, self._direction(candidate, elements), elements)
+        return min(step, candidate.fitted.longest)
 
     def _judge(
         self,
@@ -418,80 +470,62 @@ class StructuredTrainer:
         task: UpdateTask,
         selector: EntropySelector,
         number: int,
-        which: NDArray[np.intp],
-        split: NDArray[np.bool_] | None,
+        selected: NDArray[np.intp],
+        draw: int,
     ) -> _Candidate | None:
         fitted = self.learners[number].fit(task)
         if fitted is None:
             return None
-        regions = task.table.regions
-        chosen = np.zeros(regions.n_regions, dtype=bool)
-        chosen[which] = True
-        direction = np.where(chosen[:, None], fitted.outputs, 0.0)[regions.label]
-        moved = np.flatnonzero(chosen[regions.label])
-        if not fitted.replaces:
-            gain, best_step = self._gain(learned, direction, moved, split)
-        elif split is None:
-            best_step = learned.loss.replace(learned.value, learned.scores, direction)
-            gain = best_step[1]
-        else:
-            judged, best_step = learned.loss.on(~split[self._owner]), None
-            gain = judged.replace(judged.value(learned.scores), learned.scores, direction)[1]
-        if not self.rules.cost_aware:  # Algorithm 3.1: closest to the gradient
-            residual, weight = learned.loss.residual(learned.scores), learned.loss.weight
-            gain = (
-                float(weight @ (residual**2 - (residual - direction) ** 2).sum(axis=1)) / learned.loss.total
-            )
-        if gain <= 0 and task.like is None:  # copies follow the choice
+        candidate = _Candidate(selector, number, fitted, selected, 0.0, 0.0, draw)
+        if task.like is not None:  # copies follow the choice
+            return candidate
+        gain = self._gain(learned, candidate, task.told, self._split(draw))
+        if gain <= 0:
             return None
-        update = Update(selector, fitted.predictor, 1.0, fitted.replaces)
         groups = self.costs.groups_of(fitted.predictor.columns)
-        payers = np.unique(self._owner[regions.first[which]]).astype(np.int64)
+        payers = np.unique(self._owner[task.table.regions.first[selected]]).astype(np.int64)
         ticks = learned.ledger.quote(groups, payers).sum() if groups.size else 0
         price = self.costs.costs.amount(1) * float(ticks) / max(len(self.structures), 1)
         cost = price + self.rules.evaluation_cost + self.rules.least_cost
-        return _Candidate(update, direction, moved, which, number, gain, cost, best_step)
+        return _Candidate(selector, number, fitted, selected, gain, cost, draw)
 
     def _rank(self, candidate: _Candidate) -> tuple[float, float]:
         """The best comes first; of equals the cheaper, then the earlier."""
         rate = candidate.improvement / (candidate.cost if self.rules.cost_aware else 1.0)
         return -rate, candidate.cost
 
-    def _copy_update(self, k: int, copy: _Learned, told: Array, best: _Candidate) -> _Candidate | None:
+    def _copy_update(self, k: int, copy: _Learned, told: _Told, best: _Candidate) -> _Candidate | None:
         """What copy ``k`` learns at this step, from structures that are not in its fold."""
-        context = copy.scores if self.rules.copies_are_told == "own" else told
-        return self._best(copy, context, best if self.rules.stacking == "shared" else None)
+        if self.rules.copies_are_told == "own":
+            told = _Told(self.structures, copy.scores)
+        return self._best(copy, told, best if self.rules.stacking == "shared" else None)
 
     # ------------------------------------------------------------------ taking
 
     def _pay(self, ledger: Ledger, taken: _Candidate) -> None:
         """Charge structures for what the update reads of them."""
-        regions = self._tables[taken.update.selector.level].regions
+        regions = self._tables[taken.selector.level].regions
         payers = np.unique(self._owner[regions.first[taken.regions]]).astype(np.int64)
-        groups = self.costs.groups_of(taken.update.predictor.columns)
+        groups = self.costs.groups_of(taken.fitted.predictor.columns)
         if groups.size:
             ledger.buy(groups, payers)
         ledger.charge(self.costs.costs.ticks(self.rules.evaluation_cost), None)
 
-    @staticmethod
-    def _step(learned: _Learned, candidate: _Candidate) -> tuple[float, float]:
-        """The best step along a candidate on all elements that are learned from, and its gain."""
-        if candidate.best_step is None:
-            loss, scores, direction = learned.loss, learned.scores, candidate.direction
-            if candidate.update.replaces:
-                candidate.best_step = loss.replace(learned.value, scores, direction)
-            else:
-                candidate.best_step = loss.search(scores, direction, candidate.moved)
-        return candidate.best_step
-
-    def _move(self, learned: _Learned, candidate: _Candidate) -> tuple[Update, float]:
-        step, _ = self._step(learned, candidate)
-        kept = 1 - step if candidate.update.replaces else 1.0  # of the scores so far
-        if not candidate.update.replaces:
-            step *= self.rules.learning_rate
-        learned.scores = step * candidate.direction + (kept * learned.scores if kept else 0.0)
-        update = replace(candidate.update, step=step)
+    def _move(self, learned: _Learned, candidate: _Candidate) -> Update | None:
+        """Take a step along a candidate; None, and nothing changes, where that does not lower the loss."""
+        fitted, loss = candidate.fitted, learned.loss
+        if fitted.replaces:
+            step, _ = loss.replace(learned.value, learned.scores, fitted.outputs)
+            scores = step * fitted.outputs + ((1 - step) * learned.scores if step < 1 else 0.0)
+        else:
+            step = self.rules.learning_rate * self._length(learned, candidate)
+            every = np.arange(self.structures.n_elements)
+            scores = learned.scores + step * self._direction(candidate, every)
+        value = loss.value(scores)
+        if not value < learned.value:
+            return None
+        update = Update(candidate.selector, fitted.predictor, step, fitted.replaces)
+        learned.scores, learned.value = scores, value
         learned.updates.append(update)
-        learned.bought |= self.costs.closure(self.costs.groups_of(update.predictor.columns))
-        before, learned.value = learned.value, learned.loss.value(learned.scores)
-        return update, before - learned.value
+        learned.bought = learned.bought | self.costs.closure(self.costs.groups_of(update.predictor.columns))
+        return update

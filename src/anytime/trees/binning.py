@@ -62,6 +62,14 @@ class BinnedData:
         mask = np.ascontiguousarray(mask)
         return cls(Bins.fit(X, mask, int(max_bins), bool(exact), int(sample), _threads(n_threads)))
 
+    def empty(self, n_rows: int) -> BinnedData:
+        """``n_rows`` rows with the same bins, to be filled in by ``fill_rows``: for data that are never in memory at once."""
+        return BinnedData(self.native.empty(int(n_rows)))
+
+    def fill_rows(self, first: int, X: Any, *, n_threads: int = 1) -> None:
+        """Put ``X`` into the rows from ``first`` on, of data made by ``empty``, before trees are grown on them."""
+        self.native.fill_rows(int(first), _matrix(X), _threads(n_threads))
+
     def transform(self, X: Any, *, n_threads: int = 1) -> BinnedData:
         """Put the rows of another matrix into the same bins."""
         return BinnedData(self.native.transform(_matrix(X), _threads(n_threads)))
