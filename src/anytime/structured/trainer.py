@@ -4,6 +4,9 @@ Grubb, *Anytime Prediction*, 2014: Algorithm 3.1 (``cost_aware=False``), Structu
 ``folds``, Algorithm 3.3: copies that have not seen a fold predict it, and what updates are told of the predictions of others,
 while they are learned, are those held-out predictions. At prediction the copies are gone.
 
+The objective, of the scores as they are added up in training, never rises: an update is taken by a line search, and one that
+replaces the scores only part of the way where they would be worse.
+
 To use it for another kind of data: a subclass of ``Structures``, distributions to be predicted, prices, selectors and learners.
 
     trainer = StructuredTrainer(structures, truth, weight, costs, selectors, learners, StructuredRules(...))
