@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestRegressor
 
 import anytime as at
+from anytime.losses import Link
 from anytime.serve.engine import Engine
 from anytime.serve.pace import StagePace
 from anytime.serve.policy import Adaptive
@@ -126,3 +127,31 @@ def test_an_answer_stays_what_it_was_when_the_model_is_fitted_again():
     model.fit(-X, np.where(X[:, 1] > 0, "b", "a"))
     assert answer.prediction.dtype == bool
     assert answer.probabilities.shape == (5, 2)
+
+
+@pytest.mark.parametrize("name", ["numbers", "labels", "replacing"])
+@pytest.mark.parametrize("rows", [np.arange(80) % 3 == 0, slice(7, 8)], ids=["mask", "slice"])
+def test_rows_of_an_answer_keep_what_was_worked_out_for_all(models, name, rows, monkeypatch):
+    answer = models[name].answer(X)
+    alone = answer.rows(rows)
+    expected = alone.prediction, alone.cost, alone.groups
+    answer.work_out()
+    monkeypatch.setattr(Link, "decide", None)  # asked again, it would fail
+    together = answer.rows(rows)
+    for found, wanted in zip((together.prediction, together.cost, together.groups), expected, strict=True):
+        assert_array_equal(found, wanted)
+
+
+def test_requests_that_are_answered_together_are_worked_out_together(models, monkeypatch):
+    model, n_rows, decide = models["labels"], [], Link.decide
+    expected = model.predict(X[:10]).tolist()
+    monkeypatch.setattr(Link, "decide", lambda *given: n_rows.append(len(given[1])) or decide(*given))
+
+    async def ask():
+        stops = np.arange(1, model.n_stages_ + 1)
+        engine = Engine(model, StagePace(stops, 1e-6 * stops), Adaptive(0.0))
+        answers = await asyncio.gather(*(engine.answer(Question(x[None])) for x in X[:10]))
+        return [answer.prediction[0] for answer in answers]
+
+    assert asyncio.run(ask()) == expected
+    assert max(n_rows) >= 9  # the first may be answered before the others come

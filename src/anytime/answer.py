@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.losses import LINKS
-from anytime.plan import Array, Plan
+from anytime.plan import Plan
 from anytime.ragged import Ragged
 
 __all__ = ["Answer"]
+
+_PER_ROW = (
+    *("scores", "stage", "paid", "finished", "partial"),
+    *("prediction", "probabilities", "cost", "model_cost"),  # once they have been worked out
+)
 
 
 class _derived(cached_property):  # type: ignore[type-arg]  # noqa: N801
@@ -82,8 +87,7 @@ class Answer:
     @_derived
     def prediction(self) -> Any:
         """Labels or numbers."""
-        link = LINKS[self.plan.link]
-        return self._said(lambda scores: link.decide(scores, self.classes))
+        return self._said(LINKS[self.plan.link].decide, self.classes)
 
     @_derived
     def probabilities(self) -> Any:
@@ -103,11 +107,11 @@ class Answer:
     def _rows(self) -> Any:
         return self.scores if self.scores.ndim == 2 else self.scores[None]
 
-    def _said(self, of_scores: Callable[[Array], NDArray[Any]]) -> Any:
-        if isinstance(self.scores, Ragged):
-            return self.scores.like(of_scores(self.scores.values)).parts()
-        values = of_scores(self._rows)
-        return values if self.scores.ndim == 2 else values[0]
+    def _said(self, of_rows: Callable[..., NDArray[Any]], *more: Any) -> Any:
+        scores = self.scores
+        if type(scores) is Ragged:
+            return scores.like(of_rows(scores.values, *more)).parts()
+        return of_rows(scores, *more) if scores.ndim == 2 else of_rows(scores[None], *more)[0]
 
     @_derived
     def cost(self) -> Any:
@@ -151,12 +155,24 @@ class Answer:
         return bool(np.all(self.finished))
 
     def rows(self, which: slice | NDArray[np.bool_]) -> Answer:
-        """The answer of some rows."""
-        per_row = ("scores", "stage", "paid", "finished", "partial")
-        some = {name: value[which] for name in per_row if np.ndim(value := getattr(self, name))}
-        if np.ndim(self.bought) == 2:
+        """The answer of some rows, with what has been worked out of them already."""
+        some = self.__dict__.copy()
+        some.pop("groups", None)
+        for name in _PER_ROW:
+            kind = type(value := some.get(name))
+            if kind is np.ndarray or kind is Ragged:
+                some[name] = value[which]
+            elif kind is list:  # one entry per structure: worked out again when it is read
+                del some[name]
+        if getattr(self.bought, "ndim", 0) == 2:
             some["bought"] = self.bought[which]
-        return replace(self, **some)
+        answer = object.__new__(Answer)
+        answer.__dict__ = some
+        return answer
+
+    def work_out(self) -> None:
+        """Predictions and costs now: once for all rows, before they are taken apart."""
+        _ = self.prediction, self.probabilities, self.cost
 
     def changed(self, **changes: Any) -> Answer:
         """The same scores with another time or end: elapsed, reason, partial, finished, failures."""

@@ -196,6 +196,8 @@ class Cohort:
             if self._metered and progress.ledger is not None:
                 paid, bought = progress.ledger.paid, progress.ledger.bought
             self._reading = self._answer(progress.scores(), stage, paid, bought, partial=partial)
+            if len(self.until) > piece.stop - piece.start:
+                self._reading.work_out()
         if len(self.until) == piece.stop - piece.start:
             return self._reading
         return self._reading.rows(slice(piece.offset, piece.offset + piece.stop - piece.start))

@@ -150,8 +150,7 @@ def read_infer(body: bytes, json_length: int | None, tensors: Tensors) -> Ask:
 
 def _limits(parameters: dict[str, Any], classifies: bool) -> Limits:
     limits = limits_of(parameters, classifies)
-    timeout = amount_of(parameters, "timeout")  # Triton's, in microseconds; 0: none
-    if timeout:
+    if timeout := amount_of(parameters, "timeout"):  # Triton's, in microseconds; 0: none
         deadline = limits["deadline"]
         limits["deadline"] = timeout / 1e6 if deadline is None else min(deadline, timeout / 1e6)
     return limits
@@ -235,34 +234,33 @@ def _read_tensor(entry: Any, rest: memoryview) -> tuple[str, NDArray[Any], memor
     name, shape, datatype = entry.get("name"), entry.get("shape"), entry.get("datatype")
     if type(name) is not str:
         refuse(f"the name of an input must be a string, not {shown(name)}")
-    shown_name = shown(name)
     if type(shape) is not list or not 1 <= len(shape) <= MOST_AXES:
-        refuse(f"input {shown_name}: shape must be a list of 1 to {MOST_AXES} sizes, not {shown(shape)}")
+        refuse(f"input {shown(name)}: shape must be a list of 1 to {MOST_AXES} sizes, not {shown(shape)}")
     for size in shape:
         if type(size) is not int or not 0 <= size < 1 << 40:
-            refuse(f"input {shown_name}: a size of its shape is {shown(size)}")
+            refuse(f"input {shown(name)}: a size of its shape is {shown(size)}")
     if type(datatype) is not str or (datatype not in DTYPES and datatype != "BYTES"):
-        refuse(f"input {shown_name}: datatype {shown(datatype)} is not one of {', '.join(DTYPES)}, BYTES")
+        refuse(f"input {shown(name)}: datatype {shown(datatype)} is not one of {', '.join(DTYPES)}, BYTES")
     count = math.prod(shape)
     size = _parameters(entry).get("binary_data_size")
     if size is None:
-        return name, _from_json(shown_name, entry.get("data"), datatype, shape, count), rest
+        return name, _from_json(name, entry.get("data"), datatype, shape, count), rest
     if type(size) is not int or not 0 <= size <= len(rest):
-        refuse(f"input {shown_name}: binary_data_size is {shown(size)}, but {len(rest)} bytes are left")
+        refuse(f"input {shown(name)}: binary_data_size is {shown(size)}, but {len(rest)} bytes are left")
     raw, rest = rest[:size], rest[size:]
-    return name, _from_bytes(shown_name, raw, datatype, shape, count), rest
+    return name, _from_bytes(name, raw, datatype, shape, count), rest
 
 
 def _from_json(name: str, data: Any, datatype: str, shape: list[int], count: int) -> NDArray[Any]:
     if type(data) is not list:
-        refuse(f"input {name}: data must be a list, not {shown(data)}")
+        refuse(f"input {shown(name)}: data must be a list, not {shown(data)}")
     flat, kinds = data, set(map(type, data))
     if list in kinds or dict in kinds:
         flat = []
         _flatten(name, data, flat, 0)
         kinds = set(map(type, flat))
     if len(flat) != count:
-        refuse(f"input {name}: {len(flat)} values do not fill shape {shape}")
+        refuse(f"input {shown(name)}: {len(flat)} values do not fill shape {shape}")
     if kinds <= _NUMBERS and datatype != "BYTES":
         array = np.array(flat)  # of numbers alone: one long word among them would make all values as long
     else:  # words, nulls or nonsense; the rows' reader says which
@@ -275,12 +273,12 @@ def _from_json(name: str, data: Any, datatype: str, shape: list[int], count: int
 
 def _flatten(name: str, data: list[Any], into: list[Any], depth: int) -> None:
     if depth > 8:
-        refuse(f"input {name}: data is nested too deeply")
+        refuse(f"input {shown(name)}: data is nested too deeply")
     for value in data:
         if type(value) is list:
             _flatten(name, value, into, depth + 1)
         elif type(value) is dict:
-            refuse(f"input {name}: expected values, found {shown(value)}")
+            refuse(f"input {shown(name)}: expected values, found {shown(value)}")
         else:
             into.append(value)
 
@@ -289,24 +287,26 @@ def _with_missing(name: str, values: NDArray[Any]) -> NDArray[np.float64]:
     """Numbers with nulls among them."""
     for value in values:
         if value is not None and not isinstance(value, (int, float)):
-            refuse(f"input {name}: expected a number, found {shown(value)}; words need the datatype BYTES")
+            refuse(
+                f"input {shown(name)}: expected a number, found {shown(value)}; words need the datatype BYTES"
+            )
     try:
         return values.astype(np.float64)
     except OverflowError:
-        refuse(f"input {name}: a number is too large")
+        refuse(f"input {shown(name)}: a number is too large")
 
 
 def _from_bytes(name: str, raw: memoryview, datatype: str, shape: list[int], count: int) -> NDArray[Any]:
     if datatype == "BYTES":
         texts = _texts(name, raw)
         if len(texts) != count:
-            refuse(f"input {name}: {len(texts)} values do not fill shape {shape}")
+            refuse(f"input {shown(name)}: {len(texts)} values do not fill shape {shape}")
         array = np.empty(count, dtype=object)
         array[:] = texts
         return array.reshape(shape)
     dtype = DTYPES[datatype]
     if len(raw) != count * dtype.itemsize:
-        refuse(f"input {name}: {len(raw)} bytes do not fill shape {shape} of {datatype}")
+        refuse(f"input {shown(name)}: {len(raw)} bytes do not fill shape {shape} of {datatype}")
     if datatype == "BOOL":
         return np.asarray(np.frombuffer(raw, dtype=np.uint8) != 0).reshape(shape)
     return np.frombuffer(raw, dtype=dtype).reshape(shape)
@@ -318,11 +318,11 @@ def _texts(name: str, raw: memoryview) -> list[str]:
     while at < len(raw):
         end = at + 4 + (_LENGTH.unpack_from(raw, at)[0] if at + 4 <= len(raw) else len(raw))
         if end > len(raw):
-            refuse(f"input {name}: the bytes end in the middle of a text")
+            refuse(f"input {shown(name)}: the bytes end in the middle of a text")
         try:
             texts.append(str(raw[at + 4 : end], "utf-8"))
         except UnicodeDecodeError:
-            refuse(f"input {name}: a text is not UTF-8")
+            refuse(f"input {shown(name)}: a text is not UTF-8")
         at = end
     return texts
 
@@ -376,7 +376,7 @@ def write_infer(
             entry["parameters"] = {"binary_data_size": len(raw)}
             chunks.append(raw)
         else:
-            entry["data"] = array.ravel().tolist()
+            entry["data"] = array.tolist() if array.ndim == 1 else array.ravel().tolist()
         outputs.append(entry)
     written: dict[str, Any] = {"model_name": model, "model_version": version, "outputs": outputs}
     if ask.id is not None:
@@ -391,7 +391,7 @@ def _output(name: str, answer: Answer, tensors: Tensors) -> tuple[str, NDArray[A
     if name == "lengths":
         return "INT64", answer.scores.lengths
     values = getattr(answer, name)
-    if isinstance(values, list):  # of each structure: pictures of one size, or elements one after the other
+    if type(values) is list:  # of each structure: pictures of one size, or elements one after the other
         assert isinstance(tensors.reader, ExampleReader)
         values = np.stack(values) if tensors.reader.is_picture else np.concatenate(values)
     return tensors.datatypes[name], values

@@ -39,6 +39,8 @@ def limits_of(given: dict[str, Any], classifies: bool) -> Limits:
     Refusal
         A limit is not what it should be.
     """
+    if not given:
+        return {"budget": None, "mean_budget": None, "deadline": None, "confidence": None}
     deadline, confidence = amount_of(given, "deadline_ms"), amount_of(given, "confidence")
     if confidence is not None:
         if not classifies:
