@@ -29,7 +29,12 @@ from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
 from anytime.structured.scene_parser import _described, _dictionaries
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.binning import BinnedData
-from anytime_research.structured import BoostedDistribution, BoostingRules, HierarchicalInferenceMachine
+from anytime_research.structured import (
+    BoostedDistribution,
+    BoostingRules,
+    HierarchicalInferenceMachine,
+    LabelledRows,
+)
 from common import write
 from scene_parsing import PRINTED, UNLABELLED, load, scores, videos
 
@@ -40,8 +45,8 @@ KINDS = {
     "regions": ("shape", *DESCRIPTORS),
 }  # kinds of columns that a variant reads
 VARIANTS = (*KINDS, "pixels")
-LEVELS = (6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0)
-FOLDS, AVERAGED = 4, 3
+LEVELS = (6, 5, 4, 3, 1, 0, 3, 1, 0)
+FOLDS = 3
 PIXELS_PER_IMAGE = 400  # that the model of pixels learns from
 
 Picture = NDArray[np.uint8]
@@ -101,24 +106,32 @@ def told(visit: int, level: int, loss: float) -> None:
     print(f"visit {visit}, level {level}: held-out loss {loss:.4f}", flush=True)
 
 
+def described(images: list[Picture], options: argparse.Namespace) -> tuple[SceneFeatures, Scenes]:
+    """Training pictures with all codes; read from the folder where they are there."""
+    path = options.folder / "described.pickle"
+    if not path.exists():
+        features = SceneFeatures(
+            _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
+        )
+        path.write_bytes(pickle.dumps((features, _described(images, features, options.threads))))
+    features, scenes = pickle.loads(path.read_bytes())
+    return features, Scenes(scenes, features)
+
+
 def trained_on_regions(
     variant: str, images: list[Picture], maps: Maps, options: argparse.Namespace
 ) -> RegionModel:
     """An inference machine, or the model of the finest regions."""
-    features = SceneFeatures(
-        _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
-    )
+    features, scenes = described(images, options)
     columns = np.array(
         [i for i, name in enumerate(features.names) if name.split()[0] in KINDS[variant]], dtype=np.int32
     )
-    scenes = Scenes(_described(images, features, options.threads), features)
     plain = variant == "regions"
     machine = HierarchicalInferenceMachine(
         columns,
         levels=(0,) if plain else LEVELS,
-        folds=0 if plain else FOLDS,
-        averaged=1 if plain else AVERAGED,
-        rules=BoostingRules(n_rounds=options.rounds * (3 if plain else 1), n_threads=options.threads),
+        folds=FOLDS,
+        rules=BoostingRules(n_rounds=options.rounds * (2 if plain else 1), n_threads=options.threads),
         report=told,
     )
     machine.fit(scenes, *labels_of_atoms(scenes, maps), runs(videos("train", options.images), FOLDS))
@@ -136,9 +149,11 @@ def trained_on_pixels(images: list[Picture], maps: Maps, options: argparse.Names
         tables.append(described_points(image, points))
         labels.append(at_grid[points])
     target = np.eye(UNLABELLED)[np.concatenate(labels)]
-    rules = BoostingRules(n_rounds=3 * options.rounds, n_threads=options.threads)
+    rules = BoostingRules(n_rounds=2 * options.rounds, n_threads=options.threads)
     data = BinnedData.fit(np.concatenate(tables), max_bins=rules.max_bins, n_threads=options.threads)
-    return PixelModel(BoostedDistribution.fit(data, target, np.ones(len(target)), rules, random)[0])
+    rows = LabelledRows(data, target, np.ones(len(target)))
+    fold = np.repeat(runs(videos("train", options.images), FOLDS), list(map(len, labels)))
+    return PixelModel(BoostedDistribution.fit_stacked(rows, fold, rules, random)[0])
 
 
 def described_points(image: Picture, points: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -206,7 +221,7 @@ def main() -> None:
     parser.add_argument("--test-images", type=int, default=None)
     parser.add_argument("--split", choices=["val", "test"], default="test", help="which images are judged")
     parser.add_argument(
-        "--rounds", type=int, default=80, help="trees of a predictor; plain models have three times as many"
+        "--rounds", type=int, default=150, help="the most trees of a predictor; of plain models twice as many"
     )
     parser.add_argument("--threads", type=int, default=1, help="of training; images are parsed by one")
     parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")

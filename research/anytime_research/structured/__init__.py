@@ -1,6 +1,6 @@
 """Structured prediction: what the anytime models are compared with, and stages on several workers."""
 
-from anytime_research.structured.boosted import BoostedDistribution, BoostingRules
+from anytime_research.structured.boosted import BoostedDistribution, BoostingRules, LabelledRows
 from anytime_research.structured.inference_machine import HierarchicalInferenceMachine
 from anytime_research.structured.scheduling import Schedule, StageTasks, list_schedule, stage_tasks
 
@@ -8,6 +8,7 @@ __all__ = [
     "BoostedDistribution",
     "BoostingRules",
     "HierarchicalInferenceMachine",
+    "LabelledRows",
     "Schedule",
     "StageTasks",
     "list_schedule",

@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from anytime.structured.structures import WHOLE, Structures
 from anytime.trees.binning import BinnedData
-from anytime_research.structured.boosted import BoostedDistribution, BoostingRules
+from anytime_research.structured.boosted import (
+    BoostedDistribution,
+    BoostingRules,
+    LabelledRows,
+    cross_entropy,
+)
 
 __all__ = ["HierarchicalInferenceMachine"]
 
@@ -31,13 +36,14 @@ class HierarchicalInferenceMachine:
     ----------
     columns : (c,) int, default=None
         Columns that predictors may read; None: all.
-    levels : sequence of int, default=(6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0)
+    levels : sequence of int, default=(6, 5, 4, 3, 1, 0, 3, 1, 0)
         The levels that are visited, in order: down, up and down.
     folds : int, default=3
         Parts of the pictures that are held out in turn, so that predictors learn from what is said of pictures that were not
         seen. 0: predictors learn from what is said of the training pictures themselves.
-    averaged : int, default=1
-        How many of the last predictions are averaged for the answer.
+    committee : bool, default=True
+        Whether what is said of an element is the mean of the latest predictions of all levels visited so far. False: it is the
+        latest prediction alone, as it was published; what a finer level knew is then lost at a coarser one.
     rules : BoostingRules, default=None
         How each predictor is boosted; None: as ``BoostingRules()``.
     seed : int, default=0
@@ -55,17 +61,15 @@ class HierarchicalInferenceMachine:
         self,
         columns: ArrayLike | None = None,
         *,
-        levels: Sequence[int] = (6, 5, 4, 3, 1, 0, 1, 3, 4, 3, 1, 0),
+        levels: Sequence[int] = (6, 5, 4, 3, 1, 0, 3, 1, 0),
         folds: int = 3,
-        averaged: int = 1,
+        committee: bool = True,
         rules: BoostingRules | None = None,
         seed: int = 0,
         report: Callable[[int, int, float], None] | None = None,
     ) -> None:
-        if not 1 <= averaged <= len(levels):
-            raise ValueError(f"averaged is {averaged}, but {len(levels)} levels are visited")
         self.columns = None if columns is None else np.asarray(columns, dtype=np.int32)
-        self.levels, self.folds, self.averaged = tuple(levels), folds, averaged
+        self.levels, self.folds, self.committee = tuple(levels), folds, committee
         self.rules, self.seed, self.report = rules or BoostingRules(), seed, report
         self.visits: list[tuple[int, BoostedDistribution]] = []
 
@@ -94,6 +98,7 @@ class HierarchicalInferenceMachine:
         n_classes = truth.shape[1]
         told = np.full(truth.shape, 1.0 / n_classes)
         bins: dict[int, BinnedData] = {}
+        latest: dict[int, Array] = {}
         self.visits = []
         for number, level in enumerate(self.levels):
             regions = structures.regions(level)
@@ -108,18 +113,16 @@ class HierarchicalInferenceMachine:
                 bins[level] = self._bins(structures, level, columns, context.shape[1])
             if context.shape[1]:
                 bins[level].native.refill(columns.size, np.ascontiguousarray(context), self.rules.n_threads)
-            task = (bins[level], target, size, self.rules, random)
-            predictor, said = BoostedDistribution.fit(*task, n_drawn=columns.size)
+            rows = LabelledRows(bins[level], target, size, columns.size)
+            if self.folds:
+                owner = structures.regions(WHOLE).label[regions.first]
+                predictor, said = BoostedDistribution.fit_stacked(rows, part[owner], self.rules, random)
+            else:
+                predictor, said = BoostedDistribution.fit(rows, self.rules, random)
             self.visits.append((level, predictor))
-            if self.folds and number + 1 < len(self.levels):
-                inside = part[structures.regions(WHOLE).label[regions.first]]
-                for k in range(self.folds):
-                    _, copy = BoostedDistribution.fit(*task, n_drawn=columns.size, learns=inside != k)
-                    said[inside == k] = copy[inside == k]
-            told = said[regions.label]
+            told = self._heard(latest, level, said[regions.label])
             if self.report is not None:
-                loss = -(truth * np.log(np.maximum(told, 1e-12))).sum(axis=1)
-                self.report(number, level, float(weight @ loss / weight.sum()))
+                self.report(number, level, cross_entropy(truth, told, weight))
         return self
 
     def predict_proba(self, structures: Structures) -> Array:
@@ -127,13 +130,17 @@ class HierarchicalInferenceMachine:
         columns = self._columns(structures)
         n_classes = self.visits[0][1].base.size
         told = np.full((structures.n_elements, n_classes), 1.0 / n_classes)
-        last = np.zeros_like(told)
-        for number, (level, predictor) in enumerate(self.visits):
+        latest: dict[int, Array] = {}
+        for level, predictor in self.visits:
             table = np.hstack([structures.read(level, columns), structures.context(level, told)])
-            told = predictor.predict_proba(table)[structures.regions(level).label]
-            if number >= len(self.visits) - self.averaged:
-                last += told / self.averaged
-        return last
+            said = predictor.predict_proba(table)[structures.regions(level).label]
+            told = self._heard(latest, level, said)
+        return told
+
+    def _heard(self, latest: dict[int, Array], level: int, said: Array) -> Array:
+        """What is said of the elements now, after the prediction of a level."""
+        latest[level] = said
+        return np.mean(list(latest.values()), axis=0) if self.committee else said
 
     def _columns(self, structures: Structures) -> NDArray[np.int32]:
         return np.arange(structures.n_columns, dtype=np.int32) if self.columns is None else self.columns

@@ -5,7 +5,12 @@ import pytest
 
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.binning import BinnedData
-from anytime_research.structured import BoostedDistribution, BoostingRules, HierarchicalInferenceMachine
+from anytime_research.structured import (
+    BoostedDistribution,
+    BoostingRules,
+    HierarchicalInferenceMachine,
+    LabelledRows,
+)
 
 QUICK = BoostingRules(n_rounds=15, learning_rate=0.3, max_leaf_nodes=6, min_samples_leaf=2, max_features=1.0)
 BACKGROUNDS = np.array([[60, 90, 200], [40, 140, 50]])
@@ -72,18 +77,19 @@ def test_context_tells_what_regions_alone_cannot(training, unseen):
 
 
 def test_predictions_are_distributions(training, unseen):
-    said = machine(averaged=3).fit(*training).predict_proba(unseen[0])
+    said = machine().fit(*training).predict_proba(unseen[0])
     assert said.shape == unseen[1].shape
     assert (said >= 0).all()
     np.testing.assert_allclose(said.sum(axis=1), 1.0)
 
 
-def test_averaging_is_the_mean_of_the_last_visits(training, unseen):
-    model = machine(averaged=2).fit(*training)
+def test_a_committee_says_the_mean_of_the_latest_predictions(training, unseen):
+    """Of each level; without it only what the last level says is heard."""
+    model = machine(levels=(3, 0)).fit(*training)
     both = model.predict_proba(unseen[0])
-    model.averaged = 1
+    model.committee = False
     last = model.predict_proba(unseen[0])
-    model.visits = model.visits[:-1]
+    model.visits = model.visits[:1]
     np.testing.assert_allclose(both, (last + model.predict_proba(unseen[0])) / 2)
 
 
@@ -148,10 +154,10 @@ def test_boosting_lowers_the_loss_with_every_tree():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))
     target = np.eye(3)[(X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)]
-    data, losses = BinnedData.fit(X), []
+    rows, losses = LabelledRows(BinnedData.fit(X), target, np.ones(400)), []
     for n_rounds in (1, 5, 25):
         rules = BoostingRules(n_rounds=n_rounds, learning_rate=0.3, max_features=1.0)
-        model, said = BoostedDistribution.fit(data, target, np.ones(400), rules, np.random.RandomState(0))
+        model, said = BoostedDistribution.fit(rows, rules, np.random.RandomState(0))
         np.testing.assert_allclose(said, model.predict_proba(X))
         losses.append(-(target * np.log(said)).sum(axis=1).mean())
     assert losses == sorted(losses, reverse=True)
@@ -159,7 +165,5 @@ def test_boosting_lowers_the_loss_with_every_tree():
 
 
 def test_bad_settings_are_refused(training):
-    with pytest.raises(ValueError, match="averaged is 5, but 4 levels are visited"):
-        machine(averaged=5)
     with pytest.raises(ValueError, match="30 folds need as many structures, but there are 24"):
         machine(folds=30).fit(*training)
