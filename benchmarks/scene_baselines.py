@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anytime.structured.descriptors import DESCRIPTORS, GRID_STEP
-from anytime.structured.scene_parser import _described, _dictionaries
+from anytime.structured.scene_parser import _dictionaries
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.trees.binning import BinnedData
 from anytime_research.structured import (
@@ -45,7 +45,7 @@ KINDS = {
     "regions": ("shape", *DESCRIPTORS),
 }  # kinds of columns that a variant reads
 VARIANTS = (*KINDS, "pixels")
-LEVELS = (6, 5, 4, 3, 1, 0, 3, 1, 0)
+LEVELS = (6, 4, 3, 1, 0, 3, 0)
 FOLDS = 3
 PIXELS_PER_IMAGE = 400  # that the model of pixels learns from
 
@@ -107,15 +107,11 @@ def told(visit: int, level: int, loss: float) -> None:
 
 
 def described(images: list[Picture], options: argparse.Namespace) -> tuple[SceneFeatures, Scenes]:
-    """Training pictures with all codes; read from the folder where they are there."""
-    path = options.folder / "described.pickle"
-    if not path.exists():
-        features = SceneFeatures(
-            _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
-        )
-        path.write_bytes(pickle.dumps((features, _described(images, features, options.threads))))
-    features, scenes = pickle.loads(path.read_bytes())
-    return features, Scenes(scenes, features)
+    """Columns with the dictionaries of ``SceneParser``, and the training pictures; a code is computed when it is first read."""
+    features = SceneFeatures(
+        _dictionaries(images, list(DESCRIPTORS), 150, np.random.RandomState(0), options.threads)
+    )
+    return features, Scenes([Scene(image, features) for image in images], features)
 
 
 def trained_on_regions(
@@ -221,7 +217,7 @@ def main() -> None:
     parser.add_argument("--test-images", type=int, default=None)
     parser.add_argument("--split", choices=["val", "test"], default="test", help="which images are judged")
     parser.add_argument(
-        "--rounds", type=int, default=150, help="the most trees of a predictor; of plain models twice as many"
+        "--rounds", type=int, default=80, help="the most trees of a predictor; of plain models twice as many"
     )
     parser.add_argument("--threads", type=int, default=1, help="of training; images are parsed by one")
     parser.add_argument("--no-results", action="store_true", help="a rehearsal: results are not written")

@@ -27,31 +27,31 @@ class BoostingRules:
 
     Parameters
     ----------
-    n_rounds : int, default=150
+    n_rounds : int, default=80
         The most trees.
-    learning_rate : float, default=0.12
+    learning_rate : float, default=0.2
     max_leaf_nodes : int, default=31
     min_samples_leaf : int, default=50
     l2_regularization : float, default=1
-    max_samples : int, default=12000
+    max_samples : int, default=10000
         The most rows that a tree is grown on, drawn anew for each.
     max_features : float, default=0.15
         Share of the columns that a tree may test, drawn anew for each.
-    patience : int, default=15
+    patience : int, default=10
         Trees after which growing ends that have not lowered the loss of held-out rows, where there are any.
     max_bins : int, default=32
         Of a column. With eleven outputs most of a tree's time is spent over bins, not over rows.
     n_threads : int, default=1
     """
 
-    n_rounds: int = 150
-    learning_rate: float = 0.12
+    n_rounds: int = 80
+    learning_rate: float = 0.2
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 50
     l2_regularization: float = 1.0
-    max_samples: int = 12_000
+    max_samples: int = 10_000
     max_features: float = 0.15
-    patience: int = 15
+    patience: int = 10
     max_bins: int = 32
     n_threads: int = 1
 

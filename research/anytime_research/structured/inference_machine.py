@@ -36,7 +36,7 @@ class HierarchicalInferenceMachine:
     ----------
     columns : (c,) int, default=None
         Columns that predictors may read; None: all.
-    levels : sequence of int, default=(6, 5, 4, 3, 1, 0, 3, 1, 0)
+    levels : sequence of int, default=(6, 4, 3, 1, 0, 3, 0)
         The levels that are visited, in order: down, up and down.
     folds : int, default=3
         Parts of the pictures that are held out in turn, so that predictors learn from what is said of pictures that were not
@@ -61,7 +61,7 @@ class HierarchicalInferenceMachine:
         self,
         columns: ArrayLike | None = None,
         *,
-        levels: Sequence[int] = (6, 5, 4, 3, 1, 0, 3, 1, 0),
+        levels: Sequence[int] = (6, 4, 3, 1, 0, 3, 0),
         folds: int = 3,
         committee: bool = True,
         rules: BoostingRules | None = None,
