@@ -45,7 +45,7 @@ KINDS = {
     "regions": ("shape", *DESCRIPTORS),
 }  # kinds of columns that a variant reads
 VARIANTS = (*KINDS, "pixels")
-LEVELS = (6, 4, 3, 1, 0, 3, 0)
+LEVELS = (6, 4, 3, 0)
 FOLDS = 3
 PIXELS_PER_IMAGE = 400  # that the model of pixels learns from
 

@@ -33,7 +33,7 @@ class BoostingRules:
     max_leaf_nodes : int, default=31
     min_samples_leaf : int, default=50
     l2_regularization : float, default=1
-    max_samples : int, default=10000
+    max_samples : int, default=8000
         The most rows that a tree is grown on, drawn anew for each.
     max_features : float, default=0.15
         Share of the columns that a tree may test, drawn anew for each.
@@ -49,7 +49,7 @@ class BoostingRules:
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 50
     l2_regularization: float = 1.0
-    max_samples: int = 10_000
+    max_samples: int = 8_000
     max_features: float = 0.15
     patience: int = 10
     max_bins: int = 32
