@@ -159,7 +159,8 @@ class Answer:
         some = self.__dict__.copy()
         some.pop("groups", None)
         for name in _PER_ROW:
-            kind = type(value := some.get(name))
+            value: Any = some.get(name)
+            kind = type(value)
             if kind is np.ndarray or kind is Ragged:
                 some[name] = value[which]
             elif kind is list:  # one entry per structure: worked out again when it is read

@@ -18,13 +18,14 @@ Y = (X[:, 0] * X[:, 1] > 0).astype(int)
 
 
 def read_while(work, read):
-    """What a second thread reads, again and again, from before ``work`` begins until after it has ended."""
+    """What a second thread reads, again and again, from before ``work`` begins until after it has ended; repetitions once."""
     answers, over, failures = [], threading.Event(), []
 
     def reader():
         try:
             while not over.is_set():
-                answers.append(read())
+                if (answer := read()) is not (answers[-1] if answers else None):
+                    answers.append(answer)
             answers.append(read())
         except BaseException as error:
             failures.append(error)
