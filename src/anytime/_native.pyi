@@ -882,6 +882,16 @@ def inverse_lengths(
 ) -> NDArray[np.float32] | None:
     """(grid) 1 / (length + floor) of each point's descriptor, whose numbers stand ``shifts`` behind it in the planes."""
 
+def point_means(
+    planes: NDArray[np.float32],
+    start: NDArray[np.int64],
+    points: NDArray[np.int32],
+    *,
+    deadline: float = ...,
+    stop: _Stop | None = None,
+) -> NDArray[np.float64] | None:
+    """(A, 2 p) means over the grid points of each atom of planes, and of their squares."""
+
 def code_means(
     planes: NDArray[np.float32],
     shifts: NDArray[np.int64],

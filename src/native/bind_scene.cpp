@@ -213,6 +213,13 @@ void check_points(const Vector<const int32_t>& points, const DescriptorGrid& gri
     throw std::invalid_argument("no such grid point");
 }
 
+// start[i] to start[i + 1] are lists in an array of `length` entries.
+void check_lists(const Vector<const int64_t>& start, size_t length) {
+  if (start.size() == 0 || start.data()[0] != 0 || start.data()[start.size() - 1] != rows_of(length) ||
+      !std::is_sorted(start.data(), start.data() + start.size()))
+    throw std::invalid_argument("start does not describe lists");
+}
+
 bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts,
                     std::optional<Matrix<const float>> scale, int64_t height, int64_t width,
                     Matrix<const float> weights, Vector<const float> bias, Vector<const int64_t> start,
@@ -222,9 +229,7 @@ bool means_of_codes(Cube<const float> planes, Vector<const int64_t> shifts,
   check_length(weights.shape(1), shifts.size(), "a row of weights");
   check_length(bias.size(), weights.shape(0), "bias");
   check_points(points, grid);
-  if (start.size() == 0 || start.data()[0] != 0 || start.data()[start.size() - 1] != rows_of(points.size()) ||
-      !std::is_sorted(start.data(), start.data() + start.size()))
-    throw std::invalid_argument("start does not describe lists of points");
+  check_lists(start, points.size());
   const size_t n_atoms = start.size() - 1;
   check_length(means.shape(0), weights.shape(0), "means");
   check_length(means.shape(1), n_atoms, "a row of means");
@@ -252,6 +257,22 @@ void bind_codes(nb::module_& m) {
       "planes"_a.noconvert(), "shifts"_a.noconvert(), "height"_a, "width"_a, "floor"_a, ANYTIME_UNTIL,
       "1 / (length + floor) of the descriptor of every grid point.");
   m.def(
+      "point_means",
+      [](Cube<const float> planes, Vector<const int64_t> start, Vector<const int32_t> points, double deadline,
+         nb::object stop) {
+        const DescriptorGrid grid{{}, {}, nullptr, 0, rows_of(planes.shape(1)), rows_of(planes.shape(2))};
+        check_picture(grid.height, grid.width);
+        check_points(points, grid);
+        check_lists(start, points.size());
+        return made<double>(
+            {start.size() - 1, 2 * planes.shape(0)}, deadline, stop, [&](const Watch& watch, double* out) {
+              return point_means(planes.data(), rows_of(planes.shape(0)), grid.height * grid.width,
+                                 {span_of(start), span_of(points)}, watch, out);
+            });
+      },
+      "planes"_a.noconvert(), "start"_a.noconvert(), "points"_a.noconvert(), ANYTIME_UNTIL,
+      "Means over atoms of planes and of their squares.");
+  m.def(
       "code_means", &means_of_codes, "planes"_a.noconvert(), "shifts"_a.noconvert(),
       "scale"_a.noconvert().none(), "height"_a, "width"_a, "weights"_a.noconvert(), "bias"_a.noconvert(),
       "start"_a.noconvert(), "points"_a.noconvert(), "wanted"_a.noconvert().none(), "means"_a.noconvert(),
@@ -276,10 +297,7 @@ void bind_codes(nb::module_& m) {
 void means_of_regions(Vector<const int64_t> start, Vector<const int64_t> element, Vector<const double> share,
                       Matrix<const double> values, std::optional<Vector<const bool>> wanted,
                       Matrix<double> means) {
-  if (start.size() == 0 || start.data()[0] != 0 ||
-      start.data()[start.size() - 1] != rows_of(element.size()) ||
-      !std::is_sorted(start.data(), start.data() + start.size()))
-    throw std::invalid_argument("start does not describe lists of elements");
+  check_lists(start, element.size());
   check_length(share.size(), element.size(), "share");
   check_length(means.shape(0), start.size() - 1, "means");
   check_length(means.shape(1), values.shape(1), "a row of means");

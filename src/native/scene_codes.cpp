@@ -130,6 +130,27 @@ std::optional<PointLists> points_of_atoms(std::span<const int32_t> atom, int64_t
   return out;
 }
 
+bool point_means(const float* planes, int64_t n_planes, int64_t size, const AtomPoints& atoms,
+                 const Watch& watch, double* means) {
+  Pacer pacer(watch);
+  for (size_t a = 0; a + 1 < atoms.start.size(); ++a) {
+    const int64_t first = atoms.start[a], last = atoms.start[a + 1];
+    if (pacer.expired_after(n_planes * (last - first))) return false;
+    for (int64_t p = 0; p < n_planes; ++p) {
+      double sum = 0.0, squares = 0.0;
+      for (int64_t i = first; i < last; ++i) {
+        const auto value = static_cast<double>(planes[p * size + atoms.point[static_cast<size_t>(i)]]);
+        sum += value;
+        squares += value * value;
+      }
+      double* to = means + static_cast<int64_t>(a) * 2 * n_planes + p;
+      to[0] = sum / static_cast<double>(last - first);
+      to[n_planes] = squares / static_cast<double>(last - first);
+    }
+  }
+  return true;
+}
+
 bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,
                 const AtomPoints& atoms, const Watch& watch, int threads, float* means) {
   const int64_t size = grid.height * grid.width, n_numbers = static_cast<int64_t>(grid.shifts.size());

@@ -39,6 +39,11 @@ struct PointLists {
 std::optional<PointLists> points_of_atoms(std::span<const int32_t> atom, int64_t n_atoms, int64_t width,
                                           const Watch& watch);
 
+// (n_atoms, 2 n_planes): means over the points of each atom of planes, (n_planes, size), and of their
+// squares. Every atom has a point. False: stopped before the end.
+bool point_means(const float* planes, int64_t n_planes, int64_t size, const AtomPoints& atoms,
+                 const Watch& watch, double* means);
+
 // means: (n_centres, n_atoms); of atoms that are not wanted, or have no point, 0. False: stopped before the
 // end, and the means are worth nothing.
 bool code_means(const DescriptorGrid& grid, const float* weights, const float* bias, int64_t n_centres,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "scene_blur.hpp"
@@ -100,10 +101,17 @@ class Components {
   float scale_;
 };
 
-// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels. Those found
-// before the pacer's end, which are worth nothing.
-std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width,
-                               Pacer& pacer) {
+// Edges in memory that is not cleared first: for a picture that takes as long as sorting them.
+struct Edges {
+  std::unique_ptr<Edge[]> edge;
+  size_t count = 0;
+
+  std::span<const Edge> all() const noexcept { return {edge.get(), count}; }
+};
+
+// All pairs of neighbours among eight, lightest first; of equal weights, in the order of pixels. Worth
+// nothing at the pacer's end.
+Edges sorted_edges(const std::vector<float>& colours, int64_t height, int64_t width, Pacer& pacer) {
   const size_t n = static_cast<size_t>(height * width);
   const auto weight = [&](size_t a, size_t b) noexcept {
     float sum = 0.0f;
@@ -132,9 +140,10 @@ std::vector<Edge> sorted_edges(const std::vector<float>& colours, int64_t height
   each([&](size_t a, size_t b, uint16_t& w) { ++start[(w = weight(a, b)) + size_t{1}]; });
   if (pacer.expired()) return {};
   for (size_t w = 0; w < kWeights; ++w) start[w + 1] += start[w];
-  std::vector<Edge> edges(start[kWeights]);
+  Edges edges{std::make_unique_for_overwrite<Edge[]>(start[kWeights]), start[kWeights]};
   each([&](size_t a, size_t b, uint16_t& w) {
-    edges[start[w]++] = {static_cast<int32_t>(a), static_cast<int32_t>(b), static_cast<float>(w) / kSteps};
+    edges.edge[start[w]++] = {static_cast<int32_t>(a), static_cast<int32_t>(b),
+                              static_cast<float>(w) / kSteps};
   });
   return edges;
 }
@@ -162,7 +171,7 @@ bool sort_pairs(Pairs& pairs, size_t n, Pacer& pacer) {
 }
 
 // The component of every node, numbered by their first nodes; none: stopped.
-std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t> pixels, double scale,
+std::vector<int32_t> joined(std::span<const Edge> edges, std::vector<int64_t> pixels, double scale,
                             int64_t least, Pacer& pacer) {
   const size_t n = pixels.size();
   Components components(std::move(pixels), scale);
@@ -171,6 +180,7 @@ std::vector<int32_t> joined(const std::vector<Edge>& edges, std::vector<int64_t>
   std::vector<int32_t> name(n), number(n, -1);
   int32_t next = 0;
   for (size_t i = 0; i < n; ++i) {
+    if (pacer.expired_after(1)) return {};
     int32_t& known = number[static_cast<size_t>(components.find(static_cast<int32_t>(i)))];
     if (known < 0) known = next++;
     name[i] = known;
@@ -213,13 +223,16 @@ std::optional<Segments> segment(const uint8_t* rgb, int64_t height, int64_t widt
     if (sigma > 0.0 && !blur(plane, height, width, sigma, pacer, plane)) return std::nullopt;
   }
   Segments out;
-  out.atom = joined(sorted_edges(colours, height, width, pacer), std::vector<int64_t>(n, 1), scales[0],
+  out.atom = joined(sorted_edges(colours, height, width, pacer).all(), std::vector<int64_t>(n, 1), scales[0],
                     least[0], pacer);
   if (out.atom.empty()) return std::nullopt;
   out.n_atoms = *std::max_element(out.atom.begin(), out.atom.end()) + 1;
   const auto n_atoms = static_cast<size_t>(out.n_atoms);
   Colours atoms(n_atoms);
-  for (size_t i = 0; i < n; ++i) atoms.add(out.atom[i], {colours[i], colours[n + i], colours[2 * n + i]}, 1);
+  for (size_t i = 0; i < n; ++i) {
+    if (pacer.expired_after(1)) return std::nullopt;
+    atoms.add(out.atom[i], {colours[i], colours[n + i], colours[2 * n + i]}, 1);
+  }
   const std::optional<Borders> beside = borders(out.atom, out.n_atoms, width, watch);
   if (!beside) return std::nullopt;
   std::vector<int32_t> region(n_atoms);

@@ -282,6 +282,21 @@ void test_soft_codes_are_one_inner_product_each() {
                        alone.data()));
       CHECK(std::equal(alone.begin(), alone.end(), means.begin() + c * kAtoms));
     }
+    if (n >= kAtoms) {
+      std::vector<double> averages(at(kAtoms * 2 * kNumbers));
+      CHECK(point_means(planes.data(), kNumbers, n, {start, points}, kNobody, averages.data()));
+      for (int64_t a = 0; a < kAtoms; ++a) {
+        for (int64_t k = 0; k < 2 * kNumbers; ++k) {
+          double sum = 0.0;
+          for (int64_t p = start[at(a)]; p < start[at(a) + 1]; ++p) {
+            const auto value = static_cast<double>(planes[at(k % kNumbers * n + p)]);
+            sum += k < kNumbers ? value : value * value;
+          }
+          CHECK(close(averages[at(a * 2 * kNumbers + k)],
+                      sum / static_cast<double>(start[at(a) + 1] - start[at(a)]), 1e-9));
+        }
+      }
+    }
     std::vector<float> rows(at(n * kNumbers));
     descriptors_at(grid, points, rows.data());
     for (size_t i = 0; i < rows.size(); ++i)
@@ -315,7 +330,7 @@ class Pieces {
     std::iota(points_.begin(), points_.end(), 0);
   }
 
-  static constexpr int kCount = 12;
+  static constexpr int kCount = 13;
 
   bool run(int piece, const Watch& watch) {
     const auto [height, width] = size_;
@@ -348,6 +363,7 @@ class Pieces {
       default:
         break;
     }
+    if (piece == 11) return point_means(planes, 3, n_, {start_, points_}, watch, sums_.data());
     const DescriptorGrid whole{planes_, shifts_, nullptr, width, height, width};
     return code_means(whole, weights_.data(), bias_.data(), 8, {start_, points_}, watch, 2, means_.data());
   }

@@ -137,10 +137,8 @@ class Scene:
     @cached_property
     def _colours(self) -> Array:
         """(A, 6) means over atoms of colours and their squares."""
-        points, start = self._grid.points, self._grid.start
-        values = self.planes("colour").planes.reshape(3, -1)[:, points].astype(np.float64)
-        sums = np.add.reduceat(np.concatenate([values, values**2]), start[:-1], axis=1)
-        return np.ascontiguousarray((sums / np.diff(start)).T)
+        planes, grid = self.planes("colour").planes, self._grid
+        return finished(_native.point_means(planes, grid.start, grid.points, **self._allowance.until))
 
     def planes(self, name: str) -> DescriptorPlanes:
         """A descriptor, computed when it is first asked for."""
