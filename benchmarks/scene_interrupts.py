@@ -124,7 +124,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.model is None:
         made = [street(seed) for seed in range(6)]
-        model = at.SceneParser(n_centres=60, max_stages=60, folds=2, max_samples=4000, random_state=0)
+        model = at.SceneParser(
+            n_centres=60, max_stages=40, folds=0, holdout=None, max_samples=4000, random_state=0
+        )
         model.fit([picture for picture, _ in made], [labels for _, labels in made])
     else:
         model = at.load(options.model)
