@@ -109,7 +109,7 @@ class Answer:
 
     def _said(self, of_rows: Callable[..., NDArray[Any]], *more: Any) -> Any:
         scores = self.scores
-        if type(scores) is Ragged:
+        if isinstance(scores, Ragged):
             return scores.like(of_rows(scores.values, *more)).parts()
         return of_rows(scores, *more) if scores.ndim == 2 else of_rows(scores[None], *more)[0]
 

@@ -135,8 +135,8 @@ bool point_means(const float* planes, int64_t n_planes, int64_t size, const Atom
   Pacer pacer(watch);
   for (size_t a = 0; a + 1 < atoms.start.size(); ++a) {
     const int64_t first = atoms.start[a], last = atoms.start[a + 1];
-    if (pacer.expired_after(n_planes * (last - first))) return false;
     for (int64_t p = 0; p < n_planes; ++p) {
+      if (pacer.expired_after(last - first)) return false;
       double sum = 0.0, squares = 0.0;
       for (int64_t i = first; i < last; ++i) {
         const auto value = static_cast<double>(planes[p * size + atoms.point[static_cast<size_t>(i)]]);

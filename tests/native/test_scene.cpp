@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -324,13 +325,15 @@ class Pieces {
         planes_(noise(3 * n_, random_)),
         atom_(at(n_), 0),
         points_(at(n_)),
-        start_{0, n_},
         shifts_{0, n_, 2 * n_},
         out_(at(24 * (size.height + 9) * (size.width + 9))) {
     std::iota(points_.begin(), points_.end(), 0);
+    const int64_t n_atoms = std::min(kMostAtoms, n_);
+    for (int64_t a = 0; a <= n_atoms; ++a) start_.push_back(n_ * a / n_atoms);
   }
 
   static constexpr int kCount = 13;
+  static constexpr int64_t kMostAtoms = 64;
 
   bool run(int piece, const Watch& watch) {
     const auto [height, width] = size_;
@@ -341,7 +344,7 @@ class Pieces {
       case 0:
         return segment(rgb_.data(), height, width, 0.25, kScales, kLeast, watch).has_value();
       case 1:
-        return moments(atom_, width, watch, sums_);
+        return moments(atom_, width, watch, std::span(sums_).first(kMoments));
       case 2:
         return borders(atom_, 1, width, watch).has_value();
       case 3:
@@ -377,9 +380,9 @@ class Pieces {
   std::vector<int32_t> atom_, points_;
   std::vector<int64_t> start_, shifts_;
   std::vector<float> out_;
-  std::vector<double> sums_ = std::vector<double>(kMoments);
+  std::vector<double> sums_ = std::vector<double>(kMostAtoms * 6);
   std::vector<float> weights_ = std::vector<float>(24, 1.0f), bias_ = std::vector<float>(8, 0.0f),
-                     means_ = std::vector<float>(8);
+                     means_ = std::vector<float>(8 * kMostAtoms);
 };
 
 void test_nothing_begins_after_the_end() {
