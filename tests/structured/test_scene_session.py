@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from anytime.structured import SceneSession
+from anytime.structured import SceneSession, selected_pixels
 from anytime.structured.scenes import Scene
 from anytime.structured.segmentation import PictureInterrupted
 from tests.structured.streets import parser, streets
@@ -214,3 +214,12 @@ def test_interrupts_are_answered_within_five_milliseconds():
             timer.join()
             late.append(ended - at_time[0])
     assert np.quantile(late, 0.95) < 0.005
+
+
+def test_pixels_of_a_stage_are_those_whose_scores_it_changes(model, picture):
+    """What is shown as selected is where the stage works: scores change nowhere else."""
+    answers = list(model.stages([picture]))
+    for before, after, mask in zip(answers, answers[1:], selected_pixels(model, picture), strict=False):
+        changed = (before.scores.values != after.scores.values).any(axis=1)
+        assert not (after.scores.like(changed).parts()[0] & ~mask).any()
+    assert next(iter(selected_pixels(model, picture))).all()

@@ -51,7 +51,7 @@ class ExampleReader:
     def __init__(self, model: StructuredModel, max_examples: int, max_values: int) -> None:
         self.kind = model._what
         self._structures = model._structures
-        self._max_examples, self._n_classes = max_examples, len(model.classes_)
+        self._max_examples, self._classes = max_examples, model.classes_.tolist()
         width = _CHANNELS if self.kind == "picture" else max(model.plan_.n_features, len(model.classes_))
         self._max_elements = max(1, max_values // width)
 
@@ -65,7 +65,7 @@ class ExampleReader:
         """A colour for each class: those of label maps."""
         from anytime.structured.picture_files import label_colours
 
-        return label_colours(self._n_classes)
+        return label_colours(self._classes)
 
     def nothing(self, n: int) -> Rows:
         """Rows without columns: all there is to know is in the examples."""
@@ -165,7 +165,8 @@ def label_maps(answer: Answer) -> list[str]:
 
     scores = answer.scores
     codes = scores.like(np.argmax(scores.values, axis=1)).parts()
-    return [base64.b64encode(label_png(code, scores.values.shape[1])).decode() for code in codes]
+    assert answer.classes is not None
+    return [base64.b64encode(label_png(code, answer.classes.tolist())).decode() for code in codes]
 
 
 def made_up(model: StructuredModel) -> Any:

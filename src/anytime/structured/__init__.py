@@ -7,6 +7,7 @@ from anytime.structured.graphs import Graphs, grid_edges, nearest_edges
 from anytime.structured.learners import BoostedTreesLearner, LinearUpdateLearner, TreeUpdateLearner
 from anytime.structured.scene_parser import SceneParser
 from anytime.structured.scene_session import SceneSession
+from anytime.structured.selections import selected_pixels
 from anytime.structured.sequences import SequenceLabeler
 from anytime.structured.structures import WHOLE, ElementTable, Regions, Structures
 from anytime.structured.trainer import StructuredRules, StructuredStep, StructuredTrainer
@@ -33,4 +34,5 @@ __all__ = [
     "Update",
     "grid_edges",
     "nearest_edges",
+    "selected_pixels",
 ]

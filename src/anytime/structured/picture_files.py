@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import colorsys
 import io
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,13 @@ _COLOURS = (  # told apart on white and on black; more are made by turning the h
     "#4e79a7", "#e15759", "#59a14f", "#f28e2b", "#b07aa1", "#76b7b2", "#edc948", "#9c755f",
     "#ff9da7", "#8a8f98", "#2f6f5e", "#d37295", "#6b5fb5", "#a0c35a", "#3fa7d6", "#8c564b",
 )  # fmt: skip
+_USUAL = {  # colours that people expect of what is often labelled
+    "sky": "#9cc3e6", "building": "#b5654a", "house": "#b5654a", "road": "#6f6b78", "pavement": "#d9caa6", "sidewalk": "#d9caa6",
+    "tree": "#4f8f4a", "vegetation": "#4f8f4a", "grass": "#86b65a", "car": "#3d4fa3",
+    "pedestrian": "#e0475b", "person": "#e0475b",
+    "bicyclist": "#e08a2e", "rider": "#e08a2e", "sign": "#e6c72f", "pole": "#8f9aa3", "fence": "#8a5a83", "water": "#3f7fbf",
+    "background": "#c9cdd2",
+}  # fmt: skip
 _IN_A_BYTE = 256
 
 
@@ -61,22 +70,26 @@ def opened_picture(
         raise ValueError(unreadable) from error
 
 
-def label_colours(n_classes: int) -> list[str]:
-    """A colour for each class, as ``#rrggbb``.
+def label_colours(classes: Iterable[Any]) -> list[str]:
+    """A colour for each class, as ``#rrggbb``: the usual one of a well-known name, else one that no other class has.
 
     Examples
     --------
-    >>> label_colours(2)
-    ['#4e79a7', '#e15759']
+    >>> label_colours(["dog", "sky"]), label_colours(range(2))
+    (['#4e79a7', '#9cc3e6'], ['#4e79a7', '#e15759'])
     """
-    turned = []
-    for i in range(len(_COLOURS), n_classes):
+    others = _different_colours()
+    return [_USUAL.get(str(name).lower()) or next(others) for name in classes]
+
+
+def _different_colours() -> Iterator[str]:
+    yield from _COLOURS
+    for i in itertools.count(len(_COLOURS)):
         parts = colorsys.hsv_to_rgb(0.618034 * i % 1.0, 0.45 + 0.2 * (i % 3), 0.85 - 0.2 * (i % 2))
-        turned.append("#" + "".join(f"{round(255 * part):02x}" for part in parts))
-    return [*_COLOURS, *turned][:n_classes]
+        yield "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
-def label_png(codes: NDArray[Any], n_classes: int) -> bytes:
+def label_png(codes: NDArray[Any], classes: Sequence[Any]) -> bytes:
     """A label map as a PNG file: the value of a pixel is the number of its class, and the palette gives each class a colour.
 
     With more than 256 classes it is a grey picture of 16 bits, without a palette.
@@ -85,14 +98,16 @@ def label_png(codes: NDArray[Any], n_classes: int) -> bytes:
     ----------
     codes : (h, w) int
         Numbers of classes.
+    classes : sequence
+        Their names.
     """
     from PIL import Image
 
-    if n_classes > _IN_A_BYTE:
+    if len(classes) > _IN_A_BYTE:
         image = Image.fromarray(codes.astype(np.uint16))
     else:
         image = Image.fromarray(codes.astype(np.uint8))
-        image.putpalette(b"".join(bytes.fromhex(colour[1:]) for colour in label_colours(n_classes)))
+        image.putpalette(b"".join(bytes.fromhex(colour[1:]) for colour in label_colours(classes)))
     out = io.BytesIO()
     image.save(out, "PNG", compress_level=3)
     return out.getvalue()

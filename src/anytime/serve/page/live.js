@@ -57,6 +57,11 @@ export class Live {
     this.soon();
   }
 
+  /** Milliseconds that this model has promised; models without a promise of their own have the server's. */
+  get slo() {
+    return this.model.slo_ms === undefined ? this.stats.slo_ms : this.model.slo_ms;
+  }
+
   remember(stats) {
     if (stats.uptime < (this.stats?.uptime ?? 0) - 1) this.past.clear(); // the server began anew
     const { refused, failed, turned_away: away } = stats.totals;
@@ -93,7 +98,7 @@ export class Live {
     const set = (id, text) => {
       if (element(id).textContent !== text) element(id).textContent = text;
     };
-    const limit = milliseconds(stats.slo_ms);
+    const limit = milliseconds(this.slo);
     const late = now.late_share ?? 0;
     const busy = now.rps > 0;
     element("intime").classList.toggle("late", busy && late > 0.005);
@@ -101,7 +106,7 @@ export class Live {
     set("p50", busy ? milliseconds(now.p50_ms) : "–");
     set("p95", busy ? milliseconds(now.p95_ms) : "–");
     set("p99", busy ? milliseconds(now.p99_ms) : "–");
-    set("intime", busy && stats.slo_ms ? percent(1 - late) : "–");
+    set("intime", busy && this.slo ? percent(1 - late) : "–");
     set("partial", busy ? percent(now.partial_share) : "–");
     set("batch", busy ? number(now.mean_batch) : "–");
     set("queue", number(now.queue));
@@ -110,11 +115,11 @@ export class Live {
     if (!busy) {
       set("headline", now.wrong > 0 ? `${number(now.wrong)} requests per second refused` : "Ready to answer");
       const seconds = Math.max(1, Math.round(now.seconds ?? 1));
-      set("story", `No requests ${now.wrong > 0 ? "answered " : ""}in the last ${seconds} s. Try a row below.`);
+      set("story", `No requests ${now.wrong > 0 ? "answered " : ""}in the last ${seconds} s. Try a ${model.labels ?? "row"} below.`);
       return;
     }
     const share = late > 0 ? `${percent(1 - late)}` : "all";
-    const promise = stats.slo_ms ? `${share} within ${limit}` : `half of them within ${milliseconds(now.p50_ms)}`;
+    const promise = this.slo ? `${share} within ${limit}` : `half of them within ${milliseconds(now.p50_ms)}`;
     set("headline", `${number(now.rps)} ${now.rps === 1 ? "request" : "requests"} per second, ${promise}`);
     const full = now.mean_stage > model.n_stages - 0.05;
     const all = number(model.n_stages);
@@ -144,7 +149,7 @@ export class Live {
   timelines() {
     const { history, at, stats, model } = this;
     const all = model.n_stages;
-    const limit = stats.slo_ms ? { value: stats.slo_ms, label: `SLO ${milliseconds(stats.slo_ms)}` } : null;
+    const limit = this.slo ? { value: this.slo, label: `SLO ${milliseconds(this.slo)}` } : null;
     element("latency-chart").querySelector("h3").textContent = stats.models.length > 1 ? "Latency of all models" : "Latency";
     this.load.show(history, { at });
     this.latency.show(history, { at, limit });

@@ -2,6 +2,7 @@
 
 import { Example } from "./example.js";
 import { duration, number } from "./format.js";
+import { Labelled } from "./labelled.js";
 import { Live } from "./live.js";
 import { events, useToken } from "./server.js";
 
@@ -9,6 +10,7 @@ const THEMES = ["auto", "light", "dark"];
 const element = (id) => document.getElementById(id);
 const live = new Live();
 const example = new Example();
+const labelled = new Labelled();
 let shown = null; // name and version of the model on the page
 
 function receive(stats) {
@@ -20,11 +22,24 @@ function receive(stats) {
     shown = key;
     element("version").textContent = `version ${model.version}, ${number(model.n_stages)} stages`;
     document.title = `${model.name} · anytime`;
-    example.show(model);
+    tryOut(model);
   }
   live.show(stats, model);
   const workers = stats.workers?.length ?? 1;
   element("about").textContent = `Up for ${duration(stats.uptime)}, ${workers} ${workers === 1 ? "worker" : "workers"}`;
+}
+
+/** What can be tried: a row of a table, or a picture, a sentence or a graph. */
+function tryOut(model) {
+  const what = model.labels ?? "row";
+  element("row-bench").hidden = what !== "row";
+  element("label-bench").hidden = what === "row";
+  element("try-title").textContent = `Try a ${what}`;
+  element("try-lead").textContent = {
+    row: "Change a value, or drag the budget: the server answers with what the budget buys.",
+    picture: "Watch it being labelled: the first labels come soon, and every stage refines those that are still uncertain.",
+  }[what] ?? "Change it and watch the labels: every stage buys more features, and asks what the neighbours are taken for.";
+  (what === "row" ? example : labelled).show(model);
 }
 
 /** The models in the selector, changed only when they changed. */
