@@ -12,6 +12,7 @@ from anytime.cli.curve import Meter, judge, meaning_of_timeliness, save_figure
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
 from anytime.cli.options import NaValues
+from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import console, note, number, print_table, print_title, share
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def compare(
     _check_arguments(paths, data)
     check_writable(report, plot)
     models = {name: load_model(path) for name, path in zip(_names(paths), paths, strict=True)}
+    for fitted, path in zip(models.values(), paths, strict=True):
+        refuse_structures(fitted, path)
     _check_questions(models)
     table = read_table(data, [word for model in models.values() for word in word_columns(model)], na_values)
     curves = {}

@@ -11,6 +11,7 @@ import typer
 
 from anytime.cli.io import check_writable, features_for, load_model, read_table, target_for, word_columns
 from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import amount, console, note, number, print_table, print_title, share, step, thinned
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def curve(
     to_stdout = as_json is not None and str(as_json) == "-"
     check_writable(plot, None if to_stdout else as_json)
     loaded = load_model(model, costly, trusted)
+    refuse_structures(loaded, model)
     table = read_table(data, word_columns(loaded), na_values)
     y = target_for(loaded, table, target, data)
     X = features_for(loaded, table, data, without=target)

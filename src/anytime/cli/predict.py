@@ -18,6 +18,7 @@ from anytime.cli.io import (
     write_table,
 )
 from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.structures import labels_structures, predict_structures
 from anytime.cli.tables import amount, note, step
 
 if TYPE_CHECKING:
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="An .anytime file.")],
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file; - reads CSV from a pipe.")
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV or Parquet file; - reads CSV from a pipe. Or pictures, or JSON lines.",
+        ),
     ],
     budget: Annotated[
         float | None, typer.Option(min=0.0, metavar="COST", help="The most that any row may pay.")
@@ -59,13 +64,26 @@ def predict(
 ) -> None:
     """Answer for each row of a table, within a budget or deadline.
 
-    The table may have more columns than the model needs; they are found by name.
+    The table may have more columns than the model needs; they are found by name. A model that labels pictures takes a picture or
+    a folder of them, and writes label maps to the folder --output. One of sentences or graphs reads and writes JSON lines.
 
     Example: anytime predict heart.anytime patients.csv --budget 20 --with-cost
     """
+    loaded = load_model(model, costly, trusted)
+    if labels_structures(loaded):
+        predict_structures(
+            loaded,
+            data,
+            output,
+            deadline,
+            proba=proba,
+            with_cost=with_cost,
+            budget=budget,
+            mean_budget=mean_budget,
+        )
+        return
     check_table_name(output)
     check_writable(output)
-    loaded = load_model(model, costly, trusted)
     if proba and not hasattr(loaded, "classes_"):
         raise UsageError(f"{model} is a regression model: it has no probabilities")
     table = read_table(data, word_columns(loaded), na_values)

@@ -10,6 +10,7 @@ import typer
 from anytime.cli.errors import CliError, UsageError
 from anytime.cli.io import features_for, load_model, read_table, target_for, word_columns
 from anytime.cli.options import CostlyFile, NaValues, Trusted
+from anytime.cli.structures import refuse_structures
 from anytime.cli.tables import console, counted, counting, note, number, print_table, share, step
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def simulate(
     if log is not None and str(log) != "-":
         log.open("rb").close()  # raises what is wrong with it, before anything takes long
     fitted = load_model(model, costly, trusted)
+    refuse_structures(fitted, model)
     from anytime.serve.simulate import Judge, bursts, largest_fixed
 
     table = None if log is None else read_table(log, word_columns(fitted), na_values)
