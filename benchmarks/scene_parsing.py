@@ -71,7 +71,9 @@ def stretches(split: str, n_images: int | None, n_frames: int = 20) -> list[str]
 
 def softened(maps: list[NDArray[np.uint8]], power: float) -> dict[int, float]:
     """Weights of classes: frequency to the power of -``power``, one on average over pixels."""
-    counts = sum(np.bincount(labels.ravel(), minlength=UNLABELLED + 1) for labels in maps)[:UNLABELLED]
+    counts = np.sum([np.bincount(labels.ravel(), minlength=UNLABELLED + 1) for labels in maps], axis=0)[
+        :UNLABELLED
+    ]
     weight = np.maximum(counts, 1.0) ** -power
     weight /= (weight * counts).sum() / counts.sum()
     return {k: float(w) for k, w in enumerate(weight)}
@@ -173,7 +175,7 @@ def test(options: argparse.Namespace) -> None:
         }
         for t, c in enumerate(confusion)
     ]
-    kinds = ("texture code", "patterns code", "edges code", "colour_edges code", "colour code")
+    kinds = ("texture code", "patterns code", "edges code", "wide_edges code", "colour code")
     write(
         options.name,
         {

@@ -8,7 +8,7 @@ import pytest
 import anytime as at
 from anytime import _native
 from anytime.structured import EntropySelector, Update
-from anytime.structured.descriptors import DESCRIPTORS, LENGTHS, AtomGrid, SoftCodes
+from anytime.structured.descriptors import DESCRIPTORS, LENGTHS, AtomGrid, SoftCodes, evened
 from anytime.structured.pictures import MOST_PIXELS, read_label_maps, read_picture
 from anytime.structured.scenes import Scene, SceneFeatures, Scenes
 from anytime.testing import check_anytime_estimator
@@ -140,6 +140,32 @@ def test_codes_of_squared_distances_are_inner_products_and_those_of_plain_ones_a
         missed[power] = np.abs(affine @ np.linalg.lstsq(affine, z, rcond=None)[0] - z).max()
     assert missed[2] < 1e-10
     assert missed[1] > 0.1
+
+
+def test_cells_of_wide_edges_are_sums_of_four():
+    """Sixteen cells of eight by eight pixels around a point, each of four cells of the small descriptor."""
+    scene = Scene(streets(1)[0][0], SceneFeatures({}))
+    small, wide = scene.planes("edges"), scene.planes("wide_edges")
+    assert small.shape == wide.shape
+    y, x = 11, 13
+    point = np.array([y * wide.shape[1] + x], dtype=np.int32)
+    sums = wide.at(point)[0] / wide.scale.ravel()[point[0]]
+    by_hand = [
+        small.planes[direction, y + row + i, x + column + j]
+        for direction in range(8)
+        for row in range(-4, 12, 4)
+        for column in range(-4, 12, 4)
+        for i, j in ((0, 0), (0, 2), (2, 0), (2, 2))
+    ]
+    np.testing.assert_allclose(sums, np.reshape(by_hand, (-1, 4)).sum(axis=1), rtol=1e-4)
+
+
+def test_an_evened_picture_does_not_tell_how_bright_it_was():
+    lab = np.random.default_rng(0).random((3, 20, 30)).astype(np.float32)
+    darker = 0.6 * lab + np.array([0.1, 0.02, -0.03], dtype=np.float32)[:, None, None]
+    assert np.abs(evened(darker) - evened(lab)).max() < 0.1 < np.abs(darker - lab).max()
+    assert evened(lab)[0].mean() == pytest.approx(0.5, abs=1e-5)
+    assert np.isfinite(evened(np.zeros((3, 2, 2), dtype=np.float32))).all()
 
 
 def test_shapes_of_a_cut_picture():
@@ -285,7 +311,7 @@ def test_what_is_no_picture_is_refused(picture, message):
 def test_labels_that_do_not_fit_are_refused():
     pictures, labels = streets(2)
     with pytest.raises(ValueError, match="folds is 3, but there are 2 pictures"):
-        parser().fit(pictures, labels)
+        parser(folds=3).fit(pictures, labels)
     with pytest.raises(ValueError, match="folds is 2, but there are 1 groups"):
         parser(folds=2).fit(pictures, labels, groups=["a", "a"])
     with pytest.raises(ValueError, match="one label for each of 2 pictures"):

@@ -1,10 +1,12 @@
 """What a picture looks like around every second pixel of every second row, and soft codes of that, centre by centre.
 
 A *descriptor* is a vector per grid point: colour, responses of a filter bank, frequencies of binary patterns, or directions of
-edges in sixteen cells around the point (as in SIFT), of lightness or of the two colour channels. It is computed for a whole
-picture. Its *codes* are soft memberships in the cells of a dictionary: with squared distances ``d_i`` to the centres the code of
-centre ``i`` is ``max(0, mean_j d_j - d_i)`` (Grubb, *Anytime Prediction*, 2014, 7.14). The square of the descriptor cancels, so
-that it is one inner product, whatever other codes are computed: a code is bought by itself.
+edges in sixteen cells around the point (as in SIFT), of lightness, in a window of 16 or of 32 pixels, or of the two colour
+channels. It is computed for a whole picture. The filter bank is applied to an evened picture, whose lightness has the same mean
+and spread as that of others, and whose mean colour is grey: a street at dusk then looks more like one at noon. Its *codes* are
+soft memberships in the cells of a dictionary: with squared distances ``d_i`` to the centres the code of centre ``i`` is
+``max(0, mean_j d_j - d_i)`` (Grubb, *Anytime Prediction*, 2014, 7.14). The square of the descriptor cancels, so that it is one
+inner product, whatever other codes are computed: a code is bought by itself.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ from sklearn.cluster import MiniBatchKMeans
 from anytime import _native
 from anytime.structured.segmentation import Allowance, finished
 
-__all__ = ["DESCRIPTORS", "GRID_STEP", "LENGTHS", "AtomGrid", "DescriptorPlanes", "SoftCodes"]
+__all__ = ["DESCRIPTORS", "GRID_STEP", "LENGTHS", "AtomGrid", "DescriptorPlanes", "SoftCodes", "evened"]
 
 Floats = NDArray[np.float32]
 
 GRID_STEP = 2
 _FREELY = Allowance()
 _MARGIN = 4  # grid points around the planes of edges
+_SPREAD, _LEAST_SPREAD = (
+    0.25,
+    0.03,
+)  # of the lightness of an evened picture, and what is added to that of the picture
 _FLOOR = 0.5  # added to the length of a descriptor of edges, so that noise stays short
 
 
@@ -144,27 +150,40 @@ def _plain(planes: Floats) -> DescriptorPlanes:
     return DescriptorPlanes(planes, shifts, None, planes.shape[1:])
 
 
+def evened(lab: Floats) -> Floats:
+    """(3, h, w) CIELAB with the same mean and spread of lightness for all pictures, and grey as the mean colour."""
+    mean, spread = lab.mean(axis=(1, 2), keepdims=True), lab[0].std() + _LEAST_SPREAD
+    out: Floats = (lab - mean) * np.float32(_SPREAD / spread)
+    out[0] += np.float32(0.5)
+    return np.ascontiguousarray(out)
+
+
 def _texture(lab: Floats, allowance: Allowance) -> DescriptorPlanes:
-    return _plain(finished(_native.texture_planes(lab, threads=allowance.threads, **allowance.until)))
+    return _plain(finished(_native.texture_planes(evened(lab), threads=allowance.threads, **allowance.until)))
 
 
-def _cells(lab: Floats, channels: slice, allowance: Allowance) -> DescriptorPlanes:
+def _cells(lab: Floats, channels: slice, allowance: Allowance, *, wide: bool = False) -> DescriptorPlanes:
     chosen, until = np.ascontiguousarray(lab[channels]), allowance.until
     planes = finished(_native.edge_planes(chosen, threads=allowance.threads, **until))
+    margin, floor = _MARGIN, _FLOOR
+    if wide:  # cells of twice the length: sums of four
+        p = np.pad(planes, ((0, 0), (margin, margin + 2), (margin, margin + 2)), mode="edge")
+        planes = p[:, :-2, :-2] + p[:, 2:, :-2] + p[:, :-2, 2:] + p[:, 2:, 2:]
+        margin, floor = 2 * _MARGIN, 2 * _FLOOR
     n, height, width = planes.shape
-    places = 2 * np.arange(4)
+    places = margin // 2 * np.arange(4)
     shifts = (
         np.add.outer(np.arange(n) * height * width, np.add.outer(places * width, places))
         .ravel()
         .astype(np.int64)
     )
-    shape = height - 2 * _MARGIN, width - 2 * _MARGIN
-    scale = finished(_native.inverse_lengths(planes, shifts, *shape, _FLOOR, **until))
+    shape = height - 2 * margin, width - 2 * margin
+    scale = finished(_native.inverse_lengths(planes, shifts, *shape, floor, **until))
     return DescriptorPlanes(planes, shifts, scale, shape)
 
 
 # numbers of each descriptor
-LENGTHS = {"colour": 3, "texture": 17, "patterns": 20, "edges": 128, "colour_edges": 256}
+LENGTHS = {"colour": 3, "texture": 17, "patterns": 20, "edges": 128, "wide_edges": 128, "colour_edges": 256}
 # from (3, h, w) CIELAB
 DESCRIPTORS: dict[str, Callable[[Floats, Allowance], DescriptorPlanes]] = {
     "colour": lambda lab, allowance: _plain(finished(_native.thin_planes(lab, **allowance.until))),
@@ -173,5 +192,6 @@ DESCRIPTORS: dict[str, Callable[[Floats, Allowance], DescriptorPlanes]] = {
         finished(_native.pattern_planes(np.ascontiguousarray(lab[0]), **allowance.until))
     ),
     "edges": lambda lab, allowance: _cells(lab, slice(0, 1), allowance),
+    "wide_edges": lambda lab, allowance: _cells(lab, slice(0, 1), allowance, wide=True),
     "colour_edges": lambda lab, allowance: _cells(lab, slice(1, 3), allowance),
 }

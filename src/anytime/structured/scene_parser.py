@@ -59,42 +59,42 @@ class SceneParser(StructuredModel):
         How a budget is counted: by what each row really pays, or by the most that a stage can cost.
     ignore_label : int or str, default=None
         The label of pixels that have none. None: all pixels have one.
-    descriptors : sequence of str, default=None
-        Descriptors that there are codes of, among "colour", "texture", "patterns", "edges" and "colour_edges". None: all.
+    descriptors : sequence of str, default=("colour", "texture", "patterns", "edges", "wide_edges")
+        Descriptors that there are codes of: these, and "colour_edges", which costs as much as all others together.
     n_centres : int, default=150
         Codes of each descriptor.
-    levels : sequence of int, default=(0, 1, 3, 4, 5, 6)
+    levels : sequence of int, default=(0, 1, 3, 5)
         Levels of regions that stages may work on; 0 is the finest.
     thresholds : sequence of float, default=(0, 0.2, 0.5)
         Mean entropies above which regions may be selected, as shares of the greatest; 0: all regions.
-    cost_penalties : sequence of float, default=(0.0005, 0.005)
-        What a millisecond must save of the mean square to be paid by a tree, as a share of all of it: a tree is tried for each.
+    cost_penalties : sequence of float, default=(0.00002, 0.0002)
+        What a unit of price must save of the loss to be paid by a tree, as a share of all of it: trees are tried for each.
     tried_candidates : int or None, default=6
         Triples of level, threshold and cost penalty that are tried for each stage, drawn anew. None: all.
     context : bool, default=True
         Whether regions are told the current predictions of their surroundings.
-    evaluation_cost : float, default=1.0
+    evaluation_cost : float, default=3.0
         Price of evaluating one stage, features apart, in the unit of ``costs``.
-    max_stages : int, default=200
+    max_stages : int, default=100
         The most stages that the plan may have.
-    trees_per_stage : int, default=8
+    trees_per_stage : int, default=16
         Trees of a stage, each grown on what those before it have left over.
-    max_leaf_nodes : int, default=31
+    max_leaf_nodes : int, default=15
         The most leaves of a tree. None: no limit.
-    min_samples_leaf : int, default=20
+    min_samples_leaf : int, default=60
         The fewest training rows in a leaf.
-    max_features : float, default=0.2
-        Share of the columns that are not bought yet which each tree may look at, drawn anew for each stage.
-    max_samples : int, default=15000
+    max_features : float, default=0.1
+        Share of the columns that are not bought yet which each tree may look at, drawn anew for each; of the bought ones, half.
+    max_samples : int, default=10000
         The most regions that a tree is grown on, and about how many atoms its gain is measured on, drawn anew for each stage.
-    l2_regularization : float, default=5.0
+    l2_regularization : float, default=20.0
         Added to the curvature of a leaf's loss. In units of the mean weight of a region.
-    learning_rate : float, default=0.2
+    learning_rate : float, default=0.05
         Factor by which each learner's step is shrunk.
-    holdout : float or None, default=0.2
+    holdout : float or None, default=None
         Share of the pictures, drawn anew for each stage, on which gains of candidates are measured; trees are grown on the
         others. None: gains are measured on all training pictures, where reuse of what is bought looks better than it is.
-    folds : int, default=3
+    folds : int, default=0
         Parts of the training pictures that are held out in turn, so that stages learn from predictions of models that have not
         seen a picture (stacking). 0: none.
     class_weight : dict, "balanced" or None, default=None
@@ -135,7 +135,7 @@ class SceneParser(StructuredModel):
         "l2_regularization", "learning_rate", "class_weight", "time_budget", "random_state", "n_jobs", "verbose",
     ) | {
         "ignore_label": "no_validation",
-        "descriptors": ["array-like", None],
+        "descriptors": ["array-like"],
         "n_centres": [Interval(Integral, 2, 10_000, closed="both")],
         "levels": ["array-like"],
         "thresholds": ["array-like"],
@@ -156,24 +156,24 @@ class SceneParser(StructuredModel):
         budget: float | None = None,
         meter: str = "model",
         ignore_label: Any = None,
-        descriptors: Sequence[str] | None = None,
+        descriptors: Sequence[str] = ("colour", "texture", "patterns", "edges", "wide_edges"),
         n_centres: int = 150,
-        levels: Sequence[int] = (0, 1, 3, 4, 5, 6),
+        levels: Sequence[int] = (0, 1, 3, 5),
         thresholds: Sequence[float] = (0.0, 0.2, 0.5),
-        cost_penalties: Sequence[float] = (0.0005, 0.005),
+        cost_penalties: Sequence[float] = (0.00002, 0.0002),
         tried_candidates: int | None = 6,
         context: bool = True,
-        evaluation_cost: float = 1.0,
-        max_stages: int = 200,
-        trees_per_stage: int = 8,
-        max_leaf_nodes: int | None = 31,
-        min_samples_leaf: int = 20,
-        max_features: float = 0.2,
-        max_samples: int = 15_000,
-        l2_regularization: float = 5.0,
-        learning_rate: float = 0.2,
-        holdout: float | None = 0.2,
-        folds: int = 3,
+        evaluation_cost: float = 3.0,
+        max_stages: int = 100,
+        trees_per_stage: int = 16,
+        max_leaf_nodes: int | None = 15,
+        min_samples_leaf: int = 60,
+        max_features: float = 0.1,
+        max_samples: int = 10_000,
+        l2_regularization: float = 20.0,
+        learning_rate: float = 0.05,
+        holdout: float | None = None,
+        folds: int = 0,
         class_weight: Any = None,
         time_budget: float | None = None,
         random_state: Any = None,
@@ -287,7 +287,7 @@ class SceneParser(StructuredModel):
 
     def _checked_names(self) -> list[str]:
         """Names of the descriptors; settings that cannot be are refused."""
-        names = list(DESCRIPTORS) if self.descriptors is None else list(self.descriptors)
+        names = list(self.descriptors)
         for name in names:
             if name not in DESCRIPTORS:
                 raise ValueError(f"there is no descriptor {name!r}; there are {', '.join(DESCRIPTORS)}")
